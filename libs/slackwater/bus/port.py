@@ -1,0 +1,113 @@
+"""What a service sees of the bus.
+
+Settlement is explicit: a handler returns one verdict per message and the bus carries it out. Handlers get batches,
+because the usage path is only affordable in batches; `each` turns a function of one event into a batch handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from slackwater.events.envelope import Event, Payload
+from slackwater.model.errors import InvalidInput, Unavailable
+
+P = TypeVar("P", bound=Payload)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Handled, or already handled before: acknowledge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A dependency was away: deliver again, after `delay_seconds` or, if None, after a growing pause."""
+
+    reason: str
+    delay_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Will never be handled: to the dead letters with a stable `reason`, then terminate."""
+
+    reason: str
+    detail: str = ""
+
+
+Settlement = Done | Retry | Reject
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Generic[P]):
+    """One delivered event. `deliveries` counts from 1; `stream_sequence` is the position in its stream (0 = unknown);
+    `subject_key` is the key as the subject carries it: trust it over the body when they differ."""
+
+    event: Event[P]
+    stream_sequence: int
+    deliveries: int
+    subject_key: str
+
+
+BatchHandler = Callable[[Sequence[Received[P]]], Awaitable[Sequence[Settlement]]]
+
+
+class Bus(Protocol):
+    """Everything a service may do with the bus. Raises Unavailable when the broker does not answer in time."""
+
+    async def publish(self, event: Event[Any]) -> None:
+        """Store one event in its stream and wait for the broker's word. Idempotent by event id."""
+        ...
+
+    def consume(
+        self, payload: type[P], consumer: str, handler: BatchHandler[P], *, batch: int = 100
+    ) -> AbstractAsyncContextManager[None]:
+        """Run a durable consumer of `contracts/streams.yaml` while the context is open.
+
+        Undecodable messages never reach the handler: they are dead-lettered. If the handler raises, the whole
+        batch is delivered again with a growing pause; after the consumer's `max_deliver` it is dead-lettered.
+        Leaving the context waits for the batch in hand to be settled.
+        """
+        ...
+
+    def watch(
+        self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None
+    ) -> AbstractAsyncContextManager[None]:
+        """Last value of every subject of the type (or below `key`), then every change; survives reconnects.
+
+        No acknowledgement and no redelivery: for level-triggered state, where only the newest counts.
+        """
+        ...
+
+    def replay(
+        self, payload: type[P], handler: BatchHandler[P], *, after_sequence: int, batch: int = 500
+    ) -> AbstractAsyncContextManager[None]:
+        """Everything of a type after a stream position, in order, then live; the caller keeps the position."""
+        ...
+
+    async def connected(self) -> bool:
+        """A round trip to the broker succeeds now (used by readiness, never by liveness)."""
+        ...
+
+
+def each(handle: Callable[[Received[P]], Awaitable[Settlement | None]]) -> BatchHandler[P]:
+    """A batch handler from a function of one event: None means Done, InvalidInput rejects, Unavailable retries.
+
+    Any other exception is a defect: it is raised for the whole batch, so that it is logged once and redelivered.
+    """
+
+    async def handle_batch(batch: Sequence[Received[P]]) -> Sequence[Settlement]:
+        verdicts: list[Settlement] = []
+        for received in batch:
+            try:
+                verdicts.append(await handle(received) or Done())
+            except InvalidInput as error:
+                verdicts.append(Reject(error.code, error.message))
+            except Unavailable as error:
+                verdicts.append(Retry(error.message))
+        return verdicts
+
+    return handle_batch

@@ -1,0 +1,43 @@
+"""Closed enums: what kinds of decisions there are and why each may be taken.
+
+The same words appear in events, metrics, records, the API and the CLI. A reason is never reused for another meaning.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class DecisionKind(StrEnum):
+    """What was decided."""
+
+    PREDICTION = "prediction"
+    OFFER = "offer"
+    THROTTLE = "throttle"
+    RESTORE = "restore"
+    EVICT = "evict"
+
+
+class Mode(StrEnum):
+    """How far a decision may go: only recorded, or carried out up to throttling or eviction."""
+
+    OBSERVE = "observe"
+    THROTTLE = "throttle"
+    EVICT = "evict"
+
+
+class Reason(StrEnum):
+    """Why. The prefix is the kind it belongs to."""
+
+    PREDICTION_WINDOW_FOLDED = "prediction_window_folded"
+    OFFER_FIRST = "offer_first"
+    OFFER_CHANGED = "offer_changed"
+    OFFER_HEALED = "offer_healed"
+    OFFER_DEGRADED = "offer_degraded"
+    OFFER_RECOVERED = "offer_recovered"
+    THROTTLE_WATERLINE_CROSSED = "throttle_waterline_crossed"
+    THROTTLE_OBSERVED_ONLY = "throttle_observed_only"
+    RESTORE_HEADROOM = "restore_headroom"
+    RESTORE_COMPLETE = "restore_complete"
+    RESTORE_MODE_CHANGED = "restore_mode_changed"
+    EVICT_WATERLINE_CROSSED = "evict_waterline_crossed"

@@ -1,0 +1,105 @@
+"""One decision, explained and repeatable.
+
+`terms` are signed and add up: the sum of their values equals `result` (checked on construction), so a person can
+redo the sum by hand. `inputs` are the measurements with source and time. `replay` holds the name of the pure
+function and the exact JSON of its arguments: calling it again must give the same result, and a test does so.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from slackwater.decisions.reasons import DecisionKind, Mode, Reason
+
+
+class Input(BaseModel):
+    """A measurement or setting that the decision used; `source` is an event id, a policy name or a file."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    value: float | int | str | None
+    unit: str
+    source: str
+    observed_at: datetime | None = None
+
+
+class Term(BaseModel):
+    """One summand of the result, in the unit of the result."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    value: int
+    note: str = ""
+
+
+class Alternative(BaseModel):
+    """What was considered and not done, and why."""
+
+    model_config = ConfigDict(frozen=True)
+
+    what: str
+    rejected_because: str
+
+
+class Action(BaseModel):
+    """What follows for one pod: its limit before and after (None = unlimited), in milli-cores."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pod_uid: str
+    pod_name: str
+    tier: str
+    cpu_limit_before_milli: int | None
+    cpu_limit_after_milli: int | None
+    released_milli: int
+
+
+class Replay(BaseModel):
+    """How to repeat the decision: `function` is `module:name`, `arguments` its keyword arguments as JSON."""
+
+    model_config = ConfigDict(frozen=True)
+
+    function: str
+    arguments: dict[str, Any]
+
+
+class DecisionRecord(BaseModel):
+    """See the module's docstring. `subject` is what was decided about: `batch-cpu`, `batch-memory`, `cpu`.
+
+    `trigger_event_id` is the event that led to the decision; `remaining` what could not be closed of a gap and
+    `remaining_because` why. Throttle and restore records carry one Action per pod touched.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    kind: DecisionKind
+    node: str
+    subject: str
+    service: str
+    rule: str
+    mode: Mode | None = None
+    reason: Reason
+    decided_at: datetime
+    trigger_event_id: str | None
+    inputs: tuple[Input, ...]
+    terms: tuple[Term, ...]
+    result: int
+    unit: str
+    alternatives: tuple[Alternative, ...] = ()
+    actions: tuple[Action, ...] = ()
+    remaining: int = 0
+    remaining_because: str = ""
+    replay: Replay
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Self:
+        total = sum(term.value for term in self.terms)
+        if total != self.result:
+            raise ValueError(f"terms add up to {total}, but result is {self.result} {self.unit}")
+        return self

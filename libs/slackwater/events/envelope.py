@@ -1,0 +1,96 @@
+"""The envelope: CloudEvents 1.0 attributes around one frozen payload.
+
+On NATS it travels in binary mode: attributes as `ce-*` headers, the payload alone as JSON body
+(see slackwater.bus.encoding). `causedby` is an extension attribute with the id of the event that led to this
+one: following it backwards gives the chain that `slackwater why` prints.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from slackwater.model.identifiers import new_id, shard_of
+
+
+class Payload(BaseModel):
+    """Base of every event body. Subclasses declare what the bus must know about them."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    TYPE: ClassVar[str]
+    """Subject part and schema name, e.g. `usage.reported`."""
+    VERSION: ClassVar[int] = 1
+    STREAM: ClassVar[str]
+    """The stream in contracts/streams.yaml that keeps this event."""
+
+    def key(self) -> str:
+        """What order and ownership follow: the node, quota root or workload. Dots are allowed."""
+        raise NotImplementedError
+
+    def shard_key(self) -> str:
+        """What the shard is computed from; the key itself unless the key is a compound."""
+        return self.key()
+
+
+P = TypeVar("P", bound=Payload)
+
+
+class Event(BaseModel, Generic[P]):
+    """One fact with its attributes. `id` is unique for ever and is also the JetStream message id."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    source: str
+    time: datetime
+    causedby: str | None = None
+    traceparent: str | None = None
+    data: P
+
+    @property
+    def type(self) -> str:
+        return f"io.slackwater.{self.data.TYPE}.v{self.data.VERSION}"
+
+    @property
+    def subject(self) -> str:
+        return subject_of(self.data)
+
+
+def subject_token(text: str) -> str:
+    """A name as one NATS subject token: everything but letters, digits, `-` and `_` becomes `=XX` (hex)."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "-_") else f"={ord(c):02X}" for c in text)
+
+
+def subject_of(data: Payload) -> str:
+    """`sw.v1.<event>.<shard>.<key>`; a `/` in the key separates tokens (`node/writer`)."""
+    tokens = ".".join(subject_token(part) for part in data.key().split("/"))
+    return f"sw.v1.{data.TYPE}.{shard_of(data.shard_key())}.{tokens}"
+
+
+def subjects_of(payload: type[Payload], key: str | None = None) -> str:
+    """The filter for all events of a type, or only for those whose key starts with `key`."""
+    if key is None:
+        return f"sw.v1.{payload.TYPE}.*.>"
+    tokens = ".".join(subject_token(part) for part in key.split("/"))
+    return f"sw.v1.{payload.TYPE}.{shard_of(key.split('/')[0])}.{tokens}.>"
+
+
+def event_of(
+    data: P,
+    *,
+    source: str,
+    time: datetime,
+    causedby: Event[Any] | str | None = None,
+    traceparent: str | None = None,
+    id: str | None = None,  # noqa: A002 - the CloudEvents attribute has this name
+) -> Event[P]:
+    """Wrap a payload; cause and trace are inherited from the causing event when one is given."""
+    cause = causedby.id if isinstance(causedby, Event) else causedby
+    if traceparent is None and isinstance(causedby, Event):
+        traceparent = causedby.traceparent
+    return Event[P].model_construct(
+        id=id or new_id(), source=source, time=time, causedby=cause, traceparent=traceparent, data=data
+    )

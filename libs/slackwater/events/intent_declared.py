@@ -1,0 +1,80 @@
+"""intent.declared: what one writer wants of one node, whole. Level-triggered: the last document is all that counts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from slackwater.events.envelope import Payload
+
+
+class WeightPolicy(StrEnum):
+    """How CPU weights are set: by each pod's request (plain sharing), or by its tier."""
+
+    BY_REQUEST = "by-request"
+    BY_TIER = "by-tier"
+
+
+class CpuThrottle(BaseModel):
+    """The wanted CPU limit of one pod, in milli-cores, and the decision behind it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pod_uid: str
+    cpu_limit_milli: int
+    decision_id: str
+
+
+class Eviction(BaseModel):
+    """End one pod: SIGTERM, `grace_seconds`, SIGKILL. Executed at most once per `id`, never after `deadline`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    pod_uid: str
+    grace_seconds: float
+    deadline: datetime
+    reason: str
+    decision_id: str
+
+
+class LocalWaterline(BaseModel):
+    """What the agent watches by itself between reports: crossing it publishes a report at once.
+
+    `metric` is `prod_cpu_pressure` (0..1) or `node_cpu_usage_ratio` (0..1 of capacity).
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    metric: str
+    value: float
+
+
+class IntentDeclared(Payload):
+    """Pods that are not named in `throttles` are to be as they were before any throttle of this writer.
+
+    `lease_seconds` counts from receipt on the agent's monotonic clock; when it runs out without a renewal,
+    throttles of this writer go back step by step and its evictions are no longer started.
+    """
+
+    TYPE: ClassVar[str] = "intent.declared"
+    STREAM: ClassVar[str] = "INTENTS"
+
+    node: str
+    writer: str
+    generation: int
+    declared_at: datetime
+    lease_seconds: float
+    weights: WeightPolicy = WeightPolicy.BY_TIER
+    throttles: tuple[CpuThrottle, ...] = ()
+    evictions: tuple[Eviction, ...] = ()
+    waterlines: tuple[LocalWaterline, ...] = ()
+
+    def key(self) -> str:
+        return f"{self.node}/{self.writer}"
+
+    def shard_key(self) -> str:
+        return self.node

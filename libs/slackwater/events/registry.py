@@ -1,0 +1,30 @@
+"""Every event there is, in the order of the loop. Schemas, AsyncAPI and the flow picture are made from this list."""
+
+from __future__ import annotations
+
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.effect_measured import EffectMeasured
+from slackwater.events.envelope import Payload
+from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_windowed import UsageWindowed
+
+EVENTS: tuple[type[Payload], ...] = (
+    NodeDescribed,
+    UsageReported,
+    NodeLivenessChanged,
+    UsageWindowed,
+    PeakPredicted,
+    ResourcesOffered,
+    IntentDeclared,
+    IntentObserved,
+    EvictionCompleted,
+    EffectMeasured,
+    DecisionRecorded,
+)

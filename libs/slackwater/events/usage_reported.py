@@ -1,0 +1,36 @@
+"""usage.reported: what an agent measured since its last report. Telemetry: latest wins, a loss is a visible gap."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from slackwater.events.envelope import Payload
+from slackwater.events.measures import PodUsage, Pressure, Usage
+
+
+class UsageReported(Payload):
+    """One node, one window. `boot_epoch` and `sequence` (from 1, no holes) make restarts and gaps visible.
+
+    `system` is node minus all managed pods, floored at zero per sample; None when it could not be measured
+    (never zero in place of unknown). `prod_pressure` is the pressure of all prod pods together.
+    """
+
+    TYPE: ClassVar[str] = "usage.reported"
+    STREAM: ClassVar[str] = "USAGE"
+
+    node: str
+    boot_epoch: str
+    sequence: int
+    sampled_at: datetime
+    window_seconds: float
+    trigger: Literal["interval", "waterline", "shutdown"] = "interval"
+    dropped_reports: int = 0
+    node_usage: Usage
+    system_usage: Usage | None = None
+    node_pressure: Pressure = Pressure()
+    prod_pressure: Pressure = Pressure()
+    pods: tuple[PodUsage, ...] = ()
+
+    def key(self) -> str:
+        return self.node

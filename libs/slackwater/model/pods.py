@@ -1,0 +1,29 @@
+"""A pod: the unit that is started, measured, throttled, evicted. On plain Linux one managed command is one pod."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from slackwater.model.quantities import Resources
+from slackwater.model.tiers import QoSClass, Tier
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """Identity and claim of a pod; never its usage.
+
+    `uid` is unique for all time, `workload` is the key that survives restarts and replicas
+    (what prediction learns by), `request` is what was asked for.
+    """
+
+    uid: str
+    name: str
+    namespace: str
+    workload: str
+    tier: Tier
+    qos: QoSClass
+    priority: int
+    request: Resources
+    started_at: datetime
+    labels: dict[str, str] = field(default_factory=dict)

@@ -1,0 +1,4 @@
+"""How services come to life: the Service protocol, the supervisor, health, and the embedded servers.
+
+The same service object runs alone (`slackwater run NAME`) or beside the others in one process (`slackwater up`).
+"""

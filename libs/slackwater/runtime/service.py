@@ -1,0 +1,40 @@
+"""The Service protocol: what a composition root returns and a supervisor runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:  # an agent must not pay for FastAPI
+    from fastapi import APIRouter
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of /readyz: what was looked at, whether it is well, and what it said."""
+
+    name: str
+    ok: bool
+    detail: str = ""
+
+
+class Service(Protocol):
+    """A running part. `run` works until it is cancelled and then ends in order: no task of it survives."""
+
+    @property
+    def name(self) -> str:
+        """`ingestion`, `prediction`, …: also its schema, its role and its consumer prefix."""
+        ...
+
+    async def run(self, started: Callable[[], None]) -> None:
+        """Open everything, call `started()` once ready to work, work until cancelled, close everything."""
+        ...
+
+    async def checks(self) -> Sequence[Check]:
+        """Readiness: dependencies and lag. Liveness is that the loop turns, and needs no check."""
+        ...
+
+    def routers(self) -> Sequence[APIRouter]:
+        """HTTP routes of this service, mounted under the one server of the process; often none."""
+        ...

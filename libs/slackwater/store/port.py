@@ -1,0 +1,43 @@
+"""What adapters see of the store.
+
+A unit of work is one transaction that holds a service's state, the events it publishes (outbox) and the events it
+has handled (inbox): either all of it happened or none of it.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from slackwater.events.envelope import Event
+
+
+class UnitOfWork(Protocol):
+    """One open transaction. Leaving its context commits; an exception rolls back."""
+
+    @property
+    def connection(self) -> AsyncConnection:
+        """The SQLAlchemy connection of this transaction, with search_path set to the service's schema."""
+        ...
+
+    async def publish(self, event: Event[Any]) -> None:
+        """Put an event into the outbox; the relay publishes it after commit, in order per subject."""
+        ...
+
+    async def first_time(self, consumer: str, event_id: str) -> bool:
+        """Note that `consumer` handles `event_id` in this transaction; False if it had been handled before."""
+        ...
+
+
+class Database(Protocol):
+    """One service's schema."""
+
+    def unit_of_work(self) -> AbstractAsyncContextManager[UnitOfWork]:
+        """Begin a transaction. Raises Unavailable when PostgreSQL does not answer."""
+        ...
+
+    async def ping(self) -> bool:
+        """A round trip succeeds now (for readiness)."""
+        ...

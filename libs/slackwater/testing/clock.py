@@ -1,0 +1,48 @@
+"""A clock that stands still until a test moves it."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from datetime import UTC, datetime, timedelta
+
+EPOCH = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+class FakeClock:
+    """Wall and monotonic time move together, only through `advance`; sleepers wake in order of their deadline."""
+
+    def __init__(self, start: datetime = EPOCH) -> None:
+        self._start = start
+        self._elapsed = 0.0
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._order = itertools.count()
+
+    def now(self) -> datetime:
+        return self._start + timedelta(seconds=self._elapsed)
+
+    def monotonic(self) -> float:
+        return self._elapsed
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self._elapsed + seconds, next(self._order), future))
+        await future
+
+    async def advance(self, seconds: float) -> None:
+        """Move time; every sleeper that is due runs, in order, before this returns."""
+        target = self._elapsed + seconds
+        while self._sleepers and self._sleepers[0][0] <= target:
+            deadline, _, future = heapq.heappop(self._sleepers)
+            self._elapsed = max(self._elapsed, deadline)
+            if not future.done():
+                future.set_result(None)
+            for _ in range(10):  # let what was woken run, and sleep again if it wants to
+                await asyncio.sleep(0)
+        self._elapsed = target
+        for _ in range(10):
+            await asyncio.sleep(0)
