@@ -26,7 +26,7 @@ test: check ## all checks, then all tests against real servers; ARGS= goes to py
 check: environment-dev ## style, types, import contracts, generated files
 	@echo "  ruff" && $(VENV_PYTHON) -m ruff check --quiet . && $(VENV_PYTHON) -m ruff format --quiet --check .
 	@echo "  mypy" && $(VENV_PYTHON) -m mypy --no-error-summary
-	@echo "  import contracts" && .venv/bin/lint-imports --config .importlinter >.venv/lint-imports.txt 2>&1 \
+	@echo "  import contracts" && .venv/bin/lint-imports --no-logo --cache-dir .mypy_cache/imports >.venv/lint-imports.txt 2>&1 \
 	  || { cat .venv/lint-imports.txt; exit 1; }
 	@if [ -f contracts/generate.py ]; then echo "  generated contracts" && $(VENV_PYTHON) contracts/generate.py --check; fi
 

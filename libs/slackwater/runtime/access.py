@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Sequence
-from http.cookies import Morsel, SimpleCookie
+from http.cookies import SimpleCookie
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
@@ -81,9 +81,10 @@ def _bearer(headers: Headers) -> str:
 
 
 def _cookie(headers: Headers) -> str:
-    morsel: Morsel[str] | None = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
     return morsel.value if morsel else ""
 
 
 def _in_query(scope: Scope) -> str:
-    return parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+    query: bytes = scope["query_string"]
+    return parse_qs(query.decode("latin-1")).get("token", [""])[0]
