@@ -187,7 +187,7 @@ def _restore(
     if hold is not None:
         return _idle(state, hold)
     allowed = allowance(snapshot, state, verdicts, policy.throttle, now)
-    if allowed.reason is None:
+    if allowed.idle_because:
         return _idle(state, allowed.idle_because)
     changes, kept = give_back(snapshot, state, policy.throttle, allowed)
     if not changes:
@@ -195,7 +195,7 @@ def _restore(
     first = verdicts[0]
     answer = Plan(
         kind=DecisionKind.RESTORE,
-        reason=allowed.reason,
+        reason=Reason.RESTORE_HEADROOM if kept else Reason.RESTORE_COMPLETE,
         rule=first.rule.name,
         metric=first.rule.metric,
         reading=first.reading,

@@ -40,7 +40,8 @@ class ThrottlePolicy:
     settle_seconds        a sample counts only if it ends this long after the last write was observed
     pending_seconds       a write that nobody confirmed for so long is no longer waited for
     relapse_seconds       a trigger this soon after a raise blames the raise: the next ones come later and smaller
-    probe_seconds         calm for so long counts as demand gone, whatever prod uses
+    probe_seconds         calm for so long allows small raises, up to the originals, whatever prod uses:
+    probe_ratio           this share of capacity per cycle
     """
 
     excess_ratio: float = 0.10
@@ -54,6 +55,7 @@ class ThrottlePolicy:
     pending_seconds: float = 10.0
     relapse_seconds: float = 10.0
     probe_seconds: float = 60.0
+    probe_ratio: float = 0.05
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from slackwater.decisions.reasons import Reason
 from slackwater.waterline.candidates import in_order
 from slackwater.waterline.counting import Verdict
 from slackwater.waterline.metrics import METRICS
@@ -20,63 +19,62 @@ BACKOFF_LIMIT = 6
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How much may be given back now (milli-cores), whether limits may go altogether, and why (or why nothing)."""
+    """How much may be given back now (milli-cores), whether limits may go altogether; or why nothing may."""
 
     milli: int
-    to_original: bool
-    all_at_once: bool
-    reason: Reason | None
+    to_original: bool = False
+    all_at_once: bool = False
     idle_because: str = ""
 
 
-def _nothing(because: str) -> Allowance:
-    return Allowance(0, to_original=False, all_at_once=False, reason=None, idle_because=because)
-
-
-def quiet_until(state: GuardState, cool_down_seconds: float, now: datetime) -> float:
+def quiet_until(state: GuardState, seconds: float, now: datetime) -> float:
     """Seconds still to wait since the last trigger; every raise that was answered by a trigger doubles the wait."""
     if state.last_trigger_at is None:
         return 0.0
-    return cool_down_seconds * (1 << state.backoff) - (now - state.last_trigger_at).total_seconds()
+    return seconds * (1 << state.backoff) - (now - state.last_trigger_at).total_seconds()
 
 
 def allowance(
     snapshot: Snapshot, state: GuardState, verdicts: tuple[Verdict, ...], policy: ThrottlePolicy, now: datetime
 ) -> Allowance:
-    """How much may be given back in this cycle; all rules are known to be restored.
-
-    Demand gone: a step of the capacity, up to the originals. When no more than a step is idle everything goes at
-    once, because all pods together cannot take more than what is idle.
-    Demand still there but CPU idle: at most that, so that slack is not wasted, never a limit altogether.
-    """
-    wait = max(quiet_until(state, v.rule.cool_down_seconds, now) for v in verdicts)
-    if wait > 0:
-        return _nothing("cool-down since the last trigger is not over")
+    """How much may be given back in this cycle; all rules are known to be restored."""
+    if max(quiet_until(state, v.rule.cool_down_seconds, now) for v in verdicts) > 0:
+        return Allowance(0, idle_because="cool-down since the last trigger is not over")
     if snapshot.usage_milli is None:
-        return _nothing("no reading of the node's usage")
+        return Allowance(0, idle_because="no reading of the node's usage")
+    idle = snapshot.capacity_milli - snapshot.usage_milli
     bounds = [METRICS[v.rule.metric].headroom_milli(snapshot, v.rule.waterline) for v in verdicts]
     bound = min((b for b in bounds if b is not None), default=None)
-    step = int(policy.step_ratio * snapshot.capacity_milli)
-    idle = snapshot.capacity_milli - snapshot.usage_milli
-    if _demand_is_gone(snapshot, state, policy, now):
-        return Allowance(
-            step if bound is None else max(0, min(step, bound)),
-            to_original=True,
-            all_at_once=bound is None and idle <= step,
-            reason=Reason.RESTORE_COMPLETE,
-        )
-    headroom = idle - int(policy.headroom_margin_ratio * snapshot.capacity_milli)
-    raise_milli = min(step, headroom, *([] if bound is None else [bound])) // (1 << state.backoff)
-    if raise_milli <= 2 * smallest_change_milli(snapshot.capacity_milli, policy):
-        return _nothing("prod still wants what it wanted and no CPU is idle")
-    return Allowance(raise_milli, to_original=False, all_at_once=False, reason=Reason.RESTORE_HEADROOM)
-
-
-def _demand_is_gone(snapshot: Snapshot, state: GuardState, policy: ThrottlePolicy, now: datetime) -> bool:
-    """Prod uses clearly less than it wanted when it lacked CPU, or has been calm for very long."""
     if snapshot.prod_usage_milli <= policy.release_ratio * state.demand_at_trigger_milli:
-        return True
-    return quiet_until(state, policy.probe_seconds, now) <= 0
+        return _demand_gone(snapshot.capacity_milli, idle, bound, policy)
+    return _demand_high(snapshot, state, idle, bound, policy, now)
+
+
+def _demand_gone(capacity: int, idle: int, bound: int | None, policy: ThrottlePolicy) -> Allowance:
+    """A step of the capacity, up to the originals. When no more than a step is idle everything goes at once:
+    all pods together cannot take more than what is idle."""
+    step = int(policy.step_ratio * capacity)
+    if bound is None:
+        return Allowance(step, to_original=True, all_at_once=idle <= step)
+    return Allowance(max(0, min(step, bound)), to_original=True)
+
+
+def _demand_high(
+    snapshot: Snapshot, state: GuardState, idle: int, bound: int | None, policy: ThrottlePolicy, now: datetime
+) -> Allowance:
+    """CPU that is idle goes back so that slack is not wasted, but no limit goes altogether. After a long calm small
+    raises probe whether the demand has gone in the meantime, however the estimate of it was."""
+    capacity, smallest = snapshot.capacity_milli, smallest_change_milli(snapshot.capacity_milli, policy)
+    headroom = min(int(policy.step_ratio * capacity), idle - int(policy.headroom_margin_ratio * capacity))
+    if bound is not None:
+        headroom = min(headroom, bound)
+    raise_milli = headroom // (1 << state.backoff)
+    if raise_milli > 2 * smallest:
+        return Allowance(raise_milli)
+    if quiet_until(state, policy.probe_seconds, now) <= 0 and (bound is None or bound > 2 * smallest):
+        probe = max(2 * smallest, int(policy.probe_ratio * capacity))
+        return Allowance(probe if bound is None else min(probe, bound), to_original=True)
+    return Allowance(0, idle_because="prod still wants what it wanted and no CPU is idle")
 
 
 def _full_milli(throttled: Throttled, capacity_milli: int) -> int:
