@@ -70,6 +70,6 @@ class NatsDelivery(ReadDelivery):
 
     async def _answer(self, word: bytes) -> None:
         try:
-            await self._message._client.publish(self._message.reply, word)  # noqa: SLF001
+            await self._message._client.publish(self._message.reply, word)
         except NatsError as error:
             log.info("answer to %s not sent, it comes again: %r", self.subject, error)

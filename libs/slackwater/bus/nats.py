@@ -179,7 +179,7 @@ class NatsBus:
             return
         try:
             await handler(event)
-        except Exception:  # noqa: BLE001 - a defect in the handler of one value must not end the watch of the others
+        except Exception:
             log.exception("watch of %s: handler failed on %s", payload.TYPE, message.subject)
 
     @asynccontextmanager
@@ -228,7 +228,7 @@ class NatsBus:
                 if not leaving.is_set():
                     log.info("%s: %s; trying again", what, error)
                     await self._heal()
-            except Exception:  # noqa: BLE001 - a consumer that ends silently is worse than one that is loud and goes on
+            except Exception:
                 log.exception("%s: defect; trying again", what)
             await _first_of(leaving.wait(), pauses.next())
 

@@ -68,7 +68,7 @@ class Replayer(Generic[P]):
         except Unavailable as error:
             log.warning("%s: %s; trying again", self._name, error.message)
             return before
-        except Exception:  # noqa: BLE001 - a defect of the handler: loud, counted, and read again
+        except Exception:
             self._counters.handler_failures += 1
             log.exception("%s: handler failed; reading again after %d", self._name, before)
             return before

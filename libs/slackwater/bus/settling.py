@@ -115,8 +115,8 @@ class Settler(Generic[P]):
             async with _kept_in_progress(deliveries, self._spec.ack_wait_seconds / 2):
                 verdicts = await self._handler(batch)
             if len(verdicts) != len(batch):
-                raise ValueError(f"handler gave {len(verdicts)} verdicts for {len(batch)} messages")  # noqa: TRY301 - one path for all defects
-        except Exception as error:  # noqa: BLE001 - any defect of a handler; it is logged, counted, and delivered again
+                raise ValueError(f"handler gave {len(verdicts)} verdicts for {len(batch)} messages")
+        except Exception as error:
             self._counters.handler_failures += 1
             self._suspects.update(delivery.stream_sequence for delivery in deliveries)
             log.exception("handler of %s failed on %d message(s); they come again", self._consumer, len(batch))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+
 from slackwater.bus.encoding import Message
 from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.bus.streams import Topology, load

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+
 from slackwater.bus.encoding import Message, encode
 from slackwater.bus.port import Done, Received, Reject, Retry, Settlement, each
 from slackwater.events.envelope import Event, event_of
