@@ -238,7 +238,7 @@ class EmbeddedPostgres:
             holder = lock.read().strip() or "unknown"
             lock.close()
             raise Conflict(
-                f"state directory {self._home.parent} is in use by process {holder}; stop it or choose another directory"
+                f"state directory {self._home.parent} is in use by process {holder}; stop it or choose another"
             ) from None
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")

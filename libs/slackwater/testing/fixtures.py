@@ -6,6 +6,10 @@ import asyncio
 
 import pytest
 
+pytest_plugins = [
+    "slackwater.testing.postgres_server",
+]
+
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Give pytest-asyncio a loop to come back to: it would make one itself and leave it open (a ResourceWarning)."""
