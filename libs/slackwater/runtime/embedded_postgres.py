@@ -252,7 +252,7 @@ class EmbeddedPostgres:
 
     def _stop_orphan(self) -> None:
         """Whatever still runs on our data directory while we hold the lock has lost its owner: stop it, then kill."""
-        for number, patience_seconds in ((signal.SIGINT, 5.0), (signal.SIGKILL, 5.0)):
+        for number, patience_seconds in ((signal.SIGINT, 3.0), (signal.SIGKILL, 5.0)):
             pids = list(self._server_pids())
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 VERSION_TABLE = "alembic_version"
+_ONE_AT_A_TIME = lock_key("migrations", "")  # for all schemas: Alembic's `op` belongs to one migration per process
 _VERSION_FILE = re.compile(r"(\d{4})_\w+\.py")
 
 
@@ -53,7 +54,7 @@ class Schema:
 
 
 async def migrate(dsn: str, schema: Schema) -> str:
-    """Bring one schema to its head and return it; processes that do so at once wait for each other.
+    """Bring one schema to its head and return it; whoever else migrates in this database waits.
 
     `dsn` is the service's own. Raises Unavailable.
     """
@@ -63,9 +64,7 @@ async def migrate(dsn: str, schema: Schema) -> str:
     try:
         with connecting():
             async with engine.begin() as connection:
-                await connection.execute(
-                    text("SELECT pg_advisory_xact_lock(:key)"), {"key": lock_key("migrations", schema.service)}
-                )
+                await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ONE_AT_A_TIME})
                 await connection.run_sync(_upgrade, schema)
     finally:
         await engine.dispose()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Sequence
 from typing import Any
@@ -37,7 +36,8 @@ async def prepare_database(admin_dsn: str, schemas: Sequence[Schema]) -> dict[st
             behind = await _provision(connection, admin_dsn, schemas)
         finally:
             await connection.close()
-    await asyncio.gather(*(migrate(addresses[schema.service], schema) for schema in behind))
+    for schema in behind:
+        await migrate(addresses[schema.service], schema)
     return addresses
 
 

@@ -29,7 +29,9 @@ async def write(database: PostgresDatabase, number: int) -> bool:
     """A fact and its event in one transaction; True if the commit was acknowledged."""
     try:
         async with database.unit_of_work() as unit:
-            await unit.connection.execute(text("INSERT INTO facts VALUES (:name, :n)"), {"name": str(number), "n": number})
+            await unit.connection.execute(
+                text("INSERT INTO facts VALUES (:name, :n)"), {"name": str(number), "n": number}
+            )
             await unit.publish(liveness("a", number))
     except Unavailable:
         return False
