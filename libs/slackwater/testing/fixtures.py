@@ -6,6 +6,10 @@ import asyncio
 
 import pytest
 
+from slackwater.testing.nats_server import bus, nats_url
+
+__all__ = ["bus", "nats_url"]
+
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Give pytest-asyncio a loop to come back to: it would make one itself and leave it open (a ResourceWarning)."""
