@@ -1,0 +1,155 @@
+"""What the agent's use cases need of a machine and of its disk.
+
+A `Driver` is one machine: real (adapters/linux) or simulated. It measures and it writes single values; it keeps no
+policy, no journal and no memory of originals: those are the same for every driver and live above it.
+
+Writable values are `Knob`s, read and written as the exact text that the machine holds, so that a restore is exact
+whatever the previous text was. Two methods translate between text and units for CPU limits, one for weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from slackwater.agent.domain.journal import Journal
+from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.domain.ledger import EvictionRecord
+from slackwater.model.nodes import NodeFacts
+from slackwater.model.pods import Pod
+from slackwater.model.tiers import Tier
+
+
+@dataclass(frozen=True, slots=True)
+class PsiTotals:
+    """Cumulative microseconds in which some task waited (PSI `some total=`); None where the kernel has none."""
+
+    cpu_some_us: int | None = None
+    memory_some_us: int | None = None
+    io_some_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodSample:
+    """One pod's counters: cumulative CPU nanoseconds, memory bytes now, PSI totals, CFS periods. None = unknown."""
+
+    uid: str
+    cpu_ns: int | None = None
+    memory_bytes: int | None = None
+    psi: PsiTotals = PsiTotals()
+    periods: int | None = None
+    throttled_periods: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RawSample:
+    """Everything read in one tick, with the time of reading. Counters are cumulative; None is unknown, never 0.
+
+    `node_cpu_busy_ns` is the time all CPUs together were not idle, `node_memory_bytes` MemTotal minus MemAvailable.
+    `tier_psi` holds the pressure of a tier's pods together.
+    """
+
+    monotonic: float
+    at: datetime
+    node_cpu_busy_ns: int | None = None
+    node_memory_bytes: int | None = None
+    node_psi: PsiTotals = PsiTotals()
+    tier_psi: Mapping[Tier, PsiTotals] = field(default_factory=dict)
+    pods: tuple[PodSample, ...] = ()
+
+
+class Driver(Protocol):
+    """One machine. Methods are quick and synchronous (microseconds to few milliseconds), called from one thread.
+
+    Whatever concerns a pod that is gone raises NotFound; what the machine refuses raises Misconfigured.
+    """
+
+    def open(self) -> None:
+        """Find what is there; remove what a dead instance of the same id left behind; be ready to measure."""
+        ...
+
+    def close(self) -> None:
+        """Close descriptors; remove what this instance created and nobody uses any more. After every restore."""
+        ...
+
+    def facts(self) -> NodeFacts:
+        """The machine now. Name, pool, reserved and labels may be replaced by the agent's settings."""
+        ...
+
+    def pods(self) -> tuple[Pod, ...]:
+        """The managed pods that live now, by uid order; cheap enough for every tick."""
+        ...
+
+    def sample(self) -> RawSample:
+        """Read all counters once."""
+        ...
+
+    def limit_knob(self, pod_uid: str) -> Knob:
+        """Where the pod's CPU limit is written. Raises NotFound."""
+        ...
+
+    def limit_text(self, knob: Knob, limit_milli: int | None) -> str:
+        """The text that means this limit (None = unlimited), never below what the kernel accepts."""
+        ...
+
+    def limit_milli(self, knob: Knob, text: str) -> int | None:
+        """The limit that a text read from the knob means, in milli-cores; None = unlimited."""
+        ...
+
+    def weight_knob(self, target: str | Tier) -> Knob:
+        """Where the CPU weight of a pod (its uid) or of a whole tier is written. Raises NotFound."""
+        ...
+
+    def weight_text(self, knob: Knob, shares: int) -> str:
+        """The text that means these cpu.shares (2..262144; converted where the machine has weights 1..10000)."""
+        ...
+
+    def read(self, knob: Knob) -> str:
+        """The exact text now, without the trailing newline. Raises NotFound when the pod or file is gone."""
+        ...
+
+    def write(self, knob: Knob, text: str) -> None:
+        """Write the text. Raises NotFound when gone, Misconfigured when refused."""
+        ...
+
+    def alive(self, pod_uid: str) -> bool:
+        """Whether any process of the pod still runs."""
+        ...
+
+    def terminate(self, pod_uid: str, signal: int) -> None:
+        """Send a signal to every process of the pod (SIGKILL atomically where the kernel can). Gone is fine."""
+        ...
+
+    def protected(self, pod_uid: str) -> str | None:
+        """Why this pod must never be evicted (it holds the agent itself, …), or None."""
+        ...
+
+
+class JournalFile(Protocol):
+    """The durable form of the journal. `append` returns after fsync when `sync` is set."""
+
+    def load(self) -> Journal:
+        """What an earlier run left; an unreadable last line (torn by a crash) is ignored."""
+        ...
+
+    def append(self, records: Sequence[Mapping[str, str]], *, sync: bool) -> None:
+        """Add records in order."""
+        ...
+
+    def replace(self, journal: Journal) -> None:
+        """Compact: atomically keep only what `journal` still needs."""
+        ...
+
+
+class EvictionLedger(Protocol):
+    """Evictions by id, on disk: what was started and how it ended survives the agent."""
+
+    def load(self) -> dict[str, EvictionRecord]:
+        """All records known."""
+        ...
+
+    def save(self, records: Mapping[str, EvictionRecord]) -> None:
+        """Replace them all, atomically and synced."""
+        ...
