@@ -10,54 +10,18 @@ whatever the previous text was. Two methods translate between text and units for
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Protocol
 
 from slackwater.agent.domain.journal import Journal
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.domain.ledger import EvictionRecord
+from slackwater.agent.domain.samples import PodSample, PsiTotals, RawSample
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import Tier
 
 
-@dataclass(frozen=True, slots=True)
-class PsiTotals:
-    """Cumulative microseconds in which some task waited (PSI `some total=`); None where the kernel has none."""
-
-    cpu_some_us: int | None = None
-    memory_some_us: int | None = None
-    io_some_us: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PodSample:
-    """One pod's counters: cumulative CPU nanoseconds, memory bytes now, PSI totals, CFS periods. None = unknown."""
-
-    uid: str
-    cpu_ns: int | None = None
-    memory_bytes: int | None = None
-    psi: PsiTotals = PsiTotals()
-    periods: int | None = None
-    throttled_periods: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RawSample:
-    """Everything read in one tick, with the time of reading. Counters are cumulative; None is unknown, never 0.
-
-    `node_cpu_busy_ns` is the time all CPUs together were not idle, `node_memory_bytes` MemTotal minus MemAvailable.
-    `tier_psi` holds the pressure of a tier's pods together.
-    """
-
-    monotonic: float
-    at: datetime
-    node_cpu_busy_ns: int | None = None
-    node_memory_bytes: int | None = None
-    node_psi: PsiTotals = PsiTotals()
-    tier_psi: Mapping[Tier, PsiTotals] = field(default_factory=dict)
-    pods: tuple[PodSample, ...] = ()
+__all__ = ["Driver", "EvictionLedger", "JournalFile", "Knob", "PodSample", "PsiTotals", "RawSample"]
 
 
 class Driver(Protocol):

@@ -59,6 +59,17 @@ class Hierarchy:
             return False
         return True
 
+    def remove(self, cgroup: str, *, with_children: bool = False) -> bool:
+        """Remove a cgroup from every tree; True if it is nowhere any more."""
+        directories = self.directories(cgroup)
+        if with_children:  # a command may have made cgroups of its own below the pod's
+            below = [path for directory in directories for path in directory.glob("**/")]
+            for path in sorted(below, key=lambda path: len(path.parts), reverse=True):
+                self.remove_directory(path)
+        for directory in directories:
+            self.remove_directory(directory)
+        return not any(directory.exists() for directory in directories)
+
     def why_unwritable(self) -> str | None:
         """One line that says why cgroups cannot be used here and what would enable them; None if they can."""
         if self.cpu is None:

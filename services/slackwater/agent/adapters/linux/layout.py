@@ -61,6 +61,8 @@ class Layout:
             file.write_text(weight_text(1024 * self.cpus, self.hierarchy.pure_v2))
             for tier in Tier:
                 self._make(self.tier(tier))
+        except FileNotFoundError:  # somebody removed a directory between two of our steps
+            raise
         except OSError as error:
             raise Misconfigured(
                 f"cannot create cgroups below {self.hierarchy.cpu}: {error.strerror}; "
@@ -70,22 +72,21 @@ class Layout:
 
     def make_pod(self, tier: Tier, uid: str) -> tuple[Path, ...]:
         """Create the pod's directories, and its parents if somebody just removed them; returns them."""
-        for attempt in range(_ATTEMPTS):
-            self.ensure_tiers()
+        for _ in range(_ATTEMPTS):
             try:
+                self.ensure_tiers()
                 for directory in self.hierarchy.directories(self.pod(tier, uid)):
                     self.hierarchy.make_directory(directory)
-                break
-            except FileNotFoundError:  # the last of the others removed the tier between our two steps
-                if attempt == _ATTEMPTS - 1:
-                    raise
-        return self.hierarchy.directories(self.pod(tier, uid))
+            except FileNotFoundError:  # the last of the others just removed tier or root
+                continue
+            return self.hierarchy.directories(self.pod(tier, uid))
+        raise Misconfigured(f"cgroups of {self.root} vanish while they are made; is another cleaner at work?")
 
     def remove_unused(self) -> bool:
         """Remove tiers and root where nobody is left in them; True if the whole instance is gone."""
         for tier in Tier:
-            self._remove(self.tier(tier))
-        gone = self._remove(self.root)
+            self.hierarchy.remove(self.tier(tier))
+        gone = self.hierarchy.remove(self.root)
         if gone:
             self._restore_at_mount()
         return gone
@@ -95,10 +96,6 @@ class Layout:
             self.hierarchy.make_directory(directory)
             if self.hierarchy.pure_v2:
                 _enable(directory, CONTROLLERS_V2)
-
-    def _remove(self, cgroup: str) -> bool:
-        results = [self.hierarchy.remove_directory(directory) for directory in self.hierarchy.directories(cgroup)]
-        return all(results)
 
     def _enable_at_mount(self) -> None:
         """Controllers for children of the mount point: a file that is not ours, so what it held is kept on disk."""
