@@ -20,7 +20,6 @@ from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import Tier
 
-
 __all__ = ["Driver", "EvictionLedger", "JournalFile", "Knob", "PodSample", "PsiTotals", "RawSample"]
 
 
@@ -104,6 +103,10 @@ class JournalFile(Protocol):
 
     def replace(self, journal: Journal) -> None:
         """Compact: atomically keep only what `journal` still needs."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is open."""
         ...
 
 
