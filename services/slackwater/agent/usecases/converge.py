@@ -73,9 +73,7 @@ class ConvergeToIntents:
         changed = _changed(before.event.data if before is not None else None, document)
         if before is None or changed or before.wish.generation != document.generation:
             answers = [answer for answer in answers if answer.payload.writer != document.writer]
-            answers.append(
-                self._observed(event, changed | _affected(self._pods_of(outcome, pods)), outcome, received_at)
-            )
+            answers.append(self._observed(event, changed | self._pods_of(outcome, pods), outcome, received_at))
         return answers
 
     def tick(self, pods: Sequence[Pod]) -> list[Observed]:
@@ -139,13 +137,20 @@ class ConvergeToIntents:
                 continue
             knobs[uid] = knob
         best = convergence.targets(wishes, originals, self.capacity_milli, self.clock.monotonic())
-        return {knobs[uid]: self.driver.limit_text(knobs[uid], target.limit_milli) for uid, target in best.items()}
+        wanted: dict[Knob, str | None] = {}
+        for uid, target in best.items():
+            try:
+                wanted[knobs[uid]] = self.driver.limit_text(knobs[uid], target.limit_milli)
+            except NotFound:
+                continue
+        return wanted
 
     def _weights_wanted(self, policy: weights.Policy | None, pods: Sequence[Pod]) -> Mapping[Knob, str | None]:
         if policy is None:
             return {}
         shares = weights.weigh(pods, policy)
-        wanted: dict[str | Tier, int] = {**shares.pods, **shares.tiers}
+        wanted: dict[str | Tier, int] = dict(shares.pods)
+        wanted.update(shares.tiers)
         found: dict[Knob, str | None] = {}
         for target, value in wanted.items():
             try:
@@ -155,13 +160,14 @@ class ConvergeToIntents:
             found[knob] = self.driver.weight_text(knob, value)
         return found
 
-    def _pods_of(self, outcome: Outcome, pods: Sequence[Pod]) -> Mapping[str, bool]:
+    def _pods_of(self, outcome: Outcome, pods: Sequence[Pod]) -> set[str]:
         """Pods whose limit these steps failed to set or had to yield."""
         touched = outcome.errors.keys() | outcome.yielded.keys()
-        found: dict[str, bool] = {}
+        found: set[str] = set()
         for pod in pods if touched else ():
             try:
-                found[pod.uid] = self.driver.limit_knob(pod.uid) in touched
+                if self.driver.limit_knob(pod.uid) in touched:
+                    found.add(pod.uid)
             except NotFound:
                 continue
         return found
@@ -172,7 +178,7 @@ class ConvergeToIntents:
             _log.warning("%s was changed by somebody else; left alone from now on", knob.path)
         if not outcome.yielded:
             return []
-        pods = _affected(self._pods_of(outcome, self.driver.pods()))
+        pods = self._pods_of(outcome, self.driver.pods())
         now = self.clock.now()
         return [self._observed(held.event, pods, outcome, now) for held in self.held.values()]
 
@@ -225,7 +231,3 @@ def _changed(before: IntentDeclared | None, after: IntentDeclared) -> set[str]:
     old = {item.pod_uid: item.cpu_limit_milli for item in (before.throttles if before is not None else ())}
     new = {item.pod_uid: item.cpu_limit_milli for item in after.throttles}
     return {uid for uid in old.keys() | new.keys() if old.get(uid) != new.get(uid)}
-
-
-def _affected(pods: Mapping[str, bool]) -> set[str]:
-    return {uid for uid, affected in pods.items() if affected}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from slackwater.model.errors import Conflict
 
 _NAME = "agent.lock"
+_ATTEMPTS = 5
 
 
 class AgentLock:
@@ -22,14 +24,16 @@ class AgentLock:
         """Raises Conflict when another live agent has it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise Conflict(
-                f"another agent already works with {self._path.parent}; stop it or give another --state-dir"
-            ) from None
-        self._descriptor = descriptor
+        for _ in range(_ATTEMPTS):  # `agent_runs` holds the lock for an instant when it looks
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(0.01)
+                continue
+            self._descriptor = descriptor
+            return
+        os.close(descriptor)
+        raise Conflict(f"another agent already works with {self._path.parent}; stop it or give another --state-dir")
 
     def release(self) -> None:
         if self._descriptor is not None:
