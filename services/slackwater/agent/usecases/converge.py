@@ -149,10 +149,9 @@ class ConvergeToIntents:
         if policy is None:
             return {}
         shares = weights.weigh(pods, policy)
-        wanted: dict[str | Tier, int] = dict(shares.pods)
-        wanted.update(shares.tiers)
+        wanted: list[tuple[str | Tier, int]] = [*shares.pods.items(), *shares.tiers.items()]
         found: dict[Knob, str | None] = {}
-        for target, value in wanted.items():
+        for target, value in wanted:
             try:
                 knob = self.driver.weight_knob(target)
             except NotFound:

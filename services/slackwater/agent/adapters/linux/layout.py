@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -126,8 +124,3 @@ class Layout:
 
 def _enable(directory: Path, controllers: tuple[str, ...]) -> None:
     (directory / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in controllers))
-
-
-def instance_of(state_dir: Path) -> str:
-    """The instance id of a state directory: two checkouts side by side never share cgroups."""
-    return f"{zlib.crc32(os.fsencode(state_dir.resolve())):08x}"

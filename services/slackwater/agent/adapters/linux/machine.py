@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.quantities import Resources
+from slackwater.runtime.version import version
 
 
 def cpu_list(text: str) -> tuple[int, ...]:
@@ -61,16 +61,8 @@ def machine_facts(cgroup_version: str, proc: Path = Path("/proc"), sys: Path = P
         kernel=platform.release(),
         cgroup_version=cgroup_version,
         driver="linux",
-        agent_version=agent_version(),
+        agent_version=version(),
     )
-
-
-def agent_version() -> str:
-    """The installed distribution's version, or `0+source` when run from a tree."""
-    try:
-        return version("slackwater")
-    except PackageNotFoundError:
-        return "0+source"
 
 
 def _text(file: Path, otherwise: str) -> str:
