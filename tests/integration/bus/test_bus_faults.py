@@ -130,8 +130,9 @@ async def test_while_the_broker_is_away_consumers_wait_instead_of_spinning(serve
 async def test_leaving_while_the_broker_is_away_does_not_hang(server: EmbeddedNats) -> None:
     async with asyncio.timeout(8):
         async with connect_bus(server.url, name="test") as bus:
-            async with bus.consume(EffectMeasured, CONSUMER, Ledger().handle):
-                await server.kill()
+            async with bus.consume(EffectMeasured, CONSUMER, Ledger().handle),
+    ):
+        await server.kill()
 
 
 async def test_a_broker_that_lost_its_streams_gets_them_declared_again(server: EmbeddedNats) -> None:
@@ -158,8 +159,7 @@ async def test_a_full_stream_refuses_with_a_clear_message(server: EmbeddedNats) 
     small = topology.model_copy(update={"streams": {**topology.streams, "DECISIONS": tiny}})
     async with connect_bus(server.url, name="test", topology=small) as bus:
         with pytest.raises(Unavailable, match=r"DECISIONS refused sw\.v1\.effect\.measured.*maximum bytes"):
-            for number in range(20):
-                await bus.publish(effect(f"d{number}"))
+            await asyncio.gather(*(bus.publish(effect(f"d{number}")) for number in range(20)))
 
 
 async def test_declaring_again_changes_nothing_and_a_changed_limit_is_applied(server: EmbeddedNats) -> None:

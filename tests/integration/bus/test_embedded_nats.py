@@ -80,7 +80,7 @@ async def test_it_dies_with_a_parent_that_is_killed_and_the_next_start_heals_the
         asyncio.run(main())
     """)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    parent = subprocess.Popen(
+    parent = subprocess.Popen(  # noqa: ASYNC220 - starting a process takes a millisecond
         [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, env=environment, text=True
     )
     assert parent.stdout is not None
