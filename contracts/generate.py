@@ -145,7 +145,7 @@ def flow_page(services: Sequence[Flow]) -> str:
         publishers = [flow.service for flow in services if payload.TYPE in flow.publishes]
         consumers = [flow.service for flow in services if payload.TYPE in flow.consumes]
         rows.append(
-            f"| `{payload.TYPE}` | {', '.join(publishers) or '–'} | {', '.join(consumers) or '–'} | {payload.STREAM} |"
+            f"| `{payload.TYPE}` | {', '.join(publishers) or '-'} | {', '.join(consumers) or '-'} | {payload.STREAM} |"
         )
         edges += [f"  {source} -- {payload.TYPE} --> {target}" for source in publishers for target in consumers]
     return "\n".join(
@@ -209,7 +209,7 @@ def main(arguments: Sequence[str]) -> int:
     """Exit status: 0 written or up to date, 1 out of date."""
     if "--check" in arguments:
         found = differences()
-        sys.stdout.write("\n".join(found + ["run: python -m contracts.generate", ""] if found else []))
+        sys.stdout.write("\n".join([*found, "run: python -m contracts.generate", ""] if found else []))
         return 1 if found else 0
     for path, text in generated().items():
         (CONTRACTS / path).parent.mkdir(parents=True, exist_ok=True)

@@ -128,9 +128,10 @@ async def test_while_the_broker_is_away_consumers_wait_instead_of_spinning(serve
 
 
 async def test_leaving_while_the_broker_is_away_does_not_hang(server: EmbeddedNats) -> None:
-    async with asyncio.timeout(8):
-        async with connect_bus(server.url, name="test") as bus:
-            async with bus.consume(EffectMeasured, CONSUMER, Ledger().handle),
+    async with (
+        asyncio.timeout(8),
+        connect_bus(server.url, name="test") as bus,
+        bus.consume(EffectMeasured, CONSUMER, Ledger().handle),
     ):
         await server.kill()
 
