@@ -60,8 +60,11 @@ class Event(BaseModel, Generic[P]):
 
 
 def subject_token(text: str) -> str:
-    """A name as one NATS subject token: everything but letters, digits, `-` and `_` becomes `=XX` (hex)."""
-    return "".join(c if c.isascii() and (c.isalnum() or c in "-_") else f"={ord(c):02X}" for c in text)
+    """A name as one NATS subject token: all but ASCII letters, digits, `-`, `_` becomes `=XX` per UTF-8 byte."""
+    return "".join(
+        c if c.isascii() and (c.isalnum() or c in "-_") else "".join(f"={byte:02X}" for byte in c.encode())
+        for c in text
+    )
 
 
 def subject_of(data: Payload) -> str:

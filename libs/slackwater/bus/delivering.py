@@ -1,0 +1,75 @@
+"""JetStream messages as deliveries: the words of settlement in JetStream's protocol."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+
+log = logging.getLogger(__name__)
+
+_DELIVERIES, _STREAM_SEQUENCE, _PENDING = 4, 5, 8  # $JS.ACK.stream.consumer.deliveries.sequence.….time.pending
+
+
+class ReadDelivery:
+    """A message that is only read: settlement means nothing."""
+
+    __slots__ = ("_message", "_tokens")
+
+    def __init__(self, message: Msg) -> None:
+        self._message = message
+        self._tokens = message.reply.split(".")
+        if len(self._tokens) > 9:  # with domain and account tokens in front
+            self._tokens = [*self._tokens[:2], *self._tokens[4:]]
+
+    @property
+    def subject(self) -> str:
+        return self._message.subject
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._message.headers or {}
+
+    @property
+    def body(self) -> bytes:
+        return self._message.data
+
+    @property
+    def deliveries(self) -> int:
+        return int(self._tokens[_DELIVERIES])
+
+    @property
+    def stream_sequence(self) -> int:
+        return int(self._tokens[_STREAM_SEQUENCE])
+
+    @property
+    def pending(self) -> int:
+        return int(self._tokens[_PENDING])
+
+
+class NatsDelivery(ReadDelivery):
+    """A message of a durable consumer. An answer that cannot be sent is no loss: the message comes again."""
+
+    __slots__ = ()
+
+    async def ack(self) -> None:
+        await self._answer(b"+ACK")
+
+    async def nak(self, delay_seconds: float) -> None:
+        delay = json.dumps({"delay": int(delay_seconds * 1e9)})
+        await self._answer(b"-NAK " + delay.encode() if delay_seconds > 0 else b"-NAK")
+
+    async def term(self) -> None:
+        await self._answer(b"+TERM")
+
+    async def in_progress(self) -> None:
+        await self._answer(b"+WPI")
+
+    async def _answer(self, word: bytes) -> None:
+        try:
+            await self._message._client.publish(self._message.reply, word)
+        except NatsError as error:
+            log.info("answer to %s not sent, it comes again: %r", self.subject, error)

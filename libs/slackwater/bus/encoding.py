@@ -1,0 +1,137 @@
+"""Events as NATS messages: CloudEvents 1.0 in binary mode, attributes in `ce-*` headers, the payload alone as JSON.
+
+String attributes are percent-encoded as the CloudEvents HTTP binding does it, because NATS header values are lines
+of printable ASCII.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+from pydantic import ValidationError
+
+from slackwater.events.envelope import Event, Payload
+from slackwater.model.errors import InvalidInput
+
+P = TypeVar("P", bound=Payload)
+
+SPEC_VERSION = "1.0"
+CONTENT_TYPE = "application/json"
+MESSAGE_ID = "Nats-Msg-Id"
+TYPE_PREFIX = "io.slackwater."
+_KEY_POSITION = 5  # sw . v1 . usage . reported . 17 . key…
+_UNSAFE = re.compile(r"[^!#$&-~]|%")
+_ESCAPED = re.compile(r"(?:=[0-9A-F]{2})+")
+
+
+class Undecodable(InvalidInput):
+    """A message that no version of us that is running here can read.
+
+    `code` is one of `unknown_type`, `wrong_version`, `missing_attribute`, `malformed_json`, `invalid_payload`.
+    """
+
+    code = "invalid_payload"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What travels: subject, headers, body."""
+
+    subject: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def encode(event: Event[Any]) -> Message:
+    """One event as a message. `Nats-Msg-Id` is the event id, so the broker drops repeats."""
+    headers = {
+        "ce-specversion": SPEC_VERSION,
+        "ce-id": _escape(event.id),
+        "ce-type": event.type,
+        "ce-source": _escape(event.source),
+        "ce-subject": _escape(event.data.key()),
+        "ce-time": event.time.isoformat(),
+        "content-type": CONTENT_TYPE,
+        MESSAGE_ID: _escape(event.id),
+    }
+    if event.causedby is not None:
+        headers["ce-causedby"] = _escape(event.causedby)
+    if event.traceparent is not None:
+        headers["traceparent"] = _escape(event.traceparent)
+    return Message(event.subject, headers, event.data.model_dump_json().encode())
+
+
+def decode(payload: type[P], headers: Mapping[str, str] | None, body: bytes) -> Event[P]:
+    """The event in a message that should hold a `payload`. Raises Undecodable with the reason as code."""
+    attributes = {str(name).lower(): value for name, value in (headers or {}).items()}
+    _check_type(payload, _attribute(attributes, "ce-type"))
+    version = _attribute(attributes, "ce-specversion")
+    if version != SPEC_VERSION:
+        raise Undecodable(f"ce-specversion is {version!r}, {SPEC_VERSION!r} is understood", code="wrong_version")
+    causedby, traceparent = attributes.get("ce-causedby"), attributes.get("traceparent")
+    return Event[P].model_construct(
+        id=unquote(_attribute(attributes, "ce-id")),
+        source=unquote(_attribute(attributes, "ce-source")),
+        time=_time(_attribute(attributes, "ce-time")),
+        causedby=None if causedby is None else unquote(causedby),
+        traceparent=None if traceparent is None else unquote(traceparent),
+        data=_payload(payload, body),
+    )
+
+
+def subject_key(subject: str) -> str:
+    """The key that a subject carries, as `Payload.key` gave it; empty if the subject is not one of ours."""
+    tokens = subject.split(".")[_KEY_POSITION:]
+    return "/".join(_ESCAPED.sub(_unescape_bytes, token) for token in tokens)
+
+
+def _escape(text: str) -> str:
+    return _UNSAFE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), text)
+
+
+def _unescape_bytes(match: re.Match[str]) -> str:
+    return bytes.fromhex(match[0].replace("=", "")).decode(errors="replace")
+
+
+def _attribute(attributes: Mapping[str, str], name: str) -> str:
+    value = attributes.get(name)
+    if not value:
+        raise Undecodable(f"header {name} is missing", code="missing_attribute", field=name)
+    return value
+
+
+def _check_type(payload: type[Payload], found: str) -> None:
+    expected = f"{TYPE_PREFIX}{payload.TYPE}.v{payload.VERSION}"
+    if found == expected:
+        return
+    same_event = found.rsplit(".v", 1)[0] == f"{TYPE_PREFIX}{payload.TYPE}"
+    code = "wrong_version" if same_event else "unknown_type"
+    raise Undecodable(f"ce-type is {found!r}, {expected!r} is understood here", code=code, field="ce-type")
+
+
+def _time(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        message = f"ce-time is {text!r}; an RFC 3339 time with an offset is needed"
+        raise Undecodable(message, code="missing_attribute", field="ce-time")
+    return moment
+
+
+def _payload(payload: type[P], body: bytes) -> P:
+    try:
+        return payload.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        if first["type"] == "json_invalid":
+            raise Undecodable(f"body is not JSON: {first['msg']}", code="malformed_json") from None
+        field = ".".join(map(str, first["loc"]))
+        message = f"{payload.TYPE}: {error.error_count()} invalid field(s), first {field or '(body)'}: {first['msg']}"
+        raise Undecodable(message, code="invalid_payload", field=field) from None

@@ -1,0 +1,310 @@
+"""The bus on NATS JetStream."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Protocol, TypeVar
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+from nats.js import JetStreamContext
+from nats.js.errors import APIError, NoStreamResponseError
+
+from slackwater.bus.deadletters import DeadLetter
+from slackwater.bus.declaring import declare
+from slackwater.bus.delivering import NatsDelivery, ReadDelivery
+from slackwater.bus.encoding import Message, Undecodable, decode, encode
+from slackwater.bus.ordered import OrderedReader, Start
+from slackwater.bus.port import BatchHandler
+from slackwater.bus.pulling import ConsumerGone, Pauses, Puller
+from slackwater.bus.replaying import Replayer
+from slackwater.bus.settling import Settler
+from slackwater.bus.stats import ConsumerStats, Counters
+from slackwater.bus.streams import ConsumerSpec, Topology, load
+from slackwater.events.envelope import Event, Payload, subjects_of
+from slackwater.model.errors import Misconfigured, Unavailable
+
+P = TypeVar("P", bound=Payload)
+
+log = logging.getLogger(__name__)
+
+PUBLISH_SECONDS = 5.0
+CONNECT_SECONDS = 10.0
+DRAIN_SECONDS = 2.0
+PING_SECONDS = 0.5
+PENDING_BYTES = 16 * 1024 * 1024
+RECONNECT_SECONDS = 0.2
+RECONNECT_JITTER = 0.5
+WATCH_BATCH = 200
+
+
+class _Interruptible(Protocol):
+    def interrupt(self, reason: str) -> None: ...
+
+
+class NatsBus:
+    """See slackwater.bus.port.Bus. Made by `connect_bus`; one per process is enough."""
+
+    def __init__(self, client: Client, name: str, topology: Topology) -> None:
+        self._client = client
+        self._name = name
+        self._topology = topology
+        self._js: JetStreamContext = client.jetstream(timeout=PUBLISH_SECONDS)
+        self._counters: dict[str, Counters] = {}
+        self._readers: set[_Interruptible] = set()
+
+    @property
+    def jetstream(self) -> JetStreamContext:
+        """The client below, for tests and `slackwater doctor`."""
+        return self._js
+
+    async def declare(self) -> None:
+        """Create or update every stream and consumer of the topology. Raises Unavailable, Misconfigured."""
+        await declare(self._js, self._topology)
+
+    async def publish(self, event: Event[Any]) -> None:
+        await self._store(encode(event), stream=event.data.STREAM)
+
+    @asynccontextmanager
+    async def consume(
+        self, payload: type[P], consumer: str, handler: BatchHandler[P], *, batch: int = 100
+    ) -> AsyncIterator[None]:
+        spec = self._spec(payload, consumer)
+        counters = self._counters.setdefault(consumer, Counters())
+        settler = Settler(payload, consumer, spec, handler, self.bury, counters)
+        puller = Puller(self._client, payload.STREAM, consumer, batch)
+        await puller.open()
+
+        async def work() -> bool:
+            messages = await puller.next()
+            if messages:
+                await settler.settle([NatsDelivery(message) for message in messages])
+            return bool(messages)
+
+        async with self._running(f"consumer {consumer}", work, puller):
+            try:
+                yield
+            finally:
+                for message in await puller.close():
+                    await NatsDelivery(message).nak(0)
+
+    @asynccontextmanager
+    async def watch(
+        self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None
+    ) -> AsyncIterator[None]:
+        reader = OrderedReader(self._client, self._js, payload.STREAM, _filters(payload, key), Start(None), WATCH_BATCH)
+
+        async def work() -> bool:
+            messages = await reader.next()
+            for message in messages:
+                await self._show(payload, handler, message)
+            return bool(messages)
+
+        async with self._reading(f"watch of {payload.TYPE}", work, reader):
+            yield
+
+    @asynccontextmanager
+    async def replay(
+        self, payload: type[P], handler: BatchHandler[P], *, after_sequence: int, batch: int = 500
+    ) -> AsyncIterator[None]:
+        filters = [subjects_of(payload)]
+        reader = OrderedReader(self._client, self._js, payload.STREAM, filters, Start(after_sequence), batch)
+        name = f"{self._name}-replay-{payload.TYPE.replace('.', '-').replace('_', '-')}"
+        replayer = Replayer(payload, name, handler, self.bury, self._counters.setdefault(name, Counters()))
+
+        async def work() -> bool:
+            messages = await reader.next()
+            unhandled_after = await replayer.handle([ReadDelivery(message) for message in messages])
+            if unhandled_after is not None:
+                reader.rewind(unhandled_after)
+                await reader.reset()
+                return False
+            return bool(messages)
+
+        async with self._reading(f"replay of {payload.TYPE}", work, reader):
+            yield
+
+    async def connected(self) -> bool:
+        if not self._client.is_connected:
+            return False
+        try:
+            await self._client.flush(timeout=PING_SECONDS)  # type: ignore[arg-type]  # seconds; annotated as int
+        except (NatsError, TimeoutError):
+            return False
+        return True
+
+    def stats(self) -> Mapping[str, ConsumerStats]:
+        """What became of the messages of each consumer opened by this process."""
+        return {name: counters.snapshot() for name, counters in self._counters.items()}
+
+    async def bury(self, letter: DeadLetter) -> None:
+        """Store a dead letter. Raises Unavailable."""
+        await self._store(letter.message(), stream="DLQ")
+
+    def reconnected(self) -> None:
+        """A new connection: answers to open requests may have been lost with the old one."""
+        for reader in self._readers:
+            reader.interrupt("connection was lost in between")
+
+    async def _store(self, message: Message, stream: str) -> None:
+        if not self._client.is_connected:
+            raise Unavailable(f"not connected to NATS: {message.subject} was not published")
+        try:
+            await self._js.publish(message.subject, message.body, headers=dict(message.headers))
+        except NoStreamResponseError as error:
+            raise Unavailable(f"no stream takes {message.subject}: JetStream is starting or not declared") from error
+        except APIError as error:
+            text = f"stream {stream} refused {message.subject}: {error.description} (JetStream {error.err_code})"
+            raise Unavailable(text) from error
+        except (NatsError, TimeoutError) as error:
+            text = f"stream {stream} did not confirm {message.subject} within {PUBLISH_SECONDS:.0f} s: {error!r}"
+            raise Unavailable(text) from error
+
+    def _spec(self, payload: type[Payload], consumer: str) -> ConsumerSpec:
+        spec = self._topology.consumers.get(consumer)
+        if spec is None or spec.event != payload.TYPE:
+            raise Misconfigured(f"consumer {consumer!r} for {payload.TYPE} is not in contracts/streams.yaml")
+        return spec
+
+    async def _show(self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], message: Msg) -> None:
+        try:
+            event = decode(payload, message.headers, message.data)
+        except Undecodable as error:
+            log.warning("watch of %s: %s skipped: %s", payload.TYPE, message.subject, error.message)
+            return
+        try:
+            await handler(event)
+        except Exception:
+            log.exception("watch of %s: handler failed on %s", payload.TYPE, message.subject)
+
+    @asynccontextmanager
+    async def _reading(
+        self, what: str, work: Callable[[], Awaitable[bool]], reader: OrderedReader
+    ) -> AsyncIterator[None]:
+        async def work_or_reset() -> bool:
+            try:
+                return await work()
+            except (ConsumerGone, NatsError, TimeoutError):
+                await reader.reset()
+                raise
+
+        async with self._running(what, work_or_reset, reader):
+            try:
+                yield
+            finally:
+                await reader.reset()
+
+    @asynccontextmanager
+    async def _running(
+        self, what: str, work: Callable[[], Awaitable[bool]], reader: _Interruptible
+    ) -> AsyncIterator[None]:
+        """Repeat `work` beside the body; on leaving, let the round in hand finish, for DRAIN_SECONDS at most."""
+        leaving = asyncio.Event()
+        task = asyncio.create_task(self._repeat(what, work, leaving), name=what)
+        self._readers.add(reader)
+        try:
+            yield
+        finally:
+            leaving.set()
+            self._readers.discard(reader)
+            reader.interrupt("leaving")
+            await asyncio.wait({task}, timeout=DRAIN_SECONDS)
+            task.cancel()
+            await asyncio.wait({task})
+
+    async def _repeat(self, what: str, work: Callable[[], Awaitable[bool]], leaving: asyncio.Event) -> None:
+        pauses = Pauses()
+        while not leaving.is_set():
+            try:
+                if await work():
+                    pauses.reset()
+                    continue
+            except (ConsumerGone, NatsError, TimeoutError, Unavailable) as error:
+                if not leaving.is_set():
+                    log.info("%s: %s; trying again", what, error)
+                    await self._heal()
+            except Exception:
+                log.exception("%s: defect; trying again", what)
+            await _first_of(leaving.wait(), pauses.next())
+
+    async def _heal(self) -> None:
+        """Declare again what a broker without its store has forgotten."""
+        with suppress(Unavailable):
+            if await self.connected():
+                await self.declare()
+
+
+async def _first_of(*waits: Awaitable[Any]) -> None:
+    tasks = {asyncio.ensure_future(wait) for wait in waits}
+    _, late = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in late:
+        task.cancel()
+
+
+def _filters(payload: type[Payload], key: str | None) -> list[str]:
+    """All subjects of a type; or those whose key is `key` or begins with it, token by token."""
+    if key is None:
+        return [subjects_of(payload)]
+    below = subjects_of(payload, key)
+    return [below.removesuffix(".>"), below]
+
+
+@asynccontextmanager
+async def connect_bus(
+    url: str,
+    *,
+    name: str,
+    topology: Topology | None = None,
+    declares: bool = True,
+    wait_seconds: float = CONNECT_SECONDS,
+) -> AsyncIterator[NatsBus]:
+    """A connected bus. Raises Unavailable if there is no broker within `wait_seconds`; once connected it reconnects
+    for ever. `declares=False` where others declare the streams (an agent)."""
+    client = Client()
+    bus: NatsBus | None = None
+
+    async def on_reconnect() -> None:
+        log.info("%s: connected to NATS again", name)
+        if bus is not None:
+            bus.reconnected()
+
+    async def on_disconnect() -> None:
+        if not client.is_closed:
+            log.warning("%s: connection to NATS lost; reconnecting", name)
+
+    async def on_error(error: Exception) -> None:
+        log.debug("%s: %r", name, error)
+
+    async def open_client() -> None:
+        await client.connect(
+            url,
+            name=name,
+            error_cb=on_error,
+            reconnected_cb=on_reconnect,
+            disconnected_cb=on_disconnect,
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=RECONNECT_SECONDS * (1 + random.uniform(0, RECONNECT_JITTER)),  # type: ignore[arg-type]  # seconds
+            connect_timeout=2,
+            ping_interval=10,
+            max_outstanding_pings=2,
+            pending_size=PENDING_BYTES,
+            drain_timeout=2,
+        )
+
+    try:
+        await asyncio.wait_for(open_client(), wait_seconds)
+    except (NatsError, OSError, TimeoutError) as error:
+        await client.close()
+        raise Unavailable(f"no NATS at {url} within {wait_seconds:g} s: {error!r}") from error
+    try:
+        bus = NatsBus(client, name, topology or load())
+        if declares:
+            await bus.declare()
+        yield bus
+    finally:
+        await client.close()

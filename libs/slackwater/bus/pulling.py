@@ -1,0 +1,146 @@
+"""Pull requests as JetStream likes them: one open request per consumer, answered as soon as one message is there.
+
+A request with `no_wait` and `expires` waits on the server for the first message, then brings all that is there, up
+to the batch, and ends with a 404: low latency, and an idle consumer costs one request per EXPIRES_SECONDS.
+Heartbeats tell an idle request from a lost one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from dataclasses import dataclass
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+
+log = logging.getLogger(__name__)
+
+EXPIRES_SECONDS = 30.0
+HEARTBEAT_SECONDS = 10.0
+QUIET_SECONDS = 2.5 * HEARTBEAT_SECONDS
+RECEIVE_LIMIT_BYTES = 256 * 1024 * 1024
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 5.0
+
+
+class ConsumerGone(Exception):
+    """The broker does not know the consumer (any more), or the connection was a new one in between."""
+
+
+@dataclass(slots=True)
+class Pauses:
+    """Growing pauses between attempts that bring nothing, so that no fault becomes a busy loop."""
+
+    failures: int = 0
+
+    def reset(self) -> None:
+        self.failures = 0
+
+    async def next(self) -> None:
+        self.failures += 1
+        await asyncio.sleep(min(FIRST_PAUSE_SECONDS * 2 ** min(self.failures, 10), LONGEST_PAUSE_SECONDS))
+
+
+class Puller:
+    """Messages of one JetStream consumer, batch by batch. One reader at a time."""
+
+    def __init__(self, client: Client, stream: str, consumer: str, batch: int) -> None:
+        self._client = client
+        self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+        self._inbox = client.new_inbox()
+        self._batch = batch
+        self._number = 0
+        self._messages: list[Msg] = []
+        self._complete = asyncio.Event()
+        self._failure: str | None = None
+        self._last_sign = 0.0
+        self._subscription: Subscription | None = None
+        self._closed = False
+        self._request = json.dumps(
+            {
+                "batch": batch,
+                "no_wait": True,
+                "expires": int(EXPIRES_SECONDS * 1e9),
+                "idle_heartbeat": int(HEARTBEAT_SECONDS * 1e9),
+            }
+        ).encode()
+
+    async def open(self) -> None:
+        self._subscription = await self._client.subscribe(
+            f"{self._inbox}.*", cb=self._receive, pending_bytes_limit=RECEIVE_LIMIT_BYTES
+        )
+
+    async def close(self) -> list[Msg]:
+        """Stop; what had arrived and was not taken is handed back, to be delivered to another at once."""
+        self._closed = True
+        self._complete.set()
+        subscription, self._subscription = self._subscription, None
+        if subscription is not None and not self._client.is_closed:
+            await subscription.unsubscribe()
+        left, self._messages = self._messages, []
+        return left
+
+    def interrupt(self, reason: str) -> None:
+        """End the open request: its answer may have been lost."""
+        self._failure = reason
+        self._complete.set()
+
+    async def next(self) -> list[Msg]:
+        """At least one message, unless closed or the request came to nothing (then empty). Raises ConsumerGone."""
+        if not self._messages:
+            await self._ask()
+        messages, self._messages = self._messages[: self._batch], self._messages[self._batch :]
+        if messages:
+            return messages
+        failure, self._failure = self._failure, None
+        if failure is not None and not self._closed:
+            raise ConsumerGone(failure)
+        return []
+
+    async def _ask(self) -> None:
+        self._complete.clear()
+        if self._closed or self._failure is not None:
+            return
+        self._number += 1
+        self._last_sign = time.monotonic()
+        await self._client.publish(self._subject, self._request, reply=f"{self._inbox}.{self._number}")
+        while not self._complete.is_set():
+            try:
+                await asyncio.wait_for(self._complete.wait(), QUIET_SECONDS)
+            except TimeoutError:
+                if time.monotonic() - self._last_sign >= QUIET_SECONDS:
+                    return  # not even a heartbeat: the request is lost, a new one costs nothing
+
+    async def _receive(self, message: Msg) -> None:
+        self._last_sign = time.monotonic()
+        status = _status(message)
+        if status is None:
+            self._messages.append(message)
+            if len(self._messages) >= self._batch:
+                self._complete.set()
+        elif message.subject.rsplit(".", 1)[1] == str(self._number):
+            self._end_of_request(status, message)
+
+    def _end_of_request(self, status: str, message: Msg) -> None:
+        if status == "100":  # heartbeat
+            return
+        if status == "503" or (status == "409" and "Consumer" in _description(message)):
+            self._failure = _description(message) or "no such consumer, or JetStream is not ready"
+        elif status == "409":
+            log.warning("pull request on %s ended: %s", self._subject, _description(message))
+        self._complete.set()
+
+
+def _status(message: Msg) -> str | None:
+    """The status code of a message that carries no data; None for data."""
+    if message.data or not message.headers:
+        return None
+    return message.headers.get("Status")
+
+
+def _description(message: Msg) -> str:
+    return (message.headers or {}).get("Description", "")

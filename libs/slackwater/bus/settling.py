@@ -1,0 +1,185 @@
+"""Settlement: what happens to each message of a batch, the same on the real bus and on its twin in memory.
+
+Nothing is dropped without a trace: a message ends acknowledged, or in the dead letters, or it comes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from slackwater.bus.deadletters import DeadLetter
+from slackwater.bus.encoding import Undecodable, decode, subject_key
+from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement
+from slackwater.bus.stats import Counters
+from slackwater.bus.streams import ConsumerSpec
+from slackwater.events.envelope import Payload
+from slackwater.model.errors import Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+P = TypeVar("P", bound=Payload)
+
+log = logging.getLogger(__name__)
+
+
+class Delivery(Protocol):
+    """One message in hand, with the words that the broker understands."""
+
+    @property
+    def subject(self) -> str: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def deliveries(self) -> int: ...
+    @property
+    def stream_sequence(self) -> int: ...
+    @property
+    def pending(self) -> int: ...
+
+    async def ack(self) -> None: ...
+    async def nak(self, delay_seconds: float) -> None: ...
+    async def term(self) -> None: ...
+    async def in_progress(self) -> None: ...
+
+
+Bury = Callable[[DeadLetter], Awaitable[None]]
+
+
+class Settler(Generic[P]):
+    """Takes batches of one consumer through decoding, the handler and settlement."""
+
+    def __init__(
+        self,
+        payload: type[P],
+        consumer: str,
+        spec: ConsumerSpec,
+        handler: BatchHandler[P],
+        bury: Bury,
+        counters: Counters,
+    ) -> None:
+        self._payload = payload
+        self._consumer = consumer
+        self._spec = spec
+        self._handler = handler
+        self._bury_letter = bury
+        self._counters = counters
+        self._suspects: set[int] = set()
+
+    async def settle(self, batch: Sequence[Delivery]) -> None:
+        """Handle and settle every message. Raises nothing but cancellation."""
+        self._counters.delivered += len(batch)
+        self._counters.pending = batch[-1].pending
+        together: list[tuple[Delivery, Received[P]]] = []
+        for delivery in batch:
+            received = await self._read(delivery)
+            if received is None:
+                continue
+            if delivery.stream_sequence in self._suspects:  # its batch failed: alone, it cannot take others along
+                await self._handle([*together])
+                together.clear()
+                await self._handle([(delivery, received)])
+            else:
+                together.append((delivery, received))
+        await self._handle(together)
+
+    async def _read(self, delivery: Delivery) -> Received[P] | None:
+        """The event in it; None if there is none to handle, and then it is settled."""
+        if delivery.deliveries > self._spec.max_deliver:
+            await self._exhausted(delivery, f"delivered {delivery.deliveries - 1} times and never settled")
+            return None
+        try:
+            event = decode(self._payload, delivery.headers, delivery.body)
+        except Undecodable as error:
+            self._counters.undecodable += 1
+            await self._bury(delivery, error.code, error.message)
+            return None
+        return Received(event, delivery.stream_sequence, delivery.deliveries, subject_key(delivery.subject))
+
+    async def _handle(self, pairs: Sequence[tuple[Delivery, Received[P]]]) -> None:
+        if not pairs:
+            return
+        deliveries = [delivery for delivery, _ in pairs]
+        verdicts = await self._verdicts(deliveries, [received for _, received in pairs])
+        for delivery, verdict in zip(deliveries, verdicts, strict=True):
+            await self._carry_out(delivery, verdict)
+
+    async def _verdicts(self, deliveries: Sequence[Delivery], batch: Sequence[Received[P]]) -> Sequence[Settlement]:
+        try:
+            async with _kept_in_progress(deliveries, self._spec.ack_wait_seconds / 2):
+                verdicts = await self._handler(batch)
+            if len(verdicts) != len(batch):
+                raise ValueError(f"handler gave {len(verdicts)} verdicts for {len(batch)} messages")
+        except Exception as error:
+            self._counters.handler_failures += 1
+            self._suspects.update(delivery.stream_sequence for delivery in deliveries)
+            log.exception("handler of %s failed on %d message(s); they come again", self._consumer, len(batch))
+            return [Retry(f"handler failed: {type(error).__name__}: {error}")] * len(batch)
+        self._suspects.difference_update(delivery.stream_sequence for delivery in deliveries)
+        return verdicts
+
+    async def _carry_out(self, delivery: Delivery, verdict: Settlement) -> None:
+        match verdict:
+            case Done():
+                self._counters.done += 1
+                await delivery.ack()
+            case Retry(reason) if delivery.deliveries >= self._spec.max_deliver:
+                await self._exhausted(delivery, f"delivered {delivery.deliveries} times; last: {reason}")
+            case Retry(_, delay):
+                self._counters.retried += 1
+                await delivery.nak(self._pause(delivery) if delay is None else delay)
+            case Reject(reason, detail):
+                self._counters.rejected += 1
+                await self._bury(delivery, reason, detail)
+
+    async def _exhausted(self, delivery: Delivery, detail: str) -> None:
+        self._counters.exhausted += 1
+        await self._bury(delivery, "max_deliver", detail)
+
+    async def _bury(self, delivery: Delivery, reason: str, detail: str) -> None:
+        letter = DeadLetter(
+            self._consumer,
+            reason,
+            detail,
+            delivery.subject,
+            delivery.headers,
+            delivery.body,
+            delivery.stream_sequence,
+        )
+        try:
+            await self._bury_letter(letter)
+        except Unavailable as error:  # never terminate what is not in the dead letters
+            log.warning("%s: dead letter could not be stored, message comes again: %s", self._consumer, error.message)
+            await delivery.nak(self._pause(delivery))
+            return
+        self._suspects.discard(delivery.stream_sequence)
+        log.warning("%s: dead letter (%s) from %s: %s", self._consumer, reason, delivery.subject, detail)
+        await delivery.term()
+
+    def _pause(self, delivery: Delivery) -> float:
+        steps = self._spec.backoff_seconds
+        return steps[min(delivery.deliveries, len(steps)) - 1]
+
+
+@asynccontextmanager
+async def _kept_in_progress(deliveries: Sequence[Delivery], every_seconds: float) -> AsyncIterator[None]:
+    """Tell the broker that work goes on, so that a slow handler is not overtaken by a redelivery."""
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(every_seconds)
+            for delivery in deliveries:
+                await delivery.in_progress()
+
+    beating = asyncio.create_task(beat())
+    try:
+        yield
+    finally:
+        beating.cancel()
+        await asyncio.wait({beating})

@@ -1,0 +1,45 @@
+"""Counters of one consumer, for telemetry to read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerStats:
+    """Counts since this process opened the consumer. `pending` is what the broker still held at the last delivery."""
+
+    delivered: int = 0
+    done: int = 0
+    retried: int = 0
+    rejected: int = 0
+    undecodable: int = 0
+    exhausted: int = 0
+    handler_failures: int = 0
+    pending: int = 0
+
+
+@dataclass(slots=True)
+class Counters:
+    """The same, still counting."""
+
+    delivered: int = 0
+    done: int = 0
+    retried: int = 0
+    rejected: int = 0
+    undecodable: int = 0
+    exhausted: int = 0
+    handler_failures: int = 0
+    pending: int = 0
+
+    def snapshot(self) -> ConsumerStats:
+        return ConsumerStats(
+            self.delivered,
+            self.done,
+            self.retried,
+            self.rejected,
+            self.undecodable,
+            self.exhausted,
+            self.handler_failures,
+            self.pending,
+        )

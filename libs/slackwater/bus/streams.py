@@ -1,0 +1,124 @@
+"""contracts/streams.yaml as typed, validated values: which stream keeps which event, and who consumes what, how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from slackwater.events.envelope import Payload, subjects_of
+from slackwater.events.registry import EVENTS
+from slackwater.model.errors import Misconfigured
+
+DLQ = "DLQ"
+_CHECKOUT = Path(__file__).parents[3] / "contracts" / "streams.yaml"
+
+
+class StreamSpec(BaseModel):
+    """One JetStream stream. Ages in seconds, sizes in bytes, None = unlimited."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    subjects: tuple[str, ...] = Field(min_length=1)
+    storage: Literal["file", "memory"]
+    discard: Literal["old", "new"]
+    max_bytes: int = Field(gt=0)
+    max_age_seconds: float | None = Field(default=None, gt=0)
+    max_messages_per_subject: int | None = Field(default=None, gt=0)
+    duplicate_window_seconds: float = Field(default=120, gt=0)
+
+
+class ConsumerSpec(BaseModel):
+    """One durable pull consumer with explicit acknowledgement.
+
+    `max_deliver` is how often the handler may see a message before it goes to the dead letters; the bus counts, not
+    the broker, which would drop it without a word. `backoff_seconds` is the pause before each redelivery, the last
+    one for all further. `deliver` is where a consumer that never ran starts: everything kept, new only, or the last
+    of each subject.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    event: str
+    ack_wait_seconds: float = Field(default=30, gt=0)
+    max_deliver: int = Field(default=5, ge=1)
+    max_ack_pending: int = Field(default=1000, ge=1)
+    backoff_seconds: tuple[float, ...] = Field(default=(0.5, 2, 10, 30), min_length=1)
+    deliver: Literal["all", "new", "last_per_subject"] = "all"
+
+
+class Topology(BaseModel):
+    """Every stream and every consumer there is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    streams: Mapping[str, StreamSpec]
+    consumers: Mapping[str, ConsumerSpec]
+
+    def stream_of(self, consumer: str) -> str:
+        """The stream that a consumer reads."""
+        return event_named(self.consumers[consumer].event).STREAM
+
+
+def event_named(event: str) -> type[Payload]:
+    """The payload class of an event type such as `usage.reported`. Raises Misconfigured for an unknown one."""
+    for payload in EVENTS:
+        if event == payload.TYPE:
+            return payload
+    known = ", ".join(payload.TYPE for payload in EVENTS)
+    raise Misconfigured(f"event {event!r} is not in slackwater.events.registry; known: {known}")
+
+
+def load(path: Path | None = None) -> Topology:
+    """Read and check a topology: `path`, or the one that came with this installation. Raises Misconfigured."""
+    packaged = files("slackwater.bus").joinpath("streams.yaml")
+    if path is None and packaged.is_file():
+        return parse(packaged.read_text(), str(packaged))  # an installed wheel carries its own copy
+    path = path or _CHECKOUT
+    try:
+        return parse(path.read_text(), str(path))
+    except OSError as error:
+        raise Misconfigured(f"streams cannot be read from {path}: {error.strerror}") from error
+
+
+def parse(text: str, origin: str) -> Topology:
+    """Validate the text of a streams.yaml; `origin` is named in errors. Raises Misconfigured."""
+    try:
+        topology = Topology.model_validate(yaml.safe_load(text))
+    except (yaml.YAMLError, ValidationError) as error:
+        raise Misconfigured(f"{origin}: {error}") from error
+    _check(topology, origin)
+    return topology
+
+
+def _check(topology: Topology, origin: str) -> None:
+    for payload in EVENTS:
+        subject = subjects_of(payload)
+        keepers = [name for name, spec in topology.streams.items() if any(_covers(s, subject) for s in spec.subjects)]
+        if keepers != [payload.STREAM]:
+            found = ", ".join(keepers) or "none"
+            raise Misconfigured(
+                f"{origin}: {payload.TYPE} must be kept by stream {payload.STREAM} alone, found {found}"
+            )
+    for name, consumer in topology.consumers.items():
+        try:
+            event_named(consumer.event)
+        except Misconfigured as error:
+            raise Misconfigured(f"{origin}: consumer {name}: {error.message}") from error
+    if DLQ not in topology.streams:
+        raise Misconfigured(f"{origin}: there must be a stream {DLQ} for dead letters")
+
+
+def _covers(pattern: str, subject: str) -> bool:
+    """Whether every subject that matches `subject` (which may hold wildcards) also matches `pattern`."""
+    wanted, found = pattern.split("."), subject.split(".")
+    for position, part in enumerate(wanted):
+        if part == ">":
+            return len(found) > position
+        if position >= len(found) or part not in ("*", found[position]):
+            return False
+    return len(wanted) == len(found)

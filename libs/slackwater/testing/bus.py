@@ -1,0 +1,305 @@
+"""The bus in memory: the same promises without a server, in virtual time if the clock is virtual.
+
+`MemoryBroker` is what survives a restart, `MemoryBus` a process connected to it. Held to the same tests as the real
+bus (tests/integration/bus).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from slackwater.bus.deadletters import DeadLetter
+from slackwater.bus.encoding import MESSAGE_ID, Message, Undecodable, decode, encode
+from slackwater.bus.port import BatchHandler
+from slackwater.bus.replaying import Replayer
+from slackwater.bus.settling import Settler
+from slackwater.bus.stats import ConsumerStats, Counters
+from slackwater.bus.streams import Topology, load
+from slackwater.events.envelope import Event, Payload, subject_token
+from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.model.time import Clock, SystemClock
+
+P = TypeVar("P", bound=Payload)
+
+
+@dataclass(slots=True)
+class _Stream:
+    keep_per_subject: int | None
+    messages: dict[int, Message] = field(default_factory=dict)
+    last_sequence: int = 0
+    ids: set[str] = field(default_factory=set)
+
+    def store(self, message: Message) -> None:
+        identity = message.headers.get(MESSAGE_ID)
+        if identity is not None and identity in self.ids:
+            return
+        if identity is not None:
+            self.ids.add(identity)
+        self.last_sequence += 1
+        self.messages[self.last_sequence] = message
+        if self.keep_per_subject is not None:
+            same = [sequence for sequence, old in self.messages.items() if old.subject == message.subject]
+            for sequence in same[: -self.keep_per_subject]:
+                del self.messages[sequence]
+
+
+@dataclass(slots=True)
+class _Unsettled:
+    deliveries: int
+    due: float
+
+
+@dataclass(slots=True)
+class _Consumer:
+    prefix: str
+    position: int
+    unsettled: dict[int, _Unsettled] = field(default_factory=dict)
+
+
+class MemoryBroker:
+    """Streams and the positions of durable consumers. `away = True` makes every publish raise Unavailable."""
+
+    def __init__(self, *, clock: Clock | None = None, topology: Topology | None = None) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.topology = topology or load()
+        self.away = False
+        self.dead_letters: list[DeadLetter] = []
+        self._streams = {name: _Stream(spec.max_messages_per_subject) for name, spec in self.topology.streams.items()}
+        self._consumers = {name: _Consumer(f"sw.v1.{spec.event}.", 0) for name, spec in self.topology.consumers.items()}
+        self._listeners: set[asyncio.Event] = set()
+
+    def store(self, stream: str, message: Message) -> None:
+        """Append a message as a publisher of any kind would, well-formed or not."""
+        if self.away:
+            raise Unavailable(f"the bus is away: {message.subject} was not published")
+        self._streams[stream].store(message)
+        self.wake()
+
+    async def bury(self, letter: DeadLetter) -> None:
+        self.store("DLQ", letter.message())
+        self.dead_letters.append(letter)
+
+    def wake(self) -> None:
+        for listener in self._listeners:
+            listener.set()
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[asyncio.Event]:
+        event = asyncio.Event()
+        self._listeners.add(event)
+        try:
+            yield event
+        finally:
+            self._listeners.discard(event)
+
+    def after(self, stream: str, prefix: str, sequence: int) -> list[tuple[int, Message]]:
+        """Messages of a type behind a position, in order."""
+        messages = self._streams[stream].messages
+        return [
+            (at, message) for at, message in messages.items() if at > sequence and message.subject.startswith(prefix)
+        ]
+
+    def take(self, name: str, batch: int) -> list[MemoryDelivery]:
+        """What is due for a durable consumer: redeliveries first, then what is new."""
+        consumer, spec, now = self._consumers[name], self.topology.consumers[name], self.clock.monotonic()
+        messages = self._streams[self.topology.stream_of(name)].messages
+        for sequence in [sequence for sequence in consumer.unsettled if sequence not in messages]:
+            del consumer.unsettled[sequence]  # the stream let go of it, as JetStream does
+        due = [sequence for sequence, unsettled in sorted(consumer.unsettled.items()) if unsettled.due <= now]
+        fresh = [at for at, _ in self.after(self.topology.stream_of(name), consumer.prefix, consumer.position)]
+        taken = (due + fresh)[:batch]
+        for sequence in taken:
+            before = consumer.unsettled.get(sequence)
+            consumer.unsettled[sequence] = _Unsettled(
+                deliveries=before.deliveries + 1 if before else 1, due=now + spec.ack_wait_seconds
+            )
+            consumer.position = max(consumer.position, sequence)
+        left = len(due) + len(fresh) - len(taken)
+        return [MemoryDelivery(self, name, sequence, messages[sequence], left) for sequence in taken]
+
+    def seconds_to_next(self, name: str) -> float | None:
+        """How long until something unsettled is due again."""
+        unsettled = self._consumers[name].unsettled.values()
+        return max(0.0, min(u.due for u in unsettled) - self.clock.monotonic()) if unsettled else None
+
+    def start_new_consumers(self) -> None:
+        """Put every consumer with `deliver: new` at the end of its stream, as a first declaration does."""
+        for name, spec in self.topology.consumers.items():
+            if spec.deliver == "new":
+                self._consumers[name].position = self._streams[self.topology.stream_of(name)].last_sequence
+
+    def deliveries_of(self, name: str, sequence: int) -> int:
+        return self._consumers[name].unsettled[sequence].deliveries
+
+    def settle(self, name: str, sequence: int) -> None:
+        self._consumers[name].unsettled.pop(sequence, None)
+
+    def postpone(self, name: str, sequence: int, seconds: float) -> None:
+        unsettled = self._consumers[name].unsettled.get(sequence)
+        if unsettled is not None:
+            unsettled.due = self.clock.monotonic() + seconds
+            self.wake()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryDelivery:
+    """One message in hand."""
+
+    broker: MemoryBroker
+    consumer: str
+    stream_sequence: int
+    message: Message
+    pending: int
+
+    @property
+    def subject(self) -> str:
+        return self.message.subject
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self.message.headers
+
+    @property
+    def body(self) -> bytes:
+        return self.message.body
+
+    @property
+    def deliveries(self) -> int:
+        return self.broker.deliveries_of(self.consumer, self.stream_sequence) if self.consumer else 1
+
+    async def ack(self) -> None:
+        self.broker.settle(self.consumer, self.stream_sequence)
+
+    async def term(self) -> None:
+        self.broker.settle(self.consumer, self.stream_sequence)
+
+    async def nak(self, delay_seconds: float) -> None:
+        self.broker.postpone(self.consumer, self.stream_sequence, delay_seconds)
+
+    async def in_progress(self) -> None:
+        self.broker.postpone(
+            self.consumer, self.stream_sequence, self.broker.topology.consumers[self.consumer].ack_wait_seconds
+        )
+
+
+class MemoryBus:
+    """See slackwater.bus.port.Bus."""
+
+    def __init__(self, broker: MemoryBroker | None = None, *, clock: Clock | None = None, name: str = "memory") -> None:
+        self.broker = broker or MemoryBroker(clock=clock)
+        self.published: list[Event[Any]] = []
+        self._name = name
+        self._counters: dict[str, Counters] = {}
+
+    @property
+    def dead_letters(self) -> Sequence[DeadLetter]:
+        """What was given up, in order."""
+        return tuple(self.broker.dead_letters)
+
+    async def publish(self, event: Event[Any]) -> None:
+        self.broker.store(event.data.STREAM, encode(event))
+        self.published.append(event)
+
+    @asynccontextmanager
+    async def consume(
+        self, payload: type[P], consumer: str, handler: BatchHandler[P], *, batch: int = 100
+    ) -> AsyncIterator[None]:
+        spec = self.broker.topology.consumers.get(consumer)
+        if spec is None or spec.event != payload.TYPE:
+            raise Misconfigured(f"consumer {consumer!r} for {payload.TYPE} is not in contracts/streams.yaml")
+        counters = self._counters.setdefault(consumer, Counters())
+        settler = Settler(payload, consumer, spec, handler, self.broker.bury, counters)
+
+        async def work() -> float | None:
+            while deliveries := self.broker.take(consumer, batch):
+                await settler.settle(deliveries)
+            return self.broker.seconds_to_next(consumer)
+
+        async with self._running(work):
+            yield
+
+    @asynccontextmanager
+    async def watch(
+        self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None
+    ) -> AsyncIterator[None]:
+        wanted = None if key is None else [subject_token(part) for part in key.split("/")]
+        position = 0
+
+        async def work() -> float | None:
+            nonlocal position
+            found = self.broker.after(payload.STREAM, f"sw.v1.{payload.TYPE}.", position)
+            last = {message.subject: at for at, message in found} if position == 0 else None
+            for at, message in found:
+                position = max(position, at)
+                tokens = message.subject.split(".")[5:]
+                superseded = last is not None and last[message.subject] != at
+                if superseded or (wanted is not None and tokens[: len(wanted)] != wanted):
+                    continue
+                try:
+                    event = decode(payload, message.headers, message.body)
+                except Undecodable:
+                    continue
+                await handler(event)
+            return None
+
+        async with self._running(work):
+            yield
+
+    @asynccontextmanager
+    async def replay(
+        self, payload: type[P], handler: BatchHandler[P], *, after_sequence: int, batch: int = 500
+    ) -> AsyncIterator[None]:
+        name = f"{self._name}-replay-{payload.TYPE.replace('.', '-').replace('_', '-')}"
+        replayer = Replayer(payload, name, handler, self.broker.bury, self._counters.setdefault(name, Counters()))
+        position = after_sequence
+
+        async def work() -> float | None:
+            nonlocal position
+            while found := self.broker.after(payload.STREAM, f"sw.v1.{payload.TYPE}.", position)[:batch]:
+                again = await replayer.handle([MemoryDelivery(self.broker, "", at, m, 0) for at, m in found])
+                position = found[-1][0] if again is None else again
+                if again is not None:
+                    return 0.1
+            return None
+
+        async with self._running(work):
+            yield
+
+    async def connected(self) -> bool:
+        return not self.broker.away
+
+    def stats(self) -> Mapping[str, ConsumerStats]:
+        """What became of the messages of each consumer opened by this bus."""
+        return {name: counters.snapshot() for name, counters in self._counters.items()}
+
+    @asynccontextmanager
+    async def _running(self, work: Callable[[], Awaitable[float | None]]) -> AsyncIterator[None]:
+        """Repeat `work` whenever something was published or is due; a defect of a handler surfaces on leaving."""
+        leaving = asyncio.Event()
+        async with self.broker.listening() as changed:
+            task = asyncio.create_task(self._repeat(work, changed, leaving))
+            try:
+                yield
+            finally:
+                leaving.set()
+                changed.set()
+                await task
+
+    async def _repeat(
+        self, work: Callable[[], Awaitable[float | None]], changed: asyncio.Event, leaving: asyncio.Event
+    ) -> None:
+        while not leaving.is_set():
+            changed.clear()
+            pause = await work()
+            waits = [asyncio.create_task(changed.wait())]
+            if pause is not None:
+                waits.append(asyncio.create_task(self.broker.clock.sleep(pause)))  # type: ignore[arg-type]  # a coroutine
+            if not leaving.is_set():
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for wait in waits:
+                wait.cancel()
+            await asyncio.wait(waits)

@@ -1,0 +1,51 @@
+"""A real nats-server for tests: one per session, emptied for each test."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from nats.js.errors import NotFoundError
+
+from slackwater.bus.nats import NatsBus, connect_bus
+from slackwater.bus.streams import load
+from slackwater.runtime.embedded_nats import EmbeddedNats
+
+GIVEN_URL = "SLACKWATER_TEST_NATS_URL"
+
+
+@pytest.fixture(scope="session")
+def nats_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of this session, or the one that SLACKWATER_TEST_NATS_URL names (its streams are deleted!)."""
+    given = os.environ.get(GIVEN_URL)
+    if given:
+        yield given
+        return
+    server = EmbeddedNats(Path(tmp_path_factory.mktemp("nats")))
+    loop = asyncio.new_event_loop()  # asyncio.run would unset the loop that pytest-asyncio has set
+    try:
+        yield loop.run_until_complete(server.start())
+        loop.run_until_complete(server.stop())
+    finally:
+        loop.close()
+
+
+@pytest.fixture
+async def bus(nats_url: str) -> AsyncIterator[NatsBus]:
+    """A connected bus on empty streams."""
+    async with connect_bus(nats_url, name="test", declares=False) as connected:
+        await forget_everything(connected)
+        await connected.declare()
+        yield connected
+
+
+async def forget_everything(bus: NatsBus) -> None:
+    """Delete every stream of the topology with its consumers."""
+    for stream in load().streams:
+        try:
+            await bus.jetstream.delete_stream(stream)
+        except NotFoundError:
+            continue

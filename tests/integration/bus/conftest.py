@@ -1,0 +1,83 @@
+"""One suite, two buses: `given` opens either with the same words."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from slackwater.bus.encoding import Message
+from slackwater.bus.nats import NatsBus, connect_bus
+from slackwater.bus.streams import Topology, load
+from slackwater.testing.bus import MemoryBroker, MemoryBus
+from slackwater.testing.nats_server import forget_everything
+
+
+def impatient() -> Topology:
+    """The real topology with short pauses, so that redeliveries come at once."""
+    topology = load()
+    quick = {
+        name: spec.model_copy(update={"backoff_seconds": (0.05,), "ack_wait_seconds": 1.0, "max_deliver": 3})
+        for name, spec in topology.consumers.items()
+    }
+    return topology.model_copy(update={"consumers": quick})
+
+
+@dataclass(frozen=True)
+class Given:
+    """`process()` is one process on the bus; `letters()` the dead letters; `inject` stores any message."""
+
+    process: Callable[[], AbstractAsyncContextManager[Any]]
+    letters: Callable[[], Awaitable[list[Message]]]
+    inject: Callable[[str, Message], Awaitable[None]]
+
+
+@pytest.fixture(params=["memory", "nats"])
+def url_or_memory(request: pytest.FixtureRequest) -> str | None:
+    return None if request.param == "memory" else request.getfixturevalue("nats_url")
+
+
+@pytest.fixture
+async def given(url_or_memory: str | None) -> AsyncIterator[Given]:
+    url = url_or_memory
+    if url is None:
+        yield _memory()
+        return
+    async with connect_bus(url, name="given", topology=impatient(), declares=False) as bus:
+        await forget_everything(bus)
+        await bus.declare()
+        yield _nats(url, bus)
+
+
+def _memory() -> Given:
+    broker = MemoryBroker(topology=impatient())
+
+    @asynccontextmanager
+    async def process() -> AsyncIterator[MemoryBus]:
+        yield MemoryBus(broker, name="test")
+
+    async def letters() -> list[Message]:
+        return [letter.message() for letter in broker.dead_letters]
+
+    async def inject(stream: str, message: Message) -> None:
+        broker.store(stream, message)
+
+    return Given(process, letters, inject)
+
+
+def _nats(url: str, bus: NatsBus) -> Given:
+    def process() -> AbstractAsyncContextManager[NatsBus]:
+        return connect_bus(url, name="test", topology=impatient(), declares=False)
+
+    async def letters() -> list[Message]:
+        info = await bus.jetstream.stream_info("DLQ")
+        found = [await bus.jetstream.get_msg("DLQ", seq) for seq in range(1, info.state.last_seq + 1)]
+        return [Message(m.subject or "", m.headers or {}, m.data or b"") for m in found]
+
+    async def inject(stream: str, message: Message) -> None:
+        await bus.jetstream.publish(message.subject, message.body, headers=dict(message.headers))
+
+    return Given(process, letters, inject)
