@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,7 @@ from slackwater.colocation.domain.batch import NodeSnapshot, Strategy
 from slackwater.colocation.domain.degrade import degraded_because
 from slackwater.colocation.domain.node import NodeState, snapshot_of
 from slackwater.colocation.domain.offer import Decided, decide_resource
-from slackwater.colocation.ports import ColocationStore
+from slackwater.colocation.ports import ColocationStore, ColocationTransaction
 from slackwater.colocation.usecases.record_offer import SUBJECTS, Told, offer_record
 from slackwater.decisions.reasons import Reason
 from slackwater.events.decision_recorded import DecisionRecorded
@@ -27,11 +27,12 @@ _IDS = uuid.UUID("5b7c1d0e-27a5-5d0b-8d0f-6a1c4f0f9b52")
 
 @dataclass(frozen=True, slots=True)
 class Offering:
-    """What every use case here needs."""
+    """What every use case here needs; `published` is told what was put into the outbox, after the commit."""
 
     store: ColocationStore
     strategy: Strategy
     clock: Clock
+    published: Callable[[Sequence[Event[Any]]], None] = lambda _: None
 
 
 async def take_news(
@@ -41,12 +42,8 @@ async def take_news(
     async with offering.store.begin() as transaction:
         if not await transaction.first_time(consumer, event.id):
             return False
-        state = await transaction.load(node)
-        after, events = recompute(change(state), offering.strategy, offering.clock.now(), event)
-        if after != state:
-            await transaction.save(after)
-        for each in events:
-            await transaction.publish(each)
+        events = await _decide_anew(offering, transaction, node, change, event)
+    offering.published(events)
     return True
 
 
@@ -56,14 +53,26 @@ async def age_offers(offering: Offering) -> int:
     before = offering.clock.now().timestamp() - offering.strategy.decay_from_seconds
     for node in await offering.store.ageing(before):
         async with offering.store.begin() as transaction:
-            state = await transaction.load(node)
-            after, events = recompute(state, offering.strategy, offering.clock.now(), None)
-            if after != state:
-                await transaction.save(after)
-            for each in events:
-                await transaction.publish(each)
-            changed += bool(events)
+            events = await _decide_anew(offering, transaction, node, lambda state: state, None)
+        offering.published(events)
+        changed += bool(events)
     return changed
+
+
+async def _decide_anew(
+    offering: Offering,
+    transaction: ColocationTransaction,
+    node: str,
+    change: Callable[[NodeState], NodeState],
+    trigger: Event[Any] | None,
+) -> Sequence[Event[Any]]:
+    state = await transaction.load(node)
+    after, events = recompute(change(state), offering.strategy, offering.clock.now(), trigger)
+    if after != state:
+        await transaction.save(after)
+    for event in events:
+        await transaction.publish(event)
+    return events
 
 
 def recompute(

@@ -94,12 +94,12 @@ def _alternatives(told: Told, resource: str, decided: Decided) -> tuple[Alternat
             rejected_because="policy usage is set: it lends what prod requested and will not need",
         )
     ]
-    held_back = [term for term in decided.terms if term.name == "hysteresis"]
-    for term in held_back:
-        found.append(
-            Alternative(
-                what=f"the computed value: {decided.value - term.value} {UNITS[resource]}",
-                rejected_because="the change is within the threshold or has not lasted long enough",
-            )
+    found += [
+        Alternative(
+            what=f"the computed value: {decided.value - term.value} {UNITS[resource]}",
+            rejected_because="the change is within the threshold or has not lasted long enough",
         )
+        for term in decided.terms
+        if term.name == "hysteresis"
+    ]
     return tuple(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from slackwater.bus.port import Done, Received, Retry, Settlement
 from slackwater.events.node_described import NodeDescribed
@@ -13,20 +13,22 @@ from slackwater.prediction.usecases.describe_node import describe_node
 from slackwater.prediction.usecases.fold_windows import fold_windows
 from slackwater.prediction.usecases.state import LivingState
 
+ON_DESCRIBED = "prediction-node-described"
+
 
 class PredictionEvents:
-    """The two handlers of prediction; `windows` counts what was folded since the start."""
+    """The two handlers of prediction; `folded` is told how many windows were new in each batch."""
 
-    def __init__(self, living: LivingState, clock: Clock) -> None:
+    def __init__(self, living: LivingState, clock: Clock, folded: Callable[[int], None]) -> None:
         self._living = living
         self._clock = clock
-        self.windows = 0
+        self._folded = folded
 
     async def on_windows(self, batch: Sequence[Received[UsageWindowed]]) -> Sequence[Settlement]:
         """Folds stand even if the store is away: their predictions are owed and go with the next transaction."""
+        pairs = [(received.stream_sequence, received.event) for received in batch]
         try:
-            pairs = [(received.stream_sequence, received.event) for received in batch]
-            self.windows += await fold_windows(self._living, self._clock, pairs)
+            self._folded(await fold_windows(self._living, self._clock, pairs))
         except Unavailable as error:
             return [Retry(error.message)] * len(batch)
         return [Done()] * len(batch)
