@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,9 +26,7 @@ from slackwater.prediction.domain.snapshot import encode
 from slackwater.prediction.usecases.fold_windows import fold_windows
 from slackwater.prediction.usecases.state import LivingState, PredictionPolicy
 from slackwater.testing.clock import FakeClock
-
-sys.path.insert(0, str(Path(__file__).parent))
-from windows_for_tests import START, window
+from slackwater.testing.windows import FIRST_NUMBER, START, event_id, window
 
 POLICY = PredictionPolicy(ModelSettings(pod_retention_seconds=180), PeakSettings(min_windows=3))
 
@@ -216,7 +212,9 @@ async def test_each_window_tells_one_peak_and_two_decisions_that_repeat_themselv
     for record in records:
         module, name = record.replay.function.split(":")
         assert getattr(importlib.import_module(module), name)(**record.replay.arguments) == record.result
-        assert record.trigger_event_id == f"a-{record.inputs[0].value - START.timestamp() // 60:.0f}"  # type: ignore[operator] # it is a number
+        assert record.trigger_event_id == event_id(
+            "usage.windowed", "a", int(record.inputs[0].value or 0) - FIRST_NUMBER
+        )
 
 
 async def _described(store: MemoryPredictionStore) -> None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference_histogram import ReferenceHistogram
 
 from slackwater.prediction.domain.buckets import CPU_MILLI, MEMORY_BYTES, ExponentialBuckets
 from slackwater.prediction.domain.histogram import EPSILON, HistogramMatrix, RowAllocator, SeriesKey
-
-sys.path.insert(0, str(Path(__file__).parent))
-from reference_histogram import ReferenceHistogram
 
 HALF_LIFE = 3600.0
 START = 1_700_000_000.0
