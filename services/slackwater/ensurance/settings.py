@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from slackwater.waterline.nodeqos import MetricRule, Metadata, NodeQos, NodeQosSpec, RuleSpec
+from slackwater.waterline.nodeqos import Metadata, MetricRule, NodeQos, NodeQosSpec, RuleSpec
 
 POLICY_NAME = "default"
 

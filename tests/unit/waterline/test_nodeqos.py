@@ -40,14 +40,20 @@ def test_a_document_comes_back_as_it_was_written() -> None:
     [
         ({"mode": "evict"}, "spec.mode"),
         ({"weights": "by-luck"}, "spec.weights"),
-        ({"rules": [{"name": "a", "metricRule": {"name": "moon_phase", "value": 0.1}}]}, "spec.rules.0.metricRule.name"),
-        ({"rules": [{"name": "a", "metricRule": {"name": "prod_cpu_pressure", "value": 10}}]}, "spec.rules.0.metricRule.value"),
+        (
+            {"rules": [{"name": "a", "metricRule": {"name": "moon_phase", "value": 0.1}}]},
+            "spec.rules.0.metricRule.name",
+        ),
+        (
+            {"rules": [{"name": "a", "metricRule": {"name": "prod_cpu_pressure", "value": 10}}]},
+            "spec.rules.0.metricRule.value",
+        ),
         ({"rules": [document()["spec"]["rules"][0] | {"avoidanceThreshold": 0}]}, "spec.rules.0.avoidanceThreshold"),
         ({"rules": document()["spec"]["rules"] * 2}, "spec.rules"),
         ({"throttle": {"stepRatio": 0}}, "spec.throttle.stepRatio"),
         ({"throttle": {"stepratio": 0.5}}, "spec.throttle.stepratio"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_field_is_named_with_the_value(spec: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         NodeQos.parse(document(**spec))

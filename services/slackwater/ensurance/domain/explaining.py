@@ -36,7 +36,10 @@ def record_of(decision_id: str, plan: Plan, source: Deciding) -> DecisionRecord:
     if plan.kind is None or plan.reason is None:
         raise ValueError("a plan that decides nothing has no record")
     sign = 1 if plan.kind is DecisionKind.THROTTLE else -1
-    terms = tuple(Term(name=c.name, value=sign * c.released_milli, note=_limits(c.before_milli, c.after_milli)) for c in plan.changes)
+    terms = tuple(
+        Term(name=c.name, value=sign * c.released_milli, note=_limits(c.before_milli, c.after_milli))
+        for c in plan.changes
+    )
     return DecisionRecord(
         id=decision_id,
         kind=plan.kind,

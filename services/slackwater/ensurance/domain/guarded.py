@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from slackwater.decisions.reasons import DecisionKind, Reason
@@ -46,7 +46,7 @@ class Guarded:
     capacity_milli: int
     version: int = 0
     generation: int = 0
-    state: GuardState = GuardState()
+    state: GuardState = field(default_factory=GuardState)
     decisions: tuple[tuple[str, str], ...] = ()
     awaited: tuple[Awaited, ...] = ()
     last_report: LastReport | None = None
@@ -68,9 +68,7 @@ def outdated(guarded: Guarded, report: LastReport, now: datetime, max_age_second
     if last is None:
         return None
     newer = (
-        report.sequence > last.sequence
-        if report.boot_epoch == last.boot_epoch
-        else report.sampled_at > last.sampled_at
+        report.sequence > last.sequence if report.boot_epoch == last.boot_epoch else report.sampled_at > last.sampled_at
     )
     return None if newer else "replayed"
 
@@ -84,9 +82,7 @@ def carried_out(guarded: Guarded, outcome: Outcome, decision_id: str | None, now
     in_force = {throttled.uid for throttled in outcome.state.throttles}
     awaited = guarded.awaited
     if decision_id is not None and plan.reading is not None and plan.reason is not Reason.RESTORE_MODE_CHANGED:
-        awaited += (
-            Awaited(decision_id, guarded.generation + 1, plan.metric, plan.reading, plan.waterline, now),
-        )
+        awaited += (Awaited(decision_id, guarded.generation + 1, plan.metric, plan.reading, plan.waterline, now),)
     return replace(
         guarded,
         generation=guarded.generation + 1,
@@ -107,9 +103,12 @@ def observed(
     )
     if generation < guarded.generation:
         return replace(guarded, awaited=awaited)
-    state = confirmed(guarded.state, observed_at)
+    state = guarded.state
+    if state.pending_since is not None:
+        state = confirmed(state, observed_at)
     for uid, in_force_milli in failures:
-        state = refused(state, uid, in_force_milli)
+        if state.limit_of(uid) is not None:
+            state = refused(state, uid, in_force_milli)
     changed = state.throttles != guarded.state.throttles
     kept = {throttled.uid for throttled in state.throttles}
     return replace(
