@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import anyio
-import structlog
 
 from slackwater.model.errors import Misconfigured
 from slackwater.model.time import Clock, SystemClock
 from slackwater.runtime.service import Check, Service
+from slackwater.telemetry.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class State(StrEnum):

@@ -6,12 +6,37 @@ has handled (inbox): either all of it happened or none of it.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.events.envelope import Event
+
+Publish = Callable[[Event[Any]], Awaitable[None]]
+"""`Bus.publish`: returns when the broker has stored the event, idempotent by event id, raises Unavailable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Events that are committed and not yet published, and the age of the oldest of them."""
+
+    depth: int
+    oldest_age_seconds: float
+
+
+class Relay(Protocol):
+    """Carries committed events to the bus. A service runs one beside its consumers."""
+
+    async def run(self) -> None:
+        """Work until cancelled, through outages of bus and database."""
+        ...
+
+    async def backlog(self) -> Backlog:
+        """How far behind the relay is now. Raises Unavailable when PostgreSQL does not answer."""
+        ...
 
 
 class UnitOfWork(Protocol):
@@ -40,4 +65,12 @@ class Database(Protocol):
 
     async def ping(self) -> bool:
         """A round trip succeeds now (for readiness)."""
+        ...
+
+    def relay(self, publish: Publish) -> Relay:
+        """The relay of this schema's outbox; of several running at once, one works and the others wait."""
+        ...
+
+    async def close(self) -> None:
+        """Close every connection; the database must not be used afterwards."""
         ...

@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from slackwater.testing.nats_server import bus, nats_url
+from slackwater.testing.postgres_server import fresh_database, postgres_dsn, postgres_server, postgres_templates
 
-__all__ = ["bus", "nats_url"]
+__all__ = ["bus", "fresh_database", "nats_url", "postgres_dsn", "postgres_server", "postgres_templates"]
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

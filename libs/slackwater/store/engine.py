@@ -1,0 +1,88 @@
+"""One service's connection pool, and its Database."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from urllib.parse import urlsplit, urlunsplit
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.model.time import Clock
+from slackwater.store.faults import connecting, translated
+from slackwater.store.names import schema_of
+from slackwater.store.outbox import OutboxRelay
+from slackwater.store.port import Publish
+from slackwater.store.unit_of_work import PostgresUnitOfWork
+
+_POOL_SIZE, _POOL_OVERFLOW = 2, 4
+_CONNECT_SECONDS, _CHECKOUT_SECONDS = 5.0, 10.0
+STATEMENT_SECONDS = 30
+
+
+def session_settings(service: str) -> dict[str, str]:
+    """What every session of a service is told at connect."""
+    return {
+        "application_name": f"slackwater-{service}",
+        "search_path": schema_of(service),
+        "statement_timeout": f"{STATEMENT_SECONDS}s",
+        "idle_in_transaction_session_timeout": "60s",
+        "timezone": "UTC",
+        "jit": "off",
+    }
+
+
+class PostgresDatabase:
+    """slackwater.store.port.Database on PostgreSQL. Connects on first use and again after the server came back."""
+
+    def __init__(self, engine: AsyncEngine, dsn: str, service: str, clock: Clock) -> None:
+        self._engine = engine
+        self._dsn = dsn
+        self._service = service
+        self._clock = clock
+
+    @asynccontextmanager
+    async def unit_of_work(self) -> AsyncIterator[PostgresUnitOfWork]:
+        async with AsyncExitStack() as stack:
+            stack.enter_context(translated())
+            with connecting():
+                connection = await stack.enter_async_context(self._engine.begin())
+            unit = PostgresUnitOfWork(connection, self._service)
+            yield unit
+            await unit.flush()
+
+    async def ping(self) -> bool:
+        try:
+            with connecting():
+                async with self._engine.connect() as connection:
+                    await connection.execute(text("SELECT 1"))
+        except Unavailable:
+            return False
+        return True
+
+    def relay(self, publish: Publish) -> OutboxRelay:
+        return OutboxRelay(self._dsn, self._service, publish, self._clock)
+
+    async def close(self) -> None:
+        await self._engine.dispose()
+
+
+def connect_database(dsn: str, service: str, clock: Clock) -> PostgresDatabase:
+    """The schema of `service` over a small pool. `dsn` is the address of the service's own role (names.service_dsn).
+
+    Raises InvalidInput for an address that is not `postgresql://…`; opens nothing yet.
+    """
+    parts = urlsplit(dsn)
+    if parts.scheme not in ("postgresql", "postgres"):
+        raise InvalidInput("dsn: must begin with postgresql://", field="dsn")
+    engine = create_async_engine(
+        urlunsplit(parts._replace(scheme="postgresql+asyncpg")),
+        pool_size=_POOL_SIZE,
+        max_overflow=_POOL_OVERFLOW,
+        pool_timeout=_CHECKOUT_SECONDS,
+        pool_pre_ping=True,  # a restart of the server is met at checkout, not in the middle of a unit of work
+        connect_args={"timeout": _CONNECT_SECONDS, "server_settings": session_settings(service)},
+    )
+    return PostgresDatabase(engine, dsn, service, clock)

@@ -1,0 +1,49 @@
+"""What the drivers raise, as the error tree of model.errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import asyncpg
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from slackwater.model.errors import Conflict, Unavailable
+
+_AWAY = ("08", "57P", "53", "57014")  # connection, shutdown and start, out of resources, statement timeout
+_AGAIN = ("40",)  # serialization failure, deadlock
+
+
+def _sqlstate(error: BaseException) -> str:
+    return str(getattr(error, "sqlstate", None) or "")
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise Unavailable for a database that is away and Conflict for a transaction that lost; the rest is a defect."""
+    try:
+        yield
+    except DBAPIError as error:
+        state = _sqlstate(error.orig) if error.orig is not None else ""
+        if error.connection_invalidated or state.startswith(_AWAY):
+            raise Unavailable(f"PostgreSQL does not answer: {error.orig}") from error
+        if state.startswith(_AGAIN):
+            raise Conflict(f"the transaction lost against another: {error.orig}") from error
+        raise
+    except asyncpg.PostgresError as error:
+        if _sqlstate(error).startswith(_AWAY):
+            raise Unavailable(f"PostgreSQL does not answer: {error}") from error
+        raise
+    except (asyncpg.InterfaceError, ConnectionError) as error:
+        raise Unavailable(f"PostgreSQL does not answer: {error}") from error
+
+
+@contextmanager
+def connecting() -> Iterator[None]:
+    """As `translated`, and every failure of the network or of a timeout is Unavailable: only around our own calls."""
+    try:
+        with translated():
+            yield
+    except (PoolTimeout, OSError, TimeoutError) as error:
+        raise Unavailable(f"PostgreSQL cannot be reached: {error or type(error).__name__}") from error

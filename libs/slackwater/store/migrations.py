@@ -1,0 +1,90 @@
+"""Alembic, programmatically, one linear history per service in the service's own schema.
+
+A version file is `migrations/versions/<revision>_<words>.py` of the service's package, `revision` being four digits
+that count up: the head is then known from the file names alone, and a start at head loads no Alembic at all.
+Migrations run as the service's role, so that it owns what they make.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+from slackwater.model.errors import Misconfigured
+from slackwater.store.faults import connecting
+from slackwater.store.names import lock_key, schema_of
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+VERSION_TABLE = "alembic_version"
+_ONE_AT_A_TIME = lock_key("migrations", "")  # for all schemas: Alembic's `op` belongs to one migration per process
+_VERSION_FILE = re.compile(r"(\d{4})_\w+\.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A service's schema and where its versions lie."""
+
+    service: str
+    versions: Path
+
+    @classmethod
+    def of(cls, service: str) -> Schema:
+        """From the package `slackwater.<service>`. Raises Misconfigured when it has no migrations."""
+        folder = resources.files(f"slackwater.{schema_of(service)}") / "migrations" / "versions"
+        path = Path(str(folder))
+        if not path.is_dir():
+            raise Misconfigured(f"service {service} has no migrations in {path}")
+        return cls(service, path)
+
+    def head(self) -> str:
+        """The newest revision. Raises Misconfigured for an empty folder or a number used twice."""
+        found = sorted(match[1] for path in self.versions.iterdir() if (match := _VERSION_FILE.fullmatch(path.name)))
+        if not found or len(set(found)) != len(found):
+            raise Misconfigured(f"{self.versions}: wants files NNNN_words.py with NNNN used once; found {found}")
+        return found[-1]
+
+
+async def migrate(dsn: str, schema: Schema) -> str:
+    """Bring one schema to its head and return it; whoever else migrates in this database waits.
+
+    `dsn` is the service's own. Raises Unavailable.
+    """
+    address = dsn.replace("postgresql://", "postgresql+asyncpg://", 1)
+    settings = {"search_path": schema_of(schema.service), "application_name": f"slackwater-{schema.service}-migrations"}
+    engine = create_async_engine(address, poolclass=NullPool, connect_args={"timeout": 5, "server_settings": settings})
+    try:
+        with connecting():
+            async with engine.begin() as connection:
+                await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ONE_AT_A_TIME})
+                await connection.run_sync(_upgrade, schema)
+    finally:
+        await engine.dispose()
+    return schema.head()
+
+
+def _upgrade(connection: Connection, schema: Schema) -> None:
+    """All missing versions in the one transaction that holds the lock: a failure leaves the schema as it was."""
+    from alembic.config import Config  # loaded only when there is something to do
+    from alembic.runtime.environment import EnvironmentContext
+    from alembic.script import ScriptDirectory
+
+    script = ScriptDirectory(str(schema.versions.parent), version_locations=[str(schema.versions)])
+
+    def steps(revision: object, _: object) -> object:
+        return script._upgrade_revs("head", revision)  # type: ignore[arg-type] # Alembic's own recipe
+
+    with EnvironmentContext(Config(), script, fn=steps) as environment:
+        environment.configure(
+            connection=connection, version_table=VERSION_TABLE, version_table_schema=schema_of(schema.service)
+        )
+        with environment.begin_transaction():
+            environment.run_migrations()

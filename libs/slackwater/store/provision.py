@@ -1,0 +1,107 @@
+"""Database, roles, schemas and migrations from an administrator's address; a repeat that finds all done is fast."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+import asyncpg
+
+from slackwater.store.faults import connecting
+from slackwater.store.migrations import VERSION_TABLE, Schema, migrate
+from slackwater.store.names import lock_key, role_of, role_password, schema_of, service_dsn
+
+_MAINTENANCE_DATABASE = "/postgres"
+
+_STATE = """
+SELECT wanted.role, shobj_description(r.oid, 'pg_authid') AS mark, n.oid IS NOT NULL AS has_schema,
+       to_regclass(wanted.schema || '.' || $3) IS NOT NULL AS migrated
+FROM unnest($1::text[], $2::text[]) AS wanted(schema, role)
+LEFT JOIN pg_roles r ON r.rolname = wanted.role
+LEFT JOIN pg_namespace n ON n.nspname = wanted.schema
+"""
+
+
+async def prepare_database(admin_dsn: str, schemas: Sequence[Schema]) -> dict[str, str]:
+    """Make what is missing and migrate what is behind; returns the address of each service.
+
+    The administrator needs CREATEROLE and CREATE on the database (a superuser has both). Raises Unavailable.
+    """
+    addresses = {schema.service: service_dsn(admin_dsn, schema.service) for schema in schemas}
+    with connecting():
+        connection = await _connect(admin_dsn)
+        try:
+            behind = await _provision(connection, admin_dsn, schemas)
+        finally:
+            await connection.close()
+    for schema in behind:
+        await migrate(addresses[schema.service], schema)
+    return addresses
+
+
+async def _connect(admin_dsn: str) -> asyncpg.Connection[Any]:
+    """To the database of the address, which is made if the server does not have it."""
+    try:
+        return await asyncpg.connect(admin_dsn, timeout=5)
+    except asyncpg.InvalidCatalogNameError:
+        parts = urlsplit(admin_dsn)
+        maintenance = await asyncpg.connect(urlunsplit(parts._replace(path=_MAINTENANCE_DATABASE)), timeout=5)
+        try:
+            await maintenance.execute(f'CREATE DATABASE "{unquote(parts.path[1:])}"')
+        except (asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
+            pass  # another process was faster
+        finally:
+            await maintenance.close()
+        return await asyncpg.connect(admin_dsn, timeout=5)
+
+
+async def _provision(connection: asyncpg.Connection[Any], admin_dsn: str, schemas: Sequence[Schema]) -> list[Schema]:
+    """The schemas that are behind their head, after making roles and schemas that were missing."""
+    names = [schema_of(schema.service) for schema in schemas]
+    roles = [role_of(schema.service) for schema in schemas]
+    state = {row["role"]: row for row in await connection.fetch(_STATE, names, roles, VERSION_TABLE)}
+    missing = [
+        schema
+        for schema in schemas
+        if not state[role_of(schema.service)]["has_schema"]
+        or state[role_of(schema.service)]["mark"] != _mark(admin_dsn, schema.service)
+    ]
+    if missing:
+        async with connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", lock_key("provision", ""))
+            await connection.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC")
+            for schema in missing:
+                await _make(connection, admin_dsn, schema.service)
+    migrated = [schema for schema in schemas if state[role_of(schema.service)]["migrated"]]
+    at = await _revisions(connection, migrated)
+    return [schema for schema in schemas if at.get(schema.service) != schema.head()]
+
+
+async def _make(connection: asyncpg.Connection[Any], admin_dsn: str, service: str) -> None:
+    """Role and schema of one service. The names are checked by schema_of, the password is hexadecimal."""
+    role, schema, password = role_of(service), schema_of(service), role_password(admin_dsn, service)
+    exists = await connection.fetchval("SELECT 1 FROM pg_roles WHERE rolname = $1", role)
+    verb = "ALTER" if exists else "CREATE"
+    await connection.execute(f"{verb} ROLE {role} LOGIN NOINHERIT PASSWORD '{password}'")
+    await connection.execute(f"COMMENT ON ROLE {role} IS '{_mark(admin_dsn, service)}'")
+    await connection.execute(f"GRANT {role} TO CURRENT_USER")
+    await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema} AUTHORIZATION {role}")
+    await connection.execute(f"ALTER SCHEMA {schema} OWNER TO {role}")
+
+
+async def _revisions(connection: asyncpg.Connection[Any], schemas: Sequence[Schema]) -> dict[str, str]:
+    if not schemas:
+        return {}
+    tables = " UNION ALL ".join(
+        f"SELECT '{schema_of(schema.service)}', version_num FROM {schema_of(schema.service)}.{VERSION_TABLE}"  # noqa: S608 - checked names
+        for schema in schemas
+    )
+    return {row[0]: row[1] for row in await connection.fetch(tables)}
+
+
+def _mark(admin_dsn: str, service: str) -> str:
+    """Says which password the role was given, without saying the password (256 random bits lie behind it)."""
+    digest = hashlib.sha256(role_password(admin_dsn, service).encode()).hexdigest()
+    return f"slackwater {digest[:16]}"

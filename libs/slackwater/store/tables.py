@@ -1,0 +1,51 @@
+"""Outbox and inbox: part of every service's schema, made by its first migration."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Operations(Protocol):
+    """The part of `alembic.op` that is needed here."""
+
+    def execute(self, sqltext: str) -> None: ...
+
+
+_MESSAGING = (
+    """
+    CREATE TABLE outbox (
+        position bigserial PRIMARY KEY,
+        id uuid NOT NULL UNIQUE,
+        type text NOT NULL,
+        subject text NOT NULL,
+        headers text NOT NULL,
+        payload text NOT NULL,
+        created_at timestamptz NOT NULL DEFAULT now(),
+        refused text
+    ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000)
+    """,
+    """
+    CREATE TABLE inbox (
+        consumer text NOT NULL,
+        event_id uuid NOT NULL,
+        handled_at timestamptz NOT NULL DEFAULT now(),
+        PRIMARY KEY (consumer, event_id)
+    )
+    """,
+    "CREATE INDEX inbox_handled_at ON inbox USING brin (handled_at)",
+)
+
+
+def create_messaging_tables(op: Operations) -> None:
+    """Called as `create_messaging_tables(op)` by the first migration of every service.
+
+    `refused` holds why the bus will never take a row: such rows stay for an operator and stop nobody.
+    """
+    for statement in _MESSAGING:
+        op.execute(statement)
+
+
+def drop_messaging_tables(op: Operations) -> None:
+    """The way back, for the downgrade of the first migration."""
+    op.execute("DROP TABLE inbox")
+    op.execute("DROP TABLE outbox")

@@ -1,0 +1,113 @@
+"""Logs: structlog with the standard library bridged in, one line per event, on stderr.
+
+`configure` is called once per process by the command line. Everybody else: `log = get_logger(__name__)`.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import Any, Literal, TextIO
+
+from slackwater.telemetry.traceparent import trace_id_of
+
+
+@contextmanager
+def _without_rich() -> Iterator[None]:
+    """structlog.dev loads rich whenever it is installed: 10 MB of which an agent would use nothing."""
+    if "rich" in sys.modules:
+        yield
+        return
+    sys.modules["rich"] = None  # type: ignore[assignment] # the documented way to make an import fail
+    try:
+        yield
+    finally:
+        del sys.modules["rich"]
+
+
+with _without_rich():
+    import structlog
+
+Form = Literal["auto", "console", "json"]
+Level = Literal["debug", "info", "warning", "error"]
+_CHATTY = ("uvicorn", "alembic", "asyncio", "nats", "sse_starlette", "httpx2", "httpcore2")
+"""Libraries whose "info" is of no use to an operator."""
+_FIRST = ("timestamp", "level", "event", "service", "logger", "exception")
+_COLOURS = {"debug": "\x1b[2m", "warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}
+
+get_logger = structlog.get_logger
+
+
+def configure(service: str, level: Level = "info", form: Form = "auto", stream: TextIO | None = None) -> None:
+    """Send all logs of this process to `stream` (stderr): for people on a terminal, as JSON elsewhere."""
+    target = stream or sys.stderr
+    console = form == "console" or (form == "auto" and target.isatty())
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _Stamp(service),
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+    )
+    render: structlog.typing.Processor = (
+        OneLine(target.isatty()) if console else structlog.processors.JSONRenderer(default=str)
+    )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, render],
+    )
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(formatter)
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    logging.captureWarnings(True)
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.DEBUG if level == "debug" else logging.WARNING)
+
+
+class _Stamp:
+    """Adds what every line carries: the service, and the trace id when a traceparent is bound or given."""
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+
+    def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        event.setdefault("service", self._service)
+        if (traceparent := event.pop("traceparent", None)) and (trace_id := trace_id_of(str(traceparent))):
+            event["trace_id"] = trace_id
+        return event
+
+
+class OneLine:
+    """`12:00:01 warning ingestion: what happened key=value …`; the traceback of a defect follows on its own lines."""
+
+    def __init__(self, colours: bool) -> None:
+        self._colours = colours
+
+    def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
+        level = str(event.get("level", method))
+        clock = str(event.get("timestamp", ""))[11:19]
+        pairs = " ".join(f"{key}={_shown(value)}" for key, value in event.items() if key not in _FIRST)
+        line = f"{clock} {level:7} {event.get('service', '')}: {event.get('event', '')} {pairs}".rstrip()
+        if self._colours and level in _COLOURS:
+            line = f"{_COLOURS[level]}{line}\x1b[0m"
+        exception = event.get("exception")
+        return f"{line}\n{exception}" if exception else line
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return repr(text) if not text or any(c.isspace() or c in "\"'=" for c in text) else text

@@ -1,0 +1,94 @@
+"""Fixtures with a real PostgreSQL: one server per test session, one database per test.
+
+`SLACKWATER_TEST_POSTGRES_DSN` (an administrator's address) names a server to use in place of the embedded one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from slackwater.runtime.embedded_postgres import EmbeddedPostgres
+from slackwater.store.migrations import Schema
+from slackwater.store.names import service_dsn
+from slackwater.store.provision import prepare_database
+
+FreshDatabase = Callable[[Sequence[Schema | str]], Awaitable[dict[str, str]]]
+"""`addresses = await fresh_database(["ingestion"])`: a new database with these schemas at head, and their DSNs."""
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres | None]:
+    """The session's embedded server, None when the environment names another. Not to be killed by tests."""
+    if os.environ.get("SLACKWATER_TEST_POSTGRES_DSN"):
+        yield None
+        return
+    with EmbeddedPostgres(tmp_path_factory.mktemp("postgres"), durable=False) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_dsn(postgres_server: EmbeddedPostgres | None) -> str:
+    """Administrator's address of a running server; its database may not exist yet."""
+    if postgres_server is None:
+        return os.environ["SLACKWATER_TEST_POSTGRES_DSN"]
+    return postgres_server.dsn
+
+
+@pytest.fixture(scope="session")
+def postgres_templates() -> dict[tuple[Schema, ...], str]:
+    """Databases already migrated for a set of schemas, to be copied."""
+    return {}
+
+
+@pytest_asyncio.fixture
+async def fresh_database(
+    postgres_dsn: str, postgres_templates: dict[tuple[Schema, ...], str]
+) -> AsyncIterator[FreshDatabase]:
+    """Databases for one test, copied from a migrated template and dropped afterwards."""
+    made: list[str] = []
+    admin = await asyncpg.connect(_at(postgres_dsn, "postgres"))
+
+    async def fresh(services: Sequence[Schema | str]) -> dict[str, str]:
+        schemas = tuple(one if isinstance(one, Schema) else Schema.of(one) for one in services)
+        if schemas not in postgres_templates:
+            template = f"template_{os.getpid()}_{next(_NUMBERS)}"
+            await prepare_database(_at(postgres_dsn, template), schemas)
+            postgres_templates[schemas] = template
+        name = f"test_{os.getpid()}_{next(_NUMBERS)}"
+        await _copy(admin, postgres_templates[schemas], name)
+        made.append(name)
+        return {schema.service: service_dsn(_at(postgres_dsn, name), schema.service) for schema in schemas}
+
+    try:
+        yield fresh
+    finally:
+        for name in made:
+            await admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        await admin.close()
+
+
+async def _copy(admin: asyncpg.Connection[asyncpg.Record], template: str, name: str) -> None:
+    """A template must have no sessions; those of its migrations end a moment after they were closed."""
+    for attempt in itertools.count(1):
+        try:
+            await admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        except asyncpg.ObjectInUseError:
+            if attempt == 200:
+                raise
+            await asyncio.sleep(0.01)
+        else:
+            return
+
+
+def _at(dsn: str, database: str) -> str:
+    return urlunsplit(urlsplit(dsn)._replace(path=f"/{database}"))

@@ -1,0 +1,124 @@
+"""The in-memory twin of the store: outbox and inbox with the same promises, for use cases with in-memory adapters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from slackwater.events.envelope import Event
+from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.store.port import Backlog, Publish
+
+
+class MemoryUnitOfWork:
+    """Buffers until commit. In-memory adapters register their writes with `on_commit`."""
+
+    def __init__(self, handled: set[tuple[str, str]]) -> None:
+        self._handled = handled
+        self.events: list[Event[Any]] = []
+        self.noted: set[tuple[str, str]] = set()
+        self.effects: list[Callable[[], None]] = []
+
+    @property
+    def connection(self) -> AsyncConnection:
+        raise AssertionError("an in-memory unit of work has no connection: use the service's in-memory adapter")
+
+    async def publish(self, event: Event[Any]) -> None:
+        self.events.append(event)
+
+    async def first_time(self, consumer: str, event_id: str) -> bool:
+        mark = (consumer, event_id)
+        if mark in self._handled or mark in self.noted:
+            return False
+        self.noted.add(mark)
+        return True
+
+    def on_commit(self, effect: Callable[[], None]) -> None:
+        """Run when, and only when, the unit of work commits."""
+        self.effects.append(effect)
+
+
+class MemoryDatabase:
+    """slackwater.store.port.Database in memory. Units of work run one at a time, as if all took the same lock.
+
+    `published` holds every committed event in order; `forward` gets them at once at commit, as if a relay had run.
+    `away=True` makes it answer like a database that is down.
+    """
+
+    def __init__(self, forward: Publish | None = None) -> None:
+        self.published: list[Event[Any]] = []
+        self.away = False
+        self._pending: list[Event[Any]] = []
+        self._handled: set[tuple[str, str]] = set()
+        self._forward = forward
+        self._turn = asyncio.Lock()
+        self._wake = asyncio.Event()
+        self._relay_turn = asyncio.Lock()
+
+    @asynccontextmanager
+    async def unit_of_work(self) -> AsyncIterator[MemoryUnitOfWork]:
+        if self.away:
+            raise Unavailable("the in-memory database plays away")
+        async with self._turn:
+            unit = MemoryUnitOfWork(self._handled)
+            yield unit
+            for effect in unit.effects:
+                effect()
+            self._handled |= unit.noted
+            self.published += unit.events
+            self._pending += unit.events
+        self._wake.set()
+        if self._forward is not None:
+            for event in unit.events:
+                await self._forward(event)
+                self._pending.remove(event)
+
+    async def ping(self) -> bool:
+        return not self.away
+
+    def relay(self, publish: Publish) -> MemoryRelay:
+        return MemoryRelay(self._pending, self._wake, self._relay_turn, publish)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class MemoryRelay:
+    """Publishes in order of commit; one at a time per database."""
+
+    def __init__(self, pending: list[Event[Any]], wake: asyncio.Event, turn: asyncio.Lock, publish: Publish) -> None:
+        self._pending = pending
+        self._wake = wake
+        self._turn = turn
+        self._publish = publish
+
+    async def run(self) -> None:
+        async with self._turn:
+            while True:
+                self._wake.clear()
+                blocked: set[str] = set()
+                for event in list(self._pending):
+                    await self._publish_one(event, blocked)
+                if blocked:
+                    await asyncio.sleep(0.01)
+                else:
+                    await self._wake.wait()
+
+    async def _publish_one(self, event: Event[Any], blocked: set[str]) -> None:
+        if event.subject in blocked:
+            return
+        try:
+            await self._publish(event)
+        except Unavailable:
+            blocked.add(event.subject)
+            return
+        except InvalidInput:
+            pass  # the real one keeps it beside, marked as refused: either way it is not pending any more
+        self._pending.remove(event)
+
+    async def backlog(self) -> Backlog:
+        return Backlog(len(self._pending), 0.0)

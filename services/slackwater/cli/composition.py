@@ -1,0 +1,88 @@
+"""Which services there are, and how each is built from its settings: the only place that knows them all."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings
+
+from slackwater.model.errors import InvalidInput, Misconfigured
+from slackwater.runtime.platform import Platform
+from slackwater.runtime.service import Service
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One service: `slackwater.<name>.service:build(settings, platform)` and its settings class."""
+
+    name: str
+    settings: str
+
+    @property
+    def installed(self) -> bool:
+        return importlib.util.find_spec(f"slackwater.{self.name}") is not None and self._has("service")
+
+    @property
+    def has_schema(self) -> bool:
+        """Whether it keeps something in PostgreSQL."""
+        return self.installed and (files(f"slackwater.{self.name}") / "migrations" / "versions").is_dir()
+
+    def build(self, platform: Platform, overrides: Mapping[str, Any] | None = None) -> Service:
+        """The service from its environment variables; `overrides` (of the command line) win.
+
+        Raises Misconfigured for a setting that is not allowed, naming its variable.
+        """
+        if not self.installed:
+            raise Misconfigured(f"service {self.name} is not part of this installation")
+        settings_class: type[BaseSettings] = load(f"slackwater.{self.name}.settings:{self.settings}")
+        try:
+            settings = settings_class(**(overrides or {}))
+        except ValidationError as error:
+            raise Misconfigured(_explained(error, settings_class)) from None
+        service: Service = load(f"slackwater.{self.name}.service:build")(settings, platform)
+        return service
+
+    def _has(self, module: str) -> bool:
+        return importlib.util.find_spec(f"slackwater.{self.name}.{module}") is not None
+
+
+PARTS = (
+    Part("ingestion", "IngestionSettings"),
+    Part("prediction", "PredictionSettings"),
+    Part("colocation", "ColocationSettings"),
+    Part("ensurance", "EnsuranceSettings"),
+    Part("console", "ConsoleSettings"),
+    Part("agent", "AgentSettings"),
+)
+"""In the order of their start: the agent last, so that everything listens when the first report comes."""
+
+
+def load(target: str) -> Any:
+    """What `package.module:name` names. Raises Misconfigured when this installation does not have it."""
+    module, _, name = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module.startswith(error.name):
+            raise
+        raise Misconfigured(f"{target} is not part of this installation") from None
+
+
+def part_named(name: str) -> Part:
+    """Raises InvalidInput that lists what there is."""
+    for part in PARTS:
+        if part.name == name:
+            return part
+    raise InvalidInput(f"service: {name!r} is unknown; allowed: {', '.join(part.name for part in PARTS)}")
+
+
+def _explained(error: ValidationError, settings: type[BaseSettings]) -> str:
+    prefix = settings.model_config.get("env_prefix", "")
+    names = (f"{prefix}{'_'.join(map(str, item['loc']))}".upper() for item in error.errors())
+    return "; ".join(f"{name}: {item['msg']}" for name, item in zip(names, error.errors(), strict=True))

@@ -1,0 +1,116 @@
+"""`slackwater up`: everything on this machine, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slackwater.cli import exits
+
+if TYPE_CHECKING:  # what is heavy is loaded when the command runs
+    from slackwater.cli.stack import StackOptions
+    from slackwater.cli.steps import Steps
+    from slackwater.runtime.state import Endpoint, StateDir
+
+    Director = Callable[[Endpoint, Path, int | None, str], Awaitable[int]]
+
+
+class LogLevel(StrEnum):
+    """From which importance on the log is shown."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Driver(StrEnum):
+    """What the agent works on."""
+
+    AUTO = "auto"
+    LINUX = "linux"
+    SIMULATED = "simulated"
+
+
+def command(
+    demo: Annotated[bool, typer.Option("--demo", help="Show the loop closing, three surges long.")] = False,
+    seconds: Annotated[int | None, typer.Option(min=1, help="End by itself after this many seconds.")] = None,
+    driver: Annotated[Driver, typer.Option(help="Real cgroups, a simulated fleet, or what is possible.")] = Driver.AUTO,
+    nodes: Annotated[int, typer.Option(min=1, max=5000, help="Nodes of the simulated fleet.")] = 20,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="HTTP port; 0 takes any free one.")] = None,
+    log_level: Annotated[LogLevel, typer.Option(envvar="SLACKWATER_LOG_LEVEL")] = LogLevel.WARNING,
+) -> None:
+    """Run everything on this machine: PostgreSQL, NATS, all services, the agent and the console.
+
+    Ctrl-C stops it all in order and restores every cgroup file. Exit status: 0 after a signal, or what --demo found;
+    130 if a signal came before --seconds were over.
+    """
+    from slackwater.cli.stack import StackOptions
+    from slackwater.cli.steps import Steps
+    from slackwater.runtime.settings import HttpSettings
+    from slackwater.telemetry.logs import configure
+
+    configure("slackwater", level=log_level.value)
+    steps = Steps()
+    chosen = choose_driver(driver, nodes, steps)
+    http = HttpSettings() if port is None else HttpSettings(port=port)
+    agent = {"driver": chosen.value, "nodes": nodes}
+    status = asyncio.run(_up(StackOptions(http, {"agent": agent}), steps, chosen, seconds, demo))
+    if status:
+        raise typer.Exit(status)
+
+
+def choose_driver(wanted: Driver, nodes: int, steps: Steps) -> Driver:
+    """`auto` is the machine itself where its cgroups can be written, else a fleet, with a line that says why."""
+    if wanted is not Driver.AUTO:
+        return wanted
+    from slackwater.cli.composition import load
+
+    reason: str | None = load("slackwater.agent.adapters.linux.hierarchy:find_hierarchy")().why_unwritable()
+    if reason is None:
+        return Driver.LINUX
+    steps.say(f"simulated driver with {nodes} nodes: {reason}")
+    return Driver.SIMULATED
+
+
+async def _up(options: StackOptions, steps: Steps, driver: Driver, seconds: int | None, demo: bool) -> int:
+    from slackwater.cli.stack import running_stack
+    from slackwater.runtime.signals import cancelled_by_signal
+    from slackwater.runtime.state import StateDir, default_state_dir
+
+    state = StateDir(default_state_dir())
+    status = exits.OK if seconds is None else exits.INTERRUPTED
+    with cancelled_by_signal():
+        async with running_stack(state, options, steps) as endpoint:
+            _greet(endpoint, steps)
+            status = await _work(endpoint, state, driver, seconds, demo)
+    return status
+
+
+def _greet(endpoint: Endpoint, steps: Steps) -> None:
+    steps.say(f"up in {steps.total_seconds():.1f} s")
+    query = f"/?token={endpoint.token}" if endpoint.token else ""
+    print(f"console {endpoint.http_url}{query}", flush=True)
+
+
+async def _work(endpoint: Endpoint, state: StateDir, driver: Driver, seconds: int | None, demo: bool) -> int:
+    """What `up` is up for: the demo, the given time, or until a signal. Returns the exit status."""
+    if demo:
+        from slackwater.cli.composition import load
+
+        director: Director = load("slackwater.demo.director:run")
+        status = await director(endpoint, state.path, seconds, driver.value)
+        if seconds is not None:
+            return status
+    elif seconds is not None:
+        await asyncio.sleep(seconds)
+        return exits.OK
+    sys.stderr.write("Ctrl-C stops everything\n")
+    await asyncio.Event().wait()
+    return exits.OK

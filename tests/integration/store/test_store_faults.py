@@ -1,0 +1,94 @@
+"""PostgreSQL is killed in the middle: nothing committed is lost, nothing has a second effect, all heals by itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from probe_service import PROBE, Broker, eventually, liveness, running
+from sqlalchemy import text
+
+from slackwater.model.errors import Unavailable
+from slackwater.model.time import SystemClock
+from slackwater.runtime.embedded_postgres import EmbeddedPostgres
+from slackwater.store.copying import copy_rows
+from slackwater.store.engine import PostgresDatabase, connect_database
+from slackwater.store.provision import prepare_database
+from slackwater.testing.postgres_server import FreshDatabase
+
+
+@pytest.fixture
+async def own_server(tmp_path: Path) -> AsyncIterator[EmbeddedPostgres]:
+    """A durable server of this test alone: it may be killed."""
+    with EmbeddedPostgres(tmp_path / "state") as server:
+        yield server
+
+
+async def write(database: PostgresDatabase, number: int) -> bool:
+    """A fact and its event in one transaction; True if the commit was acknowledged."""
+    try:
+        async with database.unit_of_work() as unit:
+            await unit.connection.execute(
+                text("INSERT INTO facts VALUES (:name, :n)"), {"name": str(number), "n": number}
+            )
+            await unit.publish(liveness("a", number))
+    except Unavailable:
+        return False
+    return True
+
+
+async def test_what_was_committed_survives_a_kill_and_is_published_once_in_order(own_server: EmbeddedPostgres) -> None:
+    dsn = (await prepare_database(own_server.dsn, [PROBE]))["probe"]
+    database = connect_database(dsn, "probe", SystemClock())
+    broker = Broker()
+
+    def kill_at_the_fourth() -> None:
+        if len(broker.arrived) == 3 and own_server.running:
+            own_server.kill()
+
+    broker.before = kill_at_the_fourth
+    acknowledged = [number for number in range(1, 9) if await write(database, number)]
+    assert acknowledged == list(range(1, 9))
+    async with running(database.relay(broker.publish)):
+        await eventually(lambda: not own_server.running)
+        assert not await database.ping()
+        assert not await write(database, 9)
+        own_server.start()
+        assert await write(database, 10)  # the pool healed by itself
+        await eventually(lambda: len(broker.arrived) == 9)
+    assert broker.numbers("a") == [1, 2, 3, 4, 5, 6, 7, 8, 10]
+    assert broker.attempts > len(broker.arrived)  # the fourth was sent, its deletion was lost, and it was sent again
+    async with database.unit_of_work() as unit:
+        rows = await unit.connection.execute(text("SELECT value FROM facts ORDER BY value"))
+        assert [row[0] for row in rows] == [1, 2, 3, 4, 5, 6, 7, 8, 10]
+    await database.close()
+
+
+async def test_copied_rows_belong_to_the_transaction(fresh_database: FreshDatabase) -> None:
+    database = connect_database((await fresh_database([PROBE]))["probe"], "probe", SystemClock())
+
+    async def copy(*, fail: bool) -> None:
+        async with database.unit_of_work() as unit:
+            await copy_rows(unit.connection, "facts", ("name", "value"), [("a", 1), ("b", 2)])
+            if fail:
+                raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        await copy(fail=True)
+    await copy(fail=False)
+    async with database.unit_of_work() as unit:
+        assert (await unit.connection.execute(text("SELECT sum(value) FROM facts"))).scalar() == 3
+    await database.close()
+
+
+async def test_an_error_of_our_own_is_not_called_an_outage(fresh_database: FreshDatabase) -> None:
+    database = connect_database((await fresh_database([PROBE]))["probe"], "probe", SystemClock())
+
+    async def fail() -> None:
+        async with database.unit_of_work():
+            raise TimeoutError("of something else")
+
+    with pytest.raises(TimeoutError, match="of something else"):
+        await fail()
+    await database.close()

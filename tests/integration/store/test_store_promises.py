@@ -1,0 +1,142 @@
+"""What a unit of work promises, held by PostgreSQL and by its in-memory twin alike."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from probe_service import PROBE, Broker, eventually, liveness, running
+
+from slackwater.model.identifiers import new_id
+from slackwater.model.time import SystemClock
+from slackwater.store.engine import connect_database
+from slackwater.store.port import Database
+from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.store import MemoryDatabase
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def database(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[Database]:
+    if request.param == "memory":
+        yield MemoryDatabase()
+        return
+    real = connect_database((await fresh_database([PROBE]))["probe"], "probe", SystemClock())
+    yield real
+    await real.close()
+
+
+async def commit(database: Database, *numbers: int, node: str = "a") -> None:
+    async with database.unit_of_work() as unit:
+        for number in numbers:
+            await unit.publish(liveness(node, number))
+
+
+async def drained(database: Database) -> None:
+    """Until the outbox is empty; the test's own timeout is the limit."""
+    relay = database.relay(Broker().publish)
+    while (await relay.backlog()).depth:  # noqa: ASYNC110 - the database has no asyncio.Event
+        await asyncio.sleep(0.005)
+
+
+async def test_what_is_committed_is_published_in_order(database: Database) -> None:
+    broker = Broker()
+    await commit(database, 1, 2, 3)
+    async with running(database.relay(broker.publish)):
+        await commit(database, 4)
+        await commit(database, 5)
+        await drained(database)
+    assert broker.numbers("a") == [1, 2, 3, 4, 5]
+
+
+async def test_an_event_arrives_as_it_was_published(database: Database) -> None:
+    broker = Broker()
+    event = liveness("a").model_copy(update={"causedby": "the-cause", "traceparent": "00-1-2-01"})
+    async with database.unit_of_work() as unit:
+        await unit.publish(event)
+    async with running(database.relay(broker.publish)):
+        await eventually(lambda: bool(broker.arrived))
+    arrived = broker.arrived[0]
+    assert (arrived.id, arrived.source, arrived.time) == (event.id, event.source, event.time)
+    assert (arrived.causedby, arrived.traceparent) == ("the-cause", "00-1-2-01")
+    assert arrived.data == event.data
+    assert arrived.subject == event.subject
+
+
+async def test_a_rollback_publishes_nothing_and_forgets_what_it_handled(database: Database) -> None:
+    identifier = new_id()
+
+    async def fail() -> None:
+        async with database.unit_of_work() as unit:
+            await unit.publish(liveness("a"))
+            assert await unit.first_time("consumer", identifier)
+            raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        await fail()
+    assert (await database.relay(Broker().publish).backlog()).depth == 0
+    async with database.unit_of_work() as unit:
+        assert await unit.first_time("consumer", identifier)
+
+
+async def test_an_event_is_handled_once_per_consumer(database: Database) -> None:
+    identifier = new_id()
+    async with database.unit_of_work() as unit:
+        assert await unit.first_time("one", identifier)
+        assert not await unit.first_time("one", identifier)
+    async with database.unit_of_work() as unit:
+        assert not await unit.first_time("one", identifier)
+        assert await unit.first_time("two", identifier)
+        assert await unit.first_time("one", new_id())
+
+
+async def test_of_two_at_once_one_is_first(database: Database) -> None:
+    identifier = new_id()
+
+    async def handle() -> bool:
+        async with database.unit_of_work() as unit:
+            first = await unit.first_time("consumer", identifier)
+            await asyncio.sleep(0.01)
+            return first
+
+    assert sorted(await asyncio.gather(*(handle() for _ in range(4)))) == [False, False, False, True]
+
+
+async def test_an_outage_of_the_broker_keeps_order_and_loses_nothing(database: Database) -> None:
+    broker = Broker()
+    broker.away = True
+    await commit(database, 1, 2)
+    async with running(database.relay(broker.publish)):
+        await eventually(lambda: broker.attempts >= 2)
+        await commit(database, 3)
+        assert (await database.relay(broker.publish).backlog()).depth == 3
+        broker.away = False
+        await eventually(lambda: len(broker.arrived) == 3)
+    assert broker.numbers("a") == [1, 2, 3]
+
+
+async def test_an_event_that_the_bus_will_never_take_stops_nobody(database: Database) -> None:
+    broker = Broker()
+    broker.refused_nodes.add("poison")
+    await commit(database, 1, node="poison")
+    await commit(database, 1, 2)
+    async with running(database.relay(broker.publish)):
+        await drained(database)
+    assert broker.numbers("a") == [1, 2]
+
+
+async def test_of_two_relays_one_works_and_the_other_takes_over(database: Database) -> None:
+    first, second = Broker(), Broker()
+    async with running(database.relay(first.publish)) as working:
+        await commit(database, 1)
+        await eventually(lambda: len(first.arrived) == 1)
+        async with running(database.relay(second.publish)):
+            await commit(database, 2)
+            await eventually(lambda: len(first.arrived) == 2)
+            await drained(database)
+            assert second.attempts == 0
+            working.cancel()
+            await asyncio.wait((working,))
+            await commit(database, 3)
+            await eventually(lambda: len(second.arrived) == 1)
+    assert second.numbers("a") == [3]

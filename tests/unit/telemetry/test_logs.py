@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from slackwater.telemetry import logs
+
+
+@pytest.fixture
+def stream() -> Iterator[io.StringIO]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield io.StringIO()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+    logging.captureWarnings(False)
+
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def test_own_and_foreign_lines_have_the_same_json_form(stream: io.StringIO) -> None:
+    logs.configure("ingestion", form="json", stream=stream)
+    logs.get_logger("own").info("window closed", node="n1", traceparent=TRACE)
+    logging.getLogger("foreign").warning("late by %d s", 3, extra={"node": "n2"})
+    own, foreign = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert (own["event"], own["level"], own["service"], own["logger"]) == ("window closed", "info", "ingestion", "own")
+    assert own["trace_id"] == "0af7651916cd43dd8448eb211c80319c"
+    assert (foreign["event"], foreign["node"], foreign["service"]) == ("late by 3 s", "n2", "ingestion")
+    assert own["timestamp"].endswith("Z")
+
+
+def test_below_the_level_nothing_is_written_and_chatty_libraries_need_a_warning(stream: io.StringIO) -> None:
+    logs.configure("x", level="warning", form="json", stream=stream)
+    logs.get_logger("own").info("quiet")
+    assert stream.getvalue() == ""
+    logs.configure("x", level="info", form="json", stream=stream)
+    logging.getLogger("uvicorn.error").info("Started server process")
+    assert stream.getvalue() == ""
+    logging.getLogger("uvicorn.error").warning("heard")
+    assert "heard" in stream.getvalue()
+
+
+def test_the_console_form_is_one_line_that_keeps_odd_values_readable(stream: io.StringIO) -> None:
+    logs.configure("agent", form="console", stream=stream)
+    logs.get_logger("own").warning("foreign writer", file="cpu.max", was="100000 100000", empty="")
+    line = stream.getvalue()
+    assert line.count("\n") == 1
+    assert line[8:].startswith(" warning agent: foreign writer file=cpu.max was='100000 100000' empty=''")
+    assert "\x1b" not in line
+
+
+def test_a_defect_keeps_its_traceback(stream: io.StringIO) -> None:
+    logs.configure("agent", form="console", stream=stream)
+    try:
+        raise ZeroDivisionError("deliberate")
+    except ZeroDivisionError:
+        logs.get_logger("own").exception("failed")
+    assert "agent: failed" in stream.getvalue().splitlines()[0]
+    assert "ZeroDivisionError: deliberate" in stream.getvalue()
+
+
+def test_logging_does_not_load_what_an_agent_cannot_afford() -> None:
+    heavy = "rich numpy fastapi sqlalchemy opentelemetry.sdk"
+    script = (
+        "import sys; from slackwater.telemetry import logs, spans, traceparent; logs.configure('agent')\n"
+        f"print(*[name for name in '{heavy}'.split() if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, env=_paths())
+    assert found.stdout.strip() == ""
+
+
+def _paths() -> dict[str, str]:
+    return {"PYTHONPATH": ":".join(path for path in sys.path if path)}
