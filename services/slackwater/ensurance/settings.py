@@ -19,11 +19,11 @@ class EnsuranceSettings(BaseSettings):
 
     mode: Literal["observe", "throttle"] = "throttle"
     weights: Literal["by-request", "by-tier"] = "by-tier"
-    metric: str = "prod_cpu_pressure"
-    waterline: float = 0.10
-    avoidance_threshold: int = 1
-    restore_threshold: int = 2
-    cool_down_seconds: float = 3.0
+    metric: Literal["prod_cpu_pressure", "node_cpu_usage_ratio"] = "prod_cpu_pressure"
+    waterline: float = Field(default=0.10, ge=0, le=1)
+    avoidance_threshold: int = Field(default=1, ge=1)
+    restore_threshold: int = Field(default=2, ge=1)
+    cool_down_seconds: float = Field(default=3.0, ge=0)
 
     lease_seconds: float = Field(default=15.0, gt=0)
     """Throttles go back by themselves when the agent has not heard from us for so long."""
