@@ -36,13 +36,18 @@ class FakeClock:
     async def advance(self, seconds: float) -> None:
         """Move time; every sleeper that is due runs, in order, before this returns."""
         target = self._elapsed + seconds
+        await _settle()
         while self._sleepers and self._sleepers[0][0] <= target:
             deadline, _, future = heapq.heappop(self._sleepers)
             self._elapsed = max(self._elapsed, deadline)
             if not future.done():
                 future.set_result(None)
-            for _ in range(10):  # let what was woken run, and sleep again if it wants to
-                await asyncio.sleep(0)
+            await _settle()
         self._elapsed = target
-        for _ in range(10):
-            await asyncio.sleep(0)
+        await _settle()
+
+
+async def _settle(turns: int = 20) -> None:
+    """Let what was started or woken run until it sleeps again; a chain of more than `turns` hops needs more time."""
+    for _ in range(turns):
+        await asyncio.sleep(0)

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.model.errors import InvalidInput
+from slackwater.model.quantities import Resources, format_cpu, format_memory, parse_cpu_milli, parse_memory_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "milli"),
+    [("2", 2000), ("0.5", 500), ("1500m", 1500), ("0.0001", 1), ("0", 0), (" 1 ", 1000), ("1e1", 10_000)],
+)
+def test_cpu_notation_becomes_milli_cores_rounded_up(text: str, milli: int) -> None:
+    assert parse_cpu_milli(text) == milli
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("1Gi", 2**30), ("1.5G", 1_500_000_000), ("512Mi", 512 * 2**20), ("1000", 1000), ("1k", 1000), ("0.1", 1)],
+)
+def test_memory_notation_becomes_bytes_rounded_up(text: str, count: int) -> None:
+    assert parse_memory_bytes(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "two", "-1", "NaN", "Infinity", "1Gi2", "1 core", "m"])
+def test_what_is_no_quantity_is_refused_by_name_of_the_field(text: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        parse_cpu_milli(text, field="--cpu")
+
+    assert caught.value.field == "--cpu"
+    assert "allowed" in caught.value.message
+
+
+@given(st.integers(min_value=0, max_value=10**9))
+def test_formatting_cpu_loses_nothing(milli: int) -> None:
+    assert parse_cpu_milli(format_cpu(milli)) == milli
+
+
+@given(st.integers(min_value=0, max_value=2**60))
+def test_formatting_memory_stays_within_half_of_the_last_digit(count: int) -> None:
+    shown = parse_memory_bytes(format_memory(count))
+
+    assert abs(shown - count) <= max(count * 0.05, 1)
+
+
+@given(st.integers(), st.integers(), st.integers(), st.integers())
+def test_resources_add_and_subtract_per_resource(a: int, b: int, c: int, d: int) -> None:
+    assert Resources(a, b) + Resources(c, d) - Resources(c, d) == Resources(a, b)
+    assert Resources(a, b).larger_of(Resources(c, d)) == Resources(max(a, c), max(b, d))
+    assert Resources(a, b).at_least_zero() == Resources(max(a, 0), max(b, 0))
