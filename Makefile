@@ -1,0 +1,55 @@
+# Two commands: `make run` and `make test`. Both need only python3 (3.11 or newer), python3-venv and make.
+# All paths are relative, so any folder will do; every tool is run as a module of .venv.
+
+PYTHON ?= python3
+PORT ?=
+DRIVER ?=
+SECONDS ?=
+ARGS ?=
+VENV_PYTHON = .venv/bin/python
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help run test check bench lock clean environment environment-dev
+unexport PYTHONPATH PYTHONHOME
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
+
+run: environment ## the demo on this machine; make run SECONDS=90 ends by itself with a summary
+	@exec $(VENV_PYTHON) -m slackwater.cli up --demo $(if $(SECONDS),--seconds $(SECONDS)) \
+	  $(if $(PORT),--port $(PORT)) $(if $(DRIVER),--driver $(DRIVER)) $(ARGS)
+
+test: check ## all checks, then all tests against real servers; ARGS= goes to pytest
+	@exec $(VENV_PYTHON) -m pytest -q $(ARGS)
+
+check: environment-dev ## style, types, import contracts, generated files
+	@echo "  ruff" && $(VENV_PYTHON) -m ruff check --quiet . && $(VENV_PYTHON) -m ruff format --quiet --check .
+	@echo "  mypy" && $(VENV_PYTHON) -m mypy --no-error-summary
+	@echo "  import contracts" && .venv/bin/lint-imports --no-logo --cache-dir .mypy_cache/imports >.venv/lint-imports.txt 2>&1 \
+	  || { cat .venv/lint-imports.txt; exit 1; }
+	@if [ -f contracts/generate.py ]; then echo "  generated contracts" && $(VENV_PYTHON) contracts/generate.py --check; fi
+
+bench: environment-dev ## the figures: delays, memory, CPU; written to .slackwater/bench.json
+	@exec $(VENV_PYTHON) -m tests.bench $(ARGS)
+
+# The locks name no index and no file of this machine. uv does the resolving: `pip install uv` anywhere on PATH.
+UV ?= uv
+RESOLVE = $(UV) pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header \
+  --no-annotate --no-emit-index-url --no-emit-find-links --quiet
+lock: ## resolve requirements*.lock anew from pyproject.toml (needs uv)
+	@command -v $(UV) >/dev/null || { echo "make lock needs uv: pip install uv, or make lock UV=/path/to/uv" >&2; exit 1; }
+	@$(RESOLVE) --extra embedded --extra build --output-file requirements.lock
+	@$(RESOLVE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
+
+clean: ## remove the virtual environment, caches and the local state (refused while an instance runs)
+	@if [ -e .slackwater/lock ] && ! flock --nonblock .slackwater/lock true; then \
+	  echo "an instance is running in .slackwater: stop it first (Ctrl-C)" >&2; exit 1; fi
+	@rm -rf .venv .slackwater .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find libs services tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+environment:
+	@$(PYTHON) tools/environment.py
+
+environment-dev:
+	@$(PYTHON) tools/environment.py --dev

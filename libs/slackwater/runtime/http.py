@@ -1,0 +1,143 @@
+"""The one HTTP server of a process: every service's routes, health, and errors in one form."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import anyio
+import uvicorn
+from fastapi import APIRouter, FastAPI
+
+from slackwater.model.errors import Misconfigured
+from slackwater.runtime.access import LocalNamesOnly, TokenRequired
+from slackwater.runtime.health import health_router
+from slackwater.runtime.problems import install_problem_handlers
+from slackwater.runtime.service import Check
+from slackwater.runtime.settings import USUAL_PORT, HttpSettings
+from slackwater.runtime.version import version
+
+GRACE_SECONDS = 0.2
+"""What requests in flight get at stop; an open event stream never ends by itself."""
+
+
+def build_app(
+    routers: Sequence[APIRouter], checks: Callable[[], Awaitable[Sequence[Check]]], settings: HttpSettings
+) -> FastAPI:
+    """The ASGI application of a process. It loads nothing from outside, its API description included."""
+    app = FastAPI(title="Slackwater", version=version(), openapi_url="/v1/openapi.json", docs_url=None, redoc_url=None)
+    install_problem_handlers(app)
+    app.include_router(health_router(checks))
+    for router in routers:
+        app.include_router(router)
+    if settings.token is not None:
+        app.add_middleware(TokenRequired, token=settings.token.get_secret_value(), secure_cookie=settings.tls)
+    elif settings.loopback:
+        app.add_middleware(LocalNamesOnly, allowed=[settings.host])
+    return app
+
+
+class _Server(uvicorn.Server):
+    """uvicorn as one part among others: signals belong to the process, and stopping does not wait for readers."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def stop(self) -> None:
+        """Ask everything open to end, then end it."""
+        self.should_exit = True
+        await self._until_idle(GRACE_SECONDS)
+        for connection in list(self.server_state.connections):
+            if (transport := getattr(connection, "transport", None)) is not None:
+                transport.close()  # the application sees its client leave
+        await self._until_idle(GRACE_SECONDS)
+        for task in list(self.server_state.tasks):
+            task.cancel()
+        self.force_exit = True
+
+    async def _until_idle(self, seconds: float) -> None:
+        with anyio.move_on_after(seconds):
+            while self.server_state.tasks:  # noqa: ASYNC110 - uvicorn offers a set to look at, no event
+                await asyncio.sleep(0.02)
+
+
+class HttpServer:
+    """Listens from the moment it is made (so its address is known), answers while `run` runs."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        settings.refuse_if_open_to_all()
+        self._settings = settings
+        self._socket = _listen(settings)
+        self.url = _url_of(self._socket, tls=settings.tls)
+        """Where a browser finds it; fixed even if the port was left to us."""
+
+    async def run(self, app: FastAPI, started: Callable[[], None] = lambda: None) -> None:
+        """Serve until cancelled; open connections are closed and every request's task is ended."""
+        settings = self._settings
+        server = _Server(
+            uvicorn.Config(
+                app,
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=1,
+                ssl_certfile=settings.tls_certificate,
+                ssl_keyfile=settings.tls_key,
+            )
+        )
+        # Cancelling serve() leaves its sockets behind, so it runs in its own task and is told to end.
+        serving = asyncio.create_task(server.serve(sockets=[self._socket]), name="http")
+        try:
+            while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has a flag, no event
+                await asyncio.sleep(0.01)
+            started()
+            await asyncio.shield(serving)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await server.stop()
+                await asyncio.wait([serving])
+
+    def close(self) -> None:
+        """Stop listening if `run` was never reached."""
+        self._socket.close()
+
+
+def _listen(settings: HttpSettings) -> socket.socket:
+    """A listening socket; the usual port may be taken by somebody else, a port that was asked for may not."""
+    wanted = USUAL_PORT if settings.port is None else settings.port
+    try:
+        return _bind(settings.host, wanted)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE and settings.port is None:
+            return _bind(settings.host, 0)
+        raise Misconfigured(
+            f"cannot listen on {settings.host}:{wanted}: {error.strerror}; "
+            "choose another with --port (0 = any free one)",
+            field="port",
+        ) from None
+
+
+def _url_of(listener: socket.socket, *, tls: bool) -> str:
+    host, port = listener.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - nothing is bound here, the address is only read
+        host = "localhost"
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)
+    except OSError:
+        listener.close()
+        raise
+    listener.setblocking(False)
+    return listener

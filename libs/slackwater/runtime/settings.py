@@ -1,0 +1,48 @@
+"""Settings of the process itself; a service's own are in its `settings.py`."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+
+from pydantic import SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from slackwater.model.errors import Misconfigured
+
+USUAL_PORT = 8460
+
+
+class HttpSettings(BaseSettings):
+    """Where this process listens, e.g. SLACKWATER_HTTP_PORT. Without a port: the usual one, or a free one if taken."""
+
+    model_config = SettingsConfigDict(env_prefix="SLACKWATER_HTTP_", frozen=True)
+
+    host: str = "127.0.0.1"
+    port: int | None = None
+    """0 takes any free port."""
+    token: SecretStr | None = None
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+
+    @property
+    def loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def tls(self) -> bool:
+        return self.tls_certificate is not None and self.tls_key is not None
+
+    def refuse_if_open_to_all(self) -> None:
+        """Raises Misconfigured when others on the network could use this without proving anything."""
+        if not self.loopback and self.token is None and not self.tls:
+            raise Misconfigured(
+                f"will not listen on {self.host} without protection: set SLACKWATER_HTTP_TOKEN, "
+                "or SLACKWATER_HTTP_TLS_CERTIFICATE and SLACKWATER_HTTP_TLS_KEY, or listen on 127.0.0.1",
+                field="host",
+            )

@@ -1,0 +1,50 @@
+"""Signals as cancellation: the first one asks, the second one insists."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import anyio
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(slots=True)
+class Interruption:
+    """Whether a signal ended the block, and which."""
+
+    received: signal.Signals | None = None
+
+
+@contextmanager
+def cancelled_by_signal() -> Iterator[Interruption]:
+    """Cancel the block at the first SIGINT, SIGTERM or SIGHUP and go on after it; at the second, leave at once.
+
+    The second signal skips the orderly stop: children die with the process, cgroups are restored from the
+    journal at the next start. Must be entered in the main thread, inside a running event loop.
+    """
+    interruption = Interruption()
+    scope = anyio.CancelScope()
+    loop = asyncio.get_running_loop()
+
+    def on_signal(received: signal.Signals) -> None:
+        if interruption.received is not None:
+            sys.stderr.write("\nleaving at once; what is left is put right at the next start\n")
+            os._exit(128 + received)
+        interruption.received = received
+        scope.cancel()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, on_signal, number)
+    try:
+        with scope:
+            yield interruption
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,162 @@
+"""The state directory: everything one instance keeps on this machine, and how its own CLI finds it.
+
+lock            held (flock) by the one instance that runs here; the kernel lets go of it even after kill -9
+instance-id     eight hex digits, made once: names this instance's cgroups `slackwater-<id>`
+endpoint.json   where the running instance listens (mode 0600: it may hold the token)
+postgres/ nats/ agent/ …   one directory per part that keeps something
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from slackwater.model.errors import Misconfigured, NotFound
+
+VARIABLE = "SLACKWATER_STATE_DIR"
+DIRECTORY = ".slackwater"
+LOCK_PATIENCE_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a running instance is reached. `token` is None when it listens on loopback without one."""
+
+    http_url: str
+    nats_url: str
+    pid: int
+    token: str | None = None
+    version: str = ""
+
+
+def default_state_dir() -> Path:
+    """SLACKWATER_STATE_DIR; else `.slackwater` in the checkout this code runs from; else the user's state folder."""
+    if chosen := os.environ.get(VARIABLE):
+        return Path(chosen).expanduser().absolute()
+    checkout = Path(__file__).resolve().parents[3]
+    if (checkout / "pyproject.toml").is_file():
+        return checkout / DIRECTORY
+    home = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(home).expanduser() / "slackwater"
+
+
+class StateDir:
+    """One state directory. Making the object touches nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def part(self, name: str) -> Path:
+        """The directory of one part, made if needed."""
+        folder = self.path / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def instance_id(self) -> str:
+        """The id of this directory's instance, made at the first call."""
+        file = self.path / "instance-id"
+        try:
+            return file.read_text().strip()
+        except FileNotFoundError:
+            write_atomically(file, secrets.token_hex(4) + "\n")
+            return file.read_text().strip()
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Be the one instance here while the context is open. Raises Misconfigured and names the holder's pid."""
+        descriptor = self._open_lock()
+        try:
+            self._take_lock(descriptor)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            self._endpoint_file.unlink(missing_ok=True)  # left by an instance that was killed
+            yield
+            self._endpoint_file.unlink(missing_ok=True)
+            os.ftruncate(descriptor, 0)
+        finally:
+            os.close(descriptor)  # never inherited by children, so this alone lets go
+
+    def holder(self) -> int | None:
+        """The pid of the instance that runs here now, or None."""
+        try:
+            descriptor = os.open(self._lock_file, os.O_RDONLY)
+        except FileNotFoundError:
+            return None
+        except PermissionError:
+            raise Misconfigured(f"{self._lock_file} belongs to another user: run as that user") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return int(os.pread(descriptor, 32, 0).decode().strip() or "0")
+        else:
+            return None
+        finally:
+            os.close(descriptor)
+
+    def announce(self, endpoint: Endpoint) -> None:
+        """Tell the CLI where this instance is. Call only while holding the directory."""
+        write_atomically(self._endpoint_file, json.dumps(asdict(endpoint), indent=1) + "\n", mode=0o600)
+
+    def running_endpoint(self) -> Endpoint:
+        """Where the running instance is. Raises NotFound when none runs; what a killed one left is ignored."""
+        holder = self.holder()
+        if holder is None:
+            raise NotFound(f"no instance runs in {self.path}: start one with `slackwater up` (or set {VARIABLE})")
+        try:
+            return Endpoint(**json.loads(self._endpoint_file.read_text()))
+        except FileNotFoundError:
+            raise NotFound(f"the instance in {self.path} (pid {holder}) is still starting: try again") from None
+        except PermissionError:
+            raise Misconfigured(f"{self._endpoint_file} belongs to another user: run as that user") from None
+
+    @property
+    def _lock_file(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def _endpoint_file(self) -> Path:
+        return self.path / "endpoint.json"
+
+    def _open_lock(self) -> int:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            return os.open(self._lock_file, os.O_RDWR | os.O_CREAT, 0o644)
+        except PermissionError:
+            raise Misconfigured(
+                f"cannot write {self.path}: run as its owner, or set {VARIABLE} to a directory of your own"
+            ) from None
+
+    def _take_lock(self, descriptor: int) -> None:
+        """A reader in `holder` has the lock for microseconds, so the first refusal is not the last word."""
+        deadline = time.monotonic() + LOCK_PATIENCE_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    pid = os.pread(descriptor, 32, 0).decode().strip() or "unknown"
+                    raise Misconfigured(
+                        f"another instance (pid {pid}) runs in {self.path}: "
+                        f"stop it, or set {VARIABLE} to another directory"
+                    ) from None
+                time.sleep(0.02)
+            else:
+                return
+
+
+def write_atomically(file: Path, text: str, mode: int = 0o644) -> None:
+    """Readers see the old content or the new one, never a half; the mode holds from the first byte."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "w") as stream:
+        os.fchmod(stream.fileno(), mode)
+        stream.write(text)
+    draft.replace(file)

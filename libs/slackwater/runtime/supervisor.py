@@ -1,0 +1,175 @@
+"""Runs services in one process: started in order, restarted alone, stopped in reverse order against a deadline.
+
+Services run as plain asyncio tasks, not in a task group: a task group waits for ever for a child that ignores its
+cancellation, and one such child must not keep the others' work or the operator's terminal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import anyio
+import structlog
+
+from slackwater.model.errors import Misconfigured
+from slackwater.model.time import Clock, SystemClock
+from slackwater.runtime.service import Check, Service
+
+log = structlog.get_logger(__name__)
+
+
+class State(StrEnum):
+    """Where one service is in its life."""
+
+    WAITING = "waiting"
+    STARTING = "starting"
+    RUNNING = "running"
+    PAUSING = "pausing"
+    """It failed and is started again after the pause."""
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds. A service that ran longer than `forget_seconds` starts again with the shortest pause."""
+
+    first_pause_seconds: float = 0.5
+    longest_pause_seconds: float = 30.0
+    forget_seconds: float = 60.0
+    start_seconds: float = 20.0
+    """How long the next service waits for this one to be ready."""
+    orderly_stop_seconds: float = 1.0
+    """Within this all services are asked one after the other, the last started first; then all that are left."""
+    final_stop_seconds: float = 2.5
+    """After this nobody is waited for any more."""
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(slots=True)
+class Supervised:
+    """One service and how it fares; read by health, written only by the supervisor."""
+
+    service: Service
+    state: State = State.WAITING
+    restarts: int = 0
+    last_error: str = ""
+    pause_seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return self.service.name
+
+
+class Supervisor:
+    """Keeps the given services running until it is cancelled."""
+
+    def __init__(
+        self, services: Sequence[Service], *, clock: Clock | None = None, limits: Limits = DEFAULT_LIMITS
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._limits = limits
+        self.supervised = tuple(Supervised(service) for service in services)
+
+    async def run(
+        self, started: Callable[[], None] = lambda: None, on_ready: Callable[[str], None] | None = None
+    ) -> None:
+        """Start all in order, call `started()` after the last (and `on_ready(name)` after each), run until cancelled.
+
+        A service that is not ready within its time does not keep the others waiting: it shows in `checks`.
+        Raises Misconfigured if a service says so before it was ever ready: no restart would help.
+        """
+        tasks: dict[str, asyncio.Task[None]] = {}
+        try:
+            for entry in self.supervised:
+                ready = asyncio.Event()
+                tasks[entry.name] = asyncio.create_task(self._keep_running(entry, ready), name=entry.name)
+                await self._until_ready(tasks[entry.name], ready)
+                if on_ready is not None and ready.is_set():
+                    on_ready(entry.name)
+            started()
+            done, _ = await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._stop(tasks)
+
+    async def checks(self) -> Sequence[Check]:
+        """One check per service for its life, then what the running ones say of themselves."""
+        found: list[Check] = []
+        for entry in self.supervised:
+            found.append(_life(entry))
+            if entry.state is State.RUNNING:
+                found.extend(await entry.service.checks())
+        return found
+
+    async def _until_ready(self, task: asyncio.Task[None], ready: asyncio.Event) -> None:
+        waiting = asyncio.create_task(ready.wait())
+        try:
+            await asyncio.wait({task, waiting}, timeout=self._limits.start_seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+        if task.done():
+            task.result()
+
+    async def _keep_running(self, entry: Supervised, ready: asyncio.Event) -> None:
+        def on_started() -> None:
+            entry.state = State.RUNNING
+            ready.set()
+
+        while True:
+            entry.state = State.STARTING
+            begun = self._clock.monotonic()
+            try:
+                await entry.service.run(on_started)
+                entry.last_error = "it ended without being asked to"
+            except Misconfigured as error:
+                if not ready.is_set():
+                    raise
+                entry.last_error = error.message
+            except Exception as error:  # the one place where a crash becomes a counted restart
+                entry.last_error = f"{type(error).__name__}: {error}"
+                log.exception("service failed", service=entry.name)
+            self._note_failure(entry, ran_seconds=self._clock.monotonic() - begun)
+            await self._clock.sleep(entry.pause_seconds)
+
+    def _note_failure(self, entry: Supervised, ran_seconds: float) -> None:
+        limits = self._limits
+        fresh = entry.pause_seconds == 0 or ran_seconds > limits.forget_seconds
+        doubled = min(entry.pause_seconds * 2, limits.longest_pause_seconds)
+        entry.pause_seconds = limits.first_pause_seconds if fresh else doubled
+        entry.state = State.PAUSING
+        entry.restarts += 1
+        log.warning("service restarts", service=entry.name, error=entry.last_error, pause_seconds=entry.pause_seconds)
+
+    async def _stop(self, tasks: dict[str, asyncio.Task[None]]) -> None:
+        begun = asyncio.get_running_loop().time()
+
+        async def ended(some: Sequence[asyncio.Task[None]], by: float) -> None:
+            left = max(0.0, begun + by - asyncio.get_running_loop().time())
+            if some:
+                await asyncio.wait(some, timeout=left)
+
+        for task in reversed(tasks.values()):
+            task.cancel()
+            await ended([task], self._limits.orderly_stop_seconds)
+        await ended(list(tasks.values()), self._limits.final_stop_seconds)
+        for entry in self.supervised:
+            entry.state = State.STOPPED
+        for name, task in tasks.items():
+            if not task.done():
+                log.error("service does not stop", service=name)
+            elif not task.cancelled() and (error := task.exception()) is not None:
+                log.error("service failed while stopping", service=name, error=str(error))
+
+
+def _life(entry: Supervised) -> Check:
+    detail = entry.state.value
+    if entry.restarts:
+        detail += f", restarts {entry.restarts}, last error: {entry.last_error}"
+    return Check(entry.name, entry.state is State.RUNNING, detail)

@@ -1,0 +1,7 @@
+"""`python -m slackwater.cli`: the same as the `slackwater` command."""
+
+from __future__ import annotations
+
+from slackwater.cli.main import main
+
+main()

@@ -1,0 +1,76 @@
+"""The `slackwater` command: a table of verbs, one module each.
+
+A verb module defines `command(...)`, a typer function whose docstring is its help, and imports nothing heavy at
+its top: `slackwater --help` loads them all. It returns for success and raises `typer.Exit(code)` for anything else;
+errors of the tree end as one line on stderr.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from slackwater.cli.exits import ERROR, INTERRUPTED
+from slackwater.model.errors import SlackwaterError
+
+VERBS: Sequence[str] = ("up", "run", "agent", "exec", "get", "describe", "why", "doctor", "openapi")
+"""Verb = module `slackwater.cli.<verb>`, in the order of the help."""
+
+app = typer.Typer(
+    name="slackwater",
+    help="Finds the slack that workloads leave, lends it, and takes it back before it hurts.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from slackwater.runtime.version import version
+
+        typer.echo(f"slackwater {version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Finds the slack that workloads leave, lends it, and takes it back before it hurts."""
+
+
+def register(target: typer.Typer) -> None:
+    """Add every verb of the table whose module is there."""
+    for verb in VERBS:
+        name = f"slackwater.cli.{verb}"
+        if importlib.util.find_spec(name) is not None:  # branches still to be merged; to become an error then
+            module = importlib.import_module(name)
+            target.command(verb, context_settings=getattr(module, "CONTEXT", None))(module.command)
+
+
+register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and leave with its status: 0 well, 1 error, 2 usage, 3 findings, 130 interrupted."""
+    try:
+        status = app(args=None if arguments is None else list(arguments), standalone_mode=True)
+    except SlackwaterError as error:
+        sys.stderr.write(f"slackwater: {error.message}\n")
+        status = ERROR
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    except BrokenPipeError:  # the reader, e.g. `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = ERROR
+    sys.exit(status)

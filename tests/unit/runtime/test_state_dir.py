@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from slackwater.model.errors import Misconfigured, NotFound
+from slackwater.runtime.state import Endpoint, StateDir, default_state_dir
+
+ENDPOINT = Endpoint("http://127.0.0.1:1", "nats://127.0.0.1:2", os.getpid(), token="secret")
+
+
+def test_the_instance_id_is_made_once_and_is_eight_hex_digits(tmp_path: Path) -> None:
+    first = StateDir(tmp_path / "new").instance_id()
+    assert len(first) == 8
+    assert int(first, 16) >= 0
+    assert StateDir(tmp_path / "new").instance_id() == first
+    assert StateDir(tmp_path / "other").instance_id() != first
+
+
+def test_a_second_instance_is_refused_and_told_who_runs(tmp_path: Path) -> None:
+    with StateDir(tmp_path).hold(), pytest.raises(Misconfigured, match=rf"pid {os.getpid()}\).*SLACKWATER_STATE_DIR"):
+        StateDir(tmp_path).hold().__enter__()
+    with StateDir(tmp_path).hold():
+        assert StateDir(tmp_path).holder() == os.getpid()
+    assert StateDir(tmp_path).holder() is None
+
+
+def test_the_endpoint_is_found_while_running_and_only_then(tmp_path: Path) -> None:
+    state = StateDir(tmp_path)
+    with pytest.raises(NotFound, match="slackwater up"):
+        state.running_endpoint()
+    with state.hold():
+        with pytest.raises(NotFound, match="still starting"):
+            state.running_endpoint()
+        state.announce(ENDPOINT)
+        assert StateDir(tmp_path).running_endpoint() == ENDPOINT
+    assert not (tmp_path / "endpoint.json").exists()
+
+
+def test_the_endpoint_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    with StateDir(tmp_path).hold():
+        StateDir(tmp_path).announce(ENDPOINT)
+        assert stat.S_IMODE((tmp_path / "endpoint.json").stat().st_mode) == 0o600
+
+
+def _announce_and_die(path: Path) -> None:
+    with StateDir(path).hold():
+        StateDir(path).announce(ENDPOINT)
+        os._exit(9)
+
+
+def test_what_a_killed_instance_left_is_ignored_and_does_not_block(tmp_path: Path) -> None:
+    child = multiprocessing.get_context("spawn").Process(target=_announce_and_die, args=(tmp_path,))
+    child.start()
+    child.join()
+    assert (tmp_path / "endpoint.json").exists()
+    with pytest.raises(NotFound):
+        StateDir(tmp_path).running_endpoint()
+    with StateDir(tmp_path).hold():
+        assert not (tmp_path / "endpoint.json").exists()
+
+
+def test_the_lock_is_let_go_when_the_holder_fails(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), StateDir(tmp_path).hold():
+        raise ZeroDivisionError
+    with StateDir(tmp_path).hold():
+        pass
+
+
+def test_the_variable_chooses_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLACKWATER_STATE_DIR", str(tmp_path))
+    assert default_state_dir() == tmp_path
+    monkeypatch.delenv("SLACKWATER_STATE_DIR")
+    assert default_state_dir().name == ".slackwater"

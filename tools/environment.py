@@ -1,0 +1,151 @@
+"""Make or heal `.venv` from the locks. Standard library only: this runs before anything is installed.
+
+    python3 tools/environment.py          what `slackwater` needs to run
+    python3 tools/environment.py --dev    and the tools for tests and checks
+
+A stamp inside `.venv` holds a digest of all that the environment was made from. It is written last and removed first,
+so an environment whose making was cut short has no stamp and is made anew; one that is current costs a few
+milliseconds. The checkout's directory is locked meanwhile, so two `make` at once do the work once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import deque
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+OLDEST_PYTHON = (3, 11)
+PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--progress-bar", "off")
+
+
+class SetupFailed(Exception):
+    """A step failed; the message says which and what to do."""
+
+
+class Step:
+    """One line per step: what it does, how far it is (on a terminal), how long it took."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._begin = time.monotonic()
+        self._terminal = sys.stderr.isatty()
+        self.progress("…")
+
+    def progress(self, text: str) -> None:
+        if self._terminal:
+            sys.stderr.write(f"\r\x1b[K  {self._title} {text}")
+            sys.stderr.flush()
+
+    def done(self) -> None:
+        start_of_line = "\r\x1b[K" if self._terminal else ""
+        sys.stderr.write(f"{start_of_line}  {self._title}: {time.monotonic() - self._begin:.1f} s\n")
+        sys.stderr.flush()
+
+
+def digest_of(*files: Path) -> str:
+    """What an environment depends on: these files, the interpreter, and the place (scripts hold absolute paths)."""
+    state = hashlib.sha256(f"{sys.version}\n{sys.executable}\n{ROOT}\n".encode())
+    for file in files:
+        state.update(file.read_bytes())
+    return state.hexdigest()
+
+
+def clean_environment() -> dict[str, str]:
+    """The caller's environment without what would lead pip or Python away from `.venv`."""
+    stray = {"PYTHONHOME", "PYTHONPATH", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_VIRTUALENV"}
+    kept = {name: value for name, value in os.environ.items() if name not in stray}
+    return kept | {"PIP_USER": "0"}
+
+
+def run(step: Step, command: list[str], total: int = 0) -> None:
+    """Run one command quietly; of a failed one show the end of what it said."""
+    tail: deque[str] = deque(maxlen=25)
+    seen = 0
+    with subprocess.Popen(
+        command, cwd=ROOT, env=clean_environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as child:
+        for line in child.stdout or ():
+            tail.append(line)
+            if line.startswith("Collecting "):
+                seen += 1
+                step.progress(f"{seen}/{total}")
+            elif line.startswith("Installing "):
+                step.progress("unpacking …")
+    if child.returncode:
+        raise SetupFailed(f"{' '.join(command)} failed with {child.returncode}:\n{''.join(tail)}")
+
+
+def pip_install(step: Step, lock: Path) -> None:
+    pins = sum(1 for line in lock.read_text().splitlines() if "==" in line and not line.startswith((" ", "#")))
+    # Wheels only: nothing here may need a compiler, and a missing wheel should say so at once.
+    run(step, [str(PYTHON), *PIP, "--only-binary", ":all:", "--require-hashes", "-r", str(lock)], pins)
+    step.done()
+
+
+def make_base(stamp: Path, digest: str) -> None:
+    """A new environment with the product in it."""
+    if sys.version_info < OLDEST_PYTHON:
+        raise SetupFailed(f"Python {sys.version.split()[0]} is too old; run: make PYTHON=python3.11")
+    stamp.unlink(missing_ok=True)
+    shutil.rmtree(VENV, ignore_errors=True)
+    step = Step("virtual environment")
+    try:
+        run(step, [sys.executable, "-m", "venv", str(VENV)])
+    except SetupFailed as failure:
+        raise SetupFailed(f"{failure}\nOn Debian the package python3-venv is needed.") from None
+    step.done()
+    pip_install(Step("packages (requirements.lock)"), ROOT / "requirements.lock")
+    step = Step("slackwater itself")
+    run(step, [str(PYTHON), *PIP, "--no-deps", "--no-build-isolation", "--no-index", "-e", "."])
+    step.done()
+    stamp.write_text(digest)
+
+
+def is_current(stamp: Path, digest: str) -> bool:
+    return stamp.is_file() and stamp.read_text() == digest
+
+
+def ensure(dev: bool) -> None:
+    """Bring `.venv` up to date; does nothing when its stamps agree."""
+    base = digest_of(ROOT / "pyproject.toml", ROOT / "requirements.lock")
+    base_stamp, dev_stamp = VENV / ".made-from", VENV / ".made-from-dev"
+    if not is_current(base_stamp, base):
+        make_base(base_stamp, base)
+    tools = digest_of(ROOT / "requirements-dev.lock")
+    if dev and not is_current(dev_stamp, tools):
+        dev_stamp.unlink(missing_ok=True)
+        pip_install(Step("tools (requirements-dev.lock)"), ROOT / "requirements-dev.lock")
+        dev_stamp.write_text(tools)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Make or heal .venv from the locks.")
+    parser.add_argument("--dev", action="store_true", help="also the tools for tests and checks")
+    arguments = parser.parse_args()
+    guard = os.open(ROOT, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(guard, fcntl.LOCK_EX)
+        ensure(arguments.dev)
+    except SetupFailed as failure:
+        sys.stderr.write(f"\nset-up failed: {failure}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\nset-up interrupted; the next make begins it again\n")
+        return 130
+    finally:
+        os.close(guard)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
