@@ -138,11 +138,6 @@ class Feed(Protocol):
 
     def publish(self, news: Sequence[News]) -> None: ...
 
-    @property
-    def watched(self) -> bool:
-        """Someone is listening, or may resume: worth rendering news."""
-        ...
-
     def subscribe(self, after_id: str | None = None) -> AsyncIterator[News]:
         """News from now on, or after the one with `after_id` if it is still remembered."""
         ...

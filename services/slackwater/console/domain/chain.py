@@ -24,9 +24,9 @@ _ACTED_ON = frozenset({DecisionKind.THROTTLE, DecisionKind.RESTORE})
 
 def amount(value: int, unit: str) -> str:
     """A number with its unit for people: milli-cores as cores, bytes in binary units, anything else as it is."""
-    if unit == "milli":
+    if unit.startswith("milli"):
         return f"{format_cpu(value)} cores"
-    if unit in ("bytes", "byte"):
+    if unit.startswith("byte"):
         return format_memory(value)
     return f"{value} {unit}".strip()
 

@@ -1,0 +1,4 @@
+from __future__ import annotations
+from typing import Any
+class PostgresReadModel:
+    def __init__(self, database: Any) -> None: ...
