@@ -106,7 +106,7 @@ def ratio(value: float | None) -> str:
 def amount(value: int, unit: str) -> str:
     """A number with its unit for people."""
     if unit.startswith("milli"):
-        return f"{format_cpu(value)} cores"
+        return f"{value / 1000:.10g} cores"
     return format_memory(value) if unit.startswith("byte") else f"{value} {unit}".strip()
 
 

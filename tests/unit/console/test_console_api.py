@@ -153,7 +153,7 @@ async def test_the_chain_runs_from_the_report_to_the_effect(api: httpx2.AsyncCli
     ]
     assert [step["seconds"] for step in body["steps"]] == pytest.approx([0, 0.05, 0.3, 5.0])
     assert body["complete"] is True
-    assert "encode-video-0 600m cores" in body["steps"][2]["summary"]
+    assert "encode-video-0 0.6 cores" in body["steps"][2]["summary"]
 
 
 async def test_an_unknown_decision_is_a_problem(api: httpx2.AsyncClient) -> None:

@@ -209,7 +209,7 @@ def _fleet_point(start: int, nodes: Iterable[Sequence[UsagePoint]]) -> FleetPoin
 
 
 def _mean(amounts: Sequence[Resources]) -> Resources:
-    return Resources(
-        round(sum(a.cpu_milli for a in amounts) / len(amounts)),
-        round(sum(a.memory_bytes for a in amounts) / len(amounts)),
-    )
+    """Rounded half up, as PostgreSQL does."""
+    count = len(amounts)
+    cpu, memory = sum(a.cpu_milli for a in amounts), sum(a.memory_bytes for a in amounts)
+    return Resources((2 * cpu + count) // (2 * count), (2 * memory + count) // (2 * count))

@@ -15,20 +15,11 @@ from slackwater.console.domain.views import (
     ObservationView,
     UsagePoint,
 )
+from slackwater.console.domain.words import amount, cores
 from slackwater.decisions.reasons import DecisionKind, Mode
 from slackwater.decisions.record import DecisionRecord
-from slackwater.model.quantities import format_cpu, format_memory
 
 _ACTED_ON = frozenset({DecisionKind.THROTTLE, DecisionKind.RESTORE})
-
-
-def amount(value: int, unit: str) -> str:
-    """A number with its unit for people: milli-cores as cores, bytes in binary units, anything else as it is."""
-    if unit.startswith("milli"):
-        return f"{format_cpu(value)} cores"
-    if unit.startswith("byte"):
-        return format_memory(value)
-    return f"{value} {unit}".strip()
 
 
 def chain_of(
@@ -77,11 +68,11 @@ def _trigger_steps(record: DecisionRecord, trigger: UsagePoint | ForecastView | 
         return []
     if isinstance(trigger, UsagePoint):
         pressure = "unknown" if trigger.prod_pressure is None else f"{trigger.prod_pressure:.1%}"
-        text = f"{trigger.node} used {format_cpu(trigger.usage.cpu_milli)} cores, prod CPU pressure {pressure}"
+        text = f"{trigger.node} used {cores(trigger.usage.cpu_milli)} cores, prod CPU pressure {pressure}"
         detail = {"trigger": trigger.trigger, "prod_pressure": trigger.prod_pressure}
         return [ChainStep("usage.reported", trigger.event_id, trigger.sampled_at, None, text, detail)]
     if isinstance(trigger, ForecastView):
-        text = f"{trigger.model} expects a prod peak of {format_cpu(trigger.prod_peak.cpu_milli)} cores"
+        text = f"{trigger.model} expects a prod peak of {cores(trigger.prod_peak.cpu_milli)} cores"
         detail = {"window_number": trigger.window_number, "decision_id": trigger.decision_id}
         return [ChainStep("peak.predicted", trigger.event_id, trigger.predicted_at, None, text, detail)]
     return [ChainStep("trigger", record.trigger_event_id, None, None, "the event that led here is not kept (any more)")]
@@ -99,7 +90,7 @@ def _observation_step(record: DecisionRecord, seen: ObservationView) -> ChainSte
     ours = [limit for limit in seen.limits if limit.decision_id == record.id]
     parts = []
     for limit in ours:
-        value = "unlimited" if limit.cpu_limit_milli is None else f"{format_cpu(limit.cpu_limit_milli)} cores"
+        value = "unlimited" if limit.cpu_limit_milli is None else f"{cores(limit.cpu_limit_milli)} cores"
         parts.append(f"{names.get(limit.pod_uid, limit.pod_uid)} {limit.error or value}")
     text = "written: " + ", ".join(parts) if parts else f"generation {seen.generation} reached"
     detail = {
