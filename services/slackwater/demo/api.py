@@ -34,7 +34,9 @@ class Api:
         self._before = await self._totals()
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self._client.aclose()
 
     async def policy(self) -> dict[str, Any]:

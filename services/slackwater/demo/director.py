@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from slackwater.demo import schedule, summary, table
+from slackwater.demo import schedule, simulation, summary, table
 from slackwater.demo.api import Api
 from slackwater.demo.kernel import Gauge, Kernel, QuotaWatch
 from slackwater.demo.load import percentile
@@ -38,9 +38,7 @@ _LOOP_PATIENCE_SECONDS = 8.0
 async def run(endpoint: Endpoint, state_dir: Path, seconds: int | None, driver: str) -> int:
     """The main job. Returns 0 when all that can be known before the stop is well, else 1. Cancel it to end it early."""
     if driver != "linux":
-        from slackwater.demo.simulation import direct
-
-        return await direct(endpoint, state_dir, seconds)
+        return await simulation.direct(endpoint, state_dir, seconds)
     (state_dir / SUMMARY_FILE).unlink(missing_ok=True)
     async with Api(endpoint, datetime.now(UTC)) as api:
         with Narrator() as narrator:
@@ -66,12 +64,12 @@ def finish(state_dir: Path, console: Console | None = None) -> int:
     complete = found.model_copy(update=update)
     complete = complete.model_copy(update={"failures": summary.failures(complete)})
     write_atomically(file, complete.model_dump_json(indent=1) + "\n")
-    table.show(complete, console or Console(highlight=False, soft_wrap=True))
+    table.show(complete, console or table.console())
     return 0 if complete.ok or complete.interrupted else 1
 
 
 def restored(state_dir: Path) -> tuple[bool | None, int]:
-    """What the agent found when it re-read every file after restoring: exact or not, how many; None if it did not say."""
+    """What the agent found when it re-read every file: exact or not, and how many; None if it did not say."""
     try:
         report = json.loads((state_dir / "agent" / "restore-report.json").read_text())
     except FileNotFoundError:
@@ -136,9 +134,10 @@ class Production:
         await self.api.set_mode("observe", "by-tier", self.waterline)
         await asyncio.sleep(parts.settle)
         await surge.phase(WEIGHTS, "tier weights only")
-        await self.api.set_mode("throttle", "by-tier", self.waterline)
-        await asyncio.sleep(parts.settle)
-        found = await surge.guarded()
+        with QuotaWatch(self.kernel) as watch:
+            await self.api.set_mode("throttle", "by-tier", self.waterline)
+            await asyncio.sleep(parts.settle)
+            found = await surge.guarded(watch)
         workload = {"workers": self.workloads.cpus, "rounds": rounds, "request_cpu_ms": round(cost * 1000, 3)}
         loads = {"rest_rate": round(rates.rest, 1), "surge_rate": round(rates.surge, 1)}
         result = await self._conclude(found, {**workload, **loads})
@@ -202,7 +201,7 @@ class Production:
     async def _go_on(self, surge: Surge, found: Summary) -> None:
         """Without a given duration: show the table, then surge again and again until cancelled."""
         self.narrator.__exit__()
-        table.show(found, Console(highlight=False, soft_wrap=True))
+        table.show(found, table.console())
         self.narrator.__enter__()
         while True:
             await surge.phase(SLACKWATER, "Slackwater, on and on (Ctrl-C ends it)", keep=False)
@@ -245,23 +244,23 @@ class Surge:
     async def phase(self, name: str, doing: str, *, keep: bool = True) -> None:
         """Rest, surge, measure."""
         load, began, ended = await self._begin(name, doing, tail=0.0)
-        await self._until(ended + 0.1, doing)
+        await self._until(ended + 0.1)
         await load.process.wait()
         if keep:
             self._measure(name, load, began, ended)
 
-    async def guarded(self) -> summary.Reaction:
-        """The phase in which the waterline acts; ends when batch has everything back."""
+    async def guarded(self, watch: QuotaWatch) -> summary.Reaction:
+        """The phase in which the waterline acts; ends when batch has everything back, or nobody waits any longer."""
         production = self.production
-        with QuotaWatch(production.kernel) as watch:
-            doing = "Slackwater: tier weights and the waterline"
-            load, began, ended = await self._begin(SLACKWATER, doing, tail=self.parts.restore_patience)
-            await self._until(ended + 0.1, doing)
-            production.doing = "surge over, batch gets its CPU back"
-            deadline = ended + self.parts.restore_patience
-            while not watch.all_original() and time.monotonic() < deadline:
-                await asyncio.sleep(0.05)
-            await production.workloads.stop(load.process)
+        doing = "Slackwater: tier weights and the waterline"
+        load, began, ended = await self._begin(SLACKWATER, doing, tail=self.parts.restore_patience)
+        await self._until(ended + 0.1)
+        production.doing = "surge over, batch gets its CPU back"
+        for _ in range(int(self.parts.restore_patience / 0.05)):
+            if watch.all_original():
+                break
+            await asyncio.sleep(0.05)
+        await production.workloads.stop(load.process)
         self._measure(SLACKWATER, load, began, ended)
         pressures = production.gauge.pressures(began, ended + 1)
         return reaction(watch.changes, pressures, watch.originals, (began, ended), production.waterline or 1.0)
@@ -275,11 +274,11 @@ class Surge:
         stretches += [f"after:{tail}:{self.rates.rest}"] if tail else []
         load = await production.workloads.load(self.port, ",".join(stretches), start, name)
         began = start + parts.rest
-        await self._until(began, f"{doing} (rest)")
+        await self._until(began)
         production.doing = f"{doing} (surge)"
         return load, began, began + parts.surge
 
-    async def _until(self, moment: float, doing: str) -> None:
+    async def _until(self, moment: float) -> None:
         await asyncio.sleep(max(0.0, moment - time.monotonic()))
 
     def _measure(self, name: str, load: Load, began: float, ended: float) -> None:
@@ -290,5 +289,6 @@ class Surge:
         found = summary.phase(name, self.parts.surge, load.samples("surge"), pressures, prod, batch)
         production.phases[name] = found
         production.narrator.say(
-            f"  p99 {found.p99_ms or 0:.1f} ms, prod pressure {found.pressure_mean or 0:.3f}, batch {found.batch_cpu:.2f} CPU"
+            f"  p99 {found.p99_ms or 0:.1f} ms, prod pressure {found.pressure_mean or 0:.3f}, "
+            f"batch {found.batch_cpu:.2f} CPU"
         )

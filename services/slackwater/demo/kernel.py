@@ -110,6 +110,7 @@ class QuotaWatch:
     _thread: threading.Thread | None = None
 
     def __enter__(self) -> QuotaWatch:
+        """Enter before anything may be throttled: what is seen now are the originals."""
         self.originals = self.kernel.batch_limits()
         self._thread = threading.Thread(target=self._poll, name="quota-watch", daemon=True)
         self._thread.start()

@@ -57,7 +57,12 @@ def parse_schedule(text: str) -> list[Stretch]:
             stretch = Stretch(name, float(seconds), float(rate))
         except ValueError:
             raise ValueError(f"schedule: {part!r} is not NAME:SECONDS:RATE") from None
-        if not (math.isfinite(stretch.seconds) and stretch.seconds >= 0 and math.isfinite(stretch.rate) and stretch.rate >= 0):
+        if not (
+            math.isfinite(stretch.seconds)
+            and stretch.seconds >= 0
+            and math.isfinite(stretch.rate)
+            and stretch.rate >= 0
+        ):
             raise ValueError(f"schedule: {part!r} needs finite seconds and rate, neither negative")
         stretches.append(stretch)
     return stretches

@@ -74,4 +74,3 @@ class Narrator:
 def limit_words(limit_milli: int | None) -> str:
     """A CPU limit for people."""
     return "unlimited" if limit_milli is None else f"{format_cpu(limit_milli)} CPU"
-

@@ -35,7 +35,9 @@ def lines(summary: Summary) -> list[str]:
         )
     if summary.finished:
         restored = {True: "true", False: "FALSE", None: "unknown"}[summary.restored_exactly]
-        found.append(f"restored_exactly: {restored} ({summary.restored_files} files), left behind: {len(summary.leftovers)}")
+        found.append(
+            f"restored_exactly: {restored} ({summary.restored_files} files), left behind: {len(summary.leftovers)}"
+        )
     if summary.conclusion:
         found.append(summary.conclusion)
     found.extend(f"FAILED: {failure}" for failure in summary.failures)
