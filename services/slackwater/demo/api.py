@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Self
 
 import httpx2
@@ -34,9 +33,7 @@ class Api:
         self._before = await self._totals()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._client.aclose()
 
     async def policy(self) -> dict[str, Any]:

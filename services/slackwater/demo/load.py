@@ -40,7 +40,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One request: its stretch, when it was meant to be sent (monotonic seconds), how long it took, whether it was answered."""
+    """One request: its stretch, when it was meant to be sent (monotonic), seconds it took, whether it was answered."""
 
     stretch: str
     intended: float
@@ -57,12 +57,7 @@ def parse_schedule(text: str) -> list[Stretch]:
             stretch = Stretch(name, float(seconds), float(rate))
         except ValueError:
             raise ValueError(f"schedule: {part!r} is not NAME:SECONDS:RATE") from None
-        if not (
-            math.isfinite(stretch.seconds)
-            and stretch.seconds >= 0
-            and math.isfinite(stretch.rate)
-            and stretch.rate >= 0
-        ):
+        if not all(math.isfinite(value) and value >= 0 for value in (stretch.seconds, stretch.rate)):
             raise ValueError(f"schedule: {part!r} needs finite seconds and rate, neither negative")
         stretches.append(stretch)
     return stretches
@@ -83,7 +78,7 @@ def arrivals(schedule: Sequence[Stretch], seed: int) -> Iterator[tuple[float, st
 
 
 def percentile(values: Sequence[float], q: float) -> float:
-    """Nearest rank: the smallest value with at least the share `q` (0..1] of all values at or below it; NaN if empty."""
+    """Nearest rank: the smallest value that has at least the share `q` (0..1] at or below it; NaN if empty."""
     if not values:
         return math.nan
     rank = max(1, math.ceil(q * len(values) - 1e-9))

@@ -176,9 +176,7 @@ def conclusion(phases: Mapping[str, Phase]) -> str:
     elif by_weights >= 0.8 and by_both - by_weights < 0.1:
         second = f"Tier weights alone give back {_percent(by_weights)} of that, the waterline adds little in latency"
     else:
-        second = (
-            f"Tier weights alone give back {_percent(by_weights)} of that, with the waterline it is {_percent(by_both)}"
-        )
+        second = f"Tier weights alone give back {_percent(by_weights)} of that, with the waterline {_percent(by_both)}"
     return f"{first} {second}{_pressure_words(phases)}."
 
 

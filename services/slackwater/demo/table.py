@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from rich.console import Console
 from rich.table import Table
 
@@ -11,11 +13,16 @@ from slackwater.model.quantities import format_cpu, format_memory
 TITLES = {ALONE: "service alone", PLAIN: "shared plainly", WEIGHTS: "tier weights only", SLACKWATER: "Slackwater"}
 
 
+def console() -> Console:
+    """A terminal as wide as it is; into a file wide enough for the table."""
+    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=130)
+
+
 def show(summary: Summary, console: Console) -> None:
     """Phases, reaction, counts, what was left, and the sentence that the numbers support."""
     console.print(_phases(summary))
     for line in lines(summary):
-        console.print(line, markup=False)
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def lines(summary: Summary) -> list[str]:
@@ -23,20 +30,22 @@ def lines(summary: Summary) -> list[str]:
     reaction, counts = summary.reaction, summary.counts
     found = [
         f"driver: {summary.driver}{f' ({summary.driver_note})' if summary.driver_note else ''}",
-        f"surge -> quota lowered {_seconds(reaction.seconds_to_lowered)}, -> relief "
-        f"{_seconds(reaction.seconds_to_relief)}; surge over -> fully restored {_seconds(reaction.seconds_to_restored)}",
-        f"{counts.reports} reports, {counts.windows} windows, {counts.predictions} predictions, {counts.offers} offers; "
+        f"surge -> quota lowered: {_seconds(reaction.seconds_to_lowered)}",
+        f"surge -> relief (pressure at or below {summary.waterline or 0:.3f}): {_seconds(reaction.seconds_to_relief)}",
+        f"surge over -> fully restored: {_seconds(reaction.seconds_to_restored)}",
+        f"{counts.reports} reports, {counts.windows} windows, {counts.predictions} predictions, {counts.offers} offers",
         "decisions: " + (", ".join(f"{n} {kind}" for kind, n in sorted(counts.decisions.items()) if n) or "none"),
     ]
     for offer in summary.offers[:3]:
         ids = ", ".join(f"{subject} {decision}" for subject, decision in sorted(offer.decision_ids.items()))
         found.append(
-            f"last offer of {offer.node}: {format_cpu(offer.cpu_milli)} CPU, {format_memory(offer.memory_bytes)} ({ids})"
+            f"last offer of {offer.node}: {format_cpu(offer.cpu_milli)} CPU, "
+            f"{format_memory(offer.memory_bytes)} ({ids})"
         )
     if summary.finished:
         restored = {True: "true", False: "FALSE", None: "unknown"}[summary.restored_exactly]
         found.append(
-            f"restored_exactly: {restored} ({summary.restored_files} files), left behind: {len(summary.leftovers)}"
+            f"restored_exactly: {restored} ({summary.restored_files} files); left behind: {len(summary.leftovers)}"
         )
     if summary.conclusion:
         found.append(summary.conclusion)

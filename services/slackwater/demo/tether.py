@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
 from slackwater.demo.service import die_with_parent
 
 
-def main() -> int:
+def main() -> NoReturn:
     parent = os.getppid()
     die_with_parent()
     if os.getppid() != parent:  # it died before the request was made
-        return 1
+        sys.exit(1)
     os.execvp(sys.argv[1], sys.argv[1:])  # noqa: S606 - no shell is wanted
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -35,14 +35,9 @@ class Workloads:
         self.folder.mkdir(parents=True, exist_ok=True)
         announced = self.folder / "service.json"
         announced.unlink(missing_ok=True)
-        command = (
-            "slackwater.demo.service",
-            "--workers",
-            str(self.cpus),
-            "--request-ms",
-            f"{request_seconds * 1000:g}",
-        )
-        process = await self._managed("prod", PROD_WORKLOAD, 750 * self.cpus, *command, "--announce", str(announced))
+        flags = ("--request-ms", f"{request_seconds * 1000:g}", "--announce", str(announced))
+        command = ("slackwater.demo.service", "--workers", str(self.cpus), *flags)
+        process = await self._managed("prod", PROD_WORKLOAD, 750 * self.cpus, *command)
         for _ in range(int(_START_SECONDS / 0.05)):
             if announced.exists():
                 facts = json.loads(announced.read_text())
