@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import httpx2
 
+from slackwater.demo.schedule import EXCESS_RATIO
 from slackwater.demo.summary import Counts, OfferLine
 from slackwater.model.errors import Unavailable
 from slackwater.runtime.state import Endpoint
@@ -54,6 +55,7 @@ class Api:
             for rule in spec["rules"]:
                 if rule["metricRule"]["name"] == "prod_cpu_pressure":
                     rule["metricRule"]["value"] = waterline
+            spec["throttle"]["excessRatio"] = EXCESS_RATIO
         await self.apply(document)
 
     async def decisions(self) -> list[dict[str, Any]]:

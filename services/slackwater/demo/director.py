@@ -22,7 +22,6 @@ from rich.console import Console
 from slackwater.demo import schedule, simulation, summary, table
 from slackwater.demo.api import Api
 from slackwater.demo.kernel import Gauge, Kernel, QuotaWatch
-from slackwater.demo.load import percentile
 from slackwater.demo.narrator import Narrator
 from slackwater.demo.reaction import PressureSample, reaction
 from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, Summary
@@ -155,7 +154,7 @@ class Production:
 
     def _set_waterline(self) -> None:
         alone = self.gauge.pressures(*self.last_surge)
-        self.waterline = schedule.waterline(percentile([p.some for p in alone], 0.5) if alone else 0.0)
+        self.waterline = schedule.waterline([sample.some for sample in alone])
         self.narrator.say(f"waterline on prod's CPU pressure: {self.waterline:.3f} (from the pressure it makes alone)")
 
     last_surge: tuple[float, float] = (0.0, 0.0)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from slackwater.demo.load import percentile
 
 FULL_SECONDS = 90
 _LEAST_SECONDS = 20
+EXCESS_RATIO = 1.0
+"""Release twice the measured gap: "some" pressure is a lower bound, and a surge of seconds leaves few cycles."""
 REST_LOAD = 0.10
-SURGE_LOAD = 0.55
-REQUEST_SECONDS = 0.006
+SURGE_LOAD = 0.60
+REQUEST_SECONDS = 0.008
 """CPU time of one request that the service aims at: long against scheduling, short against a person's patience."""
 
 
@@ -37,15 +42,16 @@ def lengths(seconds: int | None) -> Lengths:
 
 
 def rates(cpus: int, seconds_per_request: float) -> Rates:
-    """Rates that load `cpus` to 10 % and 55 % with requests of this CPU cost."""
+    """Rates that load `cpus` to 10 % and 60 % with requests of this CPU cost."""
     capacity = cpus / seconds_per_request
     return Rates(rest=REST_LOAD * capacity, surge=SURGE_LOAD * capacity)
 
 
-def waterline(alone_pressure: float) -> float:
-    """The pressure above which prod suffers from others: well above what it causes itself, never above 0.10.
+def waterline(alone: Sequence[float]) -> float:
+    """The pressure above which prod suffers from others, from its one-second samples without any neighbour.
 
-    `alone_pressure` is the median of the one-second samples in the surge without any neighbour. On a quiet machine
-    it is 0.01 to 0.02, next to batch at tier weight 0.05 to 0.10.
+    The lower quartile is what prod causes itself, even if something else was busy for a part of the time. On a quiet
+    virtual machine with two CPUs it is 0.01, next to batch at tier weight 0.04 to 0.10, at rest below 0.01.
     """
-    return round(min(0.10, max(0.03, 1.5 * alone_pressure + 0.02)), 3)
+    own = percentile(alone, 0.25) if alone else 0.0
+    return round(min(0.10, max(0.02, 1.25 * own + 0.015)), 3)
