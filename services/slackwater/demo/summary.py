@@ -143,7 +143,7 @@ def _loop(summary: Summary) -> list[str]:
         (counts.reports > 0, "no report arrived"),
         (counts.windows > 0, "no window of usage was closed"),
         (counts.predictions > 0, "no peak was predicted"),
-        (counts.offers > 0, "nothing was offered to batch"),
+        (bool(summary.offers), "no offer to batch is in force"),
         (counts.decisions.get("throttle", 0) > 0, "no throttle was decided"),
         (reaction.seconds_to_lowered is not None, "no batch quota was lowered"),
         (counts.decisions.get("restore", 0) > 0, "no restore was decided"),
