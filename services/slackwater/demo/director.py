@@ -167,14 +167,11 @@ class Production:
 
     async def _conclude(self, reacted: summary.Reaction, workload: dict[str, float]) -> Summary:
         """The summary so far, on disk; waits a little for the slow half of the loop (windows, predictions, offers)."""
-        deadline = time.monotonic() + _LOOP_PATIENCE_SECONDS
-        counts = await self.api.counts()
-        while (
-            not (counts.predictions and counts.decisions.get("restore") and await self.api.offers())
-            and time.monotonic() < deadline
-        ):
+        for _ in range(int(_LOOP_PATIENCE_SECONDS / 0.5)):
+            counts, offers = await self.api.counts(), await self.api.offers()
+            if counts.predictions and counts.decisions.get("restore") and offers:
+                break
             await asyncio.sleep(0.5)
-            counts = await self.api.counts()
         found = Summary(
             driver="linux",
             driver_note="",
@@ -192,7 +189,7 @@ class Production:
             phases=self.phases,
             reaction=reacted,
             counts=counts,
-            offers=await self.api.offers(),
+            offers=offers,
             conclusion=summary.conclusion(self.phases),
         )
         stopped_well = found.model_copy(update={"restored_exactly": True})  # what only `finish` can know

@@ -113,7 +113,7 @@ def settle(capacity: float, cpus: int, claims: Sequence[Claim], tier_weights: Ma
     usage = divide(capacity, claims, tier_weights)
     prod = [claim for claim in claims if claim.tier is Tier.PROD]
     wanted = sum(claim.wanted for claim in prod)
-    if wanted <= 0:
+    if wanted < 1e-3:  # a milli-core of a thousandth: nothing is wanted
         return Shares(usage, 0.0, SERVICE_SECONDS)
     got = sum(usage[claim.key] for claim in prod)
     others = sum(usage.values()) - got
@@ -130,10 +130,10 @@ def settle(capacity: float, cpus: int, claims: Sequence[Claim], tier_weights: Ma
 def fleet_pods(node: str, cpus: int, started_at: datetime) -> tuple[Pod, ...]:
     """The same job on every node: two prod services, two greedy batch jobs."""
     parts = (
-        ("quotes", Tier.PROD, 500),
-        ("orders", Tier.PROD, 250),
-        ("crunch", Tier.BATCH, 250),
-        ("index", Tier.BATCH, 125),
+        ("quotes", Tier.PROD, 300),
+        ("orders", Tier.PROD, 200),
+        ("crunch", Tier.BATCH, 150),
+        ("index", Tier.BATCH, 100),
     )
     return tuple(
         Pod(
