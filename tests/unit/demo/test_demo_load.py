@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from slackwater.demo.load import Generator, Stretch, arrivals, parse_schedule, percentile, read_samples
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200)

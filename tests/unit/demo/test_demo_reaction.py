@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from slackwater.demo import schedule
 from slackwater.demo.reaction import PressureSample, QuotaChange, reaction
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from slackwater.demo import summary, table
 from slackwater.demo.load import Sample
 from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, Counts, OfferLine, Phase, Reaction, Summary

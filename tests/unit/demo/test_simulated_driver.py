@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from slackwater.agent.adapters.simulated import (
     REST_SECONDS,
     TIDE_SECONDS,
