@@ -70,7 +70,13 @@ class MemoryLedger:
         self._later(write)
 
     async def save(self, nodes: Sequence[KnownNode]) -> None:
-        self._later(lambda: self._books.nodes.update({node.name: node for node in nodes}))
+        def write() -> None:
+            for node in nodes:
+                described = self._books.facts.get(node.name)
+                capacity = described.capacity if described else node.capacity
+                self._books.nodes[node.name] = replace(node, capacity=capacity)
+
+        self._later(write)
 
     async def count_refusals(self, counts: Mapping[tuple[str, Refusal], int], at: datetime) -> None:
         self._later(lambda: self._books.refusals.update(counts))

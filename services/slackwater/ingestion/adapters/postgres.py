@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import asyncpg
 from sqlalchemy import RowMapping, text
-from sqlalchemy.exc import DataError, DBAPIError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.ingestion.adapters.rows import (
@@ -92,10 +92,11 @@ def _storable() -> Iterator[None]:
     """A value that PostgreSQL cannot hold is the reporter's fault, not an outage."""
     try:
         yield
-    except (asyncpg.DataError, DataError, UnicodeEncodeError, OverflowError) as error:
+    except (asyncpg.DataError, UnicodeEncodeError, OverflowError) as error:
         raise InvalidInput(f"the report cannot be stored: {error}", field="report") from error
     except DBAPIError as error:
-        if not isinstance(error.orig.__cause__ if error.orig else None, ValueError):
+        cause = error.orig.__cause__ if error.orig else None
+        if not isinstance(cause, asyncpg.DataError | ValueError):
             raise
         raise InvalidInput(f"the report cannot be stored: {error.orig}", field="report") from error
 

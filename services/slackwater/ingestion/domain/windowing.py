@@ -168,5 +168,5 @@ def _together(series: Sequence[Series]) -> Series:
     counted = [one for one in series if one.samples]
     if not counted:
         return _VOID
-    sums = [sum(values) for values in zip(*(one[:-1] for one in counted), strict=True)]
-    return Series(*sums, samples=max(one.samples for one in counted))
+    sums = (sum(values) for values in zip(*counted, strict=True))
+    return Series(*sums)._replace(samples=max(one.samples for one in counted))
