@@ -156,20 +156,23 @@ async def test_silent_nodes_have_spoken_once_and_are_not_lost(kept: Kept) -> Non
     assert [node.name for node in found] == ["n", "stale"]
 
 
-async def test_open_nodes_have_history_behind_their_mark(kept: Kept) -> None:
+async def test_open_nodes_have_a_window_to_close(kept: Kept) -> None:
     minute = timedelta(minutes=1)
     await save(
         kept,
         NODE,
         replace(NODE, name="closed", closed_until=EPOCH + minute),
-        replace(NODE, name="open", closed_until=EPOCH),
-        replace(NODE, name="quiet", closed_until=EPOCH, newest_at=EPOCH - minute),
+        replace(NODE, name="full", closed_until=EPOCH - minute),
+        replace(NODE, name="going", closed_until=EPOCH, last_report_at=EPOCH + minute),
+        replace(NODE, name="silent", closed_until=EPOCH),
+        replace(NODE, name="nothing new", closed_until=EPOCH, newest_at=EPOCH - minute),
         KnownNode("never"),
     )
     async with kept.database.unit_of_work() as unit:
         ledger = kept.ledgers(unit)
-        assert [node.name for node in await ledger.open_nodes(EPOCH + minute, 10)] == ["n", "open"]
-        assert [node.name for node in await ledger.open_nodes(EPOCH + minute, 1)] == ["n"]
+        found = [node.name for node in await ledger.open_nodes(EPOCH + minute, EPOCH, 60, "", 10)]
+        assert found == ["full", "n", "silent"]
+        assert [node.name for node in await ledger.open_nodes(EPOCH + minute, EPOCH, 60, "full", 1)] == ["n"]
 
 
 async def test_refusals_add_up(kept: Kept) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Sequence
 from datetime import timedelta
@@ -44,9 +45,19 @@ class World:
         ledgers = self.books.ledgers()
         self.accept = AcceptReports(self.database, ledgers, self.clock, Limits(30, 900))
         self.describe = DescribeNode(self.database, ledgers)
-        self.close = CloseWindows(self.database, ledgers, self.clock, WINDOW, LATENESS)
+        self.close = self.closer()
         self.watch = WatchLiveness(self.database, ledgers, self.clock, SILENCE, self._hearing)
         self.keep = KeepHistory(self.database, ledgers, self.clock, retention_days=2)
+
+    def closer(self) -> CloseWindows:
+        return CloseWindows(
+            self.database,
+            self.books.ledgers(),
+            self.clock,
+            seconds=WINDOW,
+            lateness_seconds=LATENESS,
+            silence_seconds=SILENCE.stale_seconds,
+        )
 
     async def _hearing(self) -> bool:
         return self.hearing
@@ -119,12 +130,48 @@ async def test_a_redelivery_of_what_was_committed_is_done_and_of_what_was_not_is
     assert world.books.refusals == {}
 
 
-async def test_while_the_store_is_away_everything_is_retried_and_nothing_remembered(world: World) -> None:
+async def test_while_the_store_is_away_the_batch_is_held(world: World) -> None:
     world.database.away = True
-    verdict = await world.report(1)
-    assert isinstance(verdict, Retry)
+    held = asyncio.create_task(world.report(1))
+    await world.clock.advance(60)
+    assert not held.done()
     world.database.away = False
-    assert await world.report(1) == Done()
+    await world.clock.advance(1)
+    assert held.result() == Done()
+
+
+async def test_who_leaves_while_the_store_is_away_gives_its_batch_back(world: World) -> None:
+    world.database.away = True
+    held = asyncio.create_task(world.report(1))
+    await world.clock.advance(1)
+    world.accept.leave()
+    await world.clock.advance(1)
+    assert isinstance(held.result(), Retry)
+    assert world.books.rows == []
+
+
+async def test_a_window_waits_for_a_report_that_is_delivered_again(world: World) -> None:
+    await world.clock.advance(50)
+    await world.report(1)
+    lost = received(report("n", 2, world.clock.now() + timedelta(seconds=5)), deliveries=2)
+    await world.clock.advance(20)
+    await world.report(3)
+    assert await world.close() == 0
+    assert await world.accept([lost]) == [Done()]
+    assert await world.close() == 1
+    (window,) = world.published(UsageWindowed)
+    assert (window.reports, window.gaps) == (2, 0)
+
+
+async def test_a_window_does_not_wait_for_ever_for_a_report_that_never_comes(world: World) -> None:
+    await world.clock.advance(50)
+    await world.report(1)
+    await world.clock.advance(20)
+    await world.report(3)
+    await world.clock.advance(14)
+    assert await world.close() == 0
+    await world.clock.advance(1)
+    assert await world.close() == 1
 
 
 async def test_one_report_that_cannot_be_stored_does_not_take_the_others_with_it(
@@ -203,8 +250,10 @@ async def test_a_window_is_closed_once_after_its_wait(world: World) -> None:
         await world.clock.advance(5)
         await world.report(sequence, pods=[pod_usage("a")])
     assert await world.close() == 0
-    assert world.close.seconds_to_next() == pytest.approx(5)
-    await world.clock.advance(5)
+    await world.clock.advance(4.9)
+    assert await world.close() == 0
+    await world.clock.advance(0.1)
+    await world.report(13)
     assert await world.close() == 1
     assert await world.close() == 0
     (window,) = world.published(UsageWindowed)
@@ -228,6 +277,16 @@ async def test_a_late_report_is_kept_in_history_but_its_window_stays_closed(worl
     assert [row.late for row in world.books.rows] == [False, True]
 
 
+async def test_a_backlog_is_windowed_as_if_it_had_come_in_time(world: World) -> None:
+    await world.clock.advance(600)
+    for sequence in range(1, 61):
+        await world.accept([received(report("n", sequence, EPOCH + timedelta(seconds=5 * sequence)))])
+        await world.close()
+    await world.clock.advance(SILENCE.stale_seconds)
+    await world.close()
+    assert [(window.reports, window.gaps) for window in world.published(UsageWindowed)] == [(12, 0)] * 5
+
+
 async def test_a_window_that_was_not_committed_is_made_again_and_one_that_was_is_not(world: World) -> None:
     await world.clock.advance(10)
     await world.report(1)
@@ -236,7 +295,9 @@ async def test_a_window_that_was_not_committed_is_made_again_and_one_that_was_is
     with pytest.raises(Unavailable):
         await world.close()
     world.database.away = False
-    restarted = CloseWindows(world.database, world.books.ledgers(), world.clock, WINDOW, LATENESS)
+    restarted = world.closer()
+    assert await restarted() == 0  # it has not listened long enough to call the node silent
+    await world.clock.advance(15)
     assert await restarted() == 1
     assert await world.close() == 0
     assert len(world.published(UsageWindowed)) == 1

@@ -39,8 +39,9 @@ _SILENT_NODES = text(
 )
 _OPEN_NODES = text(
     "SELECT * FROM nodes WHERE newest_at IS NOT NULL"
-    " AND (closed_until IS NULL OR (closed_until < :until AND newest_at >= closed_until))"
-    " ORDER BY name LIMIT :limit FOR UPDATE"
+    " AND (closed_until IS NULL OR (closed_until < :until AND newest_at >= closed_until"
+    " AND (last_report_at <= :silent_since OR newest_at >= closed_until + make_interval(secs => :seconds))))"
+    " AND name > :after ORDER BY name LIMIT :limit FOR UPDATE"
 )
 _DESCRIBE = text("""
 INSERT INTO nodes (name, facts, described_epoch, described_at, cpu_capacity_milli, memory_capacity_bytes)
@@ -53,13 +54,13 @@ RETURNING 1
 """)
 _SAVE_NODE = text("""
 INSERT INTO nodes (name, boot_epoch, previous_epoch, last_sequence, missing, last_report_at, liveness, newest_at,
-    closed_until, gaps)
+    closed_until, gaps, hole_from, hole_seen_at)
 VALUES (:name, :boot_epoch, :previous_epoch, :last_sequence, :missing, :last_report_at, :liveness, :newest_at,
-    :closed_until, :gaps)
+    :closed_until, :gaps, :hole_from, :hole_seen_at)
 ON CONFLICT (name) DO UPDATE SET boot_epoch = excluded.boot_epoch, previous_epoch = excluded.previous_epoch,
     last_sequence = excluded.last_sequence, missing = excluded.missing, last_report_at = excluded.last_report_at,
     liveness = excluded.liveness, newest_at = excluded.newest_at, closed_until = excluded.closed_until,
-    gaps = excluded.gaps
+    gaps = excluded.gaps, hole_from = excluded.hole_from, hole_seen_at = excluded.hole_seen_at
 """)
 _SEE_POD = text("""
 INSERT INTO pods (uid, node, pod, last_seen_at, liveness)
@@ -185,8 +186,13 @@ class PostgresLedger:
             values = [{"uid": pod.uid, "liveness": pod.liveness} for pod in pods]
             await self._connection.execute(_SAVE_POD, values)
 
-    async def open_nodes(self, until: datetime, limit: int) -> Sequence[KnownNode]:
-        rows = await self._connection.execute(_OPEN_NODES, {"until": until, "limit": limit})
+    async def open_nodes(
+        self, until: datetime, silent_since: datetime, seconds: int, after: str, limit: int
+    ) -> Sequence[KnownNode]:
+        rows = await self._connection.execute(
+            _OPEN_NODES,
+            {"until": until, "silent_since": silent_since, "seconds": float(seconds), "after": after, "limit": limit},
+        )
         return [known_node(row) for row in rows.mappings()]
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:
