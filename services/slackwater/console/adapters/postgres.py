@@ -101,7 +101,10 @@ class PostgresReadModel:
             (sql.SAVE_OFFERS, [_offer_row(row) for row in {row.event_id: row for row in rows}.values()]),
             (
                 sql.SAVE_LATEST_OFFER,
-                [{"name": row.node, "offered_at": _iso(row.offered_at), "offer": _body(_OFFER, row)} for row in newest],
+                [
+                    {"name": row.node, "offered_at": _iso(row.offered_at), "offer": _body(_OFFER, row)}
+                    for row in newest
+                ],
             ),
         )
 
@@ -295,7 +298,9 @@ def _offer_row(row: OfferView) -> Row:
 def _fleet_point(row: Sequence[Any]) -> FleetPoint:
     start, nodes, *numbers = row
     pairs = dict(zip(sql.FLEET_AMOUNTS, zip(numbers[::2], numbers[1::2], strict=True), strict=True))
-    parts = {name: Resources(int(cpu), int(memory or 0)) for name, (cpu, memory) in pairs.items() if cpu is not None}
+    parts = {
+        name: Resources(int(cpu), int(memory or 0)) for name, (cpu, memory) in pairs.items() if cpu is not None
+    }
     return FleetPoint(
         at=datetime.fromtimestamp(int(start), UTC),
         nodes=nodes,
