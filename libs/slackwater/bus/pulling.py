@@ -110,7 +110,8 @@ class Puller:
         await self._client.publish(self._subject, self._request, reply=f"{self._inbox}.{self._number}")
         while not self._complete.is_set():
             try:
-                await asyncio.wait_for(self._complete.wait(), QUIET_SECONDS)
+                async with asyncio.timeout(QUIET_SECONDS):
+                    await self._complete.wait()
             except TimeoutError:
                 if time.monotonic() - self._last_sign >= QUIET_SECONDS:
                     return  # not even a heartbeat: the request is lost, a new one costs nothing
