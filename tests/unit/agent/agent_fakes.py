@@ -22,6 +22,11 @@ NODE = "node-1"
 CAPACITY_MILLI = 4000
 
 
+FACTS = NodeFacts(
+    NODE, "default", Resources(CAPACITY_MILLI, 8 << 30), Resources(), CpuTopology(4, 4, 1, 1), "6.1", "v2", "fake", "0"
+)
+
+
 def pod(uid: str, tier: Tier = Tier.BATCH, request_milli: int = 1000, qos: QoSClass | None = None) -> Pod:
     return Pod(
         uid=uid,
@@ -60,10 +65,7 @@ class FakeDriver:
     samples: list[float] = field(default_factory=list)
     crash_after: int | None = None
     closed: bool = False
-    facts_now: NodeFacts = NodeFacts(
-        NODE, "default", Resources(CAPACITY_MILLI, 8 << 30), Resources(), CpuTopology(4, 4, 1, 1), "6.1", "v2",
-        "fake", "0",
-    )  # fmt: skip
+    facts_now: NodeFacts = field(default_factory=lambda: FACTS)
     _cpu_ns: dict[str, int] = field(default_factory=dict)
     _waited_us: int = 0
     _node_ns: int = 0

@@ -96,6 +96,21 @@ def test_a_refused_write_is_reported_and_leaves_the_original(tmp_path: Path) -> 
     actuator.file.close()
 
 
+def test_refused_writes_do_not_make_our_own_text_look_foreign() -> None:
+    driver = FakeDriver(FakeClock())
+    driver.add(pod("a"))
+    knob = KNOBS[0]
+    file = MemoryJournal()
+    actuator = Actuator(driver, file)
+    actuator.perform(plan({knob: "10"}, {knob: "max"}, actuator.journal, {}))
+    driver.refused.add(knob)
+    for text in ("20", "30", "20"):
+        actuator.perform(plan({knob: text}, {knob: "10"}, actuator.journal, {}))
+    driver.refused.clear()
+    assert Actuator(driver, file).recover().exact
+    assert driver.limit("a") == "max"
+
+
 @given(st.lists(st.tuples(st.sampled_from(["claim", "write", "release"]), st.sampled_from(KNOBS), st.text(max_size=3))))
 def test_compacting_keeps_every_claim_as_it_was(lines: list[tuple[str, Knob, str]]) -> None:
     journal = replay(record(op, knob, text) for op, knob, text in lines)
