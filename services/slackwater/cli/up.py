@@ -60,7 +60,7 @@ def command(
     steps = Steps()
     chosen = choose_driver(driver, nodes, steps)
     http = HttpSettings() if port is None else HttpSettings(port=port)
-    agent = {"driver": chosen.value, "nodes": nodes}
+    agent: dict[str, object] = {}
     status = asyncio.run(_up(StackOptions(http, {"agent": agent}), steps, chosen, seconds, demo))
     if status:
         raise typer.Exit(status)

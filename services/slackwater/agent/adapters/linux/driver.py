@@ -97,8 +97,11 @@ class LinuxDriver:
 
     def write(self, knob: Knob, text: str) -> None:
         try:
-            with _below(self.layout, knob).open("r+") as file:
-                file.write(text)
+            descriptor = os.open(_below(self.layout, knob), os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                os.write(descriptor, text.encode())
+            finally:
+                os.close(descriptor)
         except (FileNotFoundError, ProcessLookupError) as error:
             raise NotFound(f"{knob.path} is gone", field=knob.path) from error
         except OSError as error:
