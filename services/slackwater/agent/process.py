@@ -11,6 +11,7 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -23,6 +24,8 @@ from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
 
 _CONNECT_SECONDS = 5.0
+_FIRST_CONNECTION_SECONDS = 0.5
+_log = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,7 +46,7 @@ async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentServ
     bus = LateBus()
     service = build_agent(settings, Platform(bus, SystemClock(), _no_database, state_dir))
     async with bus.connecting(lambda: connect_bus(url, name="agent", declares=False, wait_seconds=_CONNECT_SECONDS)):
-        running = asyncio.create_task(service.run(lambda: logging.getLogger(__name__).info("agent works")))
+        running = asyncio.create_task(_run(service, bus))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, running.cancel)
@@ -51,6 +54,12 @@ async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentServ
         if not running.cancelled():
             running.result()
     return service
+
+
+async def _run(service: AgentService, bus: LateBus) -> None:
+    with suppress(TimeoutError):  # usually the broker is there, and the first messages need not wait for a retry
+        await asyncio.wait_for(bus.first.wait(), _FIRST_CONNECTION_SECONDS)
+    await service.run(lambda: _log.info("the agent works"))
 
 
 def _no_database(service: str) -> NoReturn:

@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 from agent_fakes import pod
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slackwater.agent.domain.observation import Instant, Observation
-from slackwater.agent.domain.rates import ShareWindow, milli_of, remainder
+from slackwater.agent.domain.rates import SHORTEST_SECONDS, ShareWindow, milli_of, remainder
 from slackwater.agent.domain.samples import PodSample, PsiTotals, RawSample
 from slackwater.agent.domain.waterlines import Waterline, above, due
 from slackwater.model.tiers import Tier
@@ -93,12 +93,13 @@ def test_throttling_is_the_share_of_stopped_periods() -> None:
     assert window.pods[0].throttled_ratio == pytest.approx(0.4)
 
 
+@example(0, 1, 5e-324)
 @given(st.none() | st.integers(0, 10**15), st.none() | st.integers(0, 10**15), st.floats(-1, 10))
 def test_a_rate_is_never_negative_and_unknown_stays_unknown(
     before: int | None, after: int | None, seconds: float
 ) -> None:
     found = milli_of(before, after, seconds)
-    if before is None or after is None or after < before or seconds <= 0:
+    if before is None or after is None or after < before or seconds < SHORTEST_SECONDS:
         assert found is None
     else:
         assert found is not None

@@ -23,6 +23,8 @@ class LateBus:
     def __init__(self, pause_seconds: float = 1.0) -> None:
         self._pause_seconds = pause_seconds
         self._bus: Bus | None = None
+        self.first = asyncio.Event()
+        """Set with the first connection."""
 
     @asynccontextmanager
     async def connecting(self, connect: Connect) -> AsyncIterator[None]:
@@ -43,6 +45,7 @@ class LateBus:
             try:
                 async with connect() as bus:
                     self._bus = bus
+                    self.first.set()
                     await leave.wait()
             except Unavailable as error:
                 if not said:
