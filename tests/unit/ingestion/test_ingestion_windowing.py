@@ -108,7 +108,7 @@ def test_late_reports_belong_to_no_window() -> None:
 
 
 def test_a_hole_filled_by_a_report_of_an_earlier_window_is_no_gap_in_any() -> None:
-    rows = [row("a", 4, 70, 3), row("a", 1, 52, -1), row("a", 3, 62, -1)]
+    rows = [row("a", 4, 70, 3), row("a", 1, 52, -1), row("a", 3, 65, -1)]
     assert [window.gaps for window in close_windows(rows, 60)] == [0, 1]
 
 
