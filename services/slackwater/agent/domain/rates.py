@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 
 from slackwater.agent.domain.samples import PsiTotals
 
+SHORTEST_SECONDS = 0.001
+"""Two readings closer than this say nothing about a rate."""
+
 
 def milli_of(before_ns: int | None, after_ns: int | None, seconds: float) -> int | None:
     """Milli-cores from CPU nanoseconds; None when a side is unknown or the counter went back (it was reset)."""
-    if before_ns is None or after_ns is None or after_ns < before_ns or seconds <= 0:
+    if before_ns is None or after_ns is None or after_ns < before_ns or seconds < SHORTEST_SECONDS:
         return None
     return round((after_ns - before_ns) / seconds / 1_000_000)
 
@@ -41,7 +44,7 @@ class ShareWindow:
     def add(self, before_us: int | None, after_us: int | None, seconds: float) -> None:
         """One interval. An interval that cannot be known leaves `last` None and the window without it."""
         waited = delta(before_us, after_us)
-        if waited is None or seconds <= 0:
+        if waited is None or seconds < SHORTEST_SECONDS:
             self.last = None
             return
         share = min(1.0, waited / 1_000_000 / seconds)

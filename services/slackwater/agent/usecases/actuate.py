@@ -142,6 +142,9 @@ class Actuator:
             return
         except Misconfigured as error:
             outcome.errors[step.knob] = error.code
+            present = self.read(step.knob)
+            if present is not None and present != step.previous:  # what did not land must not hide what did
+                self._append([record("write", step.knob, present)])
             return
         outcome.done += 1
         if step.do is Do.RESTORE:

@@ -97,8 +97,11 @@ class LinuxDriver:
 
     def write(self, knob: Knob, text: str) -> None:
         try:
-            with _below(self.layout, knob).open("r+") as file:
-                file.write(text)
+            descriptor = os.open(_below(self.layout, knob), os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                os.write(descriptor, text.encode())
+            finally:
+                os.close(descriptor)
         except (FileNotFoundError, ProcessLookupError) as error:
             raise NotFound(f"{knob.path} is gone", field=knob.path) from error
         except OSError as error:
@@ -132,7 +135,7 @@ class LinuxDriver:
 
     def reap(self) -> None:
         """Pods whose supervisor died without cleaning up: end what is left of them, remove their cgroups."""
-        for uid, entry in tuple(self._registry.entries().items()):
+        for uid, entry in {**self._registry.entries(), **self._registry.pending()}.items():
             if entry.supervisor.alive():
                 continue
             cgroup = self.layout.pod(entry.pod.tier, uid)
@@ -143,7 +146,7 @@ class LinuxDriver:
 
     def _remove_strays(self) -> None:
         """Cgroups of this instance that no registry entry explains: left by a run that died half way."""
-        known = self._registry.entries()
+        known = self._registry.entries().keys() | self._registry.pending().keys()
         for tree in self.layout.hierarchy.trees():
             for directory in sorted(tree.glob(f"{self.layout.root}/*/*/")):
                 if directory.name not in known:

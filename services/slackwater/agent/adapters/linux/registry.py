@@ -74,16 +74,29 @@ class PodRegistry:
     _seen: tuple[int, int] = (0, 0)
     _entries: dict[str, Entry] = field(default_factory=dict)
 
+    def reserve(self, entry: Entry) -> None:
+        """Announce a pod that is being made: nobody takes its cgroups for strays, nobody measures or writes it yet."""
+        self._put(entry, ".pending")
+
     def add(self, entry: Entry) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        target = self.directory / f"{entry.pod.uid}.json"
-        draft = target.with_suffix(f".{os.getpid()}.draft")
-        draft.write_text(json.dumps(to_json(entry)))
-        draft.rename(target)
+        """The pod is complete from now on."""
+        self._put(entry, ".json")
+        (self.directory / f"{entry.pod.uid}.pending").unlink(missing_ok=True)
 
     def remove(self, uid: str) -> None:
-        (self.directory / f"{uid}.json").unlink(missing_ok=True)
+        for suffix in (".json", ".pending"):
+            (self.directory / f"{uid}{suffix}").unlink(missing_ok=True)
         self._seen = (0, 0)
+
+    def pending(self) -> dict[str, Entry]:
+        """Pods that are being made, or whose maker died over it."""
+        return self._read("*.pending", {})
+
+    def _put(self, entry: Entry, suffix: str) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        draft = self.directory / f"{entry.pod.uid}.{os.getpid()}.draft"
+        draft.write_text(json.dumps(to_json(entry)))
+        draft.rename(self.directory / f"{entry.pod.uid}{suffix}")
 
     def entries(self) -> dict[str, Entry]:
         """All readable entries by uid, in uid order. A broken file is no pod; it is left for a person to look at."""
@@ -93,17 +106,16 @@ class PodRegistry:
             return {}
         seen = (status.st_mtime_ns, status.st_ino)
         if seen != self._seen:
-            self._entries = self._load()
+            self._entries = self._read("*.json", self._entries)
             # Two changes within one tick of the file system's clock look alike: trust only a directory at rest.
             self._seen = seen if _at_rest(status.st_mtime_ns) else (0, 0)
         return self._entries
 
-    def _load(self) -> dict[str, Entry]:
+    def _read(self, pattern: str, known: Mapping[str, Entry]) -> dict[str, Entry]:
         found: dict[str, Entry] = {}
-        for file in sorted(self.directory.glob("*.json")):
-            known = self._entries.get(file.stem)
-            if known is not None:
-                found[file.stem] = known  # entries are written once and never changed
+        for file in sorted(self.directory.glob(pattern)):
+            if file.stem in known:
+                found[file.stem] = known[file.stem]  # entries are written once and never changed
                 continue
             try:
                 entry = from_json(file.read_text())

@@ -50,6 +50,10 @@ class Forwarder:
         for number in self.early:
             self._send(number)
 
+    def detach(self) -> None:
+        """The command has ended: its process group may belong to somebody else from now on."""
+        self.child = None
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.child is None:
             self.early.append(number)
@@ -70,10 +74,12 @@ def run_managed(layout: Layout, pod: Pod, arguments: Sequence[str]) -> int:
     forwarder = Forwarder()
     forwarder.install()
     registry = PodRegistry(layout.agent_dir / "pods")
-    registry.add(Entry(pod, process_of(os.getpid()), layout.instance))
+    entry = Entry(pod, process_of(os.getpid()), layout.instance)
+    registry.reserve(entry)
     try:
         directories = layout.make_pod(pod.tier, pod.uid)
         _prepare(layout, pod)
+        registry.add(entry)  # only now: an agent must not see first values change under its hands
         return run_child(arguments, forwarder, directories)
     finally:
         _clean(layout, pod, registry)
@@ -113,6 +119,7 @@ def run_child(arguments: Sequence[str], forwarder: Forwarder, directories: Seque
         ) from error
     forwarder.attach(child.pid)
     code = child.wait()
+    forwarder.detach()
     return 128 - code if code < 0 else code
 
 
