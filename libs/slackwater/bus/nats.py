@@ -21,7 +21,7 @@ from slackwater.bus.encoding import Undecodable, decode, encode
 from slackwater.bus.ordered import OrderedReader, Start
 from slackwater.bus.port import BatchHandler
 from slackwater.bus.publishing import Publisher
-from slackwater.bus.pulling import ConsumerGone, Pauses, Puller
+from slackwater.bus.pulling import ConsumerGone, Interrupted, Pauses, Puller
 from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
@@ -51,7 +51,7 @@ class _Interruptible(Protocol):
 class NatsBus:
     """See slackwater.bus.port.Bus. Made by `connect_bus`; one per process is enough."""
 
-    def __init__(self, client: Client, name: str, topology: Topology) -> None:
+    def __init__(self, client: Client, name: str, topology: Topology, *, declares: bool = True) -> None:
         self._client = client
         self._name = name
         self._topology = topology
@@ -59,6 +59,8 @@ class NatsBus:
         self._publisher = Publisher(client, PUBLISH_SECONDS)
         self._counters: dict[str, Counters] = {}
         self._readers: set[_Interruptible] = set()
+        self._declares = declares
+        self._healing = False
 
     @property
     def jetstream(self) -> JetStreamContext:
@@ -220,6 +222,8 @@ class NatsBus:
                 if await work():
                     pauses.reset()
                     continue
+            except Interrupted:
+                continue  # a new connection, or leaving: ask again at once
             except (ConsumerGone, NatsError, TimeoutError, Unavailable) as error:
                 if not leaving.is_set():
                     log.info("%s: %s; trying again", what, error)
@@ -229,10 +233,16 @@ class NatsBus:
             await _first_of(leaving.wait(), pauses.next())
 
     async def _heal(self) -> None:
-        """Declare again what a broker without its store has forgotten."""
-        with suppress(Unavailable):
-            if await self.connected():
-                await self.declare()
+        """Declare again what a broker without its store has forgotten; one reader at a time is enough."""
+        if not self._declares or self._healing:
+            return
+        self._healing = True
+        try:
+            with suppress(Unavailable):
+                if await self.connected():
+                    await self.declare()
+        finally:
+            self._healing = False
 
 
 async def _first_of(*waits: Awaitable[Any]) -> None:
@@ -301,7 +311,7 @@ async def connect_bus(
         await client.close()
         raise Unavailable(f"no NATS at {url} within {wait_seconds:g} s: {error!r}") from error
     try:
-        bus = NatsBus(client, name, topology or load())
+        bus = NatsBus(client, name, topology or load(), declares=declares)
         await bus.open()
         if declares:
             await bus.declare()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -11,6 +13,9 @@ class AgentSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="SLACKWATER_AGENT_", frozen=True)
 
+    driver: Literal["linux", "simulated"] = "linux"
+    """The machine it runs on, or a fleet of `nodes` simulated ones."""
+    nodes: int = Field(default=20, ge=1, le=5000)
     node: str | None = None
     """The node's name in the fleet; the machine's host name if not set."""
     pool: str = "default"

@@ -28,7 +28,10 @@ Params = Mapping[str, str | int | None]
 class Reader(Protocol):
     """Reads the API. `get` raises the error the server named; `live` says whether `follow` can wait for news."""
 
-    live: bool
+    @property
+    def live(self) -> bool:
+        """Whether there can be news."""
+        ...
 
     def get(self, path: str, params: Params | None = None) -> Any:
         """The JSON behind a path below the server's root."""
@@ -50,7 +53,7 @@ class HttpReader:
         import httpx2
 
         try:
-            response = self.client.get(path, params=_given(params))
+            response = self.client.get(path, params=given(params))
         except httpx2.HTTPError as error:
             base = self.client.base_url
             raise Unavailable(f"no answer from {base}: {error}; is it running? (see `slackwater doctor`)") from None
@@ -87,7 +90,8 @@ def answer_of(response: httpx2.Response) -> Any:
     raise SlackwaterError(str(message), code=code)
 
 
-def _given(params: Params | None) -> dict[str, str | int]:
+def given(params: Params | None) -> dict[str, str | int]:
+    """The parameters that have a value."""
     return {name: value for name, value in (params or {}).items() if value is not None}
 
 
@@ -117,6 +121,12 @@ def reading(server: str | None = None, state_dir: Path | None = None) -> Iterato
 
 @contextlib.contextmanager
 def stopped_instance(state_dir: Path, why_not_running: str) -> Iterator[Reader]:
-    """Read what a stopped instance left. Raises NotFound when there is nothing to read."""
-    raise NotFound(f"{why_not_running}; what it recorded cannot be read while it is stopped")
-    yield  # pragma: no cover - makes this a generator
+    """Read what a stopped instance recorded. Raises NotFound when there is nothing to read."""
+    if not (state_dir / "postgres" / "data").is_dir():
+        raise NotFound(f"{why_not_running}; nothing is recorded in {state_dir}")
+    from slackwater.cli.output import message
+    from slackwater.cli.stopped import reading_stopped
+
+    with reading_stopped(state_dir) as reader:
+        message("no instance is running; this is what the last one recorded")
+        yield reader

@@ -10,15 +10,30 @@ from urllib.parse import quote
 import typer
 
 from slackwater.cli.get import DECISION, POD, split_target
-from slackwater.cli.output import UNKNOWN, Format, age, clock_time, cpu, errors_to_stderr, memory, print_object, ratio, table
+from slackwater.cli.output import (
+    UNKNOWN,
+    Format,
+    age,
+    clock_time,
+    cpu,
+    errors_to_stderr,
+    memory,
+    print_object,
+    ratio,
+    table,
+)
 from slackwater.model.errors import InvalidInput
 
 
 def command(
     what: Annotated[str, typer.Argument(metavar="node[/NAME]", help="what to describe")],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
-    output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml: all parts in one object")] = Format.TABLE,
-    server: Annotated[str | None, typer.Option("--server", help="URL; default: the instance of this state directory")] = None,
+    output: Annotated[
+        Format, typer.Option("-o", "--output", help="json and yaml: all parts in one object")
+    ] = Format.TABLE,
+    server: Annotated[
+        str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
+    ] = None,
 ) -> None:
     """Describe a node: facts, usage by tier, the offer in force, its pods and its last decisions.
 

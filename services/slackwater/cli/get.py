@@ -77,7 +77,9 @@ def _age_at(*path: str) -> Callable[[Item], str]:
 
 
 def _tier(name: str) -> Callable[[Item], str]:
-    return lambda item: UNKNOWN if item.get("usage") is None else cpu(_part(item, "usage", "tiers", name, "cpu_milli") or 0)
+    return lambda item: (
+        UNKNOWN if item.get("usage") is None else cpu(_part(item, "usage", "tiers", name, "cpu_milli") or 0)
+    )
 
 
 def _limit(item: Item) -> str:
@@ -214,7 +216,9 @@ def command(
     watch: Annotated[bool, typer.Option("-w", "--watch", help="print what changes until Ctrl-C")] = False,
     node: Annotated[str | None, typer.Option("--node", help="pods and decisions: only of this node")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="decisions: how many")] = 50,
-    server: Annotated[str | None, typer.Option("--server", help="URL; default: the instance of this state directory")] = None,
+    server: Annotated[
+        str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
+    ] = None,
 ) -> None:
     """Show nodes, pods, offers or decisions.
 

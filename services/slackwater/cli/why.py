@@ -24,7 +24,9 @@ def command(
     subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="batch-cpu, batch-memory, cpu, …")] = "batch-cpu",
     at: Annotated[str | None, typer.Option("--at", help="as it was then: 2026-01-05T10:32:00Z, or -5m")] = None,
     output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml are the API's object")] = Format.TABLE,
-    server: Annotated[str | None, typer.Option("--server", help="URL; default: the instance of this state directory")] = None,
+    server: Annotated[
+        str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
+    ] = None,
 ) -> None:
     """Explain a number of a node, or what came of a decision.
 
@@ -91,7 +93,11 @@ def print_waterfall(console: Console, answer: Mapping[str, Any]) -> None:
         drawn = Text(bar(row["running_before"], row["running_after"], low, high), style=_style(row["value"]))
         sign = "+" if row["value"] > 0 else ""
         table.add_row(
-            Text(row["name"]), sign + amount(row["value"], unit), drawn, amount(row["running_after"], unit), _source(row)
+            Text(row["name"]),
+            sign + amount(row["value"], unit),
+            drawn,
+            amount(row["running_after"], unit),
+            _source(row),
         )
     total = Text(bar(0, answer["result"], low, high), style="bold cyan")
     table.add_row(Text("result", style="bold"), amount(answer["result"], unit), total, "", _check(answer["adds_up"]))

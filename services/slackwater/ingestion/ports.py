@@ -56,8 +56,11 @@ class Ledger(Protocol):
 
     async def save_pods(self, pods: Sequence[PodPresence]) -> None: ...
 
-    async def open_nodes(self, until: datetime, limit: int) -> Sequence[KnownNode]:
-        """Up to `limit` nodes that are not closed up to `until`."""
+    async def open_nodes(
+        self, until: datetime, silent_since: datetime, seconds: int, after: str, limit: int
+    ) -> Sequence[KnownNode]:
+        """Up to `limit` nodes after this name that may have a window to close: history behind their mark, the mark
+        before `until`, and either a window's length of history or no report since `silent_since`."""
         ...
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:

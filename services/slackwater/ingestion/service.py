@@ -19,7 +19,7 @@ from slackwater.ingestion.usecases.close_windows import CloseWindows
 from slackwater.ingestion.usecases.describe_node import DescribeNode
 from slackwater.ingestion.usecases.keep_history import KeepHistory
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
-from slackwater.model.errors import Unavailable
+from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.time import Clock
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
@@ -52,23 +52,33 @@ class IngestionService:
         silence = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
         self._accept = AcceptReports(database, ledgers, clock, limits)
         self._describe = DescribeNode(database, ledgers)
-        self._close = CloseWindows(database, ledgers, clock, settings.window_seconds, settings.lateness_seconds)
+        self._close = CloseWindows(
+            database,
+            ledgers,
+            clock,
+            seconds=settings.window_seconds,
+            lateness_seconds=settings.lateness_seconds,
+            silence_seconds=max(silence.stale_seconds, settings.lateness_seconds),
+        )
         self._liveness = WatchLiveness(database, ledgers, clock, silence, bus.connected)
         self._keep = KeepHistory(database, ledgers, clock, settings.retention_days)
 
     async def run(self, started: Callable[[], None]) -> None:
-        self._liveness.listen_anew()
+        self._listen_anew()
         async with asyncio.TaskGroup() as tasks:
             own = [
                 tasks.create_task(self._relay.run()),
-                tasks.create_task(self._repeat(self._keep, lambda: _MAINTENANCE_SECONDS)),
-                tasks.create_task(self._repeat(self._close, self._close.seconds_to_next)),
-                tasks.create_task(self._repeat(self._liveness, lambda: self._settings.liveness_tick_seconds)),
+                tasks.create_task(self._repeat(self._keep, _MAINTENANCE_SECONDS)),
+                tasks.create_task(self._repeat(self._close, self._close.pause_seconds)),
+                tasks.create_task(self._repeat(self._liveness, self._settings.liveness_tick_seconds)),
             ]
             try:
                 async with consuming(self._bus, self._accept, self._describe, self._settings.batch):
                     started()
-                    await asyncio.Event().wait()
+                    try:
+                        await asyncio.Event().wait()
+                    finally:
+                        self._accept.leave()
             finally:
                 for task in own:
                     task.cancel()
@@ -85,15 +95,19 @@ class IngestionService:
     def routers(self) -> Sequence[APIRouter]:
         return []
 
-    async def _repeat(self, work: Callable[[], Awaitable[object]], pause: Callable[[], float]) -> None:
+    def _listen_anew(self) -> None:
+        self._liveness.listen_anew()
+        self._close.listen_anew()
+
+    async def _repeat(self, work: Callable[[], Awaitable[object]], pause_seconds: float) -> None:
         """Work, wait, work; while the store is away, ask again soon and do not take our silence for the nodes'."""
         while True:
             try:
                 await work()
-                seconds = pause()
-            except Unavailable as error:
+                seconds = pause_seconds
+            except (Unavailable, Conflict) as error:
                 log.warning("the store is away, trying again: %s", error.message)
-                self._liveness.listen_anew()
+                self._listen_anew()
                 seconds = _PAUSE_SECONDS
             await self._clock.sleep(seconds)
 

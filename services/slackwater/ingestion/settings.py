@@ -17,10 +17,10 @@ class IngestionSettings(BaseSettings):
     """A node is stale after so many intervals without a report."""
     lost_seconds: float = Field(default=60.0, gt=0)
     """A node is lost after so long without a report."""
-    liveness_tick_seconds: float = Field(default=1.0, gt=0)
+    liveness_tick_seconds: float = Field(default=2.0, gt=0)
     window_seconds: int = Field(default=60, ge=1, le=3600)
     lateness_seconds: float = Field(default=5.0, ge=0)
-    """A window is closed so long after its end: half a report interval and the delivery must fit in."""
+    """A window is closed no sooner than so long after its end, and when its node has reported again or is stale."""
     clock_ahead_seconds: float = Field(default=30.0, ge=0)
     """A report may be so far ahead of the server's clock."""
     clock_behind_seconds: float = Field(default=900.0, ge=0)

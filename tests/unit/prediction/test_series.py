@@ -99,3 +99,17 @@ def test_a_damaged_snapshot_is_refused() -> None:
     with pytest.raises(InvalidInput, match="half-lives"):
         decode(good, ModelSettings(cpu_half_life_seconds=60))
     assert np.array_equal(decode(good, SETTINGS).cpu.totals[:2], state.cpu.totals[:2])
+
+
+def test_rows_freed_together_are_free_in_the_same_order_after_a_restore() -> None:
+    straight = PredictionState(SETTINGS)
+    straight.fold(window("a", 0, "first", "second"))
+    for number in range(1, 7):
+        straight.fold(window("a", number, "second"))
+    straight.fold(window("a", 7, "second", "third"))  # takes the row of "first", so rows and ages differ in order
+    restored = decode(encode(straight, 0), SETTINGS)
+    for state in (straight, restored):
+        for number in range(8, 15):
+            state.fold(window("a", number))
+    assert len(straight.rows) == 1
+    assert restored.rows.free == straight.rows.free

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import cast
 
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
@@ -70,7 +70,13 @@ class MemoryLedger:
         self._later(write)
 
     async def save(self, nodes: Sequence[KnownNode]) -> None:
-        self._later(lambda: self._books.nodes.update({node.name: node for node in nodes}))
+        def write() -> None:
+            for node in nodes:
+                described = self._books.facts.get(node.name)
+                capacity = described.capacity if described else node.capacity
+                self._books.nodes[node.name] = replace(node, capacity=capacity)
+
+        self._later(write)
 
     async def count_refusals(self, counts: Mapping[tuple[str, Refusal], int], at: datetime) -> None:
         self._later(lambda: self._books.refusals.update(counts))
@@ -95,14 +101,19 @@ class MemoryLedger:
     async def pods(self) -> Sequence[PodPresence]:
         return sorted(self._books.pods.values(), key=lambda pod: pod.uid)
 
-    async def open_nodes(self, until: datetime, limit: int) -> Sequence[KnownNode]:
-        found = [
-            node
-            for _, node in sorted(self._books.nodes.items())
-            if node.newest_at and (not node.closed_until or node.closed_until < until)
-            and (not node.closed_until or node.newest_at >= node.closed_until)
-        ]  # fmt: skip
-        return found[:limit]
+    async def open_nodes(
+        self, until: datetime, silent_since: datetime, seconds: int, after: str, limit: int
+    ) -> Sequence[KnownNode]:
+        def may_close(node: KnownNode) -> bool:
+            if node.newest_at is None or node.last_report_at is None:
+                return False
+            if node.closed_until is None:
+                return True
+            full = node.newest_at >= node.closed_until + timedelta(seconds=seconds)
+            behind = node.closed_until < until and node.newest_at >= node.closed_until
+            return behind and (full or node.last_report_at <= silent_since)
+
+        return [node for name, node in sorted(self._books.nodes.items()) if name > after and may_close(node)][:limit]
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:
         found = [

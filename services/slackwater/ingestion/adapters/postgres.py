@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import asyncpg
 from sqlalchemy import RowMapping, text
-from sqlalchemy.exc import DataError, DBAPIError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.ingestion.adapters.rows import (
@@ -39,8 +39,9 @@ _SILENT_NODES = text(
 )
 _OPEN_NODES = text(
     "SELECT * FROM nodes WHERE newest_at IS NOT NULL"
-    " AND (closed_until IS NULL OR (closed_until < :until AND newest_at >= closed_until))"
-    " ORDER BY name LIMIT :limit FOR UPDATE"
+    " AND (closed_until IS NULL OR (closed_until < :until AND newest_at >= closed_until"
+    " AND (last_report_at <= :silent_since OR newest_at >= closed_until + make_interval(secs => :seconds))))"
+    " AND name > :after ORDER BY name LIMIT :limit FOR UPDATE"
 )
 _DESCRIBE = text("""
 INSERT INTO nodes (name, facts, described_epoch, described_at, cpu_capacity_milli, memory_capacity_bytes)
@@ -53,13 +54,13 @@ RETURNING 1
 """)
 _SAVE_NODE = text("""
 INSERT INTO nodes (name, boot_epoch, previous_epoch, last_sequence, missing, last_report_at, liveness, newest_at,
-    closed_until, gaps)
+    closed_until, gaps, hole_from, hole_seen_at)
 VALUES (:name, :boot_epoch, :previous_epoch, :last_sequence, :missing, :last_report_at, :liveness, :newest_at,
-    :closed_until, :gaps)
+    :closed_until, :gaps, :hole_from, :hole_seen_at)
 ON CONFLICT (name) DO UPDATE SET boot_epoch = excluded.boot_epoch, previous_epoch = excluded.previous_epoch,
     last_sequence = excluded.last_sequence, missing = excluded.missing, last_report_at = excluded.last_report_at,
     liveness = excluded.liveness, newest_at = excluded.newest_at, closed_until = excluded.closed_until,
-    gaps = excluded.gaps
+    gaps = excluded.gaps, hole_from = excluded.hole_from, hole_seen_at = excluded.hole_seen_at
 """)
 _SEE_POD = text("""
 INSERT INTO pods (uid, node, pod, last_seen_at, liveness)
@@ -92,10 +93,11 @@ def _storable() -> Iterator[None]:
     """A value that PostgreSQL cannot hold is the reporter's fault, not an outage."""
     try:
         yield
-    except (asyncpg.DataError, DataError, UnicodeEncodeError, OverflowError) as error:
+    except (asyncpg.DataError, UnicodeEncodeError, OverflowError) as error:
         raise InvalidInput(f"the report cannot be stored: {error}", field="report") from error
     except DBAPIError as error:
-        if not isinstance(error.orig.__cause__ if error.orig else None, ValueError):
+        cause = error.orig.__cause__ if error.orig else None
+        if not isinstance(cause, asyncpg.DataError | ValueError):
             raise
         raise InvalidInput(f"the report cannot be stored: {error.orig}", field="report") from error
 
@@ -184,8 +186,13 @@ class PostgresLedger:
             values = [{"uid": pod.uid, "liveness": pod.liveness} for pod in pods]
             await self._connection.execute(_SAVE_POD, values)
 
-    async def open_nodes(self, until: datetime, limit: int) -> Sequence[KnownNode]:
-        rows = await self._connection.execute(_OPEN_NODES, {"until": until, "limit": limit})
+    async def open_nodes(
+        self, until: datetime, silent_since: datetime, seconds: int, after: str, limit: int
+    ) -> Sequence[KnownNode]:
+        rows = await self._connection.execute(
+            _OPEN_NODES,
+            {"until": until, "silent_since": silent_since, "seconds": float(seconds), "after": after, "limit": limit},
+        )
         return [known_node(row) for row in rows.mappings()]
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:

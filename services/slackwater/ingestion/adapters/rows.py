@@ -68,6 +68,8 @@ def known_node(row: RowMapping) -> KnownNode:
         newest_at=row["newest_at"],
         closed_until=row["closed_until"],
         gaps=row["gaps"],
+        hole_from=row["hole_from"],
+        hole_seen_at=row["hole_seen_at"],
     )
 
 
@@ -84,6 +86,8 @@ def node_values(node: KnownNode) -> dict[str, Any]:
         "newest_at": node.newest_at,
         "closed_until": node.closed_until,
         "gaps": node.gaps,
+        "hole_from": node.hole_from,
+        "hole_seen_at": node.hole_seen_at,
     }
 
 

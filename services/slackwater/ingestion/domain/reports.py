@@ -107,6 +107,8 @@ class KnownNode:
 
     `capacity` is None until the node was described. `newest_at` is the latest midpoint in history, `closed_until`
     the end of the last closed window: what lies before it is closed for ever. `gaps` counts missing reports.
+    While some are missing, `hole_from` is the midpoint after which the first of them belongs, and `hole_seen_at`
+    when the newest hole was noticed.
     """
 
     name: str
@@ -117,6 +119,8 @@ class KnownNode:
     newest_at: datetime | None = None
     closed_until: datetime | None = None
     gaps: int = 0
+    hole_from: datetime | None = None
+    hole_seen_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,32 @@ def closable_until(now: datetime, seconds: int, lateness_seconds: float) -> date
     return start_of(number_of(now - timedelta(seconds=lateness_seconds), seconds), seconds)
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What closing waits for: `until` is the end of the last window that is over (closable_until); a node is silent if
+    it was last heard before `silent_since`; holes noticed after `holes_since` may still be filled by redelivery."""
+
+    until: datetime
+    silent_since: datetime
+    holes_since: datetime
+
+
+def close_limit(known: KnownNode, waiting: Waiting, seconds: int) -> datetime | None:
+    """How far the windows of a node may be closed now; None when no further than they are.
+
+    Never past what has come: while a backlog is worked off, what is still to come belongs to later windows. The window
+    of the newest report is closed when the next one has begun with a report, or when the node fell silent. Windows
+    that a missing report may belong to wait for it as long as it may be under way.
+    """
+    if known.newest_at is None or known.last_report_at is None:
+        return None
+    newest = number_of(known.newest_at, seconds) + (known.last_report_at <= waiting.silent_since)
+    limit = min(waiting.until, start_of(newest, seconds))
+    if known.hole_from and known.hole_seen_at and known.hole_seen_at > waiting.holes_since:
+        limit = min(limit, start_of(number_of(known.hole_from, seconds), seconds))
+    return limit if known.closed_until is None or limit > known.closed_until else None
+
+
 def is_late(known: KnownNode, report: Report) -> bool:
     """Its window was closed before it came."""
     return known.closed_until is not None and report.midpoint_at < known.closed_until
@@ -168,5 +194,5 @@ def _together(series: Sequence[Series]) -> Series:
     counted = [one for one in series if one.samples]
     if not counted:
         return _VOID
-    sums = [sum(values) for values in zip(*(one[:-1] for one in counted), strict=True)]
-    return Series(*sums, samples=max(one.samples for one in counted))
+    sums = (sum(values) for values in zip(*counted, strict=True))
+    return Series(*sums)._replace(samples=max(one.samples for one in counted))

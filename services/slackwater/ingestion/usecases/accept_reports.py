@@ -14,17 +14,16 @@ from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion import metrics
 from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, Liveness
-from slackwater.ingestion.domain.validation import Limits, Refusal, Refused, judge
+from slackwater.ingestion.domain.validation import Accepted, Limits, Refusal, Refused, judge
 from slackwater.ingestion.domain.windowing import is_late
 from slackwater.ingestion.ports import Ledgers
 from slackwater.ingestion.usecases.reading import report_from
-from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 from slackwater.model.time import Clock
 from slackwater.store.port import Database, UnitOfWork
 
 SOURCE = "ingestion"
-RETRY_SECONDS = 5.0
-"""As long as the store is away: the stream keeps reports for minutes, and their order is made good by sequence."""
+HOLD_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +34,38 @@ class _Verdict:
 
 
 class AcceptReports:
-    """The batch handler of `ingestion-usage-reported`."""
+    """The batch handler of `ingestion-usage-reported`.
+
+    While the store is away it holds its batch: what comes later waits in the stream, and order is kept.
+    """
 
     def __init__(self, database: Database, ledgers: Ledgers, clock: Clock, limits: Limits) -> None:
         self._database = database
         self._ledgers = ledgers
         self._clock = clock
         self._limits = limits
+        self._leaving = False
+
+    def leave(self) -> None:
+        """Hold nothing any more: what cannot be stored now is given back to the bus."""
+        self._leaving = True
 
     async def __call__(self, batch: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:
         """One verdict per message; only a defect of ours raises."""
+        while True:
+            try:
+                return await self._accept_or_split(batch)
+            except (Unavailable, Conflict) as error:
+                if self._leaving:
+                    return [Retry(error.message, delay_seconds=0.0)] * len(batch)
+            await self._clock.sleep(HOLD_SECONDS)
+
+    async def _accept_or_split(self, batch: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:
         try:
             return await self._accept(batch)
-        except Unavailable as error:
-            return [Retry(error.message, RETRY_SECONDS)] * len(batch)
         except InvalidInput as error:
             if len(batch) > 1:  # one of them cannot be kept: find it, keep the others
-                return [(await self([received]))[0] for received in batch]
+                return [(await self._accept_or_split([received]))[0] for received in batch]
             metrics.REFUSED.labels(reason=Refusal.UNSTORABLE).inc()
             return [Reject(Refusal.UNSTORABLE, error.message)]
 
@@ -86,7 +100,7 @@ class AcceptReports:
             return _Verdict(Reject(verdict.reason, verdict.detail), refusal=verdict.reason)
         report = arrival.report
         nodes[known.name] = replace(
-            known,
+            _hole_noted(known, verdict, now),
             track=verdict.track,
             last_report_at=now,
             liveness=Liveness.FRESH,
@@ -109,6 +123,15 @@ class AcceptReports:
             was = before[name].liveness
             if node.liveness is not was:
                 await unit.publish(liveness_changed(node, was, now, causes[name]))
+
+
+def _hole_noted(known: KnownNode, verdict: Accepted, now: datetime) -> KnownNode:
+    """Where reports are missing, as long as some are."""
+    if not verdict.track.missing:
+        return replace(known, hole_from=None, hole_seen_at=None)
+    if verdict.gap_delta > 0:
+        return replace(known, hole_from=known.hole_from or known.newest_at, hole_seen_at=now)
+    return known
 
 
 def liveness_changed(

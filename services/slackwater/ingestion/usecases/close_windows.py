@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_windowed import UsageWindowed, WindowedPod, WindowedUsage
 from slackwater.ingestion import metrics
-from slackwater.ingestion.domain.windowing import Amounts, Window, closable_until, close_windows
-from slackwater.ingestion.ports import Ledgers
+from slackwater.ingestion.domain.windowing import Amounts, Waiting, Window, closable_until, close_limit, close_windows
+from slackwater.ingestion.ports import Ledger, Ledgers
 from slackwater.ingestion.usecases.accept_reports import SOURCE
 from slackwater.model.time import Clock
 from slackwater.store.port import Database
@@ -18,52 +19,93 @@ _NODES_AT_ONCE = 100
 CATCH_UP = timedelta(days=1)
 """After a longer absence older windows are not made any more: who folds them has moved on."""
 
+HOLE_PATIENCE = timedelta(seconds=15)
+"""Longer than the bus waits for an acknowledgement before it delivers again (contracts/streams.yaml: 10 s)."""
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
 
 class CloseWindows:
     """History is the only state: a window that was not committed is made again, one that was is behind its mark."""
 
     def __init__(
-        self, database: Database, ledgers: Ledgers, clock: Clock, seconds: int, lateness_seconds: float
+        self,
+        database: Database,
+        ledgers: Ledgers,
+        clock: Clock,
+        *,
+        seconds: int,
+        lateness_seconds: float,
+        silence_seconds: float,
     ) -> None:
         self._database = database
         self._ledgers = ledgers
         self._clock = clock
         self._seconds = seconds
         self._lateness_seconds = lateness_seconds
+        self._silence_seconds = silence_seconds
+        self._listening_since = clock.now()
+
+    def listen_anew(self) -> None:
+        """We were deaf until now: silence counts from here."""
+        self._listening_since = self._clock.now()
 
     async def __call__(self) -> int:
         """Close everything that is due; returns how many windows. Raises Unavailable, having closed some or none."""
-        until = closable_until(self._clock.now(), self._seconds, self._lateness_seconds)
-        closed = 0
-        while (done := await self._close_some(until)) is not None:
-            closed += done
-        return closed
-
-    def seconds_to_next(self) -> float:
-        """How long until another window may be closed."""
         now = self._clock.now()
-        until = closable_until(now, self._seconds, self._lateness_seconds)
-        return (until - now).total_seconds() + self._seconds + self._lateness_seconds
+        closed, after = 0, ""
+        while True:
+            count, last = await self._close_some(now, after)
+            closed += count
+            if last is None:
+                return closed
+            after = last
 
-    async def _close_some(self, until: datetime) -> int | None:
-        """The windows of some nodes; None when no node is open any more."""
-        now = self._clock.now()
+    @property
+    def pause_seconds(self) -> float:
+        """How long to wait between two looks: a small part of a window, but no less than a second."""
+        return max(1.0, self._seconds / 12)
+
+    async def _close_some(self, now: datetime, after: str) -> tuple[int, str | None]:
+        """Some nodes in order of their names: how many windows, and the last name or None at the end."""
+        waiting = self._waiting(now)
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)
-            nodes = await ledger.open_nodes(until, _NODES_AT_ONCE)
-            if not nodes:
-                return None
-            oldest = until - CATCH_UP
-            since = min(node.closed_until or oldest for node in nodes)
-            rows = await ledger.history([node.name for node in nodes], max(since, oldest), until)
-            marks = {node.name: node.closed_until or oldest for node in nodes}
-            rows = [row for row in rows if row.report.midpoint_at >= marks[row.report.node]]
-            windows = close_windows(rows, self._seconds)
+            nodes = await ledger.open_nodes(waiting.until, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE)
+            spans = {
+                node.name: (node.closed_until or waiting.until - CATCH_UP, limit)
+                for node in nodes
+                if (limit := close_limit(node, waiting, self._seconds)) is not None
+            }
+            windows = await self._windows(ledger, spans, waiting.until - CATCH_UP)
             for window in windows:
                 await unit.publish(_event(window, now))
-            await ledger.save([replace(node, closed_until=until) for node in nodes])
+            moved = [replace(node, closed_until=spans[node.name][1]) for node in nodes if node.name in spans]
+            await ledger.save(moved)
         metrics.WINDOWS.inc(len(windows))
-        return len(windows)
+        return len(windows), nodes[-1].name if nodes else None
+
+    def _waiting(self, now: datetime) -> Waiting:
+        silent_since = now - timedelta(seconds=self._silence_seconds)
+        return Waiting(
+            until=closable_until(now, self._seconds, self._lateness_seconds),
+            silent_since=silent_since if silent_since >= self._listening_since else _NEVER,
+            holes_since=now - HOLE_PATIENCE,
+        )
+
+    async def _windows(
+        self, ledger: Ledger, spans: Mapping[str, tuple[datetime, datetime]], oldest: datetime
+    ) -> Sequence[Window]:
+        """The windows within the span of each node."""
+        if not spans:
+            return ()
+        since = max(oldest, min(since for since, _ in spans.values()))
+        rows = await ledger.history(list(spans), since, max(until for _, until in spans.values()))
+        inside = [row for row in rows if _within(spans[row.report.node], row.report.midpoint_at)]
+        return close_windows(inside, self._seconds)
+
+
+def _within(span: tuple[datetime, datetime], moment: datetime) -> bool:
+    return span[0] <= moment < span[1]
 
 
 def _event(window: Window, now: datetime) -> Event[UsageWindowed]:

@@ -54,7 +54,7 @@ class ExponentialBuckets:
     def find(self, values: Floats) -> Rows:
         scaled = np.maximum(values, 0.0) * ((self.growth - 1) / self.first) + 1
         found = (np.log(scaled) / math.log(self.growth)).astype(np.intp)
-        return np.where(values < self.first, 0, np.minimum(found, self.count - 1))
+        return np.where(values < self.first, 0, np.clip(found, 1, self.count - 1))
 
 
 CPU_MILLI = ExponentialBuckets(first=25.0, maximum=1_024_000.0)

@@ -26,7 +26,9 @@ _TABLES = (
         liveness text,
         newest_at timestamptz,
         closed_until timestamptz,
-        gaps bigint NOT NULL DEFAULT 0
+        gaps bigint NOT NULL DEFAULT 0,
+        hole_from timestamptz,
+        hole_seen_at timestamptz
     ) WITH (fillfactor = 60)
     """,
     """
