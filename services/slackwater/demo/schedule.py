@@ -11,7 +11,7 @@ FULL_SECONDS = 90
 _LEAST_SECONDS = 20
 EXCESS_RATIO = 1.0
 """Release twice the measured gap: "some" pressure is a lower bound, and a surge of seconds leaves few cycles."""
-REST_LOAD = 0.10
+REST_LOAD = 0.05
 SURGE_LOAD = 0.60
 REQUEST_SECONDS = 0.003
 """CPU time of one request that the service aims at. Each request is a wake-up that may find a CPU taken by batch:
@@ -44,7 +44,7 @@ def lengths(seconds: int | None) -> Lengths:
 
 
 def rates(cpus: int, seconds_per_request: float) -> Rates:
-    """Rates that load `cpus` to 10 % and 60 % with requests of this CPU cost."""
+    """Rates that load `cpus` to 5 % and 60 % with requests of this CPU cost."""
     capacity = cpus / seconds_per_request
     return Rates(rest=REST_LOAD * capacity, surge=SURGE_LOAD * capacity)
 
