@@ -17,9 +17,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import httpx2
 from tests.bench import stack
 
-import httpx2
 from slackwater.agent.adapters.linux.hierarchy import find_hierarchy
 from slackwater.demo.kernel import Kernel, QuotaWatch
 from slackwater.demo.load import percentile
