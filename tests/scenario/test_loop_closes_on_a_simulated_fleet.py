@@ -1,4 +1,4 @@
-"""The whole stack in one process on simulated machines: prod's tide rises, batch gives way, and gets everything back."""
+"""The whole stack in one process on simulated machines: prod rises, batch gives way and gets everything back."""
 
 from __future__ import annotations
 

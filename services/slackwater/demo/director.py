@@ -284,8 +284,8 @@ class Surge:
         production = self.production
         production.last_surge = (began, ended)
         pressures = [sample.some for sample in production.gauge.pressures(began, ended)]
-        prod, batch = production.gauge.cores(began, ended)
-        found = summary.phase(name, self.parts.surge, load.samples("surge"), pressures, prod, batch)
+        cores = production.gauge.cores(began, ended)
+        found = summary.phase(name, self.parts.surge, load.samples("surge"), pressures, cores)
         production.phases[name] = found
         production.narrator.say(
             f"  p99 {found.p99_ms or 0:.1f} ms, prod pressure {found.pressure_mean or 0:.3f}, "

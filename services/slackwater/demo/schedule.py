@@ -11,12 +11,12 @@ FULL_SECONDS = 90
 _LEAST_SECONDS = 20
 EXCESS_RATIO = 1.0
 """Release twice the measured gap: "some" pressure is a lower bound, and a surge of seconds leaves few cycles."""
-REST_LOAD = 0.10
+REST_LOAD = 0.05
 SURGE_LOAD = 0.60
-REQUEST_SECONDS = 0.003
-"""CPU time of one request that the service aims at. Each request is a wake-up that may find a CPU taken by batch:
-the shorter the requests, the more of them, and the clearer the pressure that neighbours cause (0.03 at 8 ms next to
-batch at tier weight, 0.08 at 2 ms, against 0.01 to 0.02 alone)."""
+REQUEST_SECONDS = 0.006
+"""CPU time of one request that the service aims at. Every request is a wake-up that may find its CPU taken by batch for
+a time slice of some 3 ms: shorter requests show that more clearly in pressure (0.08 at 3 ms, 0.05 at 6 ms, 0.03 at 8 ms
+next to batch at tier weight, 0.01 to 0.02 alone), longer ones suffer less from it in proportion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def lengths(seconds: int | None) -> Lengths:
 
 
 def rates(cpus: int, seconds_per_request: float) -> Rates:
-    """Rates that load `cpus` to 10 % and 60 % with requests of this CPU cost."""
+    """Rates that load `cpus` to 5 % and 60 % with requests of this CPU cost."""
     capacity = cpus / seconds_per_request
     return Rates(rest=REST_LOAD * capacity, surge=SURGE_LOAD * capacity)
 
