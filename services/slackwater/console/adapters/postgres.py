@@ -202,10 +202,10 @@ class PostgresReadModel:
         return await self._all(_EVICTION, sql.EVICTIONS, id=decision_id)
 
     async def counts(self) -> Counts:
-        numbers = (await self._rows(sql.COUNTS))[0]
+        nodes, reports, predictions, offers, observations, effects, evictions = (await self._rows(sql.COUNTS))[0]
         reasons = await self._rows(sql.REASONS)
         by_reason = tuple(ReasonCount(DecisionKind(kind), Reason(reason), n) for kind, reason, n in reasons)
-        return Counts(*numbers, by_reason)
+        return Counts(nodes, reports, predictions, offers, observations, effects, evictions, by_reason)
 
     async def subjects(self, node: str) -> Sequence[str]:
         return [row[0] for row in await self._rows(sql.SUBJECTS, node=node)]

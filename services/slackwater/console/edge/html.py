@@ -124,7 +124,7 @@ def _percent(value: float | None, digits: int = 1) -> str:
 
 def _when(at: datetime | None) -> Markup:
     if at is None:
-        return Markup(NOTHING)
+        return Markup("\N{EN DASH}")
     utc = at.astimezone(UTC)
     return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
         utc.isoformat(), f"{utc:%Y-%m-%d %H:%M:%S}", f"{utc:%H:%M:%S}"
