@@ -102,7 +102,7 @@ class Browser:
 
     @contextlib.contextmanager
     def page(self) -> Iterator[Page]:
-        """A tab of its own, with an empty cache."""
+        """A tab of its own, until the block ends."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = Page(self, session)

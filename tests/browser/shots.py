@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 
-from devtools import Browser, chromium_on_path
+from devtools import Browser, Page, chromium_on_path
 from served import served
 
 from slackwater.testing.story import SURGE, identifier
@@ -24,22 +25,27 @@ def main(folder: str | None = None) -> None:
     executable = chromium_on_path()
     if executable is None:
         sys.exit("no chromium on PATH")
-    with tempfile.TemporaryDirectory() as profile, Browser(executable, Path(profile)) as browser:
-        with served() as console, browser.page() as page:
-            if folder is None:
-                page.look(1280)
-                page.open(console.url + PAGES["node"])
-                page.until("document.getElementById('live').dataset.state === 'open'")
-                IMAGE.parent.mkdir(parents=True, exist_ok=True)
-                IMAGE.write_bytes(page.screenshot(height=1475))
-                return
-            for name, path in PAGES.items():
-                for width in (1280, 400):
-                    for scheme in ("light", "dark"):
-                        page.look(width, scheme=scheme)
-                        page.open(console.url + path)
-                        page.until("document.getElementById('live').dataset.state === 'open'")
-                        Path(folder, f"{name}-{width}-{scheme}.png").write_bytes(page.screenshot())
+    with (
+        tempfile.TemporaryDirectory() as profile,
+        Browser(executable, Path(profile)) as browser,
+        served() as console,
+        browser.page() as page,
+    ):
+        if folder is None:
+            IMAGE.parent.mkdir(parents=True, exist_ok=True)
+            IMAGE.write_bytes(picture(page, console.url + PAGES["node"], 1280, "light", height=1475))
+            return
+        for name, width, scheme in product(PAGES, (1280, 400), ("light", "dark")):
+            shot = picture(page, console.url + PAGES[name], width, scheme)
+            Path(folder, f"{name}-{width}-{scheme}.png").write_bytes(shot)
+
+
+def picture(page: Page, url: str, width: int, scheme: str, height: int | None = None) -> bytes:
+    """A page once it is live."""
+    page.look(width, scheme=scheme)
+    page.open(url)
+    page.until("document.getElementById('live').dataset.state === 'open'")
+    return page.screenshot(height=height)
 
 
 if __name__ == "__main__":
