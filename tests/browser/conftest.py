@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from devtools import Browser, Page, chromium_on_path
-from served import Served, served
 
 from slackwater.testing.story import SURGE
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "console"))
+from served import Served, served
 
 
 @pytest.fixture(scope="session")

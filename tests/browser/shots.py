@@ -8,9 +8,11 @@ from itertools import product
 from pathlib import Path
 
 from devtools import Browser, Page, chromium_on_path
-from served import served
 
 from slackwater.testing.story import SURGE, identifier
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "console"))
+from served import served
 
 IMAGE = Path(__file__).parents[2] / "docs" / "images" / "console.png"
 PAGES = {

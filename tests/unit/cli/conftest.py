@@ -1,0 +1,32 @@
+"""The reading verbs against a console that tells the story, over HTTP."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "console"))
+from served import Served, served
+
+from slackwater.cli.main import app
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(scope="session")
+def console() -> Iterator[Served]:
+    """At the end of the story; tests only read it."""
+    with served() as running:
+        yield running
+
+
+@pytest.fixture
+def run(console: Served, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`run("get", "nodes")`: one command against that console."""
+    monkeypatch.setenv("SLACKWATER_SERVER", console.url)
+    return lambda *arguments: CliRunner().invoke(app, [str(each) for each in arguments])

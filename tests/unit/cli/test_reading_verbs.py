@@ -1,0 +1,176 @@
+"""get, describe and why: what they print, where, and with which status they end."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+import httpx2
+import pytest
+import yaml
+from click.testing import Result
+from served import END, Served, served
+
+from slackwater.testing.story import FLEET, SURGE, identifier
+
+Run = Callable[..., Result]
+NAMES = sorted(node.name for node in FLEET)
+THROTTLE = identifier("edge-7", "throttle", SURGE[0] + 25)
+KINDS = ("nodes", "pods", "offers", "decisions")
+
+
+def well(result: Result) -> str:
+    """What it printed to stdout, if it went well and said nothing else."""
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+    return result.stdout
+
+
+def failure(result: Result, status: int) -> str:
+    """The one line on stderr of a command that printed nothing."""
+    assert result.exit_code == status
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def ago(second: float) -> str:
+    """A moment of the story as --at takes it."""
+    return (END - timedelta(seconds=900 - second)).isoformat()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_is_plain_text_with_one_line_per_item(run: Run, console: Served, kind: str) -> None:
+    lines = well(run("get", kind)).splitlines()
+    items = httpx2.get(f"{console.url}/v1/{kind}", trust_env=False).json()["items"]
+    assert len(lines) == len(items) + 1
+    assert lines[0] == lines[0].upper()
+    assert not any("\x1b" in line or line != line.rstrip() for line in lines)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_headers_only_the_items_remain(run: Run, kind: str) -> None:
+    assert well(run("get", kind, "--no-headers")).split() == well(run("get", kind)).split("\n", 1)[1].split()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_wide_begins_with_the_columns_of_the_table_and_has_more(run: Run, kind: str) -> None:
+    narrow, wide = (well(run("get", kind, "-o", form)).splitlines()[0].split() for form in ("table", "wide"))
+    assert wide[: len(narrow)] == narrow
+    assert len(wide) > len(narrow)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_json_and_yaml_are_the_object_of_the_api(run: Run, console: Served, kind: str) -> None:
+    answer = httpx2.get(f"{console.url}/v1/{kind}", trust_env=False).json()
+    assert json.loads(well(run("get", kind, "-o", "json"))) == answer
+    assert yaml.safe_load(well(run("get", kind, "-o", "yaml"))) == answer
+
+
+def test_the_columns_of_a_table_line_up(run: Run) -> None:
+    lines = well(run("get", "nodes")).splitlines()
+    ends = {line.find(word) for line, word in zip(lines, ["LIVENESS", "stale", "fresh", "fresh", "fresh"], strict=True)}
+    assert len(ends) == 1
+    assert [line.split()[0] for line in lines[1:]] == NAMES
+
+
+@pytest.mark.parametrize("arguments", [("node", "edge-8"), ("node/edge-8",), ("no", "edge-8"), ("nodes", "edge-8")])
+def test_one_node_is_asked_for_in_any_of_the_usual_ways(run: Run, arguments: tuple[str, ...]) -> None:
+    assert well(run("get", *arguments, "--no-headers")).split()[0] == "edge-8"
+
+
+def test_one_item_as_json_is_the_object_itself(run: Run) -> None:
+    assert json.loads(well(run("get", "node", "edge-8", "-o", "json")))["name"] == "edge-8"
+    assert json.loads(well(run("get", "decision", THROTTLE, "-o", "json")))["id"] == THROTTLE
+
+
+def test_lists_can_be_limited_to_a_node(run: Run) -> None:
+    assert {line.split()[0] for line in well(run("get", "pods", "--node", "edge-9", "--no-headers")).splitlines()} == {
+        "edge-9"
+    }
+
+
+def test_a_name_that_is_not_known_brings_up_its_neighbours(run: Run) -> None:
+    assert "did you mean 'edge-7'" in failure(run("get", "node", "edge-77"), 1)
+    assert "did you mean 'encode-video-1'" in failure(run("get", "pod", "encode-vido-1"), 1)
+    assert "did you mean 'edge-7'" in failure(run("describe", "node", "edge-77"), 1)
+    assert "did you mean 'edge-7'" in failure(run("why", "node/edge-77"), 1)
+    assert "batch-cpu" in failure(run("why", "node/edge-7", "batch-cup"), 1)
+
+
+def test_what_is_wrong_with_the_command_itself_ends_with_2(run: Run) -> None:
+    assert "did you mean 'nodes'" in failure(run("get", "noodes"), 2)
+    assert "node/NAME or decision/ID" in failure(run("why", "edge-7"), 2)
+    assert "cannot be described" in failure(run("describe", "pods", "x"), 2)
+    assert "allowed" in failure(run("why", "node/edge-7", "--at", "yesterday"), 2)
+    assert run("get", "nodes", "-o", "xml").exit_code == 2
+
+
+def test_nobody_there_is_an_error_that_says_what_to_do(run: Run) -> None:
+    text = failure(run("get", "nodes", "--server", "http://127.0.0.1:1"), 1)
+    assert "127.0.0.1:1" in text
+    assert "slackwater doctor" in text
+
+
+def test_describe_puts_all_of_a_node_on_a_page(run: Run) -> None:
+    text = well(run("describe", "node/edge-7"))
+    for part in ("Name:      edge-7", "Capacity:  8 cores, 32Gi", "Offer:     batch 2.66 cores", "encode-video-1"):
+        assert part in text
+    assert text.index("Pods (5):") < text.index("Last decisions:")
+
+
+def test_describe_as_json_holds_its_parts(run: Run) -> None:
+    answer = json.loads(well(run("describe", "node/edge-7", "-o", "json")))
+    assert set(answer) == {"node", "pods", "decisions"}
+    assert len(answer["pods"]) == 5
+
+
+def test_the_numbers_that_why_prints_add_up(run: Run) -> None:
+    text = well(run("why", "node/edge-7", "batch-cpu"))
+    values = [float(number) for number in re.findall(r"^\S.*?([+-]\d+\.\d{3}) ", text, re.MULTILINE)]
+    result = float(re.findall(r"^result +(\d+\.\d{3})", text, re.MULTILINE)[0])
+    assert len(values) == 6
+    assert sum(values) == pytest.approx(result)
+    assert f"{result:.10g} cores" in text.splitlines()[0]
+    assert "the terms add up" in text
+
+
+def test_why_answers_for_the_past(run: Run) -> None:
+    then = json.loads(well(run("why", "node/edge-7", "batch-cpu", "--at", ago(500), "-o", "json")))
+    now = json.loads(well(run("why", "node/edge-7", "batch-cpu", "-o", "json")))
+    assert then["in_force_since"] <= then["at"] < now["in_force_since"]
+    assert then["result"] < now["result"]
+    relative = json.loads(well(run("why", "node/edge-7", "--at", "-400s", "-o", "json")))
+    assert relative["result"] == then["result"]
+    assert "ask for a later time" in failure(run("why", "node/edge-7", "--at", "-2d"), 1)
+
+
+def test_why_a_decision_is_the_way_from_its_cause_to_its_effect(run: Run) -> None:
+    lines = well(run("why", f"decision/{THROTTLE}")).splitlines()
+    steps = [line.split()[:3] for line in lines if line.lstrip().startswith("+")]
+    assert [step[2] for step in steps] == ["usage.reported", "decision.recorded", "intent.observed", "effect.measured"]
+    assert [step[0] for step in steps] == ["+0.000", "+0.050", "+0.300", "+5.000"]
+    assert "took back 1 core" in "".join(lines)
+    assert "complete" not in "".join(lines)
+    assert "`slackwater get decisions`" in failure(run("why", "decision/none"), 1)
+
+
+def test_watch_prints_what_changes_until_the_server_ends(run: Run) -> None:
+    with served(SURGE[0] + 5) as living:
+
+        def go_on() -> None:
+            while not living.feed.listeners:
+                threading.Event().wait(0.01)
+            living.tell(5.1)
+            threading.Event().wait(0.3)
+            living.loop.call_soon_threadsafe(living.feed.close)
+
+        telling = threading.Thread(target=go_on)
+        telling.start()
+        lines = well(run("get", "decisions", "--watch", "--server", living.url)).splitlines()
+        telling.join()
+    assert lines[0].startswith("TIME")
+    assert identifier("edge-7", "throttle", SURGE[0] + 10) in lines[-1], "new decisions come below what was there"
