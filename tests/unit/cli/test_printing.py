@@ -1,0 +1,168 @@
+"""How the reading verbs draw: bars, tables at any width, colours only for people, the past tense for what stopped."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from slackwater.cli import get, output, why
+
+UUID = "0198c2d4-7a10-7cc3-8000-00000badcafe"
+milli = st.integers(-64_000, 64_000)
+
+
+@given(milli, milli, st.integers(12, 32))
+def test_a_bar_has_its_width_and_shows_every_change(before: int, after: int, cells: int) -> None:
+    low, high = min(0, before, after), max(0, before, after)
+    drawn = why.bar(before, after, low, high, cells)
+    assert len(drawn) == cells
+    assert (drawn.strip() == "") == (before == after)
+
+
+@given(st.integers(1, 1000), st.integers(1, 1000))
+def test_a_bar_begins_where_the_one_before_ends(first: int, second: int) -> None:
+    total = first + second
+    one, two = why.bar(0, first, 0, total, 32), why.bar(first, total, 0, total, 32)
+    assert one[0] != " "
+    assert abs(len(one.rstrip()) - (len(two) - len(two.lstrip()))) <= 1
+    assert two[-1] != " "
+
+
+def waterfall(rows: Sequence[tuple[str, int, str, str]], **more: Any) -> dict[str, Any]:
+    total, found = 0, []
+    for name, value, note, source in rows:
+        row = {"name": name, "value": value, "running_before": total, "running_after": total + value, "note": note}
+        found.append(row | {"source": source, "observed_at": "2026-01-05T09:59:00Z"})
+        total += value
+    inputs = [
+        {"name": r["name"], "value": r["value"], "unit": "milli", "source": r["source"], "observed_at": None}
+        for r in found
+    ]
+    record = {"id": UUID, "reason": "offer_changed", "rule": "usage", "unit": "milli", "inputs": inputs}
+    record |= {"alternatives": [], "remaining": 0, "remaining_because": "", "decided_at": "2026-01-05T10:00:00Z"}
+    return {
+        "node": "edge-7",
+        "subject": "batch-cpu",
+        "in_force_since": "2026-01-05T10:00:00Z",
+        "unit": "milli",
+        "waterfall": found,
+        "result": total,
+        "adds_up": True,
+        "record": record | more,
+    }
+
+
+OFFER = (
+    ("capacity", 16_000, "", UUID),
+    ("safety_margin", -800, "5 % of capacity", ""),
+    ("prod", -12_345, "3 by prediction, 1 by request (no warm prediction)", UUID),
+)
+
+
+def printed(answer: dict[str, Any], width: int, show: Callable[[Console, Any], None] = why.print_waterfall) -> str:
+    out = io.StringIO()
+    show(Console(file=out, width=width, color_system=None, highlight=False), answer)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_a_waterfall_fits_the_terminal_with_its_columns_in_line(width: int) -> None:
+    lines = printed(waterfall(OFFER), width).splitlines()
+    assert max(map(len, lines)) <= width
+    head = next(line for line in lines if line.startswith("TERM"))
+    end = head.index("CORES") + len("CORES")
+    for name, number in (
+        ("capacity", "+16.000"),
+        ("safety_margin", "-0.800"),
+        ("prod", "-12.345"),
+        ("result", "2.855"),
+    ):
+        row = next(line for line in lines if line.startswith(name))
+        assert row[:end].endswith(number), "points of numbers stand below each other"
+
+
+def test_ids_are_short_for_people_and_tell_apart_what_came_in_the_same_minute() -> None:
+    assert output.short(UUID) == "…0badcafe"
+    assert output.short("policy default") == "policy default"
+    assert UUID not in printed(waterfall(OFFER), 140).replace(f"decision {UUID}", "")
+
+
+def test_a_sum_that_is_wrong_is_said_loudly() -> None:
+    assert "THE TERMS DO NOT ADD UP" in printed(waterfall(OFFER) | {"adds_up": False}, 100)
+
+
+def test_what_could_not_be_closed_is_printed_with_its_reason() -> None:
+    text = printed(waterfall((), remaining=800, remaining_because="all are at their floor"), 100)
+    assert "0.8 cores remain: all are at their floor" in text
+
+
+def test_a_throttle_that_found_nothing_says_what_remained() -> None:
+    decision = {
+        "decided_at": "2026-01-05T10:00:00Z",
+        "kind": "throttle",
+        "node": "edge-7",
+        "subject": "cpu",
+        "result": 0,
+        "unit": "milli-cores",
+        "reason": "throttle_waterline_crossed",
+        "id": UUID,
+        "remaining": 800,
+        "remaining_because": "all are at their floor",
+    }
+    (line,) = output.table([decision], get.DECISION, wide=False, headers=False)
+    assert " nothing " in line
+    assert line.endswith("0.8 cores: all are at their floor")
+    assert "0 cores  " not in line
+
+
+@dataclass
+class Recorded:
+    live: bool
+
+
+def test_liveness_of_a_stopped_instance_is_told_in_the_past_tense() -> None:
+    nodes = [{"name": "a", "liveness": "fresh"}, {"name": "b", "liveness": None}]
+    past = get.as_recorded(nodes, Recorded(live=False))  # type: ignore[arg-type]  # only `live` is asked for
+    assert [node["liveness"] for node in past] == ["was fresh", None]
+    assert get.as_recorded(nodes, Recorded(live=True)) is nodes  # type: ignore[arg-type]  # only `live` is asked for
+
+
+@pytest.mark.parametrize(
+    ("terminal", "environment", "wanted"),
+    [
+        (True, {}, True),
+        (False, {}, False),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"NO_COLOR": ""}, True),
+        (True, {"TERM": "dumb"}, False),
+    ],
+)
+def test_colours_are_for_terminals_that_want_them(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, environment: dict[str, str], wanted: bool
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    out = io.StringIO()
+    out.isatty = lambda: terminal  # type: ignore[method-assign]  # plays a terminal
+    monkeypatch.setattr("sys.stdout", out)
+    assert output.colours_wanted() is wanted
+    why.print_waterfall(why._console(), waterfall(OFFER))
+    assert ("\x1b[" in out.getvalue()) is wanted
+
+
+@given(st.integers(0, 10**7))
+def test_an_age_is_short_and_never_reads_more_than_it_is(seconds: int) -> None:
+    now = output.parse_time("2026-06-01T00:00:00+00:00")
+    text = output.age((now - timedelta(seconds=seconds)).isoformat(), now)
+    size = {"s": 1, "m": 60, "h": 3600, "d": 86400}[text[-1]]
+    assert int(text[:-1]) * size <= seconds < (int(text[:-1]) + 1) * size
