@@ -1,0 +1,8 @@
+"""The story is told by the same hand as in the unit tests."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "console"))

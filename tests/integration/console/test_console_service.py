@@ -1,0 +1,201 @@
+"""The whole console on PostgreSQL and NATS: what is published on the bus is what the API answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NoReturn
+
+import anyio
+import httpx2
+import pytest_asyncio
+
+from slackwater.bus.nats import NatsBus
+from slackwater.console.service import ConsoleService, build
+from slackwater.console.settings import ConsoleSettings
+from slackwater.events.envelope import Event
+from slackwater.model.time import SystemClock
+from slackwater.runtime.http import HttpServer, build_app
+from slackwater.runtime.platform import Platform
+from slackwater.runtime.settings import HttpSettings
+from slackwater.store.engine import connect_database
+from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.story import FLEET, LENGTH_SECONDS, SURGE, Character, identifier, story
+
+
+async def _never_asked() -> NoReturn:
+    raise AssertionError("nobody asks for health here")
+
+
+@dataclass
+class World:
+    """Buses and databases outlive a console, as they do in the field."""
+
+    bus: NatsBus
+    platform: Platform
+
+    @asynccontextmanager
+    async def console(self) -> AsyncIterator[tuple[httpx2.AsyncClient, ConsoleService]]:
+        """A process with a console in it, and a client of its API."""
+        service, ready, listening = build(ConsoleSettings(), self.platform), asyncio.Event(), asyncio.Event()
+        server = HttpServer(HttpSettings(host="127.0.0.1", port=0))
+        app = build_app(service.routers(), _never_asked, HttpSettings(host="127.0.0.1", port=0))
+        running = [asyncio.create_task(service.run(ready.set)), asyncio.create_task(server.run(app, listening.set))]
+        try:
+            with anyio.fail_after(20):
+                await ready.wait()
+                await listening.wait()
+            async with httpx2.AsyncClient(base_url=server.url, trust_env=False) as client:
+                yield client, service
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running)
+
+    async def deliver_everything_again(self) -> None:
+        """Forget how far the console had read: a new console gets all that the streams keep once more."""
+        for consumer in ("decision-recorded", "effect-measured", "intent-observed"):
+            assert await self.bus.jetstream.delete_consumer("DECISIONS", f"console-{consumer}")
+        await self.bus.declare()
+
+    async def publish(self, events: Sequence[Event[Any]]) -> None:
+        for event in events:
+            await self.bus.publish(event)
+
+
+@pytest_asyncio.fixture
+async def world(bus: NatsBus, fresh_database: FreshDatabase, tmp_path: Path) -> AsyncIterator[World]:
+    addresses = await fresh_database(["console"])
+    clock = SystemClock()
+    database = connect_database(addresses["console"], "console", clock)
+    yield World(bus, Platform(bus, clock, lambda _: database, tmp_path))
+    await database.close()
+
+
+async def answer(client: httpx2.AsyncClient, path: str, **params: Any) -> Any:
+    response = await client.get(path, params=params)
+    response.raise_for_status()
+    return response.json()
+
+
+async def counts(client: httpx2.AsyncClient, holds: Callable[[Any], bool]) -> Any:
+    """What the read model holds, as soon as it holds this."""
+    with anyio.fail_after(20):
+        while not holds(found := await answer(client, "/v1/counts")):
+            await asyncio.sleep(0.02)
+    return found
+
+
+def episode(fleet: Sequence[Character] = FLEET[:1]) -> list[Event[Any]]:
+    """The surge of the story and its last reports: few enough that no stream that keeps only the newest drops one."""
+    end = datetime.now(UTC)
+    start = end - timedelta(seconds=LENGTH_SECONDS)
+    kept = (range(SURGE[0], SURGE[0] + 45), range(LENGTH_SECONDS - 10, LENGTH_SECONDS + 1))
+
+    def told(event: Event[Any]) -> bool:
+        second = round((event.time - start).total_seconds())
+        return event.data.TYPE != "usage.reported" or any(second in span for span in kept)
+
+    return [event for event in story(end, tuple(fleet)) if told(event)]
+
+
+def whole(events: Sequence[Event[Any]]) -> Callable[[Any], bool]:
+    """What must not be lost has arrived: reports while the console is there, decisions and outcomes in any case."""
+    by_type = Counter(event.data.TYPE for event in events)
+    expected = {
+        "usage.reported": "reports",
+        "intent.observed": "observations",
+        "effect.measured": "effects",
+    }
+
+    def holds(found: Any) -> bool:
+        decisions = sum(each["count"] for each in found["decisions"])
+        complete = all(found[name] == by_type[event_type] for event_type, name in expected.items())
+        return complete and decisions == by_type["decision.recorded"]
+
+    return holds
+
+
+async def test_what_is_published_is_what_the_api_answers(world: World) -> None:
+    events = episode()
+    async with world.console() as (client, service):
+        await world.publish(events)
+        await counts(client, whole(events))
+        why = await answer(client, "/v1/why", node="edge-7", subject="batch-cpu")
+        assert why["adds_up"]
+        assert sum(row["value"] for row in why["waterfall"]) == why["result"]
+        chain = await answer(client, f"/v1/decisions/{identifier('edge-7', 'throttle', SURGE[0] + 25)}/chain")
+        assert [step["kind"] for step in chain["steps"]] == [
+            "usage.reported",
+            "decision.recorded",
+            "intent.observed",
+            "effect.measured",
+        ]
+        assert chain["complete"]
+        assert all(check.ok for check in await service.checks())
+
+
+async def test_a_console_that_was_away_catches_up_and_what_comes_again_changes_nothing(world: World) -> None:
+    events = episode()
+    reports = [event for event in events if event.data.TYPE == "usage.reported"]
+    others = [event for event in events if event.data.TYPE != "usage.reported"]
+    async with world.console() as (client, _):
+        await world.publish([*reports, *others[:20]])
+        await counts(client, whole([*reports, *others[:20]]))
+    await world.publish(others[20:])  # nobody is there
+    async with world.console() as (client, _):
+        await counts(client, whole(events))
+        before = await state(client)
+    await world.deliver_everything_again()
+    marker = episode(FLEET[1:2])
+    async with world.console() as (client, _):
+        await world.publish(marker)
+        await counts(client, whole([*events, *marker]))
+        assert await state(client) == before
+    assert before["node"]["offer"]["generation"] == LENGTH_SECONDS // 60
+    assert before["node"]["liveness"] == "fresh"
+
+
+async def state(client: httpx2.AsyncClient) -> dict[str, Any]:
+    """All that is known of the node of the story."""
+    return {
+        "node": await answer(client, "/v1/nodes/edge-7"),
+        "decisions": await answer(client, "/v1/decisions", node="edge-7", limit=500),
+        "usage": await answer(client, "/v1/nodes/edge-7/usage", since="-1h"),
+    }
+
+
+async def test_the_stream_tells_what_was_asked_for_and_nothing_else(world: World) -> None:
+    events = episode(FLEET[:2])
+    async with world.console() as (client, _):
+        query = {"types": "decision.recorded,effect.measured", "node": "edge-7"}
+        async with client.stream("GET", "/v1/stream", params=query, timeout=20) as stream:
+            lines = stream.aiter_lines()
+            assert (await anext(lines)).startswith("retry:")
+            await world.publish(events)
+            wanted = {
+                event.id
+                for event in events
+                if event.data.TYPE in ("decision.recorded", "effect.measured") and node_of(event) == "edge-7"
+            }
+            heard: dict[str, Any] = {}
+            identity = ""
+            while heard.keys() != wanted:
+                line = await anext(lines)
+                identity = line.removeprefix("id: ") if line.startswith("id: ") else identity
+                if line.startswith("data: "):
+                    heard[identity] = json.loads(line.removeprefix("data: "))
+                    assert identity in wanted
+    assert {news["type"] for news in heard.values()} == {"decision.recorded", "effect.measured"}
+    assert {news["node"] for news in heard.values()} == {"edge-7"}
+
+
+def node_of(event: Event[Any]) -> str:
+    data = event.data
+    return str(data.record.node if hasattr(data, "record") else data.node)

@@ -1,0 +1,145 @@
+"""One suite for both read models: what the in-memory one promises, the one in PostgreSQL keeps."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from served import END, record_all
+
+from slackwater.console.adapters.feed import LocalFeed
+from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.console.adapters.postgres import PostgresReadModel
+from slackwater.console.domain.views import DecisionFilter
+from slackwater.console.ports import ReadModel
+from slackwater.console.usecases.record_events import RecordEvents
+from slackwater.decisions.reasons import DecisionKind
+from slackwater.events.envelope import Event
+from slackwater.store.engine import connect_database
+from slackwater.testing.clock import FakeClock
+from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.story import FLEET, SURGE, identifier, story
+
+START = END - timedelta(minutes=15)
+MONTH = timedelta(days=30)
+CLOCK = FakeClock(END)
+
+
+@pytest_asyncio.fixture(params=["memory", "postgres"])
+async def model(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[ReadModel]:
+    if request.param == "memory":
+        yield MemoryReadModel()
+        return
+    addresses = await fresh_database(["console"])
+    database = connect_database(addresses["console"], "console", CLOCK)
+    yield PostgresReadModel(database)
+    await database.close()
+
+
+async def tell(model: ReadModel, events: list[Event[Any]]) -> None:
+    await record_all(RecordEvents(model, LocalFeed(), CLOCK, usage_retention=MONTH, decision_retention=MONTH), events)
+
+
+async def everything(model: ReadModel) -> dict[str, Any]:
+    """The answer to every question there is."""
+    middle = START + timedelta(seconds=SURGE[0] + 40)
+    nodes = [*(node.name for node in FLEET), "nowhere"]
+    decisions = await model.decisions(DecisionFilter(limit=500))
+    found: dict[str, Any] = {
+        "nodes": await model.nodes(),
+        "pods": await model.pods(),
+        "counts": await model.counts(),
+        "decisions": decisions,
+        "fleet": await model.fleet_usage(START, END, 10),
+        "offers": await model.offers(None, middle, END),
+        "event": await model.event("none"),
+    }
+    for name in nodes:
+        found |= {
+            f"{name} node": await model.node(name),
+            f"{name} pods": await model.pods(name),
+            f"{name} usage": await model.usage(name, middle, END),
+            f"{name} forecasts": await model.forecasts(name, middle, END),
+            f"{name} offers": await model.offers(name, middle, END),
+            f"{name} offer": await model.offer_at(name, middle),
+            f"{name} why": await model.decision_at(name, "batch-cpu", middle),
+            f"{name} subjects": await model.subjects(name),
+        }
+    for each in decisions:
+        record = await model.decision(each.id)
+        assert record is not None
+        found[each.id] = (
+            record,
+            await model.effect(each.id),
+            await model.observations(each.id),
+            await model.evictions(each.id),
+            await model.event(record.trigger_event_id or ""),
+        )
+    return found
+
+
+async def told_in_memory() -> dict[str, Any]:
+    twin = MemoryReadModel()
+    await tell(twin, story(END))
+    return await everything(twin)
+
+
+async def test_both_give_the_same_answer_to_every_question(model: ReadModel) -> None:
+    await tell(model, story(END))
+    expected = await told_in_memory()
+    answers = await everything(model)
+    assert answers.keys() == expected.keys()
+    for question, answer in answers.items():
+        assert answer == expected[question], question
+    assert len(answers["decisions"]) > 50
+    assert answers["edge-7 why"] is not None
+    assert answers["nowhere node"] is None
+
+
+async def test_what_comes_twice_or_in_another_order_changes_nothing(model: ReadModel) -> None:
+    events = story(END)
+    shuffled = events + events[::3]
+    random.Random(7).shuffle(shuffled)
+    for begin in range(0, len(shuffled), 150):
+        await tell(model, shuffled[begin : begin + 150])
+    assert await everything(model) == await told_in_memory()
+
+
+async def test_decisions_are_filtered_and_paged_newest_first(model: ReadModel) -> None:
+    await tell(model, story(END))
+    wanted = DecisionFilter(node="edge-7", kind=DecisionKind.THROTTLE, limit=1)
+    (newest,) = await model.decisions(wanted)
+    (older,) = await model.decisions(replace(wanted, before=(newest.decided_at, newest.id)))
+    assert [newest.id, older.id] == [identifier("edge-7", "throttle", SURGE[0] + s) for s in (25, 10)]
+    assert await model.decisions(replace(wanted, before=(older.decided_at, older.id))) == []
+    since = newest.decided_at
+    assert await model.decisions(replace(wanted, since=since, limit=9)) == [newest]
+    assert [newest.relieved, older.relieved] == [True, False]
+
+
+async def test_pruning_forgets_the_old_and_keeps_the_state_of_now(model: ReadModel) -> None:
+    await tell(model, story(END))
+    before, nodes, pods = await model.counts(), await model.nodes(), await model.pods()
+    cut = START + timedelta(seconds=SURGE[1])
+    await model.prune(cut, cut)
+    after = await model.counts()
+    assert 0 < after.reports < before.reports
+    assert 0 < sum(each.count for each in after.decisions) < sum(each.count for each in before.decisions)
+    assert await model.decision(identifier("edge-7", "throttle", SURGE[0] + 10)) is None
+    assert await model.decision(identifier("edge-7", "restore", SURGE[1] + 10)) is not None
+    assert (await model.nodes(), await model.pods()) == (nodes, pods)
+    await model.prune(END + MONTH, END + MONTH)
+    emptied = await model.counts()
+    assert (emptied.reports, emptied.offers, emptied.decisions, emptied.effects) == (0, 0, (), 0)
+
+
+async def test_an_empty_read_model_knows_nothing_and_says_so_calmly(model: ReadModel) -> None:
+    answers = await everything(model)
+    assert answers["counts"].nodes == 0
+    assert all(not answer for question, answer in answers.items() if question != "counts")
+    assert await model.ping()
