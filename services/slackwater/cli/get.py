@@ -270,7 +270,7 @@ def _show(
     if output in (Format.JSON, Format.YAML):
         print_object(answer, output)
         return {}
-    items = answer["items"] if "items" in answer else [answer]
+    items = answer.get("items", [answer])
     if not items:
         from slackwater.cli.output import message
 
@@ -297,7 +297,7 @@ def _watch(
         if output in (Format.JSON, Format.YAML):
             print_object(answer, output)
             continue
-        items = answer["items"] if "items" in answer else [answer]
+        items = answer.get("items", [answer])
         changed = [item for item in items if seen.get(kind.key(item)) != repr(item)]
         seen.update((kind.key(item), repr(item)) for item in items)
         for line in table(changed, kind.columns, wide=output is Format.WIDE, headers=False):

@@ -8,7 +8,6 @@ errors of the tree end as one line on stderr.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -50,12 +49,10 @@ def root(
 
 
 def register(target: typer.Typer) -> None:
-    """Add every verb of the table whose module is there."""
+    """Add every verb of the table; a missing module is a broken installation and fails here."""
     for verb in VERBS:
-        name = f"slackwater.cli.{verb}"
-        if importlib.util.find_spec(name) is not None:  # branches still to be merged; to become an error then
-            module = importlib.import_module(name)
-            target.command(verb, context_settings=getattr(module, "CONTEXT", None))(module.command)
+        module = importlib.import_module(f"slackwater.cli.{verb}")
+        target.command(verb, context_settings=getattr(module, "CONTEXT", None))(module.command)
 
 
 register(app)
