@@ -15,8 +15,8 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.exits import ERROR, INTERRUPTED
-from slackwater.model.errors import SlackwaterError
+from slackwater.cli.exits import ERROR, INTERRUPTED, USAGE
+from slackwater.model.errors import InvalidInput, SlackwaterError
 
 VERBS: Sequence[str] = ("up", "run", "agent", "exec", "get", "describe", "why", "doctor", "openapi")
 """Verb = module `slackwater.cli.<verb>`, in the order of the help."""
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = app(args=None if arguments is None else list(arguments), standalone_mode=True)
     except SlackwaterError as error:
         sys.stderr.write(f"slackwater: {error.message}\n")
-        status = ERROR
+        status = USAGE if isinstance(error, InvalidInput) else ERROR
     except KeyboardInterrupt:
         status = INTERRUPTED
     except BrokenPipeError:  # the reader, e.g. `head`, has seen enough
