@@ -382,7 +382,9 @@ class _Node:
             decided_at=self.at(second + 0.05),
             trigger_event_id=cause,
             inputs=(
-                Input(name="prod_cpu_pressure", value=self.pressure(second), unit="ratio", source=cause, observed_at=at),
+                Input(
+                    name="prod_cpu_pressure", value=self.pressure(second), unit="ratio", source=cause, observed_at=at
+                ),
                 Input(name="waterline", value=WATERLINE, unit="ratio", source="policy default"),
             ),
             terms=terms,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from slackwater.agent.edge.late_bus import LateBus
-from slackwater.agent.service import AgentService, build
+from slackwater.agent.service import AgentService, build_agent
 from slackwater.agent.settings import AgentSettings
 from slackwater.bus.nats import connect_bus
 from slackwater.model.errors import Misconfigured, SlackwaterError
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentService:
     bus = LateBus()
-    service = build(settings, Platform(bus, SystemClock(), _no_database, state_dir))
+    service = build_agent(settings, Platform(bus, SystemClock(), _no_database, state_dir))
     async with bus.connecting(lambda: connect_bus(url, name="agent", declares=False, wait_seconds=_CONNECT_SECONDS)):
         running = asyncio.create_task(_run(service, bus))
         loop = asyncio.get_running_loop()

@@ -18,9 +18,11 @@ from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.agent.adapters.linux.driver import LinuxDriver, linux_driver
 from slackwater.agent.adapters.linux.lock import AgentLock
 from slackwater.agent.adapters.memory import MemoryJournal, MemoryLedger
+from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.domain.observation import Observation
 from slackwater.agent.edge.events import Envelopes
 from slackwater.agent.edge.outgoing import Outgoing
+from slackwater.agent.fleet import FleetService
 from slackwater.agent.ports import Driver, EvictionLedger, JournalFile
 from slackwater.agent.settings import AgentSettings
 from slackwater.agent.usecases.actuate import Actuator, RestoreReport
@@ -256,7 +258,25 @@ def report_json(report: RestoreReport) -> bytes:
     return json.dumps({"exact": report.exact, "files": files}, indent=1).encode() + b"\n"
 
 
-def build(settings: AgentSettings, platform: Platform, driver: Driver | None = None) -> AgentService:
+def build(settings: AgentSettings, platform: Platform, driver: Driver | None = None) -> AgentService | FleetService:
+    """The agent of this machine, of the given one, or (by the settings) of a simulated fleet."""
+    if driver is None and settings.driver == "simulated":
+        return build_fleet(settings, platform)
+    return build_agent(settings, platform, driver)
+
+
+def build_fleet(settings: AgentSettings, platform: Platform) -> FleetService:
+    """`settings.nodes` agents on simulated machines."""
+    agents = []
+    for number in range(1, settings.nodes + 1):
+        node = f"sim-{number:02d}"
+        machine = SimulatedDriver(node, number, platform.clock, started_at=platform.clock.now())
+        agents.append(build_agent(settings.model_copy(update={"node": node, "pool": "simulated"}), platform, machine))
+    report_file = platform.state_dir / "agent" / "restore-report.json"
+    return FleetService(agents, report_file, report_json, settings.sample_seconds)
+
+
+def build_agent(settings: AgentSettings, platform: Platform, driver: Driver | None = None) -> AgentService:
     """The agent of this machine, or of the given one. Only a real machine gets a journal and a ledger on disk.
 
     Of the platform the bus, the clock and the state directory are used; the database is not.

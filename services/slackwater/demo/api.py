@@ -58,6 +58,16 @@ class Api:
             spec["throttle"]["excessRatio"] = EXCESS_RATIO
         await self.apply(document)
 
+    async def nodes(self) -> list[dict[str, Any]]:
+        """Every node with its facts."""
+        items: list[dict[str, Any]] = (await self._get("/v1/nodes"))["items"]
+        return items
+
+    async def pods(self) -> list[dict[str, Any]]:
+        """Every pod as last reported."""
+        items: list[dict[str, Any]] = (await self._get("/v1/pods"))["items"]
+        return items
+
     async def decisions(self) -> list[dict[str, Any]]:
         """Throttle and restore decisions of this run, oldest first."""
         found = [item for kind in ("throttle", "restore") for item in await self._decisions(kind)]

@@ -31,14 +31,17 @@ from slackwater.runtime.state import Endpoint, write_atomically
 SUMMARY_FILE = "run-summary.json"
 _GAUGE_SECONDS = 0.5
 _WARM_SECONDS, _WARM_RATE = 1.5, 40.0
+_LAST_SURGE_IS_OVER_SECONDS = 1.5
+"""The agent's last sample must not contain the end of the surge before, or that would be answered, too."""
 _LOOP_PATIENCE_SECONDS = 8.0
 
 
 async def run(endpoint: Endpoint, state_dir: Path, seconds: int | None, driver: str) -> int:
     """The main job. Returns 0 when all that can be known before the stop is well, else 1. Cancel it to end it early."""
-    if driver != "linux":
-        return await simulation.direct(endpoint, state_dir, seconds)
     (state_dir / SUMMARY_FILE).unlink(missing_ok=True)
+    (state_dir / "agent" / "restore-report.json").unlink(missing_ok=True)  # of an earlier run
+    if driver != "linux":
+        return await simulation.direct(endpoint, state_dir, seconds, SUMMARY_FILE)
     async with Api(endpoint, datetime.now(UTC)) as api:
         with Narrator() as narrator:
             production = Production(endpoint, state_dir, seconds, api, narrator)
@@ -54,11 +57,8 @@ def finish(state_dir: Path, console: Console | None = None) -> int:
     if not file.exists():
         return 0
     found = Summary.model_validate_json(file.read_text())
-    if found.driver == "linux":
-        exact, files = restored(state_dir)
-        remains = tuple(Kernel.of(state_dir).remains())
-    else:
-        exact, files, remains = found.restored_exactly, found.restored_files, ()
+    exact, files = restored(state_dir)
+    remains = tuple(Kernel.of(state_dir).remains()) if found.driver == "linux" else ()
     update = {"restored_exactly": exact, "restored_files": files, "leftovers": remains, "finished": True}
     complete = found.model_copy(update=update)
     complete = complete.model_copy(update={"failures": summary.failures(complete)})
@@ -102,7 +102,6 @@ class Production:
 
     async def perform(self) -> int:
         """All phases; the policy of before is put back afterwards."""
-        (self.state_dir / "agent" / "restore-report.json").unlink(missing_ok=True)  # of an earlier run
         before = await self.api.policy()
         try:
             async with self._watching():
@@ -133,6 +132,7 @@ class Production:
         await self.api.set_mode("observe", "by-tier", self.waterline)
         await asyncio.sleep(parts.settle)
         await surge.phase(WEIGHTS, "tier weights only")
+        await asyncio.sleep(_LAST_SURGE_IS_OVER_SECONDS)
         with QuotaWatch(self.kernel) as watch:
             await self.api.set_mode("throttle", "by-tier", self.waterline)
             await asyncio.sleep(parts.settle)
@@ -167,11 +167,11 @@ class Production:
 
     async def _conclude(self, reacted: summary.Reaction, workload: dict[str, float]) -> Summary:
         """The summary so far, on disk; waits a little for the slow half of the loop (windows, predictions, offers)."""
-        deadline = time.monotonic() + _LOOP_PATIENCE_SECONDS
-        counts = await self.api.counts()
-        while not (counts.offers and counts.decisions.get("restore")) and time.monotonic() < deadline:
+        for _ in range(int(_LOOP_PATIENCE_SECONDS / 0.5)):
+            counts, offers = await self.api.counts(), await self.api.offers()
+            if counts.predictions and counts.decisions.get("restore") and offers:
+                break
             await asyncio.sleep(0.5)
-            counts = await self.api.counts()
         found = Summary(
             driver="linux",
             driver_note="",
@@ -189,7 +189,7 @@ class Production:
             phases=self.phases,
             reaction=reacted,
             counts=counts,
-            offers=await self.api.offers(),
+            offers=offers,
             conclusion=summary.conclusion(self.phases),
         )
         stopped_well = found.model_copy(update={"restored_exactly": True})  # what only `finish` can know
@@ -284,8 +284,8 @@ class Surge:
         production = self.production
         production.last_surge = (began, ended)
         pressures = [sample.some for sample in production.gauge.pressures(began, ended)]
-        prod, batch = production.gauge.cores(began, ended)
-        found = summary.phase(name, self.parts.surge, load.samples("surge"), pressures, prod, batch)
+        cores = production.gauge.cores(began, ended)
+        found = summary.phase(name, self.parts.surge, load.samples("surge"), pressures, cores)
         production.phases[name] = found
         production.narrator.say(
             f"  p99 {found.p99_ms or 0:.1f} ms, prod pressure {found.pressure_mean or 0:.3f}, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Mapping
@@ -18,12 +19,13 @@ _POLL_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Cumulative at one moment: seconds in which some prod task waited, CPU seconds used by each tier."""
+    """Cumulative at one moment: seconds in which some prod task waited, CPU seconds of each tier and of the machine."""
 
     at: float
     waited: float | None
     prod_cpu: float
     batch_cpu: float
+    machine_cpu: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Kernel:
         return cls(find_hierarchy(), f"slackwater-{StateDir(state_dir).instance_id()}", state_dir / "agent" / "pods")
 
     def read(self) -> Reading:
-        return Reading(time.monotonic(), self._waited("prod"), self._cpu("prod"), self._cpu("batch"))
+        return Reading(time.monotonic(), self._waited("prod"), self._cpu("prod"), self._cpu("batch"), machine_cpu())
 
     def batch_limits(self) -> dict[str, int | None]:
         """CPU limit in milli-cores (None = unlimited) by name of every batch pod that lives now."""
@@ -162,14 +164,21 @@ class Gauge:
                 found.append(sample)
         return found
 
-    def cores(self, began: float, ended: float) -> tuple[float, float]:
-        """Mean cores used by prod and by batch in the stretch."""
+    def cores(self, began: float, ended: float) -> tuple[float, float, float]:
+        """Mean cores used in the stretch: by prod, by batch, and by everything else on this machine."""
         within = [r for r in self.readings if began - 0.3 <= r.at <= ended + 0.3]
         if len(within) < 2 or within[-1].at <= within[0].at:
-            return 0.0, 0.0
+            return 0.0, 0.0, 0.0
         first, last = within[0], within[-1]
         span = last.at - first.at
-        return (last.prod_cpu - first.prod_cpu) / span, (last.batch_cpu - first.batch_cpu) / span
+        prod, batch = (last.prod_cpu - first.prod_cpu) / span, (last.batch_cpu - first.batch_cpu) / span
+        return prod, batch, max(0.0, (last.machine_cpu - first.machine_cpu) / span - prod - batch)
+
+
+def machine_cpu(proc: Path = Path("/proc")) -> float:
+    """CPU seconds that the machine was not idle since it started (man 5 proc: all but idle and iowait)."""
+    fields = [int(word) for word in (proc / "stat").read_text().splitlines()[0].split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def pressure(before: Reading, now: Reading) -> PressureSample | None:

@@ -33,7 +33,7 @@ def reaction(
     surge: tuple[float, float],
     waterline: float,
 ) -> Reaction:
-    """See `Reaction`. A quota that was low already when the surge began counts as lowered after 0 s."""
+    """See `Reaction`. If a quota was low before the surge and none had to sink further, that counts as 0 s."""
     began, ended = surge
     lowered = _lowered_at(changes, originals, surge)
     if lowered is None:
@@ -50,18 +50,23 @@ def reaction(
 def _lowered_at(
     changes: Sequence[QuotaChange], originals: Mapping[str, int | None], surge: tuple[float, float]
 ) -> float | None:
-    """When, within the surge, the first quota was (or became) another than its original."""
+    """When a quota first sank within the surge; its start if one was low already and none had to sink further."""
     began, ended = surge
-    low_before: set[str] = set()
-    for change in (c for c in changes if c.at < began):
-        if change.limit_milli == originals.get(change.pod):
-            low_before.discard(change.pod)
-        else:
-            low_before.add(change.pod)
-    if low_before:
-        return began
-    within = (c for c in changes if began <= c.at <= ended and c.limit_milli != originals.get(c.pod))
-    return next((change.at for change in within), None)
+    known = dict(originals)
+    low_at_start = False
+    for change in changes:
+        if change.at > ended:
+            break
+        if change.at >= began and _below(change.limit_milli, known.get(change.pod)):
+            return change.at
+        known[change.pod] = change.limit_milli
+        if change.at < began:
+            low_at_start = any(_below(known[pod], originals.get(pod)) for pod in known)
+    return began if low_at_start else None
+
+
+def _below(limit_milli: int | None, other: int | None) -> bool:
+    return limit_milli is not None and (other is None or limit_milli < other)
 
 
 def _restored_at(changes: Sequence[QuotaChange], originals: Mapping[str, int | None]) -> float | None:

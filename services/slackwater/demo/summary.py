@@ -14,6 +14,7 @@ from slackwater.demo.load import Sample, percentile
 ALONE, PLAIN, WEIGHTS, SLACKWATER = "alone", "plain", "weights", "slackwater"
 P99_FACTOR, P99_ALLOWANCE_MS = 1.5, 5.0
 _NOTICEABLE_MS = 2.0
+_DISTURBING_SHARE = 0.15
 
 
 class _Part(BaseModel):
@@ -34,6 +35,8 @@ class Phase(_Part):
     pressure_p90: float | None
     prod_cpu: float
     batch_cpu: float
+    other_cpu: float = 0.0
+    """What neither prod nor batch used: Slackwater, the load generator, and whatever else runs on the machine."""
 
 
 class Reaction(_Part):
@@ -92,9 +95,16 @@ class Summary(_Part):
 
 
 def phase(
-    name: str, seconds: float, samples: Sequence[Sample], pressures: Sequence[float], prod_cpu: float, batch_cpu: float
+    name: str,
+    seconds: float,
+    samples: Sequence[Sample],
+    pressures: Sequence[float],
+    cores: tuple[float, float, float],
 ) -> Phase:
-    """A phase from its raw measurements. Failed requests count as errors and, with the time they took, as latency."""
+    """A phase from its raw measurements; `cores` used by prod, by batch and by everything else.
+
+    Failed requests count as errors and, with the time they took, as latency.
+    """
     latencies = [sample.latency * 1000 for sample in samples]
     return Phase(
         name=name,
@@ -106,8 +116,9 @@ def phase(
         errors=sum(not sample.ok for sample in samples),
         pressure_mean=round(sum(pressures) / len(pressures), 4) if pressures else None,
         pressure_p90=round(percentile(pressures, 0.90), 4) if pressures else None,
-        prod_cpu=round(prod_cpu, 3),
-        batch_cpu=round(batch_cpu, 3),
+        prod_cpu=round(cores[0], 3),
+        batch_cpu=round(cores[1], 3),
+        other_cpu=round(cores[2], 3),
     )
 
 
@@ -143,7 +154,7 @@ def _loop(summary: Summary) -> list[str]:
         (counts.reports > 0, "no report arrived"),
         (counts.windows > 0, "no window of usage was closed"),
         (counts.predictions > 0, "no peak was predicted"),
-        (counts.offers > 0, "nothing was offered to batch"),
+        (bool(summary.offers), "no offer to batch is in force"),
         (counts.decisions.get("throttle", 0) > 0, "no throttle was decided"),
         (reaction.seconds_to_lowered is not None, "no batch quota was lowered"),
         (counts.decisions.get("restore", 0) > 0, "no restore was decided"),
@@ -159,6 +170,14 @@ def _left_behind(summary: Summary) -> list[str]:
     elif not summary.restored_exactly:
         found.append("not every file holds what it held before")
     return found
+
+
+def disturbance(phases: Mapping[str, Phase], cpus: float) -> str:
+    """A warning when something else took part of the machine during the surges; empty when it was quiet."""
+    most = max((phase.other_cpu for phase in phases.values()), default=0.0)
+    if most <= _DISTURBING_SHARE * cpus:
+        return ""
+    return f"Other work took up to {most:.2f} of {cpus:g} CPUs during the surges: the figures are disturbed by it."
 
 
 def conclusion(phases: Mapping[str, Phase]) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 from rich.console import Console
 from rich.table import Table
 
-from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, Phase, Summary
+from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, Phase, Summary, disturbance
 from slackwater.model.quantities import format_cpu, format_memory
 
 TITLES = {ALONE: "service alone", PLAIN: "shared plainly", WEIGHTS: "tier weights only", SLACKWATER: "Slackwater"}
@@ -49,6 +50,8 @@ def lines(summary: Summary) -> list[str]:
         )
     if summary.conclusion:
         found.append(summary.conclusion)
+    if disturbed := disturbance(summary.phases, float(summary.machine.get("cpus", 0)) or math.inf):
+        found.append(disturbed)
     found.extend(f"FAILED: {failure}" for failure in summary.failures)
     return found
 
@@ -56,7 +59,7 @@ def lines(summary: Summary) -> list[str]:
 def _phases(summary: Summary) -> Table:
     table = Table(title=f"the same surge, {len(summary.phases)} times", title_justify="left")
     table.add_column("")
-    for column in ("req/s", "p50 ms", "p99 ms", "errors", "prod pressure", "p90", "prod CPU", "batch CPU"):
+    for column in ("req/s", "p50 ms", "p99 ms", "errors", "prod pressure", "p90", "prod CPU", "batch CPU", "other CPU"):
         table.add_column(column, justify="right")
     for name, title in TITLES.items():
         if name in summary.phases:
@@ -74,6 +77,7 @@ def _cells(phase: Phase) -> tuple[str, ...]:
         _number(phase.pressure_p90, 3),
         f"{phase.prod_cpu:.2f}",
         f"{phase.batch_cpu:.2f}",
+        f"{phase.other_cpu:.2f}",
     )
 
 

@@ -37,7 +37,7 @@ class Workloads:
         announced.unlink(missing_ok=True)
         flags = ("--request-ms", f"{request_seconds * 1000:g}", "--announce", str(announced))
         command = ("slackwater.demo.service", "--workers", str(self.cpus), *flags)
-        process = await self._managed("prod", PROD_WORKLOAD, 750 * self.cpus, *command)
+        process = await self._managed("prod", PROD_WORKLOAD, 500 * self.cpus, *command)
         for _ in range(int(_START_SECONDS / 0.05)):
             if announced.exists():
                 facts = json.loads(announced.read_text())
@@ -51,7 +51,7 @@ class Workloads:
         """Start the batch job: twice as many greedy processes as CPUs, in one pod."""
         command = ("slackwater.demo.batch", "--processes", str(2 * self.cpus))
         progress = str(self.folder / "batch-progress")
-        return await self._managed("batch", BATCH_WORKLOAD, 375 * self.cpus, *command, "--progress", progress)
+        return await self._managed("batch", BATCH_WORKLOAD, 250 * self.cpus, *command, "--progress", progress)
 
     async def load(self, port: int, schedule: str, start: float, name: str) -> Load:
         """Start the load generator; what it measures goes to a file."""

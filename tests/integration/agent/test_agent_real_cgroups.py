@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -143,3 +146,50 @@ async def test_a_foreign_writer_is_reported_and_left_alone(machine: Machine) -> 
     for job in machine.commands:
         job.terminate()
         await until(lambda job=job: job.poll() is not None)
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
+def test_without_writable_cgroups_it_says_so_in_one_line_and_runs_the_command(machine: Machine) -> None:
+    machine.state_dir.chmod(0o777)
+    line = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-m", "slackwater.cli"]
+    probe = subprocess.run([*line, "--version"], env=machine.environment, cwd="/", capture_output=True, check=False)
+    if probe.returncode != 0:
+        pytest.skip("this checkout cannot be read by another user")
+    done = subprocess.run(
+        [*line, "exec", "--tier", "batch", "--workload", "job", "--", "sh", "-c", "echo ran; exit 5"],
+        env=machine.environment,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (5, "ran\n")
+    assert done.stderr.count("\n") == 1
+    assert "runs unmanaged" in done.stderr
+    assert "run as root" in done.stderr
+
+
+@pytest.mark.parametrize(("command", "status"), [("/nonexistent", 127), ("/etc/passwd", 126), ("kill-me", 143)])
+async def test_exit_codes_are_those_of_a_shell(machine: Machine, command: str, status: int) -> None:
+    words = ("sh", "-c", "kill -TERM $$") if command == "kill-me" else (command,)
+    process = machine.execute(*words)
+    await until(lambda: process.poll() is not None)
+    assert process.returncode == status
+
+
+async def test_a_wrong_flag_is_named_and_nothing_is_started(machine: Machine) -> None:
+    process = machine.execute("true", flags=("--priority", "9500"))
+    await until(lambda: process.poll() is not None)
+    assert process.returncode == 2
+    assert not (machine.state_dir / "agent").exists()
+
+
+async def test_the_agent_process_samples_while_there_is_no_broker_and_leaves_nothing(machine: Machine) -> None:
+    line = [sys.executable, "-m", "slackwater.agent", "--nats", "nats://127.0.0.1:1", "--state-dir"]
+    agent = subprocess.Popen([*line, str(machine.state_dir)], env=machine.environment)  # noqa: ASYNC220 - forking is quick
+    machine.commands.append(agent)
+    await until(machine.directories)
+    agent.terminate()
+    await until(lambda: agent.poll() is not None)
+    assert agent.returncode == 0
+    assert json.loads((machine.state_dir / "agent/restore-report.json").read_text()) == {"exact": True, "files": []}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agent_fakes import Crash, FakeDriver, pod, texts
@@ -131,3 +132,53 @@ def test_a_torn_last_line_is_cut_off_and_the_rest_counts(tmp_path: Path) -> None
     file.replace(Journal())
     assert file.load().knobs() == ()
     file.close()
+
+
+class Recorder(MemoryJournal):
+    """Notes the order of journal lines, syncs and writes."""
+
+    def __init__(self, driver: FakeDriver) -> None:
+        super().__init__()
+        self.driver = driver
+        self.order: list[str] = []
+
+    def append(self, records: Sequence[Mapping[str, str]], *, sync: bool) -> None:
+        super().append(records, sync=sync)
+        words = ",".join(f"{line['op']} {line['path']}" for line in records)
+        self.order.append(f"{words} sync={sync} after {len(self.driver.writes)} writes")
+
+
+def test_claims_are_synced_before_the_first_write_and_later_writes_are_noted_before_they_happen() -> None:
+    driver = FakeDriver(FakeClock())
+    driver.add(pod("a"), pod("b"))
+    file = Recorder(driver)
+    actuator = Actuator(driver, file)
+    for wanted in ("10", "20"):
+        desired = dict.fromkeys(KNOBS[:2], wanted)
+        actuator.perform(plan(desired, texts(driver, desired), actuator.journal, {}))
+    assert file.order == [
+        "claim a,write a,claim b,write b sync=True after 0 writes",
+        "write a,write b sync=False after 2 writes",
+    ]
+
+
+def test_restore_goes_backwards() -> None:
+    driver = FakeDriver(FakeClock())
+    driver.add(pod("a"), pod("b"), pod("c"))
+    actuator = Actuator(driver, MemoryJournal())
+    actuator.perform(plan(dict.fromkeys(KNOBS, "10"), texts(driver, KNOBS), actuator.journal, {}))
+    actuator.restore_all()
+    assert [knob.path for knob, _ in driver.writes] == ["a", "b", "c", "c", "b", "a"]
+
+
+def test_the_journal_stays_small_however_often_is_written() -> None:
+    driver = FakeDriver(FakeClock())
+    driver.add(pod("a"))
+    file = MemoryJournal()
+    actuator = Actuator(driver, file)
+    for number in range(2000):
+        desired = {KNOBS[0]: str(100 + number % 7)}
+        actuator.perform(plan(desired, texts(driver, desired), actuator.journal, {}))
+    assert len(file.records) < 600
+    assert Actuator(driver, file).recover().exact
+    assert driver.limit("a") == "max"

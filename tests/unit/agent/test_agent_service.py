@@ -18,6 +18,7 @@ from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.agent.adapters.memory import MemoryJournal
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.domain.ledger import EvictionRecord
+from slackwater.agent.domain.samples import RawSample
 from slackwater.agent.service import AgentService, build
 from slackwater.agent.settings import AgentSettings
 from slackwater.events.envelope import Event, Payload, event_of
@@ -408,3 +409,24 @@ async def test_readiness_follows_the_samples(world: World) -> None:
         assert (await service.checks())[0].ok
         assert service.routers() == ()
         assert service.name == "agent"
+
+
+class SlowDriver(FakeDriver):
+    """A machine whose readings take their time."""
+
+    delays: tuple[float, ...] = ()
+
+    def sample(self) -> RawSample:
+        found = super().sample()
+        if len(self.samples) <= len(self.delays):
+            self.clock._elapsed += self.delays[len(self.samples) - 1]
+        return found
+
+
+async def test_slow_samples_do_not_shift_the_rhythm_and_missed_ones_are_skipped(world: World) -> None:
+    slow = SlowDriver(world.clock)
+    slow.delays = (0.3, 0.9, 2.5, 0.1)
+    world.driver = slow
+    async with world.running():
+        await world.clock.advance(8)
+    assert slow.samples[:6] == pytest.approx([0.0, 1.0, 2.0, 5.0, 6.0, 7.0])

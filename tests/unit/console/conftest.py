@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+
 from slackwater.console.adapters.feed import LocalFeed
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.events import routes

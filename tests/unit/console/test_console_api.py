@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
+
 from slackwater.console.adapters.feed import LocalFeed
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.service import routers_of
@@ -48,7 +49,10 @@ async def test_nodes_are_listed_by_name_with_usage_and_offer(api: httpx2.AsyncCl
     assert seven["facts"]["capacity"]["cpu_milli"] == 8000
     assert seven["liveness"] == "fresh"
     parts = seven["usage"]
-    assert sum(t["cpu_milli"] for t in parts["tiers"].values()) + parts["system"]["cpu_milli"] == parts["usage"]["cpu_milli"]
+    assert (
+        sum(t["cpu_milli"] for t in parts["tiers"].values()) + parts["system"]["cpu_milli"]
+        == parts["usage"]["cpu_milli"]
+    )
     assert seven["offer"]["batch"]["cpu_milli"] > 0
 
 

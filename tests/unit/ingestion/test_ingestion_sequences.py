@@ -19,12 +19,16 @@ def play(arrivals: list[tuple[str, int]]) -> tuple[SequenceTrack, list[bool], in
     return track, taken, gaps
 
 
-def test_the_first_report_of_a_node_sets_the_baseline() -> None:
-    assert play([("a", 40), ("a", 41)]) == (SequenceTrack("a", None, 41), [True, True], 0)
+def test_a_node_that_has_reported_for_long_before_we_heard_of_it_has_no_gap() -> None:
+    assert play([("a", 4000), ("a", 4001)]) == (SequenceTrack("a", None, 4001), [True, True], 0)
+
+
+def test_what_a_young_node_sent_before_we_heard_of_it_is_missing_and_still_taken() -> None:
+    assert play([("a", 3), ("a", 1)]) == (SequenceTrack("a", None, 3, (2,)), [True, True], 1)
 
 
 def test_a_restarted_agent_is_counted_from_one() -> None:
-    track, taken, gaps = play([("a", 7), ("b", 3)])
+    track, taken, gaps = play([("a", 1), ("b", 3)])
     assert (track.missing, taken, gaps) == ((1, 2), [True, True], 2)
 
 

@@ -101,10 +101,7 @@ class PostgresReadModel:
             (sql.SAVE_OFFERS, [_offer_row(row) for row in {row.event_id: row for row in rows}.values()]),
             (
                 sql.SAVE_LATEST_OFFER,
-                [
-                    {"name": row.node, "offered_at": _iso(row.offered_at), "offer": _body(_OFFER, row)}
-                    for row in newest
-                ],
+                [{"name": row.node, "offered_at": _iso(row.offered_at), "offer": _body(_OFFER, row)} for row in newest],
             ),
         )
 
@@ -189,8 +186,11 @@ class PostgresReadModel:
         return await self._one(_RECORD, sql.DECISION_AT, node=node, subject=subject, at=at)
 
     async def event(self, event_id: str) -> UsagePoint | ForecastView | None:
-        report = await self._one(_USAGE, sql.USAGE_EVENT, id=event_id)
-        return report or await self._one(_FORECAST, sql.FORECAST_EVENT, id=event_id)
+        report: UsagePoint | None = await self._one(_USAGE, sql.USAGE_EVENT, id=event_id)
+        if report is not None:
+            return report
+        forecast: ForecastView | None = await self._one(_FORECAST, sql.FORECAST_EVENT, id=event_id)
+        return forecast
 
     async def effect(self, decision_id: str) -> EffectView | None:
         return await self._one(_EFFECT, sql.EFFECT, id=decision_id)
@@ -202,9 +202,10 @@ class PostgresReadModel:
         return await self._all(_EVICTION, sql.EVICTIONS, id=decision_id)
 
     async def counts(self) -> Counts:
-        numbers = (await self._rows(sql.COUNTS))[0]
+        nodes, reports, predictions, offers, observations, effects, evictions = (await self._rows(sql.COUNTS))[0]
         reasons = await self._rows(sql.REASONS)
-        return Counts(*numbers, decisions=tuple(ReasonCount(DecisionKind(k), Reason(r), n) for k, r, n in reasons))
+        by_reason = tuple(ReasonCount(DecisionKind(kind), Reason(reason), n) for kind, reason, n in reasons)
+        return Counts(nodes, reports, predictions, offers, observations, effects, evictions, by_reason)
 
     async def subjects(self, node: str) -> Sequence[str]:
         return [row[0] for row in await self._rows(sql.SUBJECTS, node=node)]
@@ -298,9 +299,7 @@ def _offer_row(row: OfferView) -> Row:
 def _fleet_point(row: Sequence[Any]) -> FleetPoint:
     start, nodes, *numbers = row
     pairs = dict(zip(sql.FLEET_AMOUNTS, zip(numbers[::2], numbers[1::2], strict=True), strict=True))
-    parts = {
-        name: Resources(int(cpu), int(memory or 0)) for name, (cpu, memory) in pairs.items() if cpu is not None
-    }
+    parts = {name: Resources(int(cpu), int(memory or 0)) for name, (cpu, memory) in pairs.items() if cpu is not None}
     return FleetPoint(
         at=datetime.fromtimestamp(int(start), UTC),
         nodes=nodes,

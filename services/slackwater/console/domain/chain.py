@@ -39,7 +39,9 @@ def chain_of(
     known = sorted((s for s in steps if s.at is not None), key=_time_of)
     unknown = [s for s in steps if s.at is None]
     start = known[0].at
-    timed = [replace(s, seconds=(s.at - start).total_seconds()) for s in known if s.at is not None and start is not None]
+    timed = [
+        replace(s, seconds=(s.at - start).total_seconds()) for s in known if s.at is not None and start is not None
+    ]
     return Chain(record.id, (*unknown, *timed), _complete(record, observations, effect, evictions))
 
 

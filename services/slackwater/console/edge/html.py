@@ -12,6 +12,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from markupsafe import Markup
 
+from slackwater.console.domain.drawing.stacks import Layer
 from slackwater.console.domain.words import amount, cores
 from slackwater.console.ports import Reads
 from slackwater.console.usecases import pages
@@ -19,6 +20,8 @@ from slackwater.model.errors import NotFound
 from slackwater.model.quantities import format_memory
 from slackwater.model.time import Clock
 
+NOTHING = "\N{EN DASH}"
+MINUS = "\N{MINUS SIGN}"
 _HERE = Path(__file__).parent
 _STATIC = _HERE.parent / "static"
 _FILES = {
@@ -98,7 +101,7 @@ def _templates() -> jinja2.Environment:
     )
     found.filters.update(
         cores=_cores,
-        bytes=lambda count: "–" if count is None else format_memory(count),
+        bytes=lambda count: NOTHING if count is None else format_memory(count),
         amount=amount,
         percent=_percent,
         when=_when,
@@ -112,16 +115,16 @@ def _templates() -> jinja2.Environment:
 
 def _cores(milli: int | None, digits: int = 1) -> str:
     """Cores with a fixed number of digits, so that columns of them line up."""
-    return "–" if milli is None else f"{milli / 1000:.{digits}f}"
+    return NOTHING if milli is None else f"{milli / 1000:.{digits}f}"
 
 
 def _percent(value: float | None, digits: int = 1) -> str:
-    return "–" if value is None else f"{value * 100:.{digits}f} %"
+    return NOTHING if value is None else f"{value * 100:.{digits}f} %"
 
 
 def _when(at: datetime | None) -> Markup:
     if at is None:
-        return Markup("–")
+        return Markup("\N{EN DASH}")
     utc = at.astimezone(UTC)
     return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
         utc.isoformat(), f"{utc:%Y-%m-%d %H:%M:%S}", f"{utc:%H:%M:%S}"
@@ -141,8 +144,8 @@ def _ago(at: datetime | None, now: datetime) -> str:
 def _signed(value: int, unit: str) -> str:
     """With a true minus sign, and a plus where it is a gain."""
     if unit.startswith("milli"):
-        return ("+" if value > 0 else "−" if value < 0 else "") + cores(abs(value))
-    return ("+" if value > 0 else "−" if value < 0 else "") + amount(abs(value), unit)
+        return ("+" if value > 0 else MINUS if value < 0 else "") + cores(abs(value))
+    return ("+" if value > 0 else MINUS if value < 0 else "") + amount(abs(value), unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,7 @@ _TITLES = {
 }
 
 
-def tier_parts(layers: tuple[pages.Layer, ...]) -> list[TierPart]:
+def tier_parts(layers: tuple[Layer, ...]) -> list[TierPart]:
     """The legend of a stack, from the top down, without tiers that are empty (but always with the offer)."""
     shown = [layer for layer in layers if layer.amount or layer.name in ("prod", "batch", "offered", "margin")]
     return [TierPart(layer.name, _TITLES[layer.name], layer.amount) for layer in reversed(shown)]

@@ -1,4 +1,4 @@
-"""REST under /v1: the read model as JSON. Errors are raised as slackwater.model.errors; the server makes problems of them."""
+"""REST under /v1: the read model as JSON. Errors of slackwater.model.errors become problems in the server."""
 
 from __future__ import annotations
 
@@ -93,7 +93,9 @@ def _node_routes(router: APIRouter, reads: Reads, times: _Times) -> None:
         await existing_node(reads, name)
         return Listing(items=list(await reads.usage(name, *times.span(since, until))))
 
-    @router.get("/nodes/{name}/forecast", tags=["nodes"], summary="The peaks that were expected of a node, oldest first")
+    @router.get(
+        "/nodes/{name}/forecast", tags=["nodes"], summary="The peaks that were expected of a node, oldest first"
+    )
     async def list_forecasts(name: NodeName, since: Since = None, until: Until = None) -> Listing[ForecastView]:
         await existing_node(reads, name)
         return Listing(items=list(await reads.forecasts(name, *times.span(since, until))))

@@ -40,7 +40,5 @@ def decode_cursor(text: str) -> tuple[datetime, str]:
     except (ValueError, binascii.Error, UnicodeDecodeError):
         when, id_ = None, ""
     if when is None or when.tzinfo is None or not id_:
-        raise InvalidInput(
-            f"cursor: {text!r} was not issued here; leave it out to begin at the newest", field="cursor"
-        )
+        raise InvalidInput(f"cursor: {text!r} was not issued here; leave it out to begin at the newest", field="cursor")
     return when, id_

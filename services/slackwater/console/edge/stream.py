@@ -50,7 +50,7 @@ async def _before_heartbeat(arriving: asyncio.Future[News | None], clock: Clock,
         return True
     beat = asyncio.ensure_future(clock.sleep(seconds))
     try:
-        await asyncio.wait({arriving, beat}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((arriving, beat), return_when=asyncio.FIRST_COMPLETED)
     finally:
         beat.cancel()
     return arriving.done()

@@ -225,7 +225,9 @@ async def node_page(reads: Reads, name: str, now: datetime) -> NodePage:
         now=now,
         node=node,
         layers=water_level(
-            used_by_layer(node.usage) if node.usage else {}, node.offer.batch.cpu_milli if node.offer else None, capacity
+            used_by_layer(node.usage) if node.usage else {},
+            node.offer.batch.cpu_milli if node.offer else None,
+            capacity,
         ),
         usage=_both(lambda frame: level_chart(frame, since, now, samples, capacity, marks), height=240),
         pressure=_both(lambda frame: pressure_chart(frame, since, now, pressures, waterline, marks), height=150),

@@ -30,7 +30,7 @@ FUTURE_TOLERANCE = timedelta(seconds=60)
 
 
 class RecordEvents:
-    """Writes the read model; prunes it now and then, when something is written anyway (an idle console does nothing)."""
+    """Writes the read model; prunes it now and then, when something is written anyway (idle, it does nothing)."""
 
     def __init__(
         self,

@@ -64,7 +64,9 @@ ON CONFLICT (name) DO UPDATE SET boot_epoch = excluded.boot_epoch, previous_epoc
 """)
 _SEE_POD = text("""
 INSERT INTO pods (uid, node, pod, last_seen_at, liveness)
-VALUES (:uid, :node, CAST(:pod AS jsonb), :seen_at, 'fresh')
+SELECT uid, node, CAST(pod AS jsonb), seen_at, 'fresh'
+FROM unnest(CAST(:uid AS text[]), CAST(:node AS text[]), CAST(:pod AS text[]), CAST(:seen_at AS timestamptz[]))
+    AS seen(uid, node, pod, seen_at)
 ON CONFLICT (uid) DO UPDATE SET node = excluded.node, pod = excluded.pod, last_seen_at = excluded.last_seen_at,
     liveness = excluded.liveness
 """)
@@ -147,7 +149,9 @@ class PostgresLedger:
             if seen:
                 pods = (pod for row in rows for pod in pod_usage(row))
                 await copy_rows(self._connection, "pod_usage", POD_USAGE, pods)
-                await self._connection.execute(_SEE_POD, [seen[uid] for uid in sorted(seen)])
+                ordered = [seen[uid] for uid in sorted(seen)]
+                columns = {name: [one[name] for one in ordered] for name in ("uid", "node", "pod", "seen_at")}
+                await self._connection.execute(_SEE_POD, columns)
 
     async def save(self, nodes: Sequence[KnownNode]) -> None:
         if nodes:

@@ -24,11 +24,12 @@ class Repeated:
 
 
 def observe(track: SequenceTrack, boot_epoch: str, sequence: int) -> Fresh | Repeated:
-    """The first report of a node sets the baseline; a new boot epoch is counted from 1, so its missing start shows.
+    """A new boot epoch is counted from 1, so its missing start shows; only for a node that has reported for long before
+    we ever heard of it, the first report sets the baseline.
 
     A report that fills a remembered hole is accepted and takes the hole back: delivery may reorder.
     """
-    if track.boot_epoch is None:
+    if track.boot_epoch is None and sequence > REMEMBERED:
         return Fresh(SequenceTrack(boot_epoch, None, sequence), 0)
     if boot_epoch == track.boot_epoch:
         return _same_agent(track, sequence)

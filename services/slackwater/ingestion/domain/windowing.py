@@ -13,11 +13,11 @@ pods' percentiles, which overstates them when pods do not peak together: the sum
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import accumulate
+from itertools import accumulate, groupby, pairwise
 
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, MeasuredPod, Report, Series
 from slackwater.model.pods import Pod
@@ -114,10 +114,28 @@ def close_windows(rows: Iterable[HistoryRow], seconds: int) -> list[Window]:
     for row in rows:
         if not row.late:
             grouped[row.report.node, number_of(row.report.midpoint_at, seconds)].append(row)
-    return [_window(node, number, seconds, grouped[node, number]) for node, number in sorted(grouped)]
+    gaps = _gaps([row for own in grouped.values() for row in own], seconds)
+    return [_window(*key, seconds, grouped[key], gaps[key]) for key in sorted(grouped)]
 
 
-def _window(node: str, number: int, seconds: int, rows: Sequence[HistoryRow]) -> Window:
+def _gaps(rows: Sequence[HistoryRow], seconds: int) -> Counter[tuple[str, int]]:
+    """Missing reports by node and window: holes between two reports count in the window of the later one.
+
+    What is known to be missing and lies before the first report at hand counts in the window of that one.
+    """
+    gaps: Counter[tuple[str, int]] = Counter()
+    ordered = sorted(rows, key=lambda row: (row.report.node, row.report.boot_epoch, row.report.sequence))
+    for _, agent in groupby(ordered, key=lambda row: (row.report.node, row.report.boot_epoch)):
+        own = list(agent)
+        keys = [(row.report.node, number_of(row.report.midpoint_at, seconds)) for row in own]
+        between = [later.report.sequence - row.report.sequence - 1 for row, later in pairwise(own)]
+        gaps[keys[0]] += max(0, sum(row.gap_delta for row in own) - sum(between))
+        for key, missing in zip(keys[1:], between, strict=True):
+            gaps[key] += missing
+    return gaps
+
+
+def _window(node: str, number: int, seconds: int, rows: Sequence[HistoryRow], gaps: int) -> Window:
     reports = sorted((row.report for row in rows), key=lambda report: (report.sampled_at, report.boot_epoch))
     with_system = [report for report in reports if report.system_cpu and report.system_memory]
     return Window(
@@ -135,7 +153,7 @@ def _window(node: str, number: int, seconds: int, rows: Sequence[HistoryRow]) ->
         tiers=_tiers(reports),
         pods=_pods(reports),
         reports=len(reports),
-        gaps=max(0, sum(row.gap_delta for row in rows)),
+        gaps=gaps,
     )
 
 

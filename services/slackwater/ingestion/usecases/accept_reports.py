@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from slackwater.bus.port import Done, Received, Reject, Retry, Settlement
 from slackwater.events.envelope import Event, event_of
@@ -13,7 +13,7 @@ from slackwater.events.node_liveness_changed import Liveness as EventLiveness
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion import metrics
-from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, Liveness
+from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, Liveness, Report
 from slackwater.ingestion.domain.validation import Accepted, Limits, Refusal, Refused, judge
 from slackwater.ingestion.domain.windowing import is_late
 from slackwater.ingestion.ports import Ledgers
@@ -100,7 +100,7 @@ class AcceptReports:
             return _Verdict(Reject(verdict.reason, verdict.detail), refusal=verdict.reason)
         report = arrival.report
         nodes[known.name] = replace(
-            _hole_noted(known, verdict, now),
+            _hole_noted(known, report, verdict, now),
             track=verdict.track,
             last_report_at=now,
             liveness=Liveness.FRESH,
@@ -125,12 +125,14 @@ class AcceptReports:
                 await unit.publish(liveness_changed(node, was, now, causes[name]))
 
 
-def _hole_noted(known: KnownNode, verdict: Accepted, now: datetime) -> KnownNode:
+def _hole_noted(known: KnownNode, report: Report, verdict: Accepted, now: datetime) -> KnownNode:
     """Where reports are missing, as long as some are."""
     if not verdict.track.missing:
         return replace(known, hole_from=None, hole_seen_at=None)
     if verdict.gap_delta > 0:
-        return replace(known, hole_from=known.hole_from or known.newest_at, hole_seen_at=now)
+        missed = timedelta(seconds=report.window_seconds * len(verdict.track.missing))
+        since = known.hole_from or known.newest_at or report.midpoint_at - missed
+        return replace(known, hole_from=since, hole_seen_at=now)
     return known
 
 

@@ -68,9 +68,7 @@ def forecast_chart(frame: Frame, since: datetime, until: datetime, actual: Serie
     return svg.figure(frame, body, "Expected prod peak against prod usage over time")
 
 
-def limit_lane(
-    frame: Frame, since: datetime, until: datetime, limits: Sequence[tuple[datetime, datetime, int]]
-) -> str:
+def limit_lane(frame: Frame, since: datetime, until: datetime, limits: Sequence[tuple[datetime, datetime, int]]) -> str:
     """When batch was limited, and to how much (milli-cores): one bar per limit; brighter where the limit is lower."""
     x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
     y, height = frame.y1, frame.y0 - frame.y1

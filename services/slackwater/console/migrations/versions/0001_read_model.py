@@ -6,6 +6,7 @@ Bodies are the read model's own shapes as JSON; columns beside them are only wha
 from __future__ import annotations
 
 from alembic import op
+
 from slackwater.store.tables import create_messaging_tables, drop_messaging_tables
 
 revision = "0001"
