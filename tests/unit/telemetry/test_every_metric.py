@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, generate_latest
 from prometheus_client.metrics_core import Metric
 
-from slackwater.agent.edge.late_bus import LateBus
-from slackwater.cli.composition import PARTS
-from slackwater.cli.hosting import Databases
-from slackwater.model.time import SystemClock
-from slackwater.runtime.platform import Platform
+from slackwater.cli.unasked import unasked_services
 from slackwater.telemetry.metrics import BOUNDED_LABELS, note_build
 
 UNITS = ("seconds", "bytes", "cores", "ratio", "info", "pods", "nodes", "series")
@@ -43,13 +38,10 @@ def wrong_with(metric: Metric) -> list[str]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def built(tmp_path_factory: pytest.TempPathFactory) -> None:
+def built() -> None:
     """Every service, built as `up` does, on servers that are never asked."""
-    folder: Path = tmp_path_factory.mktemp("state")
-    nowhere = Databases({part.name: "postgresql://127.0.0.1/none" for part in PARTS})
-    for part in PARTS:
-        part.build(Platform(LateBus(), SystemClock(), nowhere.of, folder))
-        note_build(part.name)
+    for service in unasked_services():
+        note_build(service.name)
 
 
 def test_every_metric_is_named_and_explained_as_promised() -> None:
