@@ -10,7 +10,7 @@ VENV_PYTHON = .venv/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test check bench lock clean environment environment-dev
+.PHONY: help run test check conformance contracts bench lock clean environment environment-dev
 unexport PYTHONPATH PYTHONHOME
 
 help: ## this list
@@ -28,7 +28,13 @@ check: environment-dev ## style, types, import contracts, generated files
 	@echo "  mypy" && $(VENV_PYTHON) -m mypy --no-error-summary
 	@echo "  import contracts" && .venv/bin/lint-imports --no-logo --cache-dir .mypy_cache/imports >.venv/lint-imports.txt 2>&1 \
 	  || { cat .venv/lint-imports.txt; exit 1; }
-	@if [ -f contracts/generate.py ]; then echo "  generated contracts" && $(VENV_PYTHON) contracts/generate.py --check; fi
+	@if [ -f contracts/generate.py ]; then echo "  generated contracts" && $(VENV_PYTHON) -m contracts.generate --check; fi
+
+conformance: environment-dev ## the vectors of the field: make conformance VECTORS=<file or folder>
+	@PYTHONPATH=services:libs exec $(VENV_PYTHON) tests/conformance/run.py $(VECTORS)
+
+contracts: environment-dev ## write the generated contracts anew: schemas, AsyncAPI, OpenAPI, flow
+	@exec $(VENV_PYTHON) -m contracts.generate
 
 bench: environment-dev ## the figures: delays, memory, CPU; written to .slackwater/bench.json
 	@exec $(VENV_PYTHON) -m tests.bench $(ARGS)

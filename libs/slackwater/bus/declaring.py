@@ -87,7 +87,6 @@ def consumer_config(name: str, spec: ConsumerSpec) -> ConsumerConfig:
 
 def _explained(what: str, error: Exception) -> Exception:
     if isinstance(error, BadRequestError | APIError) and error.code in (400, 500):
-        return Misconfigured(
-            f"{what} cannot be declared as contracts/streams.yaml says: {error.description} (JetStream {error.err_code})"
-        )
+        text = f"{what} cannot be declared as contracts/streams.yaml says"
+        return Misconfigured(f"{text}: {error.description} (JetStream {error.err_code})")
     return Unavailable(f"{what} could not be declared: {error or type(error).__name__}")

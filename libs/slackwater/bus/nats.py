@@ -13,19 +13,19 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
-from nats.js.errors import APIError, NoStreamResponseError
 
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.declaring import declare
 from slackwater.bus.delivering import NatsDelivery, ReadDelivery
-from slackwater.bus.encoding import Message, Undecodable, decode, encode
+from slackwater.bus.encoding import Undecodable, decode, encode
 from slackwater.bus.ordered import OrderedReader, Start
 from slackwater.bus.port import BatchHandler
-from slackwater.bus.pulling import ConsumerGone, Pauses, Puller
+from slackwater.bus.publishing import Publisher
+from slackwater.bus.pulling import ConsumerGone, Interrupted, Pauses, Puller
 from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
-from slackwater.bus.streams import ConsumerSpec, Topology, load
+from slackwater.bus.streams import DLQ, ConsumerSpec, Topology, load
 from slackwater.events.envelope import Event, Payload, subjects_of
 from slackwater.model.errors import Misconfigured, Unavailable
 
@@ -34,6 +34,7 @@ P = TypeVar("P", bound=Payload)
 log = logging.getLogger(__name__)
 
 PUBLISH_SECONDS = 5.0
+REQUEST_SECONDS = 3.0
 CONNECT_SECONDS = 10.0
 DRAIN_SECONDS = 2.0
 PING_SECONDS = 0.5
@@ -50,13 +51,16 @@ class _Interruptible(Protocol):
 class NatsBus:
     """See slackwater.bus.port.Bus. Made by `connect_bus`; one per process is enough."""
 
-    def __init__(self, client: Client, name: str, topology: Topology) -> None:
+    def __init__(self, client: Client, name: str, topology: Topology, *, declares: bool = True) -> None:
         self._client = client
         self._name = name
         self._topology = topology
-        self._js: JetStreamContext = client.jetstream(timeout=PUBLISH_SECONDS)
+        self._js: JetStreamContext = client.jetstream(timeout=REQUEST_SECONDS)
+        self._publisher = Publisher(client, PUBLISH_SECONDS)
         self._counters: dict[str, Counters] = {}
         self._readers: set[_Interruptible] = set()
+        self._declares = declares
+        self._healing = False
 
     @property
     def jetstream(self) -> JetStreamContext:
@@ -68,7 +72,7 @@ class NatsBus:
         await declare(self._js, self._topology)
 
     async def publish(self, event: Event[Any]) -> None:
-        await self._store(encode(event), stream=event.data.STREAM)
+        await self._publisher.store(event.data.STREAM, encode(event))
 
     @asynccontextmanager
     async def consume(
@@ -144,26 +148,20 @@ class NatsBus:
 
     async def bury(self, letter: DeadLetter) -> None:
         """Store a dead letter. Raises Unavailable."""
-        await self._store(letter.message(), stream="DLQ")
+        await self._publisher.store(DLQ, letter.message())
+
+    async def open(self) -> None:
+        """Subscribe to the broker's answers; done by `connect_bus`."""
+        await self._publisher.open()
+
+    def disconnected(self) -> None:
+        """The connection is gone, and with it the answers to what is in flight."""
+        self._publisher.connection_lost()
 
     def reconnected(self) -> None:
         """A new connection: answers to open requests may have been lost with the old one."""
         for reader in self._readers:
             reader.interrupt("connection was lost in between")
-
-    async def _store(self, message: Message, stream: str) -> None:
-        if not self._client.is_connected:
-            raise Unavailable(f"not connected to NATS: {message.subject} was not published")
-        try:
-            await self._js.publish(message.subject, message.body, headers=dict(message.headers))
-        except NoStreamResponseError as error:
-            raise Unavailable(f"no stream takes {message.subject}: JetStream is starting or not declared") from error
-        except APIError as error:
-            text = f"stream {stream} refused {message.subject}: {error.description} (JetStream {error.err_code})"
-            raise Unavailable(text) from error
-        except (NatsError, TimeoutError) as error:
-            text = f"stream {stream} did not confirm {message.subject} within {PUBLISH_SECONDS:.0f} s: {error!r}"
-            raise Unavailable(text) from error
 
     def _spec(self, payload: type[Payload], consumer: str) -> ConsumerSpec:
         spec = self._topology.consumers.get(consumer)
@@ -224,6 +222,8 @@ class NatsBus:
                 if await work():
                     pauses.reset()
                     continue
+            except Interrupted:
+                continue  # a new connection, or leaving: ask again at once
             except (ConsumerGone, NatsError, TimeoutError, Unavailable) as error:
                 if not leaving.is_set():
                     log.info("%s: %s; trying again", what, error)
@@ -233,10 +233,16 @@ class NatsBus:
             await _first_of(leaving.wait(), pauses.next())
 
     async def _heal(self) -> None:
-        """Declare again what a broker without its store has forgotten."""
-        with suppress(Unavailable):
-            if await self.connected():
-                await self.declare()
+        """Declare again what a broker without its store has forgotten; one reader at a time is enough."""
+        if not self._declares or self._healing:
+            return
+        self._healing = True
+        try:
+            with suppress(Unavailable):
+                if await self.connected():
+                    await self.declare()
+        finally:
+            self._healing = False
 
 
 async def _first_of(*waits: Awaitable[Any]) -> None:
@@ -276,6 +282,8 @@ async def connect_bus(
     async def on_disconnect() -> None:
         if not client.is_closed:
             log.warning("%s: connection to NATS lost; reconnecting", name)
+        if bus is not None:
+            bus.disconnected()
 
     async def on_error(error: Exception) -> None:
         log.debug("%s: %r", name, error)
@@ -297,12 +305,14 @@ async def connect_bus(
         )
 
     try:
-        await asyncio.wait_for(open_client(), wait_seconds)
+        async with asyncio.timeout(wait_seconds):
+            await open_client()
     except (NatsError, OSError, TimeoutError) as error:
         await client.close()
         raise Unavailable(f"no NATS at {url} within {wait_seconds:g} s: {error!r}") from error
     try:
-        bus = NatsBus(client, name, topology or load())
+        bus = NatsBus(client, name, topology or load(), declares=declares)
+        await bus.open()
         if declares:
             await bus.declare()
         yield bus

@@ -28,7 +28,11 @@ LONGEST_PAUSE_SECONDS = 5.0
 
 
 class ConsumerGone(Exception):
-    """The broker does not know the consumer (any more), or the connection was a new one in between."""
+    """The broker does not know the consumer (any more)."""
+
+
+class Interrupted(ConsumerGone):
+    """The open request was given up from our side: its answer may have been lost with the connection."""
 
 
 @dataclass(slots=True)
@@ -56,7 +60,7 @@ class Puller:
         self._number = 0
         self._messages: list[Msg] = []
         self._complete = asyncio.Event()
-        self._failure: str | None = None
+        self._failure: ConsumerGone | None = None
         self._last_sign = 0.0
         self._subscription: Subscription | None = None
         self._closed = False
@@ -86,7 +90,7 @@ class Puller:
 
     def interrupt(self, reason: str) -> None:
         """End the open request: its answer may have been lost."""
-        self._failure = reason
+        self._failure = Interrupted(reason)
         self._complete.set()
 
     async def next(self) -> list[Msg]:
@@ -98,7 +102,7 @@ class Puller:
             return messages
         failure, self._failure = self._failure, None
         if failure is not None and not self._closed:
-            raise ConsumerGone(failure)
+            raise failure
         return []
 
     async def _ask(self) -> None:
@@ -110,7 +114,8 @@ class Puller:
         await self._client.publish(self._subject, self._request, reply=f"{self._inbox}.{self._number}")
         while not self._complete.is_set():
             try:
-                await asyncio.wait_for(self._complete.wait(), QUIET_SECONDS)
+                async with asyncio.timeout(QUIET_SECONDS):
+                    await self._complete.wait()
             except TimeoutError:
                 if time.monotonic() - self._last_sign >= QUIET_SECONDS:
                     return  # not even a heartbeat: the request is lost, a new one costs nothing
@@ -129,7 +134,7 @@ class Puller:
         if status == "100":  # heartbeat
             return
         if status == "503" or (status == "409" and "Consumer" in _description(message)):
-            self._failure = _description(message) or "no such consumer, or JetStream is not ready"
+            self._failure = ConsumerGone(_description(message) or "no such consumer, or JetStream is not ready")
         elif status == "409":
             log.warning("pull request on %s ended: %s", self._subject, _description(message))
         self._complete.set()

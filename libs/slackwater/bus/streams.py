@@ -116,9 +116,9 @@ def _check(topology: Topology, origin: str) -> None:
 def _covers(pattern: str, subject: str) -> bool:
     """Whether every subject that matches `subject` (which may hold wildcards) also matches `pattern`."""
     wanted, found = pattern.split("."), subject.split(".")
-    for position, token in enumerate(wanted):
-        if token == ">":
+    for position, part in enumerate(wanted):
+        if part == ">":
             return len(found) > position
-        if position >= len(found) or (token not in ("*", found[position])):
+        if position >= len(found) or part not in ("*", found[position]):
             return False
     return len(wanted) == len(found)

@@ -1,4 +1,4 @@
-"""A nats-server of our own: started from its wheel, on loopback, dying with us, with its store in our state directory."""
+"""A nats-server of our own: from its wheel, on loopback, dying with us, its store in our state directory."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class EmbeddedNats:
         if self.pid is not None:
             return self.url
         self._directory.mkdir(parents=True, exist_ok=True)
-        await self._end_leftover()
+        await asyncio.to_thread(self._end_leftover)
         for stale in self._directory.glob("*.ports"):
             stale.unlink(missing_ok=True)
         self._write_config()
@@ -156,7 +156,7 @@ class EmbeddedNats:
         log = self.log_file.read_text(errors="replace")[-2000:] if self.log_file.exists() else "(no log)"
         raise Unavailable(f"nats-server did not come up within {START_SECONDS:.0f} s; end of {self.log_file}:\n{log}")
 
-    async def _end_leftover(self) -> None:
+    def _end_leftover(self) -> None:
         """Two servers on one store would destroy it: end one that outlived its parent (no pdeathsig there)."""
         pid_file = self._directory / "nats-server.pid"
         try:
@@ -169,7 +169,7 @@ class EmbeddedNats:
         os.kill(pid, signal.SIGKILL)
         deadline = time.monotonic() + STOP_SECONDS
         while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-            await asyncio.sleep(POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
 
 
 def _port_in(file: Path) -> int | None:

@@ -194,6 +194,7 @@ class MemoryBus:
         self.published: list[Event[Any]] = []
         self._name = name
         self._counters: dict[str, Counters] = {}
+        self._busy = 0
 
     @property
     def dead_letters(self) -> Sequence[DeadLetter]:
@@ -272,6 +273,13 @@ class MemoryBus:
     async def connected(self) -> bool:
         return not self.broker.away
 
+    async def idle(self) -> None:
+        """Wait until every open consumer, watch and replay has handled what is due by the clock."""
+        calm = 0
+        while calm < 10:  # a round that was just woken counts as busy only once it runs
+            calm = 0 if self._busy else calm + 1
+            await asyncio.sleep(0)
+
     def stats(self) -> Mapping[str, ConsumerStats]:
         """What became of the messages of each consumer opened by this bus."""
         return {name: counters.snapshot() for name, counters in self._counters.items()}
@@ -294,7 +302,11 @@ class MemoryBus:
     ) -> None:
         while not leaving.is_set():
             changed.clear()
-            pause = await work()
+            self._busy += 1
+            try:
+                pause = await work()
+            finally:
+                self._busy -= 1
             waits = [asyncio.create_task(changed.wait())]
             if pause is not None:
                 waits.append(asyncio.create_task(self.broker.clock.sleep(pause)))  # type: ignore[arg-type]  # a coroutine

@@ -29,18 +29,18 @@ class Metric:
 
 
 def prod_demand_milli(snapshot: Snapshot) -> int:
-    """What prod wanted: usage / (1 - pressure), at most the whole node. Without pressure, what it used."""
+    """What prod wanted: tasks that ran for R and waited for W wanted R + W, so with pressure p it is R / (1 - p).
+
+    Some-pressure counts a moment once however many tasks wait in it: a lower bound. More than the node has can be
+    wanted but not had, so the capacity bounds it. Without pressure, what prod used.
+    """
     pressure = min(snapshot.prod_pressure or 0.0, PRESSURE_CAP)
-    return min(snapshot.capacity_milli, math.ceil(snapshot.prod_usage_milli / (1 - pressure)))
+    return min(snapshot.capacity_milli, round(snapshot.prod_usage_milli / (1 - pressure)))
 
 
 def _pressure_gap(snapshot: Snapshot, _waterline: float) -> int:
-    """The CPU that prod lacked: tasks that ran for R and waited for W wanted R + W, so R x p / (1 - p) was missing.
-
-    Some-pressure counts a moment once however many tasks wait in it: a lower bound, so several cycles may be needed.
-    """
-    pressure = min(snapshot.prod_pressure or 0.0, PRESSURE_CAP)
-    return math.ceil(snapshot.prod_usage_milli * pressure / (1 - pressure))
+    """The CPU that prod lacked, R x p / (1 - p). A lower bound, so several cycles may be needed."""
+    return max(0, prod_demand_milli(snapshot) - snapshot.prod_usage_milli)
 
 
 def _usage_ratio(snapshot: Snapshot) -> float | None:

@@ -40,7 +40,7 @@ def plan(snapshot: Snapshot, state: GuardState, policy: WaterlinePolicy, now: da
     if triggered:
         outcome = _throttle(snapshot, counted, policy, triggered, now)
     elif verdicts and all(verdict.restored for verdict in verdicts):
-        outcome = _restore(snapshot, replace(counted, told=(), exhausted_told=False), policy, verdicts, now)
+        outcome = _restore(snapshot, replace(counted, told=(), exhausted_told=False, refused=()), policy, verdicts, now)
     else:
         missing = "; ".join(v.count.missing for v in verdicts if v.count.missing)
         outcome = _idle(counted, missing or "still counting samples")

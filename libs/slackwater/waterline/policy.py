@@ -67,3 +67,7 @@ class WaterlinePolicy:
     mode: Mode
     rules: tuple[Rule, ...]
     throttle: ThrottlePolicy = ThrottlePolicy()
+
+    @property
+    def allows_throttles(self) -> bool:
+        return self.mode is not Mode.OBSERVE

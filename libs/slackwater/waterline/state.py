@@ -37,6 +37,7 @@ class GuardState:
     backoff                  how many raises in a row were answered by a new trigger
     told                     pods named in would-be decisions of this episode (mode observe)
     exhausted_told           this episode has already reported a gap that nobody could close
+    refused                  pods whose limit the node could not write in this episode
     """
 
     counts: tuple[RuleCount, ...] = ()
@@ -49,10 +50,21 @@ class GuardState:
     settled_at: datetime | None = None
     told: tuple[str, ...] = ()
     exhausted_told: bool = False
+    refused: tuple[str, ...] = ()
 
     def limit_of(self, uid: str) -> int | None:
         """The limit of ours on a pod, None if there is none."""
         return next((t.limit_milli for t in self.throttles if t.uid == uid), None)
+
+
+def refused(state: GuardState, uid: str, in_force_milli: int | None) -> GuardState:
+    """The node could not write this pod's limit; what is in force is what it read back (None = no limit)."""
+    kept = tuple(
+        replace(t, limit_milli=in_force_milli or t.limit_milli) if t.uid == uid else t
+        for t in state.throttles
+        if t.uid != uid or in_force_milli is not None
+    )
+    return replace(state, throttles=kept, refused=tuple(sorted({*state.refused, uid})))
 
 
 def confirmed(state: GuardState, observed_at: datetime) -> GuardState:

@@ -47,13 +47,17 @@ def _lower(pod: PodSample, present: int | None, gap_left: int, snapshot: Snapsho
     return limit
 
 
+def _untouchable(pod: PodSample, state: GuardState) -> str | None:
+    return protection(pod) or ("the node could not write its limit" if pod.uid in state.refused else None)
+
+
 def squeeze(snapshot: Snapshot, state: GuardState, policy: ThrottlePolicy, target_milli: int) -> Squeeze:
     """Release `target_milli`, no more, from those who have to give way first."""
     gap_left, changes, spared = target_milli, [], []
     for pod in in_order(snapshot.pods):
         ours = state.limit_of(pod.uid)
         present = ours if ours is not None else pod.original_limit_milli
-        answer: int | str | None = protection(pod)
+        answer: int | str | None = _untouchable(pod, state)
         if answer is None:
             closed = gap_left <= 0
             answer = "gap already closed" if closed else _lower(pod, present, gap_left, snapshot, policy)
@@ -72,4 +76,4 @@ def _why_open(remaining: int, snapshot: Snapshot) -> str:
         return ""
     if all(protection(pod) for pod in snapshot.pods):
         return "no pod that may be throttled"
-    return "every pod that may be throttled is at its floor, uses nothing or would release too little"
+    return "every pod that may be throttled is at its floor, uses nothing, would release too little or was refused"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +19,15 @@ if TYPE_CHECKING:  # what is heavy is loaded when the command runs
     from slackwater.runtime.state import Endpoint, StateDir
 
     Director = Callable[[Endpoint, Path, int | None, str], Awaitable[int]]
+
+
+DEMO_SETTINGS: Mapping[str, Mapping[str, object]] = {
+    "agent": {"report_seconds": 2.0},
+    "ingestion": {"window_seconds": 5, "report_interval_seconds": 2.0, "lateness_seconds": 1.0},
+    "prediction": {"min_windows": 6},
+    "colocation": {"cpu_reclaim_threshold_percent": 95, "memory_reclaim_threshold_percent": 90, "rise_windows": 1},
+}
+"""Settings by service that let a loop made for hours be watched in a minute and a half. Nothing else is special."""
 
 
 class LogLevel(StrEnum):
@@ -60,10 +69,22 @@ def command(
     steps = Steps()
     chosen = choose_driver(driver, nodes, steps)
     http = HttpSettings() if port is None else HttpSettings(port=port)
-    agent = {"driver": chosen.value, "nodes": nodes}
-    status = asyncio.run(_up(StackOptions(http, {"agent": agent}), steps, chosen, seconds, demo))
+    overrides = {name: dict(values) for name, values in (DEMO_SETTINGS if demo else {}).items()}
+    overrides.setdefault("agent", {}).update(driver=chosen.value, nodes=nodes)
+    status = asyncio.run(_up(StackOptions(http, overrides), steps, chosen, seconds, demo))
+    if demo:
+        status = _finish_demo() or status
     if status:
         raise typer.Exit(status)
+
+
+def _finish_demo() -> int:
+    """Everything has stopped: now it can be known what was restored and whether anything is left."""
+    from slackwater.cli.composition import load
+    from slackwater.runtime.state import default_state_dir
+
+    finish: Callable[[Path], int] = load("slackwater.demo.director:finish")
+    return finish(default_state_dir())
 
 
 def choose_driver(wanted: Driver, nodes: int, steps: Steps) -> Driver:

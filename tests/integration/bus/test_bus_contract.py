@@ -54,9 +54,11 @@ class Seen:
 
 async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
     async with asyncio.timeout(10):
-        while not (found := await condition()):
+        while True:
+            found = await condition()
+            if found:
+                return found
             await asyncio.sleep(0.01)
-        return found
 
 
 async def test_what_is_done_is_not_delivered_again(given: Any) -> None:
@@ -312,13 +314,16 @@ async def test_watch_of_a_key_sees_that_key_and_what_is_below_it(given: Any) -> 
         data = IntentDeclared(node=node, writer=writer, generation=1, declared_at=NOW, lease_seconds=30)
         return event_of(data, source="test", time=NOW)
 
-    async with given.process() as bus:
-        async with bus.watch(IntentDeclared, note, key="n.1"), bus.watch(NodeLivenessChanged, note, key="n.1"):
-            await bus.publish(intent("n.1", "ensurance"))
-            await bus.publish(intent("n.10", "ensurance"))
-            await bus.publish(changed("n.10"))
-            await bus.publish(changed("n.1"))
-            await until(lambda: _true(len(got) == 2))
+    async with (
+        given.process() as bus,
+        bus.watch(IntentDeclared, note, key="n.1"),
+        bus.watch(NodeLivenessChanged, note, key="n.1"),
+    ):
+        await bus.publish(intent("n.1", "ensurance"))
+        await bus.publish(intent("n.10", "ensurance"))
+        await bus.publish(changed("n.10"))
+        await bus.publish(changed("n.1"))
+        await until(lambda: _true(len(got) == 2))
     assert sorted(got) == ["n.1", "n.1/ensurance"]
 
 

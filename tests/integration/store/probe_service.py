@@ -65,7 +65,7 @@ class Broker:
 
 async def eventually(condition: Callable[[], bool]) -> None:
     """Poll until it holds; the test's own timeout is the limit."""
-    while not condition():  # noqa: ASYNC110 - any condition, not only what has an asyncio.Event
+    while not condition():
         await asyncio.sleep(0.005)
 
 

@@ -35,7 +35,7 @@ async def commit(database: Database, *numbers: int, node: str = "a") -> None:
 async def drained(database: Database) -> None:
     """Until the outbox is empty; the test's own timeout is the limit."""
     relay = database.relay(Broker().publish)
-    while (await relay.backlog()).depth:  # noqa: ASYNC110 - the database has no asyncio.Event
+    while (await relay.backlog()).depth:
         await asyncio.sleep(0.005)
 
 

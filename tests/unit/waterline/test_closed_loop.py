@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from waterline_plant import Loop, Plant, policy
 
@@ -13,6 +13,8 @@ from slackwater.waterline.policy import Rule, ThrottlePolicy
 LINE = 0.10
 demands = st.integers(min_value=200, max_value=2000)
 weights = st.floats(min_value=0.1, max_value=100)
+fair_weights = st.floats(min_value=1, max_value=100)
+"""Prod weighs at least as much as one batch pod: at rest it is not pressed by the mere number of batch pods."""
 crowds = st.integers(min_value=1, max_value=6)
 blind = st.floats(min_value=0.0, max_value=0.7)
 
@@ -55,15 +57,19 @@ def test_the_greedy_batch_gets_what_is_left(demand: int, weight: float, crowd: i
 
 
 @given(demands, weights, crowds, blind)
-def test_constant_demand_settles_with_few_changes(demand: int, weight: float, crowd: int, blindness: float) -> None:
+@example(1500, 1.0, 2, 0.6)
+@settings(max_examples=30)
+def test_constant_demand_settles_with_fewer_and_fewer_changes(
+    demand: int, weight: float, crowd: int, blindness: float
+) -> None:
+    """Probing goes on, ever more rarely: without the growing wait it would be four changes a minute and more."""
     loop = surge(demand, weight, crowd, blindness)
-    loop.run(300)
-    assert loop.changes_since(240) <= 6
-    loop.run(600)
-    assert loop.changes_since(600) <= 20
+    loop.run(1200)
+    assert loop.changes_since(300) <= 25
+    assert loop.changes_since(600) <= 15
 
 
-@given(demands, weights, crowds, blind, st.integers(min_value=0, max_value=30))
+@given(demands, fair_weights, crowds, blind, st.integers(min_value=0, max_value=30))
 @settings(max_examples=60)
 def test_when_prod_is_back_to_rest_every_limit_goes_back_to_its_original(
     demand: int, weight: float, crowd: int, blindness: float, surge_seconds: int

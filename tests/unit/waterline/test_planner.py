@@ -20,7 +20,7 @@ from slackwater.waterline.plan import LimitChange, Plan
 from slackwater.waterline.planner import plan, release, replay, replay_release
 from slackwater.waterline.policy import Rule, ThrottlePolicy
 from slackwater.waterline.snapshot import PodSample, Snapshot
-from slackwater.waterline.state import GuardState, Throttled, confirmed
+from slackwater.waterline.state import GuardState, Throttled, confirmed, refused
 from slackwater.waterline.throttling import floor_milli
 
 
@@ -309,3 +309,47 @@ def test_a_release_is_repeated_from_its_json() -> None:
     state = GuardState(throttles=(Throttled("b", "b", "batch", 100, None),))
     made: Plan = release(state, 2000).plan
     assert replay_release(state=codec.to_json(state), capacity_milli=2000) == codec.to_json(made)
+
+
+# ---- refused
+
+
+def test_a_refused_limit_is_not_counted_and_its_pod_not_asked_again_in_this_episode() -> None:
+    first = plan(surged(pod("b", usage=900), pod("c", usage=900), pressure=0.2), GuardState(), policy(), START)
+    assert [t.uid for t in first.state.throttles] == ["b"]
+    state = refused(first.state, "b", None)
+    again = plan(surged(pod("b", usage=900), pod("c", usage=900), when=2), confirmed(state, at(1)), policy(), at(2))
+    assert [change.uid for change in again.plan.changes] == ["c"]
+    assert ("b", "the node could not write its limit") in [(s.uid, s.because) for s in again.plan.spared]
+
+
+def test_a_refused_raise_keeps_the_limit_that_is_in_force() -> None:
+    state = GuardState(throttles=(Throttled("b", "b", "batch", 500, None),))
+    assert refused(state, "b", 300).throttles == (Throttled("b", "b", "batch", 300, None),)
+
+
+@pytest.mark.parametrize(("backoff", "raised"), [(0, 400), (1, 200), (2, 100), (6, None)])
+def test_idle_cpu_goes_back_in_smaller_parts_after_each_relapse(backoff: int, raised: int | None) -> None:
+    state = GuardState(
+        throttles=(Throttled("b", "b", "batch", 500, None),), demand_at_trigger_milli=1000, backoff=backoff
+    )
+    rule = replace(PRESSURE_RULE, restore_threshold=1)
+    calm = snapshot(pod("p", Tier.PROD, 1000), pod("b", usage=500), pressure=0.0)
+    waiting = replace(state, last_trigger_at=at(-4 * 2**backoff))
+    made = plan(calm, waiting, policy(rule), at(0)).plan
+    assert [change.after_milli for change in made.changes] == ([] if raised is None else [500 + raised])
+
+
+@pytest.mark.parametrize(
+    ("backoff", "waited", "is_raised"), [(0, 3, True), (0, 2, False), (2, 11, False), (2, 12, True)]
+)
+def test_each_relapse_doubles_the_cool_down(backoff: int, waited: float, is_raised: bool) -> None:
+    state = GuardState(
+        throttles=(Throttled("b", "b", "batch", 500, None),),
+        demand_at_trigger_milli=2000,
+        backoff=backoff,
+        last_trigger_at=at(-waited),
+    )
+    rule = replace(PRESSURE_RULE, restore_threshold=1)
+    calm = snapshot(pod("p", Tier.PROD, 100), pod("b", usage=500), pressure=0.0)
+    assert bool(plan(calm, state, policy(rule), at(0)).plan.changes) is is_raised

@@ -1,0 +1,80 @@
+"""Publishing with the broker's word for each message; a lost connection ends the waiting at once, not at a timeout."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from typing import Any
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+
+from slackwater.bus.encoding import Message
+from slackwater.model.errors import InvalidInput, Unavailable
+
+
+class Publisher:
+    """Any number of publishes in flight; each is answered, refused, or Unavailable after `timeout_seconds`."""
+
+    def __init__(self, client: Client, timeout_seconds: float) -> None:
+        self._client = client
+        self._timeout = timeout_seconds
+        self._inbox = client.new_inbox()
+        self._numbers = itertools.count(1)
+        self._waiting: dict[str, asyncio.Future[bytes]] = {}
+
+    async def open(self) -> None:
+        await self._client.subscribe(f"{self._inbox}.*", cb=self._answered)
+
+    def connection_lost(self) -> None:
+        """Whether what is in flight was stored is unknown; its publisher must try again (repeats are dropped)."""
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(Unavailable("connection to NATS lost before the message was confirmed"))
+
+    async def store(self, stream: str, message: Message) -> None:
+        """Raises Unavailable with what the broker said; InvalidInput for a message that it can never take."""
+        if not self._client.is_connected:
+            raise Unavailable(f"not connected to NATS: {message.subject} was not published")
+        token = str(next(self._numbers))
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._waiting[token] = future
+        try:
+            await self._client.publish(
+                message.subject, message.body, reply=f"{self._inbox}.{token}", headers=dict(message.headers)
+            )
+            async with asyncio.timeout(self._timeout):  # wait_for swallows a cancellation that meets the answer
+                answer = json.loads(await future)
+        except TimeoutError as error:
+            text = f"stream {stream} did not confirm {message.subject} within {self._timeout:g} s"
+            raise Unavailable(text) from error
+        except NatsError as error:
+            raise _refused(message, self._client.max_payload, error) from error
+        finally:
+            del self._waiting[token]
+        if "error" in answer:
+            raise Unavailable(_said(stream, message, answer["error"]))
+
+    async def _answered(self, message: Msg) -> None:
+        future = self._waiting.get(message.subject.rsplit(".", 1)[1])
+        if future is None or future.done():
+            return
+        if not message.data and (message.headers or {}).get("Status") == "503":
+            future.set_exception(Unavailable("no stream takes this subject: JetStream is starting or not declared"))
+        else:
+            future.set_result(message.data)
+
+
+def _refused(message: Message, max_payload: int, error: NatsError) -> Exception:
+    if len(message.body) > max_payload:
+        return InvalidInput(
+            f"{message.subject}: {len(message.body)} bytes, NATS takes {max_payload}", code="message_too_large"
+        )
+    return Unavailable(f"{message.subject} was not published: {error!r}")
+
+
+def _said(stream: str, message: Message, error: dict[str, Any]) -> str:
+    text = f"stream {stream} refused {message.subject}: {error.get('description')}"
+    return f"{text} (JetStream {error.get('err_code')})"

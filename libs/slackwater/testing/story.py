@@ -1,0 +1,410 @@
+"""A quarter of an hour on a small fleet, as the events that tell it: one node has a surge, batch gives way and returns.
+
+Deterministic (no clock, no randomness): for pages, screenshots and tests that need a read model with a history.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from slackwater.decisions.reasons import DecisionKind, Mode, Reason
+from slackwater.decisions.record import Action, Alternative, DecisionRecord, Input, Replay, Term
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.effect_measured import EffectMeasured
+from slackwater.events.envelope import Event, Payload, event_of
+from slackwater.events.intent_observed import IntentObserved, ObservedLimit
+from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.usage_reported import UsageReported
+from slackwater.model.nodes import CpuTopology, NodeFacts
+from slackwater.model.pods import Pod
+from slackwater.model.quantities import Resources
+from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
+
+GIB = 2**30
+REPORT_SECONDS = 5
+OFFER_SECONDS = 60
+LENGTH_SECONDS = 900
+SURGE = (420, 600)
+"""Seconds from the start in which the first node's service is busy."""
+WATERLINE = 0.12
+RESERVED_MILLI = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Character:
+    """A node of the story: its size, how busy its service is at rest, and whether it meets the surge."""
+
+    name: str
+    capacity_milli: int
+    prod_milli: int
+    surges: bool = False
+    liveness: Liveness = Liveness.FRESH
+
+
+FLEET = (
+    Character("edge-7", 8000, 2100, surges=True),
+    Character("edge-8", 8000, 2900),
+    Character("edge-9", 16000, 4200),
+    Character("edge-10", 8000, 1200, liveness=Liveness.STALE),
+)
+
+
+def story(end: datetime, fleet: tuple[Character, ...] = FLEET) -> list[Event[Any]]:
+    """All events of the quarter of an hour that ends at `end`, in the order they happened."""
+    found = [event for node in fleet for event in _Node(node, end - timedelta(seconds=LENGTH_SECONDS)).events()]
+    return sorted(found, key=lambda event: event.time)
+
+
+def identifier(*parts: object) -> str:
+    """The same UUID for the same parts, at every run."""
+    return str(uuid5(NAMESPACE_URL, "/".join(map(str, parts))))
+
+
+class _Node:
+    def __init__(self, node: Character, start: datetime) -> None:
+        self.node = node
+        self.start = start
+
+    def at(self, second: float) -> datetime:
+        return self.start + timedelta(seconds=second)
+
+    def event(self, second: float, data: Payload, *parts: object, cause: str | None = None) -> Event[Any]:
+        name = identifier(self.node.name, data.TYPE, second, *parts)
+        return event_of(data, source="story", time=self.at(second), causedby=cause, id=name)
+
+    def events(self) -> Iterator[Event[Any]]:
+        yield self.event(0, NodeDescribed(facts=self.facts(), boot_epoch="1", described_at=self.at(0)))
+        yield self.liveness(1, Liveness.FRESH, None)
+        last = LENGTH_SECONDS - (120 if self.node.liveness is not Liveness.FRESH else 0)
+        for second in range(REPORT_SECONDS, last + 1, REPORT_SECONDS):
+            yield self.report(second)
+        for second in range(OFFER_SECONDS, last + 1, OFFER_SECONDS):
+            yield from self.offer(second)
+        if self.node.surges:
+            yield from self.throttles()
+        if self.node.liveness is not Liveness.FRESH:
+            yield self.liveness(last + 15, self.node.liveness, Liveness.FRESH)
+
+    def liveness(self, second: float, now: Liveness, before: Liveness | None) -> Event[Any]:
+        data = NodeLivenessChanged(
+            node=self.node.name,
+            liveness=now,
+            previous=before,
+            last_report_at=self.at(max(0, second - 15)),
+            changed_at=self.at(second),
+        )
+        return self.event(second, data)
+
+    def facts(self) -> NodeFacts:
+        cpus = self.node.capacity_milli // 1000
+        return NodeFacts(
+            name=self.node.name,
+            pool="edge",
+            capacity=Resources(self.node.capacity_milli, cpus * 4 * GIB),
+            reserved=Resources(RESERVED_MILLI, GIB),
+            topology=CpuTopology(cpus, cpus // 2, 1, 1),
+            kernel="6.1.0-28-amd64",
+            cgroup_version="v2",
+            driver="simulated",
+            agent_version="0.1.0",
+            labels={"topology.kubernetes.io/zone": "harbour"},
+        )
+
+    def surge(self, second: float) -> float:
+        """0 at rest, 1 in the middle of the surge, with a ramp of 20 s."""
+        if not self.node.surges:
+            return 0.0
+        begin, end = SURGE
+        return max(0.0, min(1.0, (second - begin) / 20, (end - second) / 20))
+
+    def prod(self, second: float) -> int:
+        wave = math.sin(second / 47) * 0.12 + math.sin(second / 13) * 0.05
+        return round(self.node.prod_milli * (1 + wave) + self.surge(second) * 3300)
+
+    def limits(self, second: float) -> tuple[int, int] | None:
+        """The limits of the two batch pods, or None when they have none."""
+        found = None
+        for step, limits in self.steps():
+            if second > step:
+                found = limits
+        return found
+
+    def steps(self) -> tuple[tuple[float, tuple[int, int] | None], ...]:
+        begin, end = SURGE
+        return (
+            (begin + 10.4, (1200, 800)),
+            (begin + 25.3, (600, 400)),
+            (end + 10.2, (1300, 900)),
+            (end + 30.2, (2600, 1900)),
+            (end + 50.2, None),
+        )
+
+    def batch(self, second: float) -> tuple[int, int]:
+        """Two hungry pods share what is free, in the proportion 3 to 2, up to their limits."""
+        free = self.node.capacity_milli - self.prod(second) - self.system(second) - 700
+        wants = (max(150, round(free * 0.55)), max(100, round(free * 0.36)))
+        limits = self.limits(second) if self.node.surges else None
+        if limits is None:
+            return wants
+        return min(wants[0], limits[0]), min(wants[1], limits[1])
+
+    def system(self, second: float) -> int:
+        return 260 + round(40 * math.sin(second / 31))
+
+    def pressure(self, second: float) -> float:
+        """High while the surge meets unlimited batch, low otherwise."""
+        crowded = self.surge(second) * (0.31 if self.limits(second) is None else 0.16)
+        eased = 0.4 if self.limits(second) == (600, 400) else 1.0
+        return round(0.02 + 0.012 * math.sin(second / 17) + crowded * eased, 4)
+
+    def report(self, second: int) -> Event[Any]:
+        prod, (first, other), system = self.prod(second), self.batch(second), self.system(second)
+        limits = (self.limits(second) or (None, None)) if self.node.surges else (None, None)
+        pods = [
+            self.pod("checkout-0", Tier.PROD, round(prod * 0.62), 3000, self.pressure(second)),
+            self.pod("search-0", Tier.PROD, prod - round(prod * 0.62), 2000, self.pressure(second) / 2),
+            self.pod("rank-features-0", Tier.MID, 350, 500, 0.01),
+            self.pod("encode-video-0", Tier.BATCH, first, 2000, 0.22, limits[0]),
+            self.pod("encode-video-1", Tier.BATCH, other, 2000, 0.19, limits[1]),
+        ]
+        total = prod + first + other + system + 350
+        begin, _ = SURGE
+        data = UsageReported(
+            node=self.node.name,
+            boot_epoch="1",
+            sequence=second // REPORT_SECONDS,
+            sampled_at=self.at(second),
+            window_seconds=REPORT_SECONDS,
+            trigger="waterline" if self.node.surges and second in (begin + 10, begin + 25) else "interval",
+            node_usage=_usage(total, 6 * GIB),
+            system_usage=_usage(system, GIB // 2),
+            node_pressure=Pressure(cpu_some_avg=self.pressure(second) + 0.1, memory_some_avg=0.0),
+            prod_pressure=Pressure(cpu_some_last=self.pressure(second), cpu_some_avg=self.pressure(second)),
+            pods=tuple(pods),
+        )
+        return self.event(second, data)
+
+    def pod(
+        self, name: str, tier: Tier, used: int, request: int, pressure: float, limit: int | None = None
+    ) -> PodUsage:
+        pod = Pod(
+            uid=identifier(self.node.name, name),
+            name=name,
+            namespace="shop" if tier is Tier.PROD else "media",
+            workload=name.rsplit("-", 1)[0],
+            tier=tier,
+            qos=default_qos(tier),
+            priority=DEFAULT_PRIORITY[tier],
+            request=Resources(request, GIB),
+            started_at=self.start - timedelta(hours=3),
+        )
+        return PodUsage(
+            pod=pod,
+            usage=_usage(used, GIB),
+            pressure=Pressure(cpu_some_avg=round(max(0.0, pressure), 4)),
+            cpu_limit_milli=limit,
+            original_cpu_limit_milli=None,
+            throttled_ratio=0.45 if limit else 0.0,
+        )
+
+    def offer(self, second: int) -> Iterator[Event[Any]]:
+        """A prediction, and the offer that follows from it 0.3 s later, each with its record."""
+        peak = self.node.prod_milli + 500 + (round(0.9 * 3300) if self.surge(second) else 0)
+        forecast = self.forecast(second, peak)
+        yield forecast
+        record = self.offer_record(second, peak, forecast.id)
+        yield self.event(second + 0.3, DecisionRecorded(record=record), cause=forecast.id)
+        data = ResourcesOffered(
+            node=self.node.name,
+            offered_at=self.at(second + 0.3),
+            generation=second // OFFER_SECONDS,
+            batch=Resources(record.result, 14 * GIB),
+            degraded=None,
+            decision_ids={"batch-cpu": record.id},
+        )
+        yield self.event(second + 0.3, data, cause=forecast.id)
+
+    def forecast(self, second: int, peak: int) -> Event[Any]:
+        data = PeakPredicted(
+            node=self.node.name,
+            predicted_at=self.at(second),
+            window_number=second // OFFER_SECONDS,
+            window_seconds=OFFER_SECONDS,
+            model="decaying-histogram",
+            samples=240 + second // OFFER_SECONDS,
+            cold_start_share=0.0,
+            node_peak=Resources(peak + 3500, 8 * GIB),
+            system_peak=Resources(320, GIB // 2),
+            tier_peaks={"prod": Resources(peak, 3 * GIB), "mid": Resources(420, GIB)},
+            prod_peak=Resources(peak, 3 * GIB),
+            prod_reclaimable=Resources(max(0, 5000 - peak), GIB),
+            pods=(),
+            decision_id=identifier(self.node.name, "prediction", second),
+        )
+        return self.event(second, data)
+
+    def offer_record(self, second: int, peak: int, cause: str) -> DecisionRecord:
+        capacity = self.node.capacity_milli
+        margin = capacity * 20 // 100
+        parts = (
+            ("capacity", capacity, "all the machine has", "node.described"),
+            ("reserved", -RESERVED_MILLI, "kept back by the operator", "node.described"),
+            ("margin", -margin, "reclaim threshold 80 %", "policy default"),
+            ("system", -320, "peak of what no pod uses", cause),
+            ("prod peak", -peak, "pod view and tier view, the safer", cause),
+            ("mid peak", -420, "", cause),
+        )
+        total = sum(value for _, value, _, _ in parts)
+        floor = max(0, -total)
+        terms = [Term(name=name, value=value, note=note) for name, value, note, _ in parts]
+        if floor:
+            terms.append(Term(name="floor", value=floor, note="an offer is never negative"))
+        at = self.at(second)
+        return DecisionRecord(
+            id=identifier(self.node.name, "offer", second),
+            kind=DecisionKind.OFFER,
+            node=self.node.name,
+            subject="batch-cpu",
+            service="colocation",
+            rule="batch-usage-v1",
+            reason=Reason.OFFER_FIRST if second == OFFER_SECONDS else Reason.OFFER_CHANGED,
+            decided_at=self.at(second + 0.3),
+            trigger_event_id=cause,
+            inputs=tuple(
+                Input(name=name, value=abs(value), unit="milli", source=source, observed_at=at)
+                for name, value, _, source in parts
+            ),
+            terms=tuple(terms),
+            result=total + floor,
+            unit="milli",
+            alternatives=(
+                Alternative(what="keep the offer before", rejected_because="it differs by more than 5 % of capacity"),
+            ),
+            replay=Replay(function="slackwater.testing.story:total", arguments={"values": [t.value for t in terms]}),
+        )
+
+    def throttles(self) -> Iterator[Event[Any]]:
+        """Throttle, throttle further, restore in two steps, restore whole: each with observation and effect."""
+        before: tuple[int, int] | None = None
+        for written_at, after in self.steps():
+            kind = DecisionKind.THROTTLE if written_at < SURGE[1] else DecisionKind.RESTORE
+            yield from self.action(written_at, kind, before, after)
+            before = after
+
+    def action(
+        self, written_at: float, kind: DecisionKind, before: tuple[int, int] | None, after: tuple[int, int] | None
+    ) -> Iterator[Event[Any]]:
+        second = math.floor(written_at / REPORT_SECONDS) * REPORT_SECONDS
+        cause = self.report(second).id
+        record = self.action_record(second, kind, cause, before, after)
+        yield self.event(second + 0.05, DecisionRecorded(record=record), cause=cause)
+        limits = tuple(
+            ObservedLimit(
+                pod_uid=action.pod_uid, cpu_limit_milli=action.cpu_limit_after_milli, error=None, decision_id=record.id
+            )
+            for action in record.actions
+        )
+        seen = IntentObserved(
+            node=self.node.name,
+            writer="ensurance",
+            generation=second,
+            boot_epoch="1",
+            received_at=self.at(written_at - 0.02),
+            observed_at=self.at(written_at),
+            limits=limits,
+        )
+        yield self.event(written_at, seen, cause=record.id)
+        yield self.event(second + 5.01, self.effect(second, written_at, record.id), cause=record.id)
+
+    def effect(self, second: int, written_at: float, decision_id: str) -> EffectMeasured:
+        after = self.pressure(second + REPORT_SECONDS)
+        return EffectMeasured(
+            decision_id=decision_id,
+            node=self.node.name,
+            metric="prod_cpu_pressure",
+            before=self.pressure(second),
+            after=after,
+            waterline=WATERLINE,
+            relieved=after <= WATERLINE,
+            actuated_at=self.at(written_at),
+            measured_at=self.at(second + REPORT_SECONDS),
+            seconds_to_actuation=round(written_at - second - 0.05, 3),
+            seconds_to_measurement=REPORT_SECONDS - 0.05,
+        )
+
+    def action_record(
+        self,
+        second: int,
+        kind: DecisionKind,
+        cause: str,
+        before: tuple[int, int] | None,
+        after: tuple[int, int] | None,
+    ) -> DecisionRecord:
+        used = self.batch(second)
+        actions = []
+        for index, name in enumerate(("encode-video-0", "encode-video-1")):
+            old, new = before[index] if before else None, after[index] if after else None
+            released = (old if old is not None else used[index]) - (new if new is not None else used[index])
+            actions.append(
+                Action(
+                    pod_uid=identifier(self.node.name, name),
+                    pod_name=name,
+                    tier="batch",
+                    cpu_limit_before_milli=old,
+                    cpu_limit_after_milli=new,
+                    released_milli=released,
+                )
+            )
+        throttle = kind is DecisionKind.THROTTLE
+        reason = Reason.THROTTLE_WATERLINE_CROSSED if throttle else Reason.RESTORE_HEADROOM
+        if after is None:
+            reason = Reason.RESTORE_COMPLETE
+        terms = tuple(Term(name=a.pod_name, value=a.released_milli, note="released") for a in actions)
+        at = self.at(second)
+        return DecisionRecord(
+            id=identifier(self.node.name, kind, second),
+            kind=kind,
+            node=self.node.name,
+            subject="cpu",
+            service="ensurance",
+            rule="prod-cpu-pressure",
+            mode=Mode.THROTTLE,
+            reason=reason,
+            decided_at=self.at(second + 0.05),
+            trigger_event_id=cause,
+            inputs=(
+                Input(
+                    name="prod_cpu_pressure", value=self.pressure(second), unit="ratio", source=cause, observed_at=at
+                ),
+                Input(name="waterline", value=WATERLINE, unit="ratio", source="policy default"),
+            ),
+            terms=terms,
+            result=sum(t.value for t in terms),
+            unit="milli",
+            alternatives=(Alternative(what="evict encode-video-1", rejected_because="throttling is enough"),),
+            actions=tuple(actions),
+            replay=Replay(function="slackwater.testing.story:total", arguments={"values": [t.value for t in terms]}),
+        )
+
+
+def total(values: list[int]) -> int:
+    """What the story's records replay: the plain sum of their terms."""
+    return sum(values)
+
+
+def _usage(cpu_milli: int, memory_bytes: int) -> Usage:
+    return Usage(cpu_milli=_distribution(cpu_milli), memory_bytes=_distribution(memory_bytes))
+
+
+def _distribution(value: int) -> Distribution:
+    high = round(value * 1.08)
+    return Distribution(avg=value, p50=value, p90=high, p95=high, p99=high, max=high, last=value, count=5)

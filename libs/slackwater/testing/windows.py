@@ -1,0 +1,81 @@
+"""Small makers of nodes, windows and their events, for tests of what consumes them."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.usage_windowed import UsageWindowed, WindowedPod, WindowedUsage
+from slackwater.model.nodes import CpuTopology, NodeFacts
+from slackwater.model.pods import Pod
+from slackwater.model.quantities import Resources
+from slackwater.model.tiers import QoSClass, Tier
+
+START = datetime(2026, 1, 5, tzinfo=UTC)
+FIRST_NUMBER = int(START.timestamp()) // 60
+
+
+def usage(cpu: int, memory: int = 2**30, samples: int = 60) -> WindowedUsage:
+    """A window in which nothing moved: every statistic is the same."""
+    return WindowedUsage(
+        cpu_avg_milli=cpu,
+        cpu_p90_milli=cpu,
+        cpu_p95_milli=cpu,
+        cpu_max_milli=cpu,
+        memory_avg_bytes=memory,
+        memory_p90_bytes=memory,
+        memory_p95_bytes=memory,
+        memory_max_bytes=memory,
+        samples=samples,
+    )
+
+
+def pod(uid: str, tier: Tier = Tier.PROD, request: int = 2000) -> Pod:
+    """A pod that asks for `request` milli-cores and 2 GiB."""
+    qos = QoSClass.LS if tier in (Tier.PROD, Tier.MID) else QoSClass.BE
+    return Pod(uid, uid, "default", f"w-{uid}", tier, qos, 9500, Resources(request, 2**31), START)
+
+
+def window(node: str, number: int, pods: dict[str, int], *, system: int | None = 300) -> Event[UsageWindowed]:
+    """The `number`-th minute after START: prod pods by uid with their milli-cores; the same arguments, the same id."""
+    start = START + timedelta(minutes=number)
+    measured = tuple(WindowedPod(pod=pod(uid), usage=usage(cpu)) for uid, cpu in sorted(pods.items()))
+    total = sum(pods.values())
+    data = UsageWindowed(
+        node=node,
+        number=FIRST_NUMBER + number,
+        window_start=start,
+        window_seconds=60,
+        node_usage=usage(total + (system or 0)),
+        system_usage=None if system is None else usage(system),
+        tiers={"prod": usage(total)} if pods else {},
+        pods=measured,
+        reports=12,
+        gaps=0,
+    )
+    return event_of(data, source="ingestion", time=start, id=event_id("usage.windowed", node, number))
+
+
+def described(node: str, cpu_milli: int = 8000, memory_bytes: int = 2**34, *, number: int = 0) -> Event[NodeDescribed]:
+    """A node as its agent would describe it in the `number`-th minute."""
+    at = START + timedelta(minutes=number)
+    facts = NodeFacts(
+        name=node,
+        pool="default",
+        capacity=Resources(cpu_milli, memory_bytes),
+        reserved=Resources(),
+        topology=CpuTopology(cpus=8, cores=4, sockets=1, numa_nodes=1),
+        kernel="6.1.0",
+        cgroup_version="v2",
+        driver="simulated",
+        agent_version="0.0.0",
+    )
+    data = NodeDescribed(facts=facts, boot_epoch="boot-1", described_at=at)
+    return event_of(data, source="agent", time=at, id=event_id("node.described", node, number))
+
+
+def event_id(kind: str, node: str, number: int) -> str:
+    """The same id for the same event, so that a test can publish it twice."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{kind}/{node}/{number}"))

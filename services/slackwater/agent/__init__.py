@@ -1,0 +1,10 @@
+"""The node agent: measures one machine, and makes it what the intents of all writers together ask for.
+
+It decides nothing about colocation: it measures, reports, and converges. What it decides by itself is only how
+to stay safe: which limit wins when writers disagree, how throttles go back when a lease runs out, whom it refuses
+to evict, and how every file it ever wrote gets its previous value back.
+"""
+
+CONSUMES: tuple[str, ...] = ("intent.declared",)
+PUBLISHES: tuple[str, ...] = ("node.described", "usage.reported", "intent.observed", "eviction.completed")
+OWNS: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""The ports made real: Linux cgroups and /proc, a simulated machine, the journal and the ledger on disk."""

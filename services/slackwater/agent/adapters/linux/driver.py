@@ -1,0 +1,200 @@
+"""The linux driver: managed commands in cgroups of this machine."""
+
+from __future__ import annotations
+
+import os
+import resource
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slackwater.agent.adapters.linux import weight_files
+from slackwater.agent.adapters.linux.gauges import Gauges
+from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
+from slackwater.agent.adapters.linux.layout import Layout
+from slackwater.agent.adapters.linux.machine import machine_facts, online_cpus
+from slackwater.agent.adapters.linux.processes import kill_all, members_of, send
+from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
+from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.ports import RawSample
+from slackwater.model.errors import Misconfigured, NotFound
+from slackwater.model.nodes import NodeFacts
+from slackwater.model.pods import Pod
+from slackwater.model.tiers import QoSClass, Tier
+from slackwater.model.time import Clock
+
+_DESCRIPTORS_WANTED = 4096
+_REAP_EVERY_TICKS = 5
+
+
+@dataclass(slots=True)
+class LinuxDriver:
+    """See `slackwater.agent.ports.Driver` for what each method promises."""
+
+    layout: Layout
+    clock: Clock
+    _registry: PodRegistry = field(init=False)
+    _gauges: Gauges = field(init=False)
+    _ticks: int = 0
+
+    def __post_init__(self) -> None:
+        self._registry = PodRegistry(self.layout.agent_dir / "pods")
+        self._gauges = Gauges(self.layout)
+
+    def open(self) -> None:
+        self.layout.hierarchy.require_writable()
+        _raise_descriptor_limit()
+        self.reap()
+        self._remove_strays()
+        self.layout.ensure_tiers()
+
+    def close(self) -> None:
+        self._gauges.close()
+        self.reap()
+        self.layout.remove_unused()
+
+    def facts(self) -> NodeFacts:
+        return machine_facts(self.layout.hierarchy.version)
+
+    def pods(self) -> tuple[Pod, ...]:
+        return tuple(entry.pod for entry in self._entries().values())
+
+    def sample(self) -> RawSample:
+        self._ticks += 1
+        if self._ticks % _REAP_EVERY_TICKS == 0:
+            self.reap()
+        return self._gauges.read(self.pods(), RawSample(self.clock.monotonic(), self.clock.now()))
+
+    def limit_knob(self, pod_uid: str) -> Knob:
+        directory = self.layout.cpu_directory(self._cgroup(pod_uid))
+        return Knob(str(weight_files.limit_file(directory, self.layout.hierarchy.pure_v2)), "cpu_limit")
+
+    def limit_text(self, knob: Knob, limit_milli: int | None) -> str:
+        period = self._period_us(knob)
+        if self.layout.hierarchy.pure_v2:
+            quota = "max" if limit_milli is None else str(weight_files.quota_us(limit_milli, period))
+            return f"{quota} {period}"
+        return "-1" if limit_milli is None else str(weight_files.quota_us(limit_milli, period))
+
+    def limit_milli(self, knob: Knob, text: str) -> int | None:
+        quota = text.split()[0]
+        if quota in ("max", "-1"):
+            return None
+        return weight_files.milli_of_quota(int(quota), self._period_us(knob))
+
+    def weight_knob(self, target: str | Tier) -> Knob:
+        cgroup = self.layout.tier(target) if isinstance(target, Tier) else self._cgroup(target)
+        directory = self.layout.cpu_directory(cgroup)
+        return Knob(str(weight_files.weight_file(directory, self.layout.hierarchy.pure_v2)), "cpu_weight")
+
+    def weight_text(self, knob: Knob, shares: int) -> str:
+        return weight_files.weight_text(shares, self.layout.hierarchy.pure_v2)
+
+    def read(self, knob: Knob) -> str:
+        try:
+            return _below(self.layout, knob).read_text().removesuffix("\n")
+        except OSError as error:
+            raise NotFound(f"{knob.path} is gone ({error.strerror})", field=knob.path) from error
+
+    def write(self, knob: Knob, text: str) -> None:
+        try:
+            descriptor = os.open(_below(self.layout, knob), os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                os.write(descriptor, text.encode())
+            finally:
+                os.close(descriptor)
+        except (FileNotFoundError, ProcessLookupError) as error:
+            raise NotFound(f"{knob.path} is gone", field=knob.path) from error
+        except OSError as error:
+            if not Path(knob.path).exists():
+                raise NotFound(f"{knob.path} is gone", field=knob.path) from error
+            raise Misconfigured(
+                f"{knob.path}: the kernel refused {text!r} ({error.strerror})", code="write_refused", field=knob.path
+            ) from error
+
+    def alive(self, pod_uid: str) -> bool:
+        try:
+            return bool(members_of(self._directories(pod_uid)))
+        except NotFound:
+            return False
+
+    def terminate(self, pod_uid: str, signal: int) -> None:
+        try:
+            send(self._directories(pod_uid), signal)
+        except NotFound:
+            return
+
+    def protected(self, pod_uid: str) -> str | None:
+        entry = self._entries().get(pod_uid)
+        if entry is None:
+            return None
+        if entry.pod.qos is QoSClass.SYSTEM:
+            return "pods of QoS class SYSTEM are never evicted"
+        if os.getpid() in members_of(self._directories(pod_uid)):
+            return "the agent itself runs in this pod"
+        return None
+
+    def reap(self) -> None:
+        """Pods whose supervisor died without cleaning up: end what is left of them, remove their cgroups."""
+        for uid, entry in {**self._registry.entries(), **self._registry.pending()}.items():
+            if entry.supervisor.alive():
+                continue
+            cgroup = self.layout.pod(entry.pod.tier, uid)
+            self._gauges.forget(uid)
+            ended = kill_all(self.layout.hierarchy.directories(cgroup))
+            if ended and self.layout.hierarchy.remove(cgroup, with_children=True):
+                self._registry.remove(uid)
+
+    def _remove_strays(self) -> None:
+        """Cgroups of this instance that no registry entry explains: left by a run that died half way."""
+        known = self._registry.entries().keys() | self._registry.pending().keys()
+        for tree in self.layout.hierarchy.trees():
+            for directory in sorted(tree.glob(f"{self.layout.root}/*/*/")):
+                if directory.name not in known:
+                    cgroup = str(directory.relative_to(tree))
+                    kill_all(self.layout.hierarchy.directories(cgroup))
+                    self.layout.hierarchy.remove(cgroup, with_children=True)
+
+    def _entries(self) -> dict[str, Entry]:
+        return {
+            uid: entry
+            for uid, entry in self._registry.entries().items()
+            if entry.instance == self.layout.instance
+            and self.layout.cpu_directory(self.layout.pod(entry.pod.tier, uid)).is_dir()
+        }
+
+    def _cgroup(self, pod_uid: str) -> str:
+        entry = self._registry.entries().get(pod_uid)
+        if entry is None:
+            raise NotFound(f"pod {pod_uid} is not (any more) on this machine", field="pod_uid")
+        return self.layout.pod(entry.pod.tier, pod_uid)
+
+    def _directories(self, pod_uid: str) -> tuple[Path, ...]:
+        return self.layout.hierarchy.directories(self._cgroup(pod_uid))
+
+    def _period_us(self, knob: Knob) -> int:
+        if self.layout.hierarchy.pure_v2:
+            return int(self.read(knob).split()[1])
+        period = Knob(str(Path(knob.path).with_name("cpu.cfs_period_us")), "cpu_period")
+        return int(self.read(period))
+
+
+def _below(layout: Layout, knob: Knob) -> Path:
+    """The file, after a look that the path lies in our instance: a journal is input, too."""
+    path = Path(knob.path)
+    if ".." in path.parts or layout.cpu_directory(layout.root) not in path.parents:
+        raise NotFound(f"{knob.path} is outside of {layout.root}", field=knob.path)
+    return path
+
+
+def _raise_descriptor_limit() -> None:
+    """Seven kept descriptors per pod: 110 pods do not fit into the usual soft limit of 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_WANTED)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def linux_driver(state_dir: Path, instance: str, clock: Clock, hierarchy: Hierarchy | None = None) -> LinuxDriver:
+    """The driver of this machine; raises Misconfigured (one line, with the cure) on `open` where it cannot work."""
+    layout = Layout(hierarchy or find_hierarchy(), instance, state_dir / "agent", len(online_cpus()))
+    return LinuxDriver(layout, clock)

@@ -1,0 +1,40 @@
+"""Kernel files read every second: opened once, read with pread, closed when their cgroup goes."""
+
+from __future__ import annotations
+
+import os
+
+_CHUNK = 8192
+
+
+class KeptFiles:
+    """Descriptors by path. Three times cheaper than open-read-close, which is what the agent's budget rests on."""
+
+    def __init__(self) -> None:
+        self._descriptors: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._descriptors)
+
+    def read(self, path: str) -> bytes | None:
+        """The whole file now; None if it is not there (any more) or the kernel refuses to answer."""
+        descriptor = self._descriptors.get(path)
+        try:
+            if descriptor is None:
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                self._descriptors[path] = descriptor
+            return os.pread(descriptor, _CHUNK, 0)
+        except OSError:  # ENOENT, ENODEV: the cgroup is gone; EOPNOTSUPP: pressure is switched off
+            self.forget(path)
+            return None
+
+    def forget(self, path: str) -> None:
+        """Close one file, if open."""
+        descriptor = self._descriptors.pop(path, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Close all."""
+        for path in tuple(self._descriptors):
+            self.forget(path)

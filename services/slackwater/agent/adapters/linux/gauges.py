@@ -1,0 +1,112 @@
+"""One tick of reading: node, tiers and pods through kept descriptors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slackwater.agent.adapters.linux import meters
+from slackwater.agent.adapters.linux.files import KeptFiles
+from slackwater.agent.adapters.linux.hierarchy import Hierarchy
+from slackwater.agent.adapters.linux.layout import Layout
+from slackwater.agent.ports import PodSample, PsiTotals, RawSample
+from slackwater.model.pods import Pod
+from slackwater.model.tiers import Tier
+
+
+@dataclass(frozen=True, slots=True)
+class PodFiles:
+    """The paths of one pod, put together once and not every second."""
+
+    cpu_usage: str
+    cpu_stat: str
+    memory_stat: str
+    pressures: tuple[str, str, str] | None
+
+    def all(self) -> tuple[str, ...]:
+        return (self.cpu_usage, self.cpu_stat, self.memory_stat, *(self.pressures or ()))
+
+
+def _pressures(hierarchy: Hierarchy, cgroup: str) -> tuple[str, str, str] | None:
+    if hierarchy.unified is None:
+        return None
+    place = f"{hierarchy.unified}/{cgroup}"
+    return (f"{place}/cpu.pressure", f"{place}/memory.pressure", f"{place}/io.pressure")
+
+
+def pod_files(hierarchy: Hierarchy, cgroup: str) -> PodFiles:
+    """Where v1 and v2 keep what we read. A missing tree gives a path that is not there, hence None, not zero."""
+    cpu = hierarchy.cpu or Path("/nonexistent")
+    usage = f"{cpu}/{cgroup}/cpu.stat" if hierarchy.pure_v2 else f"{hierarchy.cpuacct}/{cgroup}/cpuacct.usage"
+    return PodFiles(
+        usage, f"{cpu}/{cgroup}/cpu.stat", f"{hierarchy.memory}/{cgroup}/memory.stat", _pressures(hierarchy, cgroup)
+    )
+
+
+@dataclass(slots=True)
+class Gauges:
+    """Keeps descriptors between ticks; `forget` closes those of a pod that is gone."""
+
+    layout: Layout
+    proc: Path = Path("/proc")
+    _files: KeptFiles = field(default_factory=KeptFiles)
+    _pods: dict[str, PodFiles] = field(default_factory=dict)
+
+    def read(self, pods: tuple[Pod, ...], stamp: RawSample) -> RawSample:
+        """Fill a sample that so far holds only its times."""
+        for uid in self._pods.keys() - {pod.uid for pod in pods}:
+            self.forget(uid)
+        proc = str(self.proc)
+        return RawSample(
+            stamp.monotonic,
+            stamp.at,
+            node_cpu_busy_ns=meters.busy_ns(self._files.read(f"{proc}/stat")),
+            node_memory_bytes=meters.memory_in_use(self._files.read(f"{proc}/meminfo")),
+            node_psi=self._psi(
+                (f"{proc}/pressure/cpu", f"{proc}/pressure/memory", f"{proc}/pressure/io"),
+            ),
+            tier_psi={tier: self._psi(_pressures(self.layout.hierarchy, self.layout.tier(tier))) for tier in _REPORTED},
+            pods=tuple(self._pod(pod) for pod in pods),
+        )
+
+    def forget(self, uid: str) -> None:
+        """Close the descriptors of one pod."""
+        files = self._pods.pop(uid, None)
+        for path in files.all() if files is not None else ():
+            self._files.forget(path)
+
+    def close(self) -> None:
+        self._files.close()
+        self._pods.clear()
+
+    def open_descriptors(self) -> int:
+        return len(self._files)
+
+    def _psi(self, paths: tuple[str, str, str] | None) -> PsiTotals:
+        return meters.psi(self._files, *paths) if paths is not None else PsiTotals()
+
+    def _pod(self, pod: Pod) -> PodSample:
+        files = self._pods.get(pod.uid)
+        if files is None:
+            files = pod_files(self.layout.hierarchy, self.layout.pod(pod.tier, pod.uid))
+            self._pods[pod.uid] = files
+        pure_v2 = self.layout.hierarchy.pure_v2
+        stat = self._files.read(files.cpu_stat)
+        periods, throttled, usage_us = meters.flat(stat, b"nr_periods", b"nr_throttled", b"usage_usec")
+        if pure_v2:
+            cpu_ns = None if usage_us is None else usage_us * 1000
+        else:
+            cpu_ns = meters.whole_number(self._files.read(files.cpu_usage))
+        memory_stat = self._files.read(files.memory_stat)
+        return PodSample(
+            pod.uid,
+            cpu_ns=cpu_ns,
+            memory_bytes=meters.anonymous_bytes(memory_stat, b"" if pure_v2 else b"total_"),
+            psi=self._psi(files.pressures),
+            periods=periods,
+            throttled_periods=throttled,
+        )
+
+
+_REPORTED = (Tier.PROD,)
+"""Tiers whose pressure is reported; reading the others would cost and serve nobody yet."""

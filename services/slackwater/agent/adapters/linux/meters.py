@@ -1,0 +1,73 @@
+"""Numbers out of kernel files: parsers for what /proc and cgroup files print. Unknown is None, never zero."""
+
+from __future__ import annotations
+
+import os
+
+from slackwater.agent.adapters.linux.files import KeptFiles
+from slackwater.agent.ports import PsiTotals
+
+_NANOS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+def whole_number(text: bytes | None) -> int | None:
+    """A file that holds one integer."""
+    try:
+        return int(text) if text is not None else None
+    except ValueError:
+        return None
+
+
+def flat(text: bytes | None, *names: bytes) -> list[int | None]:
+    """Values of a `name value` file, in the order asked; a missing name is None."""
+    found: dict[bytes, int] = {}
+    for line in (text or b"").splitlines():
+        name, _, value = line.partition(b" ")
+        if name in names:
+            found[name] = int(value)
+    return [found.get(name) for name in names]
+
+
+def pressure_total_us(text: bytes | None) -> int | None:
+    """The `total=` of the `some` line of a PSI file."""
+    if text is None or not text.startswith(b"some"):
+        return None
+    return int(text[text.index(b"total=") + 6 : text.index(b"\n")])
+
+
+def psi(files: KeptFiles, cpu: str, memory: str, io: str) -> PsiTotals:
+    """The three pressure files of one place."""
+    return PsiTotals(
+        pressure_total_us(files.read(cpu)), pressure_total_us(files.read(memory)), pressure_total_us(files.read(io))
+    )
+
+
+def busy_ns(stat: bytes | None) -> int | None:
+    """Time that all CPUs were busy: user, nice, system, irq, softirq of /proc/stat, as the field counts it.
+
+    Not idle, iowait or steal; guest time is inside user already.
+    """
+    if stat is None or not stat.startswith(b"cpu "):
+        return None
+    fields = [int(word) for word in stat[: stat.index(b"\n")].split()[1:8]]
+    user, nice, system, _idle, _iowait, irq, softirq = fields
+    return (user + nice + system + irq + softirq) * _NANOS_PER_TICK
+
+
+def memory_in_use(meminfo: bytes | None) -> int | None:
+    """MemTotal minus MemAvailable of /proc/meminfo, in bytes."""
+    values: dict[bytes, int] = {}
+    for line in (meminfo or b"").splitlines()[:8]:
+        name, _, rest = line.partition(b":")
+        if name in (b"MemTotal", b"MemAvailable"):
+            values[name] = int(rest.split()[0]) * 1024
+    if len(values) != 2:
+        return None
+    return max(0, values[b"MemTotal"] - values[b"MemAvailable"])
+
+
+def anonymous_bytes(stat: bytes | None, prefix: bytes) -> int | None:
+    """What a pod holds that cannot be dropped: inactive_anon + active_anon + unevictable of memory.stat."""
+    parts = flat(stat, prefix + b"inactive_anon", prefix + b"active_anon", prefix + b"unevictable")
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None

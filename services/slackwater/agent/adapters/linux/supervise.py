@@ -1,0 +1,153 @@
+"""`slackwater exec`: one command in cgroups of its own, from fork to the last process of it.
+
+The child enters its cgroups before it becomes the command, so no work of it is ever outside, and dies with its
+supervisor (PR_SET_PDEATHSIG). What outlives the command in its cgroup is killed; cgroup and registry entry go last.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal as signals
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from slackwater.agent.adapters.linux.layout import Layout
+from slackwater.agent.adapters.linux.lock import agent_runs
+from slackwater.agent.adapters.linux.processes import kill_all, process_of
+from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
+from slackwater.agent.adapters.linux.weight_files import weight_file, weight_text
+from slackwater.agent.domain.admission import memory_limit_bytes
+from slackwater.agent.domain.weights import shares_of_request
+from slackwater.model.errors import Misconfigured
+from slackwater.model.pods import Pod
+
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+FORWARDED = (signals.SIGTERM, signals.SIGINT, signals.SIGHUP)
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(slots=True)
+class Forwarder:
+    """Passes signals on to the command's process group; those that come before it exists are kept for it."""
+
+    child: int | None = None
+    early: list[int] = field(default_factory=list)
+
+    def install(self) -> None:
+        for number in FORWARDED:
+            signals.signal(number, self._handle)
+
+    def attach(self, child: int) -> None:
+        self.child = child
+        for number in self.early:
+            self._send(number)
+
+    def detach(self) -> None:
+        """The command has ended: its process group may belong to somebody else from now on."""
+        self.child = None
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.child is None:
+            self.early.append(number)
+        else:
+            self._send(number)
+
+    def _send(self, number: int) -> None:
+        if self.child is not None:
+            try:
+                os.killpg(self.child, number)
+            except ProcessLookupError:
+                return
+
+
+def run_managed(layout: Layout, pod: Pod, arguments: Sequence[str]) -> int:
+    """Run the command as `pod` and return its exit code. Raises Misconfigured where cgroups cannot be made."""
+    layout.hierarchy.require_writable()
+    forwarder = Forwarder()
+    forwarder.install()
+    registry = PodRegistry(layout.agent_dir / "pods")
+    entry = Entry(pod, process_of(os.getpid()), layout.instance)
+    registry.reserve(entry)
+    try:
+        directories = layout.make_pod(pod.tier, pod.uid)
+        _prepare(layout, pod)
+        registry.add(entry)  # only now: an agent must not see first values change under its hands
+        return run_child(arguments, forwarder, directories)
+    finally:
+        _clean(layout, pod, registry)
+
+
+def run_unmanaged(arguments: Sequence[str]) -> int:
+    """Run the command where nothing can be managed; signals and exit code behave the same."""
+    forwarder = Forwarder()
+    forwarder.install()
+    return run_child(arguments, forwarder, ())
+
+
+def run_child(arguments: Sequence[str], forwarder: Forwarder, directories: Sequence[Path]) -> int:
+    """Fork into the cgroups, exec, wait. 127: no such command; 126: not executable; 128+n: ended by signal n."""
+    supervisor = os.getpid()
+    entrances = [str(directory / "cgroup.procs") for directory in directories]
+
+    def enter() -> None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signals.SIGKILL, 0, 0, 0)
+        if os.getppid() != supervisor:  # it died before the prctl: nobody would end us any more
+            os._exit(128 + signals.SIGKILL)
+        for entrance in entrances:
+            with open(entrance, "w") as procs:  # noqa: PTH123 - between fork and exec, the less code the better
+                procs.write("0")
+
+    try:
+        # preexec_fn is safe here: this process has one thread, and nothing else can enter cgroups before exec.
+        child = subprocess.Popen(list(arguments), preexec_fn=enter, process_group=0)  # noqa: PLW1509
+    except FileNotFoundError:
+        return _complain(arguments[0], "no such command", NOT_FOUND)
+    except (PermissionError, OSError) as error:
+        return _complain(arguments[0], error.strerror or "cannot be executed", NOT_EXECUTABLE)
+    except subprocess.SubprocessError as error:
+        raise Misconfigured(
+            f"the command could not enter its cgroups ({error}); is another tool moving processes on this machine?",
+            code="cgroup_not_entered",
+        ) from error
+    forwarder.attach(child.pid)
+    code = child.wait()
+    forwarder.detach()
+    return 128 - code if code < 0 else code
+
+
+def _complain(command: str, why: str, code: int) -> int:
+    sys.stderr.write(f"slackwater exec: {command}: {why}\n")
+    return code
+
+
+def _prepare(layout: Layout, pod: Pod) -> None:
+    """First values of the new cgroup: weight by request, and the hard memory limit of the lower tiers."""
+    pure_v2 = layout.hierarchy.pure_v2
+    cgroup = layout.pod(pod.tier, pod.uid)
+    weight = weight_file(layout.cpu_directory(cgroup), pure_v2)
+    weight.write_text(weight_text(shares_of_request(pod.request.cpu_milli), pure_v2))
+    limit = memory_limit_bytes(pod)
+    if limit is not None and layout.hierarchy.memory is not None:
+        name = "memory.max" if pure_v2 else "memory.limit_in_bytes"
+        (layout.hierarchy.memory / cgroup / name).write_text(str(limit))
+
+
+def _clean(layout: Layout, pod: Pod, registry: PodRegistry) -> None:
+    """Nothing stays: processes, cgroup, entry, and (if no agent runs that owns them) empty tiers and root."""
+    cgroup = layout.pod(pod.tier, pod.uid)
+    kill_all(layout.hierarchy.directories(cgroup))
+    for _ in range(100):  # a killed process holds its cgroup for a moment after it has left cgroup.procs
+        if layout.hierarchy.remove(cgroup, with_children=True):
+            registry.remove(pod.uid)
+            break
+        time.sleep(0.01)
+    if not agent_runs(layout.agent_dir):
+        layout.remove_unused()

@@ -1,0 +1,32 @@
+"""Where CPU weights and limits are written, and in which notation, on v1 and v2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from slackwater.agent.domain.weights import weight_of_shares
+
+MIN_QUOTA_US = 1000
+"""The kernel refuses a smaller cfs quota (kernel/sched/core.c: min_cfs_quota_period is 1 ms)."""
+
+
+def weight_file(directory: Path, pure_v2: bool) -> Path:
+    return directory / ("cpu.weight" if pure_v2 else "cpu.shares")
+
+
+def weight_text(shares: int, pure_v2: bool) -> str:
+    return str(weight_of_shares(shares)) if pure_v2 else str(shares)
+
+
+def limit_file(directory: Path, pure_v2: bool) -> Path:
+    return directory / ("cpu.max" if pure_v2 else "cpu.cfs_quota_us")
+
+
+def quota_us(limit_milli: int, period_us: int) -> int:
+    """The quota per period of a limit; never below the kernel's minimum."""
+    return max(MIN_QUOTA_US, limit_milli * period_us // 1000)
+
+
+def milli_of_quota(quota: int, period_us: int) -> int:
+    """The limit in milli-cores of a quota, rounded to the nearest."""
+    return (quota * 1000 + period_us // 2) // period_us

@@ -1,0 +1,281 @@
+"""The simulated driver: machines that obey limits and weights, under a prod demand that rises and falls like a tide.
+
+What is simulated is the arithmetic of sharing, not a kernel: CPU is divided by water-filling over two levels of
+weights (tiers, then pods), nobody gets more than he wants or than his limit. Pressure is what prod wanted and did not
+get, as a share of what it wanted, plus what the mere presence of others costs; the factor of the latter was measured
+on a virtual machine with two CPUs. Everything follows from the seed and the clock. Values end with the process.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import signal as signals
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.ports import PodSample, PsiTotals, RawSample
+from slackwater.model.errors import Misconfigured, NotFound
+from slackwater.model.nodes import CpuTopology, NodeFacts
+from slackwater.model.pods import Pod
+from slackwater.model.quantities import Resources
+from slackwater.model.tiers import DEFAULT_PRIORITY, QoSClass, Tier, default_qos
+from slackwater.model.time import Clock
+from slackwater.runtime.version import version
+
+TIDE_SECONDS, REST_SECONDS = 18, 10
+REST_LOAD, SURGE_LOAD = 0.10, 0.60
+SERVICE_SECONDS = 0.008
+_OWN_PRESSURE, _NEIGHBOUR_PRESSURE = 0.02, 0.30
+_GIB = 1 << 30
+_CFS_PERIOD_SECONDS = 0.1
+
+
+def surging(at: datetime) -> bool:
+    """High tide: by the wall clock, so that whoever watches knows it without being told."""
+    return at.timestamp() % TIDE_SECONDS >= REST_SECONDS
+
+
+def prod_load(seed: int, at: datetime) -> float:
+    """What prod wants, as a share of capacity: rest or surge, with five percent of noise that changes by the second."""
+    noise = random.Random(seed * 1_000_003 + int(at.timestamp())).uniform(0.95, 1.05)
+    return (SURGE_LOAD if surging(at) else REST_LOAD) * noise
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Who wants how much of the CPU: `demand`, capped by `limit` (None = unlimited), in milli-cores."""
+
+    key: str
+    tier: Tier
+    demand: float
+    weight: int
+    limit: float | None = None
+
+    @property
+    def wanted(self) -> float:
+        return self.demand if self.limit is None else min(self.demand, self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What everybody got, in milli-cores, how much of the time prod waited (0..1) and its estimated p99 (seconds)."""
+
+    usage: Mapping[str, float]
+    prod_pressure: float
+    prod_p99_seconds: float
+
+
+def fill(capacity: float, wanted: Mapping[str, float], weights: Mapping[str, int]) -> dict[str, float]:
+    """Water-filling: in proportion to the weights, nobody above what he wants; what he leaves goes to the others."""
+    got = dict.fromkeys(wanted, 0.0)
+    open_keys, left = {key for key, amount in wanted.items() if amount > 0}, max(0.0, capacity)
+    while open_keys:
+        total = sum(weights[key] for key in open_keys)
+        level = left / total
+        content = {key for key in open_keys if wanted[key] <= weights[key] * level}
+        if not content:
+            for key in open_keys:
+                got[key] = weights[key] * level
+            break
+        for key in content:
+            got[key] = wanted[key]
+            left = max(0.0, left - wanted[key])
+        open_keys -= content
+    return got
+
+
+def divide(capacity: float, claims: Sequence[Claim], tier_weights: Mapping[Tier, int]) -> dict[str, float]:
+    """CPU of every claim: over the tiers first, within a tier over its claims. Never more than capacity in sum."""
+    tiers = {claim.tier for claim in claims}
+    wanted = {tier.value: sum(claim.wanted for claim in claims if claim.tier is tier) for tier in tiers}
+    per_tier = fill(capacity, wanted, {tier.value: tier_weights[tier] for tier in tiers})
+    got: dict[str, float] = {}
+    for tier in tiers:
+        members = [claim for claim in claims if claim.tier is tier]
+        got |= fill(
+            per_tier[tier.value],
+            {claim.key: claim.wanted for claim in members},
+            {claim.key: claim.weight for claim in members},
+        )
+    return got
+
+
+def settle(capacity: float, cpus: int, claims: Sequence[Claim], tier_weights: Mapping[Tier, int]) -> Shares:
+    """Who gets what, and what prod feels of it.
+
+    Pressure: unmet/wanted + 0.02 u + 0.30 u b, with u and b what prod and the others use of the capacity.
+    p99: s/(1-p) x (1 + ln 100 x r^(sqrt(2(c+1))-1) / (c (1-r))): the waiting of Sakasegawa's approximation for c
+    servers with an exponential tail, r = prod's demand over what it could get at most, s = 8 ms of work.
+    """
+    usage = divide(capacity, claims, tier_weights)
+    prod = [claim for claim in claims if claim.tier is Tier.PROD]
+    wanted = sum(claim.wanted for claim in prod)
+    if wanted < 1e-3:  # a milli-core of a thousandth: nothing is wanted
+        return Shares(usage, 0.0, SERVICE_SECONDS)
+    got = sum(usage[claim.key] for claim in prod)
+    others = sum(usage.values()) - got
+    unmet = max(0.0, wanted - got) / wanted
+    own, beside = got / capacity, others / capacity
+    pressure = min(1.0, unmet + _OWN_PRESSURE * own + _NEIGHBOUR_PRESSURE * own * beside)
+    greedy = [Claim(c.key, c.tier, capacity if c.tier is Tier.PROD else c.demand, c.weight, c.limit) for c in claims]
+    reach = divide(capacity, greedy, tier_weights)
+    busy = min(0.98, wanted / max(1.0, sum(reach[claim.key] for claim in prod)))
+    waiting = math.log(100) * busy ** (math.sqrt(2 * (cpus + 1)) - 1) / (cpus * (1 - busy))
+    return Shares(usage, pressure, SERVICE_SECONDS / max(0.02, 1 - pressure) * (1 + waiting))
+
+
+def fleet_pods(node: str, cpus: int, started_at: datetime) -> tuple[Pod, ...]:
+    """The same job on every node: two prod services, two greedy batch jobs."""
+    parts = (
+        ("quotes", Tier.PROD, 300),
+        ("orders", Tier.PROD, 200),
+        ("crunch", Tier.BATCH, 150),
+        ("index", Tier.BATCH, 100),
+    )
+    return tuple(
+        Pod(
+            uid=f"{node}-{workload}",
+            name=f"{workload}-{node}",
+            namespace="default",
+            workload=workload,
+            tier=tier,
+            qos=default_qos(tier),
+            priority=DEFAULT_PRIORITY[tier],
+            request=Resources(milli_per_cpu * cpus, _GIB),
+            started_at=started_at,
+        )
+        for workload, tier, milli_per_cpu in parts
+    )
+
+
+@dataclass(slots=True)
+class SimulatedDriver:
+    """One machine. See `slackwater.agent.ports.Driver` for what each method promises."""
+
+    node: str
+    seed: int
+    clock: Clock
+    cpus: int = 8
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    _pods: dict[str, Pod] = field(default_factory=dict)
+    _texts: dict[Knob, str] = field(default_factory=dict)
+    _cpu_ns: dict[str, float] = field(default_factory=dict)
+    _periods: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _waited_us: float = 0.0
+    _busy_ns: float = 0.0
+    _last: float | None = None
+
+    def open(self) -> None:
+        for pod in fleet_pods(self.node, self.cpus, self.started_at):
+            self._pods[pod.uid] = pod
+            self._texts[Knob(f"{self.node}/{pod.uid}", "cpu_limit")] = "max"
+            self._texts[Knob(f"{self.node}/{pod.uid}", "cpu_weight")] = str(pod.request.cpu_milli * 1024 // 1000)
+        for tier in Tier:
+            self._texts[Knob(f"{self.node}/{tier.value}", "cpu_weight")] = "1024"
+
+    def close(self) -> None:
+        self._pods.clear()
+        self._texts.clear()
+
+    def facts(self) -> NodeFacts:
+        return NodeFacts(
+            name=self.node,
+            pool="simulated",
+            capacity=Resources(self.cpus * 1000, 32 * _GIB),
+            reserved=Resources(),
+            topology=CpuTopology(self.cpus, self.cpus, 1, 1),
+            kernel="simulated",
+            cgroup_version="none",
+            driver="simulated",
+            agent_version=version(),
+        )
+
+    def pods(self) -> tuple[Pod, ...]:
+        return tuple(self._pods[uid] for uid in sorted(self._pods))
+
+    def shares(self) -> Shares:
+        """What everybody gets at this moment under the present limits and weights."""
+        load = prod_load(self.seed, self.clock.now())
+        total = sum(pod.request.cpu_milli for pod in self._pods.values() if pod.tier is Tier.PROD) or 1
+        capacity = self.cpus * 1000.0
+        claims = []
+        for pod in self.pods():
+            wanted = load * capacity * pod.request.cpu_milli / total if pod.tier is Tier.PROD else capacity
+            limit = self.limit_milli(self.limit_knob(pod.uid), self.read(self.limit_knob(pod.uid)))
+            claims.append(Claim(pod.uid, pod.tier, wanted, self._weight(pod.uid), limit))
+        return settle(capacity, self.cpus, claims, {tier: self._weight(tier) for tier in Tier})
+
+    def sample(self) -> RawSample:
+        now = self.clock.monotonic()
+        passed = 0.0 if self._last is None else now - self._last
+        self._last = now
+        shares = self.shares()
+        self._waited_us += shares.prod_pressure * passed * 1e6
+        self._busy_ns += sum(shares.usage.values()) * 1e6 * passed
+        pods = tuple(self._advance(pod, shares.usage[pod.uid], passed) for pod in self.pods())
+        psi = PsiTotals(cpu_some_us=round(self._waited_us))
+        memory = sum(sample.memory_bytes or 0 for sample in pods)
+        return RawSample(now, self.clock.now(), round(self._busy_ns), memory, psi, {Tier.PROD: psi}, pods)
+
+    def limit_knob(self, pod_uid: str) -> Knob:
+        return self._known(Knob(f"{self.node}/{pod_uid}", "cpu_limit"))
+
+    def limit_text(self, knob: Knob, limit_milli: int | None) -> str:
+        return "max" if limit_milli is None else str(max(10, limit_milli))
+
+    def limit_milli(self, knob: Knob, text: str) -> int | None:
+        return None if text == "max" else int(text)
+
+    def weight_knob(self, target: str | Tier) -> Knob:
+        return self._known(Knob(f"{self.node}/{target.value if isinstance(target, Tier) else target}", "cpu_weight"))
+
+    def weight_text(self, knob: Knob, shares: int) -> str:
+        return str(shares)
+
+    def read(self, knob: Knob) -> str:
+        return self._texts[self._known(knob)]
+
+    def write(self, knob: Knob, text: str) -> None:
+        self._known(knob)
+        if text != "max" and not text.isdecimal():
+            raise Misconfigured(
+                f"{knob.path}: {text!r} is neither a number nor max", code="write_refused", field=knob.path
+            )
+        self._texts[knob] = text
+
+    def alive(self, pod_uid: str) -> bool:
+        return pod_uid in self._pods
+
+    def terminate(self, pod_uid: str, signal: int) -> None:
+        if signal in (signals.SIGTERM, signals.SIGKILL) and self._pods.pop(pod_uid, None) is not None:
+            for field_name in ("cpu_limit", "cpu_weight"):
+                del self._texts[Knob(f"{self.node}/{pod_uid}", field_name)]
+
+    def protected(self, pod_uid: str) -> str | None:
+        pod = self._pods.get(pod_uid)
+        return "pods of QoS class SYSTEM are never evicted" if pod and pod.qos is QoSClass.SYSTEM else None
+
+    def _advance(self, pod: Pod, used: float, passed: float) -> PodSample:
+        self._cpu_ns[pod.uid] = self._cpu_ns.get(pod.uid, 0.0) + used * 1e6 * passed
+        knob = self.limit_knob(pod.uid)
+        limit = self.limit_milli(knob, self.read(knob))
+        stopped = limit is not None and used >= limit - 1e-6
+        periods, throttled = self._periods.get(pod.uid, (0.0, 0.0))
+        step = passed / _CFS_PERIOD_SECONDS if limit is not None else 0.0
+        self._periods[pod.uid] = (periods + step, throttled + (step if stopped else 0.0))
+        counted = tuple(round(value) for value in self._periods[pod.uid])
+        psi = PsiTotals(cpu_some_us=round(self._waited_us) if pod.tier is Tier.PROD else None)
+        return PodSample(
+            pod.uid, round(self._cpu_ns[pod.uid]), pod.request.memory_bytes // 2, psi, counted[0], counted[1]
+        )
+
+    def _weight(self, target: str | Tier) -> int:
+        return int(self.read(self.weight_knob(target)))
+
+    def _known(self, knob: Knob) -> Knob:
+        if knob not in self._texts:
+            raise NotFound(f"{knob.path} is not (any more) on this machine", field=knob.path)
+        return knob

@@ -1,0 +1,86 @@
+"""The journal's rules: what was there before us, what we wrote, and what may be written back.
+
+A claim is made before the first write of a knob and names the previous text. Each write is noted before it is done,
+so at any crash the knob holds the previous text or one of the last two texts noted. Anything else was written by
+somebody else: it is reported and left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from slackwater.agent.domain.knobs import Knob
+
+Record = Mapping[str, str]
+"""One journal line: `op` is claim, write, release; `path`, `field` name the knob; `text` the previous or new value."""
+
+
+@dataclass(slots=True)
+class Claim:
+    """A knob that we have (or are about to have) written: the text before us and the last two texts noted."""
+
+    previous: str
+    written: list[str] = field(default_factory=list)
+
+    def ours(self, present: str) -> bool:
+        """Whether `present` is explained by us: untouched, or one of our last two writes (one may not have landed)."""
+        return present == self.previous or present in self.written
+
+    def note(self, text: str) -> None:
+        """Remember a text that is about to be written."""
+        if not self.written or self.written[-1] != text:
+            self.written = [*self.written[-1:], text]
+
+
+class Journal:
+    """The claims in force, in the order in which they were made."""
+
+    def __init__(self, claims: Mapping[Knob, Claim] | None = None) -> None:
+        self._claims: dict[Knob, Claim] = dict(claims or {})
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    def __contains__(self, knob: object) -> bool:
+        return knob in self._claims
+
+    def claim_of(self, knob: Knob) -> Claim | None:
+        return self._claims.get(knob)
+
+    def knobs(self) -> tuple[Knob, ...]:
+        """In the order of claiming; restore goes backwards."""
+        return tuple(self._claims)
+
+    def apply(self, record: Record) -> None:
+        """Fold one record. Writes and releases of unknown knobs are ignored: their claim was compacted away."""
+        knob = Knob(record["path"], record["field"])
+        match record["op"]:
+            case "claim":
+                self._claims.setdefault(knob, Claim(record["text"]))
+            case "write":
+                if knob in self._claims:
+                    self._claims[knob].note(record["text"])
+            case "release":
+                self._claims.pop(knob, None)
+
+    def records(self) -> tuple[Record, ...]:
+        """The shortest records that rebuild this journal."""
+        lines: list[Record] = []
+        for knob, claim in self._claims.items():
+            lines.append(record("claim", knob, claim.previous))
+            lines.extend(record("write", knob, text) for text in claim.written)
+        return tuple(lines)
+
+
+def record(op: str, knob: Knob, text: str = "") -> Record:
+    """One journal line."""
+    return {"op": op, "path": knob.path, "field": knob.field, "text": text}
+
+
+def replay(records: Iterable[Record]) -> Journal:
+    """The journal that these records leave."""
+    journal = Journal()
+    for line in records:
+        journal.apply(line)
+    return journal

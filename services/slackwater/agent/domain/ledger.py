@@ -1,0 +1,24 @@
+"""The life of an eviction as it is remembered: started, ended, told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionRecord:
+    """`outcome` is None while it runs; `published` once the bus has stored the completion."""
+
+    id: str
+    pod_uid: str
+    writer: str
+    decision_id: str
+    deadline: datetime
+    grace_seconds: float
+    started_at: datetime
+    cause: str = ""
+    outcome: str | None = None
+    detail: str = ""
+    completed_at: datetime | None = None
+    published: bool = False

@@ -1,0 +1,174 @@
+"""The window in the making: every sample goes in, a summary comes out when a report is due."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from slackwater.agent.domain.rates import PressureWindow, delta, milli_of, remainder
+from slackwater.agent.domain.samples import PodSample, PsiTotals, RawSample
+from slackwater.agent.domain.windows import Ring, Summary
+from slackwater.model.pods import Pod
+from slackwater.model.tiers import Tier
+
+_STARTED_SLACK = timedelta(seconds=1)
+"""A pod that started this long before the previous sample may still count as new in this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """The last interval, for waterlines: CPU of the node in milli-cores, pressure of prod as a share of time."""
+
+    node_cpu_milli: int | None = None
+    prod_cpu_pressure: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodWindow:
+    """One pod's window. `throttled_ratio` is the share of CFS periods in which it was stopped."""
+
+    pod: Pod
+    cpu: Summary
+    memory: Summary
+    pressure: PressureWindow
+    throttled_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Everything measured since the last window was closed."""
+
+    sampled_at: datetime
+    seconds: float
+    node_cpu: Summary
+    node_memory: Summary
+    system_cpu: Summary
+    system_memory: Summary
+    node_pressure: PressureWindow
+    prod_pressure: PressureWindow
+    pods: tuple[PodWindow, ...]
+
+
+class _Series:
+    """CPU, memory and pressure of one place, over one window."""
+
+    __slots__ = ("cpu", "memory", "periods", "pressure", "throttled")
+
+    def __init__(self, capacity: int) -> None:
+        self.cpu = Ring(capacity)
+        self.memory = Ring(capacity)
+        self.clear()
+
+    def clear(self) -> None:
+        self.cpu.clear()
+        self.memory.clear()
+        self.pressure = PressureWindow()
+        self.periods: int | None = None
+        self.throttled = 0
+
+    def count_periods(self, before: PodSample, after: PodSample) -> None:
+        periods = delta(before.periods, after.periods)
+        throttled = delta(before.throttled_periods, after.throttled_periods)
+        if periods is not None and throttled is not None:
+            self.periods = (self.periods or 0) + periods
+            self.throttled += throttled
+
+    def throttled_ratio(self) -> float | None:
+        if self.periods is None:
+            return None
+        return min(1.0, self.throttled / self.periods) if self.periods else 0.0
+
+
+@dataclass(slots=True)
+class Observation:
+    """Holds the previous sample and the series. `capacity` bounds the samples kept of one window."""
+
+    capacity: int = 600
+    _previous: RawSample | None = None
+    _previous_pods: Mapping[str, PodSample] = field(default_factory=dict)
+    _opened: float | None = None
+    _node: _Series = field(init=False)
+    _system: _Series = field(init=False)
+    _prod: PressureWindow = field(default_factory=PressureWindow)
+    _pods: dict[str, _Series] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._node = _Series(self.capacity)
+        self._system = _Series(self.capacity)
+
+    def add(self, sample: RawSample, pods: Sequence[Pod]) -> Instant:
+        """Fold one sample; the first one only gives memory, rates need two."""
+        previous, known = self._previous, self._previous_pods
+        self._previous = sample
+        self._previous_pods = {pod.uid: pod for pod in sample.pods}
+        for uid in self._pods.keys() - self._previous_pods.keys():
+            del self._pods[uid]
+        self._add_memory(sample)
+        if previous is None:
+            self._opened = sample.monotonic
+            return Instant()
+        seconds = sample.monotonic - previous.monotonic
+        rates = [self._add_pod(pod, known.get(pod.uid), previous, seconds, pods) for pod in sample.pods]
+        vanished: list[int | None] = [None for uid in known if uid not in self._previous_pods]
+        node_milli = milli_of(previous.node_cpu_busy_ns, sample.node_cpu_busy_ns, seconds)
+        _add(self._node.cpu, node_milli)
+        _add(self._system.cpu, remainder(node_milli, rates + vanished))
+        self._node.pressure.add(previous.node_psi, sample.node_psi, seconds)
+        nothing = PsiTotals()
+        self._prod.add(previous.tier_psi.get(Tier.PROD, nothing), sample.tier_psi.get(Tier.PROD, nothing), seconds)
+        return Instant(node_milli, self._prod.cpu.last)
+
+    def close(self, pods: Sequence[Pod]) -> Window | None:
+        """The window since the last close, and begin the next; None before the first interval is over."""
+        last = self._previous
+        if last is None or self._opened is None or last.monotonic <= self._opened:
+            return None
+        window = Window(
+            sampled_at=last.at,
+            seconds=last.monotonic - self._opened,
+            node_cpu=self._node.cpu.summary(),
+            node_memory=self._node.memory.summary(),
+            system_cpu=self._system.cpu.summary(),
+            system_memory=self._system.memory.summary(),
+            node_pressure=self._node.pressure,
+            prod_pressure=self._prod,
+            pods=tuple(_pod_window(pod, self._pods[pod.uid]) for pod in pods if pod.uid in self._pods),
+        )
+        self._opened = last.monotonic
+        self._prod = PressureWindow()
+        for series in (self._node, self._system, *self._pods.values()):
+            series.clear()
+        return window
+
+    def _add_memory(self, sample: RawSample) -> None:
+        _add(self._node.memory, sample.node_memory_bytes)
+        _add(self._system.memory, remainder(sample.node_memory_bytes, [pod.memory_bytes for pod in sample.pods]))
+        for pod in sample.pods:
+            series = self._pods.setdefault(pod.uid, _Series(self.capacity))
+            _add(series.memory, pod.memory_bytes)
+
+    def _add_pod(
+        self, now: PodSample, before: PodSample | None, previous: RawSample, seconds: float, pods: Sequence[Pod]
+    ) -> int | None:
+        if before is None:
+            # Counters of a new cgroup start at zero; those of one we merely had not seen before do not.
+            started = next((pod.started_at for pod in pods if pod.uid == now.uid), None)
+            if started is None or started < previous.at - _STARTED_SLACK:
+                return None
+            before = PodSample(now.uid, 0, None, PsiTotals(0, 0, 0), 0, 0)
+        series = self._pods[now.uid]
+        rate = milli_of(before.cpu_ns, now.cpu_ns, seconds)
+        _add(series.cpu, rate)
+        series.pressure.add(before.psi, now.psi, seconds)
+        series.count_periods(before, now)
+        return rate
+
+
+def _add(ring: Ring, value: int | None) -> None:
+    if value is not None:
+        ring.add(value)
+
+
+def _pod_window(pod: Pod, series: _Series) -> PodWindow:
+    return PodWindow(pod, series.cpu.summary(), series.memory.summary(), series.pressure, series.throttled_ratio())

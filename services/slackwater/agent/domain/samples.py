@@ -1,0 +1,47 @@
+"""One tick of measurements as a driver hands it over: cumulative counters with the time of reading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from slackwater.model.tiers import Tier
+
+
+@dataclass(frozen=True, slots=True)
+class PsiTotals:
+    """Cumulative microseconds in which some task waited (PSI `some total=`); None where the kernel has none."""
+
+    cpu_some_us: int | None = None
+    memory_some_us: int | None = None
+    io_some_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodSample:
+    """One pod's counters: cumulative CPU nanoseconds, memory bytes now, PSI totals, CFS periods. None = unknown."""
+
+    uid: str
+    cpu_ns: int | None = None
+    memory_bytes: int | None = None
+    psi: PsiTotals = PsiTotals()
+    periods: int | None = None
+    throttled_periods: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RawSample:
+    """Everything read in one tick. Counters are cumulative; None is unknown, never 0.
+
+    `node_cpu_busy_ns` is the time all CPUs together were not idle, `node_memory_bytes` MemTotal minus MemAvailable.
+    `tier_psi` holds the pressure of a tier's pods together.
+    """
+
+    monotonic: float
+    at: datetime
+    node_cpu_busy_ns: int | None = None
+    node_memory_bytes: int | None = None
+    node_psi: PsiTotals = PsiTotals()
+    tier_psi: Mapping[Tier, PsiTotals] = field(default_factory=dict)
+    pods: tuple[PodSample, ...] = ()

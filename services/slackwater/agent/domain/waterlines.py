@@ -1,0 +1,50 @@
+"""When a report is due: at its interval, at once when a local waterline is crossed, every sample while above one.
+
+While a throttle is in force every sample is reported too, so that a restore is decided on fresh numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from slackwater.agent.domain.observation import Instant
+
+Trigger = Literal["interval", "waterline"]
+
+
+class Metric(StrEnum):
+    """What a local waterline may watch; names as in `intent.declared`."""
+
+    PROD_CPU_PRESSURE = "prod_cpu_pressure"
+    NODE_CPU_USAGE_RATIO = "node_cpu_usage_ratio"
+
+
+@dataclass(frozen=True, slots=True)
+class Waterline:
+    """A metric by name and the value (0..1) above which the agent reports at once. Unknown metrics never trigger."""
+
+    metric: str
+    value: float
+
+
+def above(waterlines: Sequence[Waterline], instant: Instant, capacity_milli: int) -> bool:
+    """Whether any waterline is exceeded in the last interval; an unknown value exceeds nothing."""
+    ratio = None if instant.node_cpu_milli is None or capacity_milli <= 0 else instant.node_cpu_milli / capacity_milli
+    values = {Metric.PROD_CPU_PRESSURE.value: instant.prod_cpu_pressure, Metric.NODE_CPU_USAGE_RATIO.value: ratio}
+    return any(
+        value is not None and value > line.value
+        for line in waterlines
+        if (value := values.get(line.metric)) is not None
+    )
+
+
+def due(*, is_above: bool, throttled: bool, since_last_seconds: float, interval_seconds: float) -> Trigger | None:
+    """Why to report after this sample, or None. 50 ms of tolerance keeps an interval from drifting."""
+    if is_above:
+        return "waterline"
+    if throttled or since_last_seconds >= interval_seconds - 0.05:
+        return "interval"
+    return None

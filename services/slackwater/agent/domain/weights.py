@@ -1,0 +1,63 @@
+"""CPU weights of pods and tiers: by request (plain sharing) or by tier (prod before mid before the rest).
+
+`cpu.idle` would push batch further down, but on v1 it makes cpu.shares unwritable, so weights alone do it here.
+The v1/v2 conversion is the one Kubernetes uses (KEP-2254): linear between [2, 262144] and [1, 10000].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from slackwater.model.pods import Pod
+from slackwater.model.tiers import Tier
+
+MIN_SHARES = 2
+MAX_SHARES = 262_144
+SHARES_PER_CPU = 1024
+
+
+class Policy(StrEnum):
+    """The same words as in `intent.declared`."""
+
+    BY_REQUEST = "by-request"
+    BY_TIER = "by-tier"
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """cpu.shares by pod uid and by tier."""
+
+    pods: Mapping[str, int]
+    tiers: Mapping[Tier, int]
+
+
+def shares_of_request(request_milli: int) -> int:
+    """cpu.shares of a request in milli-cores, within what the kernel accepts."""
+    return _bounded(request_milli * SHARES_PER_CPU // 1000)
+
+
+def weigh(pods: Sequence[Pod], policy: Policy) -> Weights:
+    """Shares of all pods and all tiers under one policy."""
+    by_pod = {pod.uid: shares_of_request(pod.request.cpu_milli) for pod in pods}
+    sums = {tier: sum(by_pod[pod.uid] for pod in pods if pod.tier is tier) for tier in Tier}
+    if policy is Policy.BY_REQUEST:
+        return Weights(by_pod, {tier: _bounded(total) for tier, total in sums.items()})
+    prod = _bounded(max(SHARES_PER_CPU, sums[Tier.PROD]))
+    tiers = {Tier.PROD: prod, Tier.MID: _bounded(prod // 4), Tier.BATCH: MIN_SHARES, Tier.FREE: MIN_SHARES}
+    return Weights(by_pod, tiers)
+
+
+def weight_of_shares(shares: int) -> int:
+    """v2 cpu.weight of v1 cpu.shares."""
+    return 1 + (_bounded(shares) - MIN_SHARES) * 9999 // (MAX_SHARES - MIN_SHARES)
+
+
+def shares_of_weight(weight: int) -> int:
+    """v1 cpu.shares of v2 cpu.weight; `weight_of_shares` of the result may be one lower (both floor)."""
+    return (min(10_000, max(1, weight)) - 1) * (MAX_SHARES - MIN_SHARES) // 9999 + MIN_SHARES
+
+
+def _bounded(shares: int) -> int:
+    return min(MAX_SHARES, max(MIN_SHARES, shares))

@@ -1,0 +1,1 @@
+"""Between use cases and the bus: payloads, causation, the outgoing queue."""

@@ -1,0 +1,82 @@
+"""A bus for an agent that starts before its broker: away until the first connection, then the real one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeVar
+
+from slackwater.bus.port import BatchHandler, Bus
+from slackwater.events.envelope import Event, Payload
+from slackwater.model.errors import Unavailable
+
+P = TypeVar("P", bound=Payload)
+_log = logging.getLogger(__name__)
+Connect = Callable[[], AbstractAsyncContextManager[Bus]]
+
+
+class LateBus:
+    """See slackwater.bus.port.Bus; every method raises Unavailable before the first connection."""
+
+    def __init__(self, pause_seconds: float = 1.0) -> None:
+        self._pause_seconds = pause_seconds
+        self._bus: Bus | None = None
+        self.first = asyncio.Event()
+        """Set with the first connection."""
+
+    @asynccontextmanager
+    async def connecting(self, connect: Connect) -> AsyncIterator[None]:
+        """Keep trying beside the body; close the connection when the body ends."""
+        leave = asyncio.Event()
+        task = asyncio.create_task(self._hold(connect, leave))
+        try:
+            yield
+        finally:
+            leave.set()
+            if self._bus is None:
+                task.cancel()
+            await asyncio.wait([task])
+
+    async def _hold(self, connect: Connect, leave: asyncio.Event) -> None:
+        said = False
+        while not leave.is_set():
+            try:
+                async with connect() as bus:
+                    self._bus = bus
+                    self.first.set()
+                    await leave.wait()
+            except Unavailable as error:
+                if not said:
+                    _log.warning("%s; sampling goes on, trying again", error.message)
+                said = True
+                await asyncio.sleep(self._pause_seconds)
+            finally:
+                self._bus = None
+
+    def _connected(self) -> Bus:
+        if self._bus is None:
+            raise Unavailable("not connected to the bus yet")
+        return self._bus
+
+    async def publish(self, event: Event[Any]) -> None:
+        await self._connected().publish(event)
+
+    def consume(
+        self, payload: type[P], consumer: str, handler: BatchHandler[P], *, batch: int = 100
+    ) -> AbstractAsyncContextManager[None]:
+        return self._connected().consume(payload, consumer, handler, batch=batch)
+
+    def watch(
+        self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None
+    ) -> AbstractAsyncContextManager[None]:
+        return self._connected().watch(payload, handler, key=key)
+
+    def replay(
+        self, payload: type[P], handler: BatchHandler[P], *, after_sequence: int, batch: int = 500
+    ) -> AbstractAsyncContextManager[None]:
+        return self._connected().replay(payload, handler, after_sequence=after_sequence, batch=batch)
+
+    async def connected(self) -> bool:
+        return self._bus is not None and await self._bus.connected()

@@ -1,0 +1,74 @@
+"""The agent as a process of its own: `python -m slackwater.agent`, which `slackwater agent` becomes.
+
+Kept apart from the rest of the command line, because what this process imports is what every node pays for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from slackwater.agent.edge.late_bus import LateBus
+from slackwater.agent.service import AgentService, build_agent
+from slackwater.agent.settings import AgentSettings
+from slackwater.bus.nats import connect_bus
+from slackwater.model.errors import Misconfigured, SlackwaterError
+from slackwater.model.time import SystemClock
+from slackwater.runtime.platform import Platform
+
+_CONNECT_SECONDS = 5.0
+_FIRST_CONNECTION_SECONDS = 0.5
+_log = logging.getLogger(__name__)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until a signal; 0 after an orderly stop with everything restored, 1 otherwise."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    settings = AgentSettings() if options.node is None else AgentSettings(node=options.node)
+    try:
+        service = asyncio.run(_work(settings, options.nats, options.state_dir.absolute()))
+    except SlackwaterError as error:
+        sys.stderr.write(f"slackwater agent: {error.message}\n")
+        return 1
+    report = service.restore_report
+    return 0 if report is not None and report.exact else 1
+
+
+async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentService:
+    bus = LateBus()
+    service = build_agent(settings, Platform(bus, SystemClock(), _no_database, state_dir))
+    async with bus.connecting(lambda: connect_bus(url, name="agent", declares=False, wait_seconds=_CONNECT_SECONDS)):
+        running = asyncio.create_task(_run(service, bus))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, running.cancel)
+        await asyncio.wait([running])
+        if not running.cancelled():
+            running.result()
+    return service
+
+
+async def _run(service: AgentService, bus: LateBus) -> None:
+    with suppress(TimeoutError):  # usually the broker is there, and the first messages need not wait for a retry
+        await asyncio.wait_for(bus.first.wait(), _FIRST_CONNECTION_SECONDS)
+    await service.run(lambda: _log.info("the agent works"))
+
+
+def _no_database(service: str) -> NoReturn:
+    raise Misconfigured(f"{service} asked for a database, but an agent has none")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="slackwater agent", description="Measure this machine and carry out intents.")
+    parser.add_argument("--nats", required=True, metavar="URL", help="the bus, like nats://127.0.0.1:4222")
+    parser.add_argument("--node", metavar="NAME", help="this node's name; the host name if not given")
+    parser.add_argument("--state-dir", required=True, type=Path, metavar="DIR", help="where journal and registry live")
+    return parser

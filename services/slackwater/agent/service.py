@@ -1,0 +1,298 @@
+"""The composition root of the agent: one machine, one bus, and the promise to leave every file as it was found."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slackwater.agent.adapters.durable import replace_synced
+from slackwater.agent.adapters.journal_file import LinesJournal
+from slackwater.agent.adapters.ledger_file import JsonLedger
+from slackwater.agent.adapters.linux.driver import LinuxDriver, linux_driver
+from slackwater.agent.adapters.linux.lock import AgentLock
+from slackwater.agent.adapters.memory import MemoryJournal, MemoryLedger
+from slackwater.agent.adapters.simulated import SimulatedDriver
+from slackwater.agent.domain.observation import Observation
+from slackwater.agent.edge.events import Envelopes
+from slackwater.agent.edge.outgoing import Outgoing
+from slackwater.agent.fleet import FleetService
+from slackwater.agent.ports import Driver, EvictionLedger, JournalFile
+from slackwater.agent.settings import AgentSettings
+from slackwater.agent.usecases.actuate import Actuator, RestoreReport
+from slackwater.agent.usecases.converge import ConvergeToIntents, Observed
+from slackwater.agent.usecases.evict import Completion, EvictPods, wishes_of
+from slackwater.agent.usecases.report import ReportUsage
+from slackwater.agent.usecases.sample import SampleMachine
+from slackwater.events.envelope import Event
+from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.node_described import NodeDescribed
+from slackwater.model.errors import Unavailable
+from slackwater.model.identifiers import new_id
+from slackwater.model.nodes import NodeFacts
+from slackwater.model.quantities import Resources, parse_cpu_milli, parse_memory_bytes
+from slackwater.runtime.platform import Platform
+from slackwater.runtime.service import Check
+from slackwater.runtime.state import StateDir
+
+if TYPE_CHECKING:  # an agent must not pay for FastAPI
+    from fastapi import APIRouter
+
+_log = logging.getLogger(__name__)
+_LOOK_AT_FACTS_EVERY_TICKS = 30
+_GOODBYE_SECONDS = 0.5
+_WATCH_PAUSE, _LONGEST_WATCH_PAUSE = 0.2, 5.0
+
+
+@dataclass(slots=True)
+class AgentService:
+    """See slackwater.runtime.service.Service. After `run` has ended, `restore_report` tells what was given back."""
+
+    settings: AgentSettings
+    platform: Platform
+    driver: Driver
+    journal: JournalFile
+    ledger: EvictionLedger
+    lock: AgentLock | None = None
+    report_file: Path | None = None
+    restore_report: RestoreReport | None = None
+    recovery_report: RestoreReport | None = None
+    """What a crashed run had left and the last start put back."""
+    _running: Running | None = None
+
+    @property
+    def name(self) -> str:
+        return "agent"
+
+    async def run(self, started: Callable[[], None]) -> None:
+        if self.lock is not None:
+            self.lock.acquire()
+        try:
+            actuator = Actuator(self.driver, self.journal)
+            self.recovery_report = actuator.recover()
+            self.driver.open()
+            self._running = Running(self, actuator, described(self.driver.facts(), self.settings))
+            try:
+                await self._running.work(started)
+            finally:
+                await self._end(self._running)
+        finally:
+            self.journal.close()
+            if self.lock is not None:
+                self.lock.release()
+
+    async def checks(self) -> Sequence[Check]:
+        running = self._running
+        if running is None:
+            return (Check("agent samples", False, "not started"),)
+        age = running.sample_age_seconds()
+        fresh = age is not None and age <= 3 * self.settings.sample_seconds
+        detail = "no sample yet" if age is None else f"last sample {age:.1f} s ago"
+        waiting = f"{len(running.outgoing)} messages wait, {running.outgoing.dropped} reports dropped"
+        return (Check("agent samples", fresh, detail), Check("agent reports", not running.outgoing.away, waiting))
+
+    def routers(self) -> Sequence[APIRouter]:
+        return ()
+
+    async def _end(self, running: Running) -> None:
+        """Give everything back first; only then, and briefly, tell the others."""
+        running.last_words()
+        self.restore_report = running.actuator.restore_all()
+        self._running = None
+        if self.report_file is not None:
+            replace_synced(self.report_file, report_json(self.restore_report))
+        if not self.restore_report.exact:
+            _log.warning("not every file holds what it held before: see %s", self.report_file)
+        self.driver.close()
+        with suppress(Unavailable, TimeoutError):
+            await asyncio.wait_for(running.outgoing.flush(), _GOODBYE_SECONDS)
+
+
+@dataclass(slots=True)
+class Running:
+    """One life of the agent, from open to restore: everything that must not survive a restart."""
+
+    service: AgentService
+    actuator: Actuator
+    facts: NodeFacts
+    boot_epoch: str = field(default_factory=new_id)
+    outgoing: Outgoing = field(init=False)
+    envelopes: Envelopes = field(init=False)
+    converge: ConvergeToIntents = field(init=False)
+    evict: EvictPods = field(init=False)
+    sampling: SampleMachine = field(init=False)
+    _group: asyncio.TaskGroup | None = None
+    _ticks: int = 0
+
+    def __post_init__(self) -> None:
+        settings, clock, driver = self.service.settings, self.service.platform.clock, self.service.driver
+        node = self.facts.name
+        self.outgoing = Outgoing(self.service.platform.bus, clock, settings.buffered_reports)
+        self.envelopes = Envelopes(node, clock)
+        self.converge = ConvergeToIntents(
+            node, self.boot_epoch, driver, self.actuator, clock, self.facts.capacity.cpu_milli
+        )
+        self.evict = EvictPods(node, driver, self.service.ledger, clock, self._spawn, self._announce)
+        self.sampling = SampleMachine(
+            driver,
+            clock,
+            Observation(),
+            self.converge,
+            ReportUsage(node, self.boot_epoch),
+            settings.report_seconds,
+            dropped=lambda: self.outgoing.dropped,
+            behind=lambda: self.outgoing.away,
+        )
+
+    async def work(self, started: Callable[[], None]) -> None:
+        """Until cancelled. The bus may be away all the time: sampling and leases go on without it."""
+        self._describe()
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            self.evict.resume()
+            group.create_task(self.outgoing.run())
+            group.create_task(self._watch())
+            group.create_task(self._sample())
+            started()
+
+    def sample_age_seconds(self) -> float | None:
+        last = self.sampling.last_sample
+        return None if last is None else self.service.platform.clock.monotonic() - last
+
+    def last_words(self) -> None:
+        """The report of the unfinished window."""
+        report = self.sampling.report("shutdown")
+        if report is not None:
+            self.outgoing.report(self.envelopes.origin(report))
+
+    async def receive(self, event: Event[IntentDeclared]) -> None:
+        """From the bus to the machine and back to the bus, without a pause in between."""
+        answers = self.converge.receive(event)
+        self._tell(answers)
+        self.evict.forget(event.data.writer, {item.id for item in event.data.evictions})
+        self._consider_evictions()
+
+    async def _sample(self) -> None:
+        clock, interval = self.service.platform.clock, self.service.settings.sample_seconds
+        due = clock.monotonic()
+        while True:
+            self._tick()
+            due += interval
+            late = clock.monotonic() - due
+            if late > 0:  # the machine slept or was overloaded: skip whole intervals, keep the rhythm
+                due += math.ceil(late / interval) * interval
+            await clock.sleep(due - clock.monotonic())
+
+    def _tick(self) -> None:
+        tick = self.sampling.tick()
+        self._tell(tick.observed)
+        self._consider_evictions()
+        if tick.report is not None:
+            self.outgoing.report(self.envelopes.origin(tick.report))
+        self._ticks += 1
+        if self._ticks % _LOOK_AT_FACTS_EVERY_TICKS == 0:
+            facts = described(self.service.driver.facts(), self.service.settings)
+            if facts != self.facts:
+                self.facts = facts
+                self.converge.capacity_milli = facts.capacity.cpu_milli
+                self._describe()
+
+    async def _watch(self) -> None:
+        pause = _WATCH_PAUSE
+        while True:
+            try:
+                async with self.service.platform.bus.watch(IntentDeclared, self.receive, key=self.facts.name):
+                    await asyncio.Event().wait()
+            except Unavailable as error:
+                _log.warning("intents cannot be watched yet: %s", error.message)
+            await self.service.platform.clock.sleep(pause)
+            pause = min(_LONGEST_WATCH_PAUSE, pause * 2)
+
+    def _consider_evictions(self) -> None:
+        now = self.service.platform.clock.monotonic()
+        held = self.converge.held
+        wishes = [wish for document in held.values() for wish in wishes_of(document.event)]
+        if wishes:
+            self.evict.consider(wishes, {writer: document.wish.alive(now) for writer, document in held.items()})
+
+    def _describe(self) -> None:
+        payload = NodeDescribed(
+            facts=self.facts, boot_epoch=self.boot_epoch, described_at=self.service.platform.clock.now()
+        )
+        self.outgoing.fact("described", self.envelopes.origin(payload))
+
+    def _tell(self, observed: Sequence[Observed]) -> None:
+        for answer in observed:
+            self.outgoing.fact(f"observed/{answer.payload.writer}", self.envelopes.observed(answer))
+
+    def _announce(self, completion: Completion) -> None:
+        id_ = completion.payload.id
+        event = self.envelopes.completed(completion)
+        self.outgoing.fact(f"eviction/{id_}", event, lambda: self.evict.published(id_))
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        if self._group is None:
+            raise RuntimeError("evictions run only while the agent works")
+        self._group.create_task(coroutine)
+
+
+def described(facts: NodeFacts, settings: AgentSettings) -> NodeFacts:
+    """The machine's facts with what the operator decided about it."""
+    reserved = Resources(
+        parse_cpu_milli(settings.reserved_cpu, "SLACKWATER_AGENT_RESERVED_CPU"),
+        parse_memory_bytes(settings.reserved_memory, "SLACKWATER_AGENT_RESERVED_MEMORY"),
+    )
+    labels = {**facts.labels, **settings.labels}
+    return replace(facts, name=settings.node or facts.name, pool=settings.pool, reserved=reserved, labels=labels)
+
+
+def report_json(report: RestoreReport) -> bytes:
+    """The restore report as a file for people and scripts."""
+    files = [asdict(file) for file in report.files]
+    return json.dumps({"exact": report.exact, "files": files}, indent=1).encode() + b"\n"
+
+
+def build(settings: AgentSettings, platform: Platform, driver: Driver | None = None) -> AgentService | FleetService:
+    """The agent of this machine, of the given one, or (by the settings) of a simulated fleet."""
+    if driver is None and settings.driver == "simulated":
+        return build_fleet(settings, platform)
+    return build_agent(settings, platform, driver)
+
+
+def build_fleet(settings: AgentSettings, platform: Platform) -> FleetService:
+    """`settings.nodes` agents on simulated machines."""
+    agents = []
+    for number in range(1, settings.nodes + 1):
+        node = f"sim-{number:02d}"
+        machine = SimulatedDriver(node, number, platform.clock, started_at=platform.clock.now())
+        agents.append(build_agent(settings.model_copy(update={"node": node, "pool": "simulated"}), platform, machine))
+    report_file = platform.state_dir / "agent" / "restore-report.json"
+    return FleetService(agents, report_file, report_json, settings.sample_seconds)
+
+
+def build_agent(settings: AgentSettings, platform: Platform, driver: Driver | None = None) -> AgentService:
+    """The agent of this machine, or of the given one. Only a real machine gets a journal and a ledger on disk.
+
+    Of the platform the bus, the clock and the state directory are used; the database is not.
+    """
+    if driver is not None and not isinstance(driver, LinuxDriver):
+        return AgentService(settings, platform, driver, MemoryJournal(), MemoryLedger())
+    if driver is None:
+        instance = settings.instance or StateDir(platform.state_dir).instance_id()
+        driver = linux_driver(platform.state_dir, instance, platform.clock)
+    folder = driver.layout.agent_dir
+    return AgentService(
+        settings,
+        platform,
+        driver,
+        LinesJournal(folder / "journal"),
+        JsonLedger(folder / "evictions.json"),
+        AgentLock(folder),
+        folder / "restore-report.json",
+    )

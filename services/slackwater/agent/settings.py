@@ -1,0 +1,32 @@
+"""What an operator may set: SLACKWATER_AGENT_<NAME>, e.g. SLACKWATER_AGENT_REPORT_SECONDS=2."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class AgentSettings(BaseSettings):
+    """One agent. Defaults are for one machine with about a hundred pods."""
+
+    model_config = SettingsConfigDict(env_prefix="SLACKWATER_AGENT_", frozen=True)
+
+    driver: Literal["linux", "simulated"] = "linux"
+    """The machine it runs on, or a fleet of `nodes` simulated ones."""
+    nodes: int = Field(default=20, ge=1, le=5000)
+    node: str | None = None
+    """The node's name in the fleet; the machine's host name if not set."""
+    pool: str = "default"
+    instance: str | None = None
+    """Names the cgroups `slackwater-<instance>`; the state directory's own id if not set."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    reserved_cpu: str = "0"
+    """CPU that no tier may count on, like `500m`."""
+    reserved_memory: str = "0"
+    """Memory that no tier may count on, like `1Gi`."""
+    sample_seconds: float = Field(default=1.0, ge=0.05, le=60)
+    report_seconds: float = Field(default=5.0, ge=0.05, le=300)
+    buffered_reports: int = Field(default=24, ge=1, le=1000)
+    """Reports kept while the bus is away; the oldest are dropped and counted."""

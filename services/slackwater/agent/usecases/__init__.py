@@ -1,0 +1,1 @@
+"""What the agent does: sample, report, converge to intents, evict, restore."""

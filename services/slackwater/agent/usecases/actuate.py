@@ -1,0 +1,165 @@
+"""Carrying out steps on knobs, journal first; and giving everything back.
+
+The order is what makes a crash harmless: a claim is on disk before the first write of its knob, every text is noted
+before it is written, a release is noted after the previous text is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from slackwater.agent.domain.convergence import Do, Step
+from slackwater.agent.domain.journal import Journal, Record, record
+from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.ports import Driver, JournalFile
+from slackwater.model.errors import Misconfigured, NotFound
+
+_COMPACT_ABOVE = 512
+_SETTLED_KEPT = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredFile:
+    """One file that was ever written: what it held before us, what it holds now (None = it is gone)."""
+
+    path: str
+    previous: str
+    now: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """`exact`: every file that still exists holds what it held before us, by re-reading it."""
+
+    files: tuple[RestoredFile, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        return all(file.now is None or file.now == file.previous for file in self.files)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of some steps: refused or vanished knobs with a stable reason, and those yielded to others."""
+
+    errors: dict[Knob, str] = field(default_factory=dict)
+    yielded: dict[Knob, str] = field(default_factory=dict)
+    done: int = 0
+
+
+@dataclass(slots=True)
+class Actuator:
+    """Driver and journal together: the only place that writes to the machine."""
+
+    driver: Driver
+    file: JournalFile
+    journal: Journal = field(default_factory=Journal)
+    _settled: dict[Knob, str] = field(default_factory=dict)
+    _appended: int = 0
+
+    def recover(self) -> RestoreReport:
+        """What a crashed run left is put back, before anything else is done."""
+        self.journal = self.file.load()
+        return self.restore_all()
+
+    def perform(self, steps: Sequence[Step]) -> Outcome:
+        """Carry out a plan. A refused write keeps its claim (the knob still holds what it held)."""
+        outcome = Outcome()
+        if not steps:
+            return outcome
+        self._announce([step for step in steps if step.do is Do.WRITE])
+        for step in steps:
+            self._carry_out(step, outcome)
+        self._compact()
+        return outcome
+
+    def restore_all(self) -> RestoreReport:
+        """Write the previous text of every claimed knob, last claim first; leave what others changed; re-read all."""
+        for knob in reversed(self.journal.knobs()):
+            claim = self.journal.claim_of(knob)
+            if claim is None:
+                continue
+            try:
+                present = self.driver.read(knob)
+                if present != claim.previous and claim.ours(present):
+                    self.driver.write(knob, claim.previous)
+            except (NotFound, Misconfigured):
+                pass  # gone is fine; refused shows in the report, which reads the file again
+            self._settled[knob] = claim.previous
+        report = RestoreReport(
+            tuple(
+                RestoredFile(knob.path, previous, self.read(knob)) for knob, previous in sorted(self._settled.items())
+            )
+        )
+        self.journal = Journal()
+        self.file.replace(self.journal)
+        self._settled.clear()
+        return report
+
+    def read(self, knob: Knob) -> str | None:
+        """The text now; None when it is gone."""
+        try:
+            return self.driver.read(knob)
+        except NotFound:
+            return None
+
+    def _announce(self, writes: Sequence[Step]) -> None:
+        lines: list[Record] = []
+        for step in writes:
+            if step.claim:
+                lines.append(record("claim", step.knob, step.previous))
+            lines.append(record("write", step.knob, step.text))
+        self._append(lines, sync=any(step.claim for step in writes))
+
+    def _append(self, lines: Sequence[Record], *, sync: bool = False) -> None:
+        if not lines:
+            return
+        self.file.append(lines, sync=sync)
+        self._appended += len(lines)
+        for line in lines:
+            self.journal.apply(line)
+
+    def _carry_out(self, step: Step, outcome: Outcome) -> None:
+        match step.do:
+            case Do.WRITE | Do.RESTORE:
+                self._write(step, outcome)
+            case Do.RELEASE:
+                self._release(step.knob, step.previous)
+            case Do.FORGET:
+                self._append([record("release", step.knob)])
+            case Do.YIELD:
+                outcome.yielded[step.knob] = step.previous
+                self._release(step.knob, step.previous)
+
+    def _write(self, step: Step, outcome: Outcome) -> None:
+        try:
+            self.driver.write(step.knob, step.text)
+            now = self.driver.read(step.knob)
+        except NotFound:
+            outcome.errors[step.knob] = "not_found"
+            self._append([record("release", step.knob)])
+            return
+        except Misconfigured as error:
+            outcome.errors[step.knob] = error.code
+            present = self.read(step.knob)
+            if present is not None and present != step.previous:  # what did not land must not hide what did
+                self._append([record("write", step.knob, present)])
+            return
+        outcome.done += 1
+        if step.do is Do.RESTORE:
+            if now == step.previous:
+                self._release(step.knob, step.previous)
+        elif now != step.text:  # the kernel rounds some values: what it made of ours is ours, too
+            self._append([record("write", step.knob, now)])
+
+    def _release(self, knob: Knob, previous: str) -> None:
+        self._append([record("release", knob)])
+        self._settled[knob] = previous
+        if len(self._settled) > _SETTLED_KEPT:
+            self._settled = {knob: text for knob, text in self._settled.items() if self.read(knob) is not None}
+
+    def _compact(self) -> None:
+        if self._appended > _COMPACT_ABOVE + 4 * len(self.journal):
+            self.file.replace(self.journal)
+            self._appended = 0

@@ -1,0 +1,232 @@
+"""Intents of all writers in, writes to the machine, and what was observed back out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from slackwater.agent.domain import convergence, weights
+from slackwater.agent.domain.convergence import Throttle, Wish
+from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.domain.waterlines import Waterline
+from slackwater.agent.ports import Driver
+from slackwater.agent.usecases.actuate import Actuator, Outcome
+from slackwater.events.envelope import Event
+from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.intent_observed import IntentObserved, ObservedLimit
+from slackwater.model.errors import NotFound
+from slackwater.model.pods import Pod
+from slackwater.model.tiers import Tier
+from slackwater.model.time import Clock
+
+_log = logging.getLogger(__name__)
+_LOOK_AT_WEIGHTS_EVERY_TICKS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The newest document of one writer: as it came, and as the domain sees it."""
+
+    event: Event[IntentDeclared]
+    wish: Wish
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A payload to publish, and the event that led to it."""
+
+    payload: IntentObserved
+    cause: Event[IntentDeclared]
+
+
+@dataclass(slots=True)
+class ConvergeToIntents:
+    """Keeps the documents; everything else is recomputed each time from the machine and the journal."""
+
+    node: str
+    boot_epoch: str
+    driver: Driver
+    actuator: Actuator
+    clock: Clock
+    capacity_milli: int
+    held: dict[str, Held] = field(default_factory=dict)
+    _foreign: dict[Knob, str] = field(default_factory=dict)
+    _weighed: tuple[object, ...] = ()
+    _ticks: int = 0
+
+    def receive(self, event: Event[IntentDeclared]) -> list[Observed]:
+        """Take one document, converge, and say what is in force now. A mere renewal is not answered."""
+        document = event.data
+        before = self.held.get(document.writer)
+        if document.node != self.node or (before is not None and _older(document, before.event.data)):
+            _log.warning(
+                "ignored intent of %s for %s, generation %d", document.writer, document.node, document.generation
+            )
+            return []
+        received_at = self.clock.now()
+        self.held[document.writer] = Held(event, _wish(document, self.clock.monotonic()))
+        pods = self.driver.pods()
+        outcome = self._converge(pods, look_at_weights=False)
+        answers = self._answer_foreign(outcome)
+        changed = _changed(before.event.data if before is not None else None, document)
+        if before is None or changed or before.wish.generation != document.generation:
+            answers = [answer for answer in answers if answer.payload.writer != document.writer]
+            answers.append(self._observed(event, changed | self._pods_of(outcome, pods), outcome, received_at))
+        return answers
+
+    def tick(self, pods: Sequence[Pod]) -> list[Observed]:
+        """Once per sample: leases lapse, pods come and go, others write to our files."""
+        self._ticks += 1
+        if not self.held and not len(self.actuator.journal):
+            return []
+        return self._answer_foreign(self._converge(pods, self._ticks % _LOOK_AT_WEIGHTS_EVERY_TICKS == 0))
+
+    def throttling(self) -> bool:
+        """Whether any CPU limit of ours is in force."""
+        return any(knob.field == "cpu_limit" for knob in self.actuator.journal.knobs())
+
+    def waterlines(self) -> list[Waterline]:
+        """All writers' local waterlines; they outlive leases, because a report at once costs little."""
+        return [line for held in self.held.values() for line in held.wish.waterlines]
+
+    def limits(self, pods: Sequence[Pod]) -> dict[str, tuple[int | None, int | None]]:
+        """Per pod uid: the limit in force and the one before us. Pods that just vanished are missing."""
+        found: dict[str, tuple[int | None, int | None]] = {}
+        for pod in pods:
+            try:
+                knob = self.driver.limit_knob(pod.uid)
+                now = self.driver.limit_milli(knob, self.driver.read(knob))
+                found[pod.uid] = (now, self._original(knob, now))
+            except NotFound:
+                continue
+        return found
+
+    def _original(self, knob: Knob, now: int | None) -> int | None:
+        claim = self.actuator.journal.claim_of(knob)
+        return now if claim is None else self.driver.limit_milli(knob, claim.previous)
+
+    def _converge(self, pods: Sequence[Pod], look_at_weights: bool) -> Outcome:
+        wishes = [held.wish for held in self.held.values()]
+        desired: dict[Knob, str | None] = dict.fromkeys(self._claimed("cpu_limit"))
+        desired.update(self._limits_wanted(wishes, pods))
+        policy = convergence.policy_of(wishes)
+        weighed = (policy, tuple((pod.uid, pod.request.cpu_milli) for pod in pods))
+        if look_at_weights or weighed != self._weighed:
+            desired.update(dict.fromkeys(self._claimed("cpu_weight")))
+            desired.update(self._weights_wanted(policy, pods))
+            self._weighed = weighed
+        present = {knob: self.actuator.read(knob) for knob in desired}
+        self._foreign = {knob: text for knob, text in self._foreign.items() if self.actuator.read(knob) != text}
+        return self.actuator.perform(convergence.plan(desired, present, self.actuator.journal, self._foreign))
+
+    def _claimed(self, what: str) -> Iterable[Knob]:
+        return (knob for knob in self.actuator.journal.knobs() if knob.field == what)
+
+    def _limits_wanted(self, wishes: Sequence[Wish], pods: Sequence[Pod]) -> Mapping[Knob, str | None]:
+        living = {pod.uid for pod in pods}
+        named = {throttle.pod_uid for wish in wishes for throttle in wish.throttles} & living
+        knobs: dict[str, Knob] = {}
+        originals: dict[str, int | None] = {}
+        for uid in sorted(named):
+            try:
+                knob = self.driver.limit_knob(uid)
+                originals[uid] = self._original(knob, self.driver.limit_milli(knob, self.driver.read(knob)))
+            except NotFound:
+                continue
+            knobs[uid] = knob
+        best = convergence.targets(wishes, originals, self.capacity_milli, self.clock.monotonic())
+        wanted: dict[Knob, str | None] = {}
+        for uid, target in best.items():
+            try:
+                wanted[knobs[uid]] = self.driver.limit_text(knobs[uid], target.limit_milli)
+            except NotFound:
+                continue
+        return wanted
+
+    def _weights_wanted(self, policy: weights.Policy | None, pods: Sequence[Pod]) -> Mapping[Knob, str | None]:
+        if policy is None:
+            return {}
+        shares = weights.weigh(pods, policy)
+        wanted: list[tuple[str | Tier, int]] = [*shares.pods.items(), *shares.tiers.items()]
+        found: dict[Knob, str | None] = {}
+        for target, value in wanted:
+            try:
+                knob = self.driver.weight_knob(target)
+            except NotFound:
+                continue
+            found[knob] = self.driver.weight_text(knob, value)
+        return found
+
+    def _pods_of(self, outcome: Outcome, pods: Sequence[Pod]) -> set[str]:
+        """Pods whose limit these steps failed to set or had to yield."""
+        touched = outcome.errors.keys() | outcome.yielded.keys()
+        found: set[str] = set()
+        for pod in pods if touched else ():
+            try:
+                if self.driver.limit_knob(pod.uid) in touched:
+                    found.add(pod.uid)
+            except NotFound:
+                continue
+        return found
+
+    def _answer_foreign(self, outcome: Outcome) -> list[Observed]:
+        for knob, previous in outcome.yielded.items():
+            self._foreign[knob] = previous
+            _log.warning("%s was changed by somebody else; left alone from now on", knob.path)
+        if not outcome.yielded:
+            return []
+        pods = self._pods_of(outcome, self.driver.pods())
+        now = self.clock.now()
+        return [self._observed(held.event, pods, outcome, now) for held in self.held.values()]
+
+    def _observed(
+        self, event: Event[IntentDeclared], uids: set[str], outcome: Outcome, received_at: datetime
+    ) -> Observed:
+        document = event.data
+        decisions = {throttle.pod_uid: throttle.decision_id for throttle in document.throttles}
+        payload = IntentObserved.model_construct(
+            node=self.node,
+            writer=document.writer,
+            generation=document.generation,
+            boot_epoch=self.boot_epoch,
+            received_at=received_at,
+            limits=tuple(self._limit(uid, decisions.get(uid), outcome) for uid in sorted(uids)),
+            foreign_writers=tuple(sorted(knob.path for knob in self._foreign)),
+            observed_at=self.clock.now(),
+        )
+        return Observed(payload, event)
+
+    def _limit(self, uid: str, decision_id: str | None, outcome: Outcome) -> ObservedLimit:
+        try:
+            knob = self.driver.limit_knob(uid)
+            now = self.driver.limit_milli(knob, self.driver.read(knob))
+        except NotFound:
+            return ObservedLimit(pod_uid=uid, cpu_limit_milli=None, error="not_found", decision_id=decision_id)
+        error = "foreign_writer" if knob in self._foreign else outcome.errors.get(knob)
+        return ObservedLimit(pod_uid=uid, cpu_limit_milli=now, error=error, decision_id=decision_id)
+
+
+def _older(document: IntentDeclared, held: IntentDeclared) -> bool:
+    """Late or replayed. A writer that lost its count begins again with a newer time and is heard."""
+    return document.generation < held.generation and document.declared_at <= held.declared_at
+
+
+def _wish(document: IntentDeclared, received: float) -> Wish:
+    return Wish(
+        writer=document.writer,
+        generation=document.generation,
+        received=received,
+        lease_seconds=document.lease_seconds,
+        policy=weights.Policy(document.weights.value),
+        throttles=tuple(Throttle(item.pod_uid, item.cpu_limit_milli, item.decision_id) for item in document.throttles),
+        waterlines=tuple(Waterline(line.metric, line.value) for line in document.waterlines),
+    )
+
+
+def _changed(before: IntentDeclared | None, after: IntentDeclared) -> set[str]:
+    """Pods whose wanted limit differs between two documents of one writer."""
+    old = {item.pod_uid: item.cpu_limit_milli for item in (before.throttles if before is not None else ())}
+    new = {item.pod_uid: item.cpu_limit_milli for item in after.throttles}
+    return {uid for uid in old.keys() | new.keys() if old.get(uid) != new.get(uid)}

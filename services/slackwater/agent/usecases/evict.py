@@ -1,0 +1,178 @@
+"""Ending pods: SIGTERM, grace, SIGKILL; once per id, with exactly one completion per id whatever happens.
+
+The ledger is written before the first signal and before the completion is published, so a restarted agent finishes
+what it began and never begins again. The completion's event id follows from the eviction id: told twice, stored once.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import uuid
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from slackwater.agent.domain.evictions import EvictionWish, Verdict, judge
+from slackwater.agent.domain.ledger import EvictionRecord
+from slackwater.agent.ports import Driver, EvictionLedger
+from slackwater.events.envelope import Event
+from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
+from slackwater.events.intent_declared import IntentDeclared
+from slackwater.model.time import Clock
+
+_log = logging.getLogger(__name__)
+_POLL_SECONDS = 0.05
+_KILL_SECONDS = 5.0
+_EVENT_IDS = uuid.UUID("5d0e2f7e-6f0c-5c0f-8a53-8d8f8d1a6f10")
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What to publish, under which event id, and the id of the event that asked for it."""
+
+    payload: EvictionCompleted
+    event_id: str
+    cause: str
+
+
+@dataclass(slots=True)
+class EvictPods:
+    """`spawn` runs an eviction beside everything else; `announce` hands a completion to the outgoing queue."""
+
+    node: str
+    driver: Driver
+    ledger: EvictionLedger
+    clock: Clock
+    spawn: Callable[[Coroutine[Any, Any, None]], None]
+    announce: Callable[[Completion], None]
+    _records: dict[str, EvictionRecord] = field(default_factory=dict)
+
+    def resume(self) -> None:
+        """After a start: finish what was begun, tell what was not told."""
+        self._records = self.ledger.load()
+        for record in self._records.values():
+            if record.outcome is None:
+                self.spawn(self._run(record))
+            elif not record.published:
+                self.announce(_completion(self.node, record))
+
+    def consider(self, wishes: Sequence[EvictionWish], lease_alive: Mapping[str, bool]) -> None:
+        """Begin what may begin; settle at once what never will. `lease_alive` is by writer."""
+        for wish in wishes:
+            if wish.id in self._records:
+                continue
+            now = self.clock.now()
+            living = {pod.uid for pod in self.driver.pods()}
+            verdict = judge(
+                wish,
+                lease_alive=lease_alive.get(wish.writer, False),
+                pod_lives=wish.pod_uid in living,
+                protected=self.driver.protected(wish.pod_uid),
+                now=now,
+            )
+            self._follow(verdict, wish, now)
+
+    def forget(self, writer: str, asked: set[str]) -> None:
+        """Drop ids that can never start again: told, past their deadline and not asked for any more."""
+        now = self.clock.now()
+        gone = [
+            record.id
+            for record in self._records.values()
+            if record.writer == writer and record.published and record.deadline < now and record.id not in asked
+        ]
+        for id_ in gone:
+            del self._records[id_]
+        if gone:
+            self.ledger.save(self._records)
+
+    def published(self, id_: str) -> None:
+        """The bus has stored this completion."""
+        record = self._records.get(id_)
+        if record is not None and not record.published:
+            self._keep(replace(record, published=True))
+
+    def _follow(self, verdict: Verdict, wish: EvictionWish, now: datetime) -> None:
+        if verdict is Verdict.WAIT:
+            return
+        record = EvictionRecord(
+            id=wish.id,
+            pod_uid=wish.pod_uid,
+            writer=wish.writer,
+            decision_id=wish.decision_id,
+            deadline=wish.deadline,
+            grace_seconds=wish.grace_seconds,
+            started_at=now,
+            cause=wish.cause,
+        )
+        match verdict:
+            case Verdict.START:
+                self._keep(record)
+                _log.info("evicting pod %s for %s: %s", wish.pod_uid, wish.writer, wish.reason)
+                self.spawn(self._run(record))
+            case Verdict.EXPIRED:
+                self._complete(record, EvictionOutcome.EXPIRED, "the deadline had passed before it could begin")
+            case Verdict.ALREADY_GONE:
+                self._complete(record, EvictionOutcome.ALREADY_GONE, "no such pod on this node")
+            case Verdict.REFUSED:
+                why = self.driver.protected(wish.pod_uid) or "protected"
+                self._complete(record, EvictionOutcome.REFUSED, why)
+
+    async def _run(self, record: EvictionRecord) -> None:
+        spent = (self.clock.now() - record.started_at).total_seconds()
+        self.driver.terminate(record.pod_uid, signal.SIGTERM)
+        if await self._gone(record.pod_uid, max(0.0, record.grace_seconds - spent)):
+            self._complete(record, EvictionOutcome.TERMINATED, "ended within its grace")
+            return
+        self.driver.terminate(record.pod_uid, signal.SIGKILL)
+        if await self._gone(record.pod_uid, _KILL_SECONDS, again=signal.SIGKILL):
+            self._complete(record, EvictionOutcome.KILLED, f"outlived {record.grace_seconds:g} s of grace")
+            return
+        self._complete(record, EvictionOutcome.FAILED, f"still runs {_KILL_SECONDS:g} s after SIGKILL")
+
+    async def _gone(self, pod_uid: str, within_seconds: float, again: int | None = None) -> bool:
+        deadline = self.clock.monotonic() + within_seconds
+        while self.driver.alive(pod_uid):
+            left = deadline - self.clock.monotonic()
+            if left <= 0:
+                return False
+            await self.clock.sleep(min(_POLL_SECONDS, left))
+            if again is not None:
+                self.driver.terminate(pod_uid, again)
+        return True
+
+    def _complete(self, record: EvictionRecord, outcome: EvictionOutcome, detail: str) -> None:
+        done = replace(record, outcome=outcome.value, detail=detail, completed_at=self.clock.now())
+        self._keep(done)
+        self.announce(_completion(self.node, done))
+
+    def _keep(self, record: EvictionRecord) -> None:
+        self._records[record.id] = record
+        self.ledger.save(self._records)
+
+
+def wishes_of(event: Event[IntentDeclared]) -> list[EvictionWish]:
+    """The evictions of one document as the domain sees them."""
+    document = event.data
+    return [
+        EvictionWish(
+            item.id, item.pod_uid, document.writer, item.grace_seconds, item.deadline, item.decision_id, item.reason,
+            event.id,
+        )
+        for item in document.evictions
+    ]  # fmt: skip
+
+
+def _completion(node: str, record: EvictionRecord) -> Completion:
+    payload = EvictionCompleted(
+        id=record.id,
+        node=node,
+        pod_uid=record.pod_uid,
+        writer=record.writer,
+        outcome=EvictionOutcome(record.outcome or EvictionOutcome.FAILED),
+        detail=record.detail,
+        completed_at=record.completed_at or record.started_at,
+        decision_id=record.decision_id,
+    )
+    return Completion(payload, str(uuid.uuid5(_EVENT_IDS, f"{node}/{record.id}")), record.cause)

@@ -1,0 +1,85 @@
+"""A closed window becomes `usage.reported`: numbered without holes, with what was dropped before it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from slackwater.agent.domain.observation import PodWindow, Window
+from slackwater.agent.domain.rates import PressureWindow
+from slackwater.agent.domain.windows import Summary
+from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
+from slackwater.events.usage_reported import UsageReported
+
+Limits = Mapping[str, tuple[int | None, int | None]]
+
+
+@dataclass(slots=True)
+class ReportUsage:
+    """Counts the reports of one boot epoch."""
+
+    node: str
+    boot_epoch: str
+    sequence: int = 0
+
+    def report(
+        self, window: Window, limits: Limits, trigger: Literal["interval", "waterline", "shutdown"], dropped: int
+    ) -> UsageReported:
+        """The next report. Models are built without validation: every value was computed here, once a second."""
+        self.sequence += 1
+        system = usage(window.system_cpu, window.system_memory)
+        known = window.system_cpu.count > 0 and window.system_memory.count > 0
+        return UsageReported.model_construct(
+            node=self.node,
+            boot_epoch=self.boot_epoch,
+            sequence=self.sequence,
+            sampled_at=window.sampled_at,
+            window_seconds=round(window.seconds, 3),
+            trigger=trigger,
+            dropped_reports=dropped,
+            node_usage=usage(window.node_cpu, window.node_memory),
+            system_usage=system if known else None,
+            node_pressure=pressure(window.node_pressure),
+            prod_pressure=pressure(window.prod_pressure),
+            pods=tuple(pod_usage(pod, limits) for pod in window.pods if pod.pod.uid in limits),
+        )
+
+
+def usage(cpu: Summary, memory: Summary) -> Usage:
+    return Usage.model_construct(cpu_milli=distribution(cpu), memory_bytes=distribution(memory))
+
+
+def distribution(summary: Summary) -> Distribution:
+    return Distribution.model_construct(
+        avg=summary.avg,
+        p50=summary.p50,
+        p90=summary.p90,
+        p95=summary.p95,
+        p99=summary.p99,
+        max=summary.max,
+        last=summary.last,
+        count=summary.count,
+    )
+
+
+def pressure(window: PressureWindow) -> Pressure:
+    return Pressure.model_construct(
+        cpu_some_last=window.cpu.last,
+        cpu_some_avg=window.cpu.average,
+        cpu_some_max=window.cpu.highest,
+        memory_some_avg=window.memory.average,
+        io_some_avg=window.io.average,
+    )
+
+
+def pod_usage(window: PodWindow, limits: Limits) -> PodUsage:
+    now, original = limits[window.pod.uid]
+    return PodUsage.model_construct(
+        pod=window.pod,
+        usage=usage(window.cpu, window.memory),
+        pressure=pressure(window.pressure),
+        cpu_limit_milli=now,
+        original_cpu_limit_milli=original,
+        throttled_ratio=window.throttled_ratio,
+    )

@@ -1,0 +1,69 @@
+"""One tick: read the machine, fold it into the window, converge, and report when a report is due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from slackwater.agent.domain import waterlines
+from slackwater.agent.domain.observation import Observation
+from slackwater.agent.ports import Driver
+from slackwater.agent.usecases.converge import ConvergeToIntents, Observed
+from slackwater.agent.usecases.report import ReportUsage
+from slackwater.events.usage_reported import UsageReported
+from slackwater.model.time import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """What one tick has to say."""
+
+    report: UsageReported | None
+    observed: tuple[Observed, ...]
+
+
+@dataclass(slots=True)
+class SampleMachine:
+    """`dropped` tells how many reports were lost so far, `behind` whether older ones still wait for the bus."""
+
+    driver: Driver
+    clock: Clock
+    observation: Observation
+    converge: ConvergeToIntents
+    reporter: ReportUsage
+    report_seconds: float
+    dropped: Callable[[], int]
+    behind: Callable[[], bool]
+    last_sample: float | None = None
+    _last_report: float | None = None
+
+    def tick(self) -> Tick:
+        """Never waits and never needs the bus."""
+        sample = self.driver.sample()
+        pods = self.driver.pods()
+        instant = self.observation.add(sample, pods)
+        self.last_sample = sample.monotonic
+        observed = tuple(self.converge.tick(pods))
+        if self._last_report is None:
+            self._last_report = sample.monotonic
+        is_above = waterlines.above(self.converge.waterlines(), instant, self.converge.capacity_milli)
+        hurry = not self.behind()  # a report a second for nobody would only push older ones out of the buffer
+        trigger = waterlines.due(
+            is_above=is_above and hurry,
+            throttled=self.converge.throttling() and hurry,
+            since_last_seconds=sample.monotonic - self._last_report,
+            interval_seconds=self.report_seconds,
+        )
+        report = self.report(trigger) if trigger is not None else None
+        if report is not None:
+            self._last_report = sample.monotonic
+        return Tick(report, observed)
+
+    def report(self, trigger: Literal["interval", "waterline", "shutdown"]) -> UsageReported | None:
+        """Close the window now; None when it holds no interval yet."""
+        pods = self.driver.pods()
+        window = self.observation.close(pods)
+        if window is None:
+            return None
+        return self.reporter.report(window, self.converge.limits(pods), trigger, self.dropped())

@@ -1,0 +1,26 @@
+"""`slackwater agent`: the agent alone, as its own process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    nats: Annotated[str, typer.Option(help="The bus, like nats://127.0.0.1:4222.")],
+    node: Annotated[str | None, typer.Option(help="This node's name; the host name if not given.")] = None,
+    state_dir: Annotated[Path | None, typer.Option(help="Where journal and registry of this instance live.")] = None,
+) -> None:
+    """Run the node agent alone: measure this machine, report, carry out intents, restore on stop."""
+    from slackwater.runtime.state import default_state_dir
+
+    folder = (state_dir or default_state_dir()).absolute()
+    arguments = ["--nats", nats, "--state-dir", str(folder)]
+    if node is not None:
+        arguments += ["--node", node]
+    # Become the small process: the command line's libraries would stay in memory on every node otherwise.
+    os.execv(sys.executable, [sys.executable, "-m", "slackwater.agent", *arguments])  # noqa: S606 - no shell by intent

@@ -1,0 +1,132 @@
+"""How the reading commands reach a read model: a running instance over HTTP, or the data a stopped one left.
+
+Both answer the same paths with the same JSON, so the commands do not know which they talk to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from slackwater.model.errors import InvalidInput, Misconfigured, NotFound, SlackwaterError, Unavailable
+
+if TYPE_CHECKING:
+    import httpx2
+
+SERVER_VARIABLE = "SLACKWATER_SERVER"
+TOKEN_VARIABLE = "SLACKWATER_TOKEN"  # noqa: S105 - the name of a variable, not a secret
+TIMEOUT_SECONDS = 10.0
+
+Params = Mapping[str, str | int | None]
+
+
+class Reader(Protocol):
+    """Reads the API. `get` raises the error the server named; `live` says whether `follow` can wait for news."""
+
+    @property
+    def live(self) -> bool:
+        """Whether there can be news."""
+        ...
+
+    def get(self, path: str, params: Params | None = None) -> Any:
+        """The JSON behind a path below the server's root."""
+        ...
+
+    def follow(self, types: str) -> Iterator[Mapping[str, Any]]:
+        """News of these event types as they arrive, until the server ends the stream."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReader:
+    """A running instance."""
+
+    client: httpx2.Client
+    live: bool = True
+
+    def get(self, path: str, params: Params | None = None) -> Any:
+        import httpx2
+
+        try:
+            response = self.client.get(path, params=given(params))
+        except httpx2.HTTPError as error:
+            base = self.client.base_url
+            raise Unavailable(f"no answer from {base}: {error}; is it running? (see `slackwater doctor`)") from None
+        return answer_of(response)
+
+    def follow(self, types: str) -> Iterator[Mapping[str, Any]]:
+        with self.client.stream("GET", "/v1/stream", params={"types": types}, timeout=None) as response:
+            if response.is_error:
+                response.read()
+                answer_of(response)
+            for line in response.iter_lines():
+                if line.startswith("data: "):
+                    yield json.loads(line.removeprefix("data: "))
+
+
+def answer_of(response: httpx2.Response) -> Any:
+    """The JSON of a good answer; a problem document becomes the error it stands for."""
+    if not response.is_error:
+        return response.json()
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = {}
+    message = problem.get("detail") or problem.get("title") or f"HTTP {response.status_code} from {response.url}"
+    code = problem.get("code")
+    if response.status_code == 404:
+        raise NotFound(str(message), code=code)
+    if response.status_code in (400, 422):
+        raise InvalidInput(str(message), code=code)
+    if response.status_code in (401, 403):
+        raise Misconfigured(f"{message}; set {TOKEN_VARIABLE}", code=code)
+    if response.status_code in (502, 503, 504):
+        raise Unavailable(str(message), code=code)
+    raise SlackwaterError(str(message), code=code)
+
+
+def given(params: Params | None) -> dict[str, str | int]:
+    """The parameters that have a value."""
+    return {name: value for name, value in (params or {}).items() if value is not None}
+
+
+@contextlib.contextmanager
+def reading(server: str | None = None, state_dir: Path | None = None) -> Iterator[Reader]:
+    """`--server` or SLACKWATER_SERVER if given, else the instance of the state directory, else what it left behind."""
+    import httpx2
+
+    url, token = server or os.environ.get(SERVER_VARIABLE), os.environ.get(TOKEN_VARIABLE)
+    if not url:
+        from slackwater.runtime.state import StateDir, default_state_dir
+
+        state = StateDir(state_dir or default_state_dir())
+        try:
+            endpoint = state.running_endpoint()
+        except NotFound as error:
+            if state.holder() is not None:
+                raise
+            with stopped_instance(state.path, error.message) as reader:
+                yield reader
+            return
+        url, token = endpoint.http_url, endpoint.token or token
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    with httpx2.Client(base_url=url, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=False) as client:
+        yield HttpReader(client)
+
+
+@contextlib.contextmanager
+def stopped_instance(state_dir: Path, why_not_running: str) -> Iterator[Reader]:
+    """Read what a stopped instance recorded. Raises NotFound when there is nothing to read."""
+    if not (state_dir / "postgres" / "data").is_dir():
+        raise NotFound(f"{why_not_running}; nothing is recorded in {state_dir}")
+    from slackwater.cli.output import message
+    from slackwater.cli.stopped import reading_stopped
+
+    with reading_stopped(state_dir) as reader:
+        message("no instance is running; this is what the last one recorded")
+        yield reader

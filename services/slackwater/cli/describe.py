@@ -1,0 +1,108 @@
+"""`slackwater describe node NAME`: everything known of one node, for reading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from slackwater.cli.get import DECISION, POD, split_target
+from slackwater.cli.output import (
+    UNKNOWN,
+    Format,
+    age,
+    clock_time,
+    cpu,
+    errors_to_stderr,
+    memory,
+    print_object,
+    ratio,
+    table,
+)
+from slackwater.model.errors import InvalidInput
+
+
+def command(
+    what: Annotated[str, typer.Argument(metavar="node[/NAME]", help="what to describe")],
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
+    output: Annotated[
+        Format, typer.Option("-o", "--output", help="json and yaml: all parts in one object")
+    ] = Format.TABLE,
+    server: Annotated[
+        str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
+    ] = None,
+) -> None:
+    """Describe a node: facts, usage by tier, the offer in force, its pods and its last decisions.
+
+    Example: `slackwater describe node edge-7`
+    """
+    from slackwater.cli.client import reading
+
+    with errors_to_stderr():
+        noun, only = split_target(what, name)
+        if noun not in ("node", "nodes", "no") or not only:
+            raise InvalidInput(f"{what!r} cannot be described; allowed: node NAME or node/NAME")
+        with reading(server) as reader:
+            node = reader.get(f"/v1/nodes/{quote(only, safe='')}")
+            pods = reader.get(f"/v1/nodes/{quote(only, safe='')}/pods")["items"]
+            decisions = reader.get("/v1/decisions", {"node": only, "limit": 10})["items"]
+        if output in (Format.JSON, Format.YAML):
+            print_object({"node": node, "pods": pods, "decisions": decisions}, output)
+            return
+        for line in _lines(node, pods, decisions, datetime.now(UTC)):
+            print(line)
+
+
+def _lines(node: Mapping[str, Any], pods: list[Any], decisions: list[Any], now: datetime) -> list[str]:
+    lines = [f"Name:      {node['name']}", f"Liveness:  {node['liveness'] or UNKNOWN}"]
+    lines += _facts(node["facts"]) + _usage(node["usage"], now) + _offer(node["offer"], now)
+    lines += ["", f"Pods ({len(pods)}):", *_indented(table(pods, POD, wide=False, headers=bool(pods)))]
+    lines += ["", "Last decisions:", *_indented(table(decisions, DECISION, wide=False, headers=bool(decisions)))]
+    return lines
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return ["  " + line for line in lines] or ["  none"]
+
+
+def _facts(facts: Mapping[str, Any] | None) -> list[str]:
+    if facts is None:
+        return ["Facts:     not received yet"]
+    topology = facts["topology"]
+    shape = f"{topology['cpus']} CPUs, {topology['cores']} cores, {topology['sockets']} sockets"
+    return [
+        f"Pool:      {facts['pool'] or UNKNOWN}",
+        f"Capacity:  {cpu(facts['capacity']['cpu_milli'])} cores, {memory(facts['capacity']['memory_bytes'])}",
+        f"Reserved:  {cpu(facts['reserved']['cpu_milli'])} cores, {memory(facts['reserved']['memory_bytes'])}",
+        f"Topology:  {shape}, {topology['numa_nodes']} NUMA nodes",
+        f"System:    kernel {facts['kernel']}, cgroup {facts['cgroup_version']}",
+        f"Agent:     {facts['agent_version']}, driver {facts['driver']}",
+    ]
+
+
+def _usage(usage: Mapping[str, Any] | None, now: datetime) -> list[str]:
+    if usage is None:
+        return ["Usage:     not reported yet"]
+    lines = [f"Usage:     {_resources(usage['usage'])} ({age(usage['sampled_at'], now)} ago)"]
+    parts = {**usage["tiers"], "system": usage["system"]}
+    lines += [f"  {name + ':':9}{_resources(part)}" for name, part in parts.items() if part is not None]
+    lines.append(f"Pressure:  prod {ratio(usage['prod_pressure'])}, node {ratio(usage['node_pressure'])} (CPU, some)")
+    lines.append(f"Throttled: {usage['throttled_pods']} of {usage['pods']} pods")
+    return lines
+
+
+def _offer(offer: Mapping[str, Any] | None, now: datetime) -> list[str]:
+    if offer is None:
+        return ["Offer:     none yet"]
+    text = f"Offer:     batch {_resources(offer['batch'])}, since {clock_time(offer['offered_at'])}"
+    lines = [f"{text} ({age(offer['offered_at'], now)} ago)"]
+    if offer["degraded"]:
+        lines.append(f"  degraded: {offer['degraded']}")
+    return lines
+
+
+def _resources(part: Mapping[str, int]) -> str:
+    return f"{cpu(part['cpu_milli'])} cores, {memory(part['memory_bytes'])}"

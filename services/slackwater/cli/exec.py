@@ -1,0 +1,53 @@
+"""`slackwater exec`: run any command as a managed workload."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slackwater.cli.exits import USAGE
+from slackwater.model.errors import InvalidInput
+
+CONTEXT: dict[str, Any] = {"allow_interspersed_args": False}
+
+
+def command(
+    arguments: Annotated[list[str], typer.Argument(metavar="CMD...", help="The command, after --.")],
+    tier: Annotated[str, typer.Option(help="prod, mid, batch or free: who gives way to whom.")],
+    workload: Annotated[str, typer.Option(help="What survives restarts and replicas: predictions learn by it.")],
+    cpu: Annotated[str, typer.Option(help="CPU request, like 2, 0.5 or 500m: the weight.")] = "1",
+    memory: Annotated[str, typer.Option(help="Memory request, like 1Gi; a hard limit for batch and free.")] = "512Mi",
+    qos: Annotated[str | None, typer.Option(help="LSE, LSR, LS, BE or SYSTEM; by tier if not given.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of this pod; made from the workload if not given.")] = None,
+    namespace: Annotated[str, typer.Option(help="Namespace of the pod.")] = "default",
+    priority: Annotated[int | None, typer.Option(help="Priority within the tier's range.")] = None,
+    state_dir: Annotated[Path | None, typer.Option(help="State directory of the agent to belong to.")] = None,
+) -> None:
+    """Run a command as a managed workload in a cgroup of its own; the exit code is the command's.
+
+    Ended by signal N it is 128+N; 127 means no such command, 126 not executable.
+    """
+    from slackwater.agent.command import run_command
+    from slackwater.agent.domain.admission import Command
+    from slackwater.runtime.state import default_state_dir
+
+    wanted = Command(
+        tier=tier,
+        cpu=cpu,
+        memory=memory,
+        workload=workload,
+        qos=qos,
+        name=name,
+        namespace=namespace,
+        priority=priority,
+        arguments=tuple(arguments),
+    )
+    try:
+        status = run_command(wanted, (state_dir or default_state_dir()).absolute())
+    except InvalidInput as error:
+        sys.stderr.write(f"slackwater exec: {error.message}\n")
+        raise typer.Exit(USAGE) from None
+    raise typer.Exit(status)

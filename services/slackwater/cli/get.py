@@ -1,0 +1,304 @@
+"""`slackwater get`: lists of nodes, pods, offers and decisions."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slackwater.cli.output import (
+    UNKNOWN,
+    Column,
+    Format,
+    Item,
+    age,
+    amount,
+    clock_time,
+    cpu,
+    errors_to_stderr,
+    memory,
+    print_object,
+    ratio,
+    table,
+)
+from slackwater.model.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from slackwater.cli.client import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A noun of `get`: where its list is, how to tell one item, which columns it has, which events change it."""
+
+    names: tuple[str, ...]
+    path: str
+    item_path: str | None
+    key: Callable[[Item], str]
+    columns: tuple[Column, ...]
+    events: str
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _part(item: Item, *path: str) -> Any:
+    found: Any = item
+    for step in path:
+        if found is None:
+            return None
+        found = found.get(step)
+    return found
+
+
+def _cpu_at(*path: str) -> Callable[[Item], str]:
+    return lambda item: cpu(_part(item, *path, "cpu_milli"))
+
+
+def _memory_at(*path: str) -> Callable[[Item], str]:
+    return lambda item: memory(_part(item, *path, "memory_bytes"))
+
+
+def _text_at(*path: str) -> Callable[[Item], str]:
+    return lambda item: str(_part(item, *path) if _part(item, *path) not in (None, "") else UNKNOWN)
+
+
+def _ratio_at(*path: str) -> Callable[[Item], str]:
+    return lambda item: ratio(_part(item, *path))
+
+
+def _age_at(*path: str) -> Callable[[Item], str]:
+    return lambda item: age(_part(item, *path), _now())
+
+
+def _tier(name: str) -> Callable[[Item], str]:
+    return lambda item: (
+        UNKNOWN if item.get("usage") is None else cpu(_part(item, "usage", "tiers", name, "cpu_milli") or 0)
+    )
+
+
+def _limit(item: Item) -> str:
+    now, before = item.get("cpu_limit_milli"), item.get("original_cpu_limit_milli")
+    if now is None:
+        return "none"
+    return f"{cpu(before) if before is not None else 'none'} -> {cpu(now)}" if item.get("throttled") else cpu(now)
+
+
+def _relieved(item: Item) -> str:
+    return {None: UNKNOWN, True: "yes", False: "no"}[item.get("relieved")]
+
+
+NODE = (
+    Column("NAME", _text_at("name")),
+    Column("LIVENESS", _text_at("liveness")),
+    Column("CPU", _cpu_at("facts", "capacity"), right=True),
+    Column("USED", _cpu_at("usage", "usage"), right=True),
+    Column("PROD", _tier("prod"), right=True),
+    Column("BATCH", _tier("batch"), right=True),
+    Column("OFFERED", _cpu_at("offer", "batch"), right=True),
+    Column("PRESSURE", _ratio_at("usage", "prod_pressure"), right=True),
+    Column("THROTTLED", _text_at("usage", "throttled_pods"), right=True),
+    Column("REPORTED", _age_at("usage", "sampled_at"), right=True),
+    Column("MEMORY", _memory_at("facts", "capacity"), right=True, wide=True),
+    Column("MEM-USED", _memory_at("usage", "usage"), right=True, wide=True),
+    Column("MEM-OFFERED", _memory_at("offer", "batch"), right=True, wide=True),
+    Column("PODS", _text_at("usage", "pods"), right=True, wide=True),
+    Column("POOL", _text_at("facts", "pool"), wide=True),
+    Column("DRIVER", _text_at("facts", "driver"), wide=True),
+    Column("CGROUP", _text_at("facts", "cgroup_version"), wide=True),
+    Column("KERNEL", _text_at("facts", "kernel"), wide=True),
+)
+POD = (
+    Column("NODE", _text_at("node")),
+    Column("NAME", _text_at("name")),
+    Column("TIER", _text_at("tier")),
+    Column("QOS", _text_at("qos")),
+    Column("CPU", _cpu_at("usage"), right=True),
+    Column("REQUEST", _cpu_at("request"), right=True),
+    Column("LIMIT", _limit, right=True),
+    Column("PRESSURE", _ratio_at("cpu_pressure"), right=True),
+    Column("AGE", _age_at("started_at"), right=True),
+    Column("MEMORY", _memory_at("usage"), right=True, wide=True),
+    Column("MEM-REQUEST", _memory_at("request"), right=True, wide=True),
+    Column("STOPPED", _ratio_at("throttled_ratio"), right=True, wide=True),
+    Column("WORKLOAD", _text_at("workload"), wide=True),
+    Column("NAMESPACE", _text_at("namespace"), wide=True),
+    Column("UID", _text_at("uid"), wide=True),
+)
+OFFER = (
+    Column("NODE", _text_at("node")),
+    Column("BATCH-CPU", _cpu_at("batch"), right=True),
+    Column("BATCH-MEMORY", _memory_at("batch"), right=True),
+    Column("GENERATION", _text_at("generation"), right=True),
+    Column("AGE", _age_at("offered_at"), right=True),
+    Column("DEGRADED", _text_at("degraded")),
+    Column("DECISION-CPU", _text_at("decision_ids", "batch-cpu"), wide=True),
+    Column("DECISION-MEMORY", _text_at("decision_ids", "batch-memory"), wide=True),
+)
+DECISION = (
+    Column("TIME", lambda item: clock_time(item["decided_at"])),
+    Column("KIND", _text_at("kind")),
+    Column("NODE", _text_at("node")),
+    Column("SUBJECT", _text_at("subject")),
+    Column("RESULT", lambda item: amount(item["result"], item["unit"]), right=True),
+    Column("REASON", _text_at("reason")),
+    Column("RELIEVED", _relieved),
+    Column("ID", _text_at("id")),
+    Column("SERVICE", _text_at("service"), wide=True),
+    Column("RULE", _text_at("rule"), wide=True),
+    Column("MODE", _text_at("mode"), wide=True),
+    Column("PODS", lambda item: str(len(item["actions"])), right=True, wide=True),
+)
+KINDS = (
+    Kind(
+        names=("nodes", "node", "no"),
+        path="/v1/nodes",
+        item_path="/v1/nodes/{}",
+        key=lambda item: str(item["name"]),
+        columns=NODE,
+        events="node.described,node.liveness_changed,usage.reported,resources.offered",
+    ),
+    Kind(
+        names=("pods", "pod", "po"),
+        path="/v1/pods",
+        item_path=None,
+        key=lambda item: str(item["name"]),
+        columns=POD,
+        events="usage.reported",
+    ),
+    Kind(
+        names=("offers", "offer", "of"),
+        path="/v1/offers",
+        item_path=None,
+        key=lambda item: str(item["node"]),
+        columns=OFFER,
+        events="resources.offered",
+    ),
+    Kind(
+        names=("decisions", "decision", "dec"),
+        path="/v1/decisions",
+        item_path="/v1/decisions/{}",
+        key=lambda item: str(item["id"]),
+        columns=DECISION,
+        events="decision.recorded,effect.measured",
+    ),
+)
+
+
+def kind_of(word: str) -> Kind:
+    """The noun behind any of its names. Raises InvalidInput with the nearest one."""
+    for kind in KINDS:
+        if word.lower() in kind.names:
+            return kind
+    close = difflib.get_close_matches(word.lower(), [name for kind in KINDS for name in kind.names], n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    raise InvalidInput(f"{word!r} is not a resource; {hint}allowed: {', '.join(kind.names[0] for kind in KINDS)}")
+
+
+def split_target(what: str, name: str | None) -> tuple[str, str | None]:
+    """`node/NAME` or `nodes NAME` as (noun, name)."""
+    noun, slash, inside = what.partition("/")
+    if slash and name:
+        raise InvalidInput(f"{what!r} and {name!r}: give the name once, as {noun}/NAME or {noun} NAME")
+    return noun, inside if slash else name
+
+
+def command(
+    what: Annotated[str, typer.Argument(metavar="KIND[/NAME]", help="nodes, pods, offers or decisions")],
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="only this one")] = None,
+    output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml are the API's object")] = Format.TABLE,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="leave the titles out")] = False,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="print what changes until Ctrl-C")] = False,
+    node: Annotated[str | None, typer.Option("--node", help="pods and decisions: only of this node")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="decisions: how many")] = 50,
+    server: Annotated[
+        str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
+    ] = None,
+) -> None:
+    """Show nodes, pods, offers or decisions.
+
+    Examples: `slackwater get nodes`, `slackwater get node/edge-7 -o json`, `slackwater get decisions --node edge-7 -w`
+    """
+    from slackwater.cli.client import reading
+
+    with errors_to_stderr():
+        noun, only = split_target(what, name)
+        kind = kind_of(noun)
+        params = {"node": node, "limit": limit} if kind.path == "/v1/decisions" else {}
+        with reading(server) as reader:
+            seen = _show(reader, kind, only, node, params, output, not no_headers)
+            if watch:
+                _watch(reader, kind, only, node, params, output, seen)
+
+
+def _fetch(reader: Reader, kind: Kind, only: str | None, node: str | None, params: Mapping[str, Any]) -> Any:
+    if only and kind.item_path:
+        from urllib.parse import quote
+
+        return reader.get(kind.item_path.format(quote(only, safe="")))
+    answer = reader.get(kind.path, params)
+    items = [item for item in answer["items"] if node in (None, item.get("node", item.get("name")))]
+    if only:
+        return _only(items, kind, only)
+    return {**answer, "items": items}
+
+
+def _only(items: Sequence[Item], kind: Kind, only: str) -> Any:
+    found = [item for item in items if kind.key(item) == only]
+    if found:
+        return found[0] if len(found) == 1 else {"items": found}
+    close = difflib.get_close_matches(only, [kind.key(item) for item in items], n=3, cutoff=0.5)
+    hint = "; did you mean " + " or ".join(repr(each) for each in close) + "?" if close else ""
+    raise NotFound(f"{kind.names[1]} {only!r} is not known{hint}")
+
+
+def _show(
+    reader: Reader,
+    kind: Kind,
+    only: str | None,
+    node: str | None,
+    params: Mapping[str, Any],
+    output: Format,
+    headers: bool,
+) -> dict[str, str]:
+    answer = _fetch(reader, kind, only, node, params)
+    if output in (Format.JSON, Format.YAML):
+        print_object(answer, output)
+        return {}
+    items = answer.get("items", [answer])
+    if not items:
+        from slackwater.cli.output import message
+
+        message(f"no {kind.names[0]} yet")
+    for line in table(items, kind.columns, wide=output is Format.WIDE, headers=headers and bool(items)):
+        print(line, flush=True)
+    return {kind.key(item): repr(item) for item in items}
+
+
+def _watch(
+    reader: Reader,
+    kind: Kind,
+    only: str | None,
+    node: str | None,
+    params: Mapping[str, Any],
+    output: Format,
+    seen: dict[str, str],
+) -> None:
+    """After each piece of news, print the rows that changed (or the whole object in json and yaml)."""
+    if not reader.live:
+        raise InvalidInput("--watch needs a running instance: start one with `slackwater up`")
+    for _ in reader.follow(kind.events):
+        answer = _fetch(reader, kind, only, node, params)
+        if output in (Format.JSON, Format.YAML):
+            print_object(answer, output)
+            continue
+        items = answer.get("items", [answer])
+        changed = [item for item in items if seen.get(kind.key(item)) != repr(item)]
+        seen.update((kind.key(item), repr(item)) for item in items)
+        for line in table(changed, kind.columns, wide=output is Format.WIDE, headers=False):
+            print(line, flush=True)

@@ -1,0 +1,30 @@
+"""`slackwater openapi`: the description of the API, made from the code without any server or database."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+
+def document() -> dict[str, Any]:
+    """The OpenAPI document of a process that runs every service. Pure: the same code gives the same document."""
+    from slackwater.console.adapters.feed import LocalFeed
+    from slackwater.console.adapters.memory import MemoryReadModel
+    from slackwater.console.service import routers_of
+    from slackwater.model.time import SystemClock
+    from slackwater.runtime.http import build_app
+    from slackwater.runtime.settings import HttpSettings
+
+    async def never_asked() -> NoReturn:
+        raise AssertionError("the description is made without running anything")
+
+    routers = routers_of(MemoryReadModel(), LocalFeed(), SystemClock())
+    found: dict[str, Any] = build_app(routers, never_asked, HttpSettings(host="127.0.0.1", port=0)).openapi()
+    found["info"]["version"] = "v1"  # of the API; the product's version is at /version and would change every contract
+    return found
+
+
+def command() -> None:
+    """Print the OpenAPI document of this version."""
+    from slackwater.cli.output import Format, print_object
+
+    print_object(document(), Format.JSON)

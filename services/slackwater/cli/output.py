@@ -1,0 +1,130 @@
+"""What the reading commands print: tables, JSON and YAML to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from slackwater.model.errors import InvalidInput, SlackwaterError
+from slackwater.model.quantities import format_cpu, format_memory
+
+UNKNOWN = "-"
+Item = Mapping[str, Any]
+
+
+class Format(StrEnum):
+    """`json` and `yaml` are the API's object, unchanged."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: how to get its text from an API object; `right` aligns numbers; `wide` hides it from `table`."""
+
+    title: str
+    text: Callable[[Item], str]
+    right: bool = False
+    wide: bool = False
+
+
+@contextlib.contextmanager
+def errors_to_stderr() -> Iterator[None]:
+    """One line per error of ours; exit status 2 for what the caller must correct in the command, else 1."""
+    import typer
+
+    try:
+        yield
+    except InvalidInput as error:
+        message(f"slackwater: {error.message}")
+        raise typer.Exit(2) from None
+    except SlackwaterError as error:
+        message(f"slackwater: {error.message}")
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+def message(text: str) -> None:
+    """For people, not for pipes."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def colours_wanted() -> bool:
+    """Only on a terminal, and never with NO_COLOR (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def print_object(answer: Any, form: Format) -> None:
+    """The API's object as JSON or YAML."""
+    if form is Format.YAML:
+        import yaml
+
+        sys.stdout.write(yaml.safe_dump(answer, sort_keys=False, allow_unicode=True))
+    else:
+        sys.stdout.write(json.dumps(answer, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def table(items: Sequence[Item], columns: Sequence[Column], *, wide: bool, headers: bool) -> list[str]:
+    """Lines of a plain table, columns two spaces apart, no trailing blanks."""
+    shown = [column for column in columns if wide or not column.wide]
+    rows = [[column.text(item) for column in shown] for item in items]
+    if headers:
+        rows.insert(0, [column.title for column in shown])
+    widths = [max((len(row[index]) for row in rows), default=0) for index in range(len(shown))]
+    return ["  ".join(_cells(row, shown, widths)).rstrip() for row in rows]
+
+
+def _cells(row: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> Iterator[str]:
+    for cell, column, width in zip(row, columns, widths, strict=True):
+        yield cell.rjust(width) if column.right else cell.ljust(width)
+
+
+def cpu(milli: int | None) -> str:
+    return UNKNOWN if milli is None else format_cpu(milli)
+
+
+def memory(count: int | None) -> str:
+    return UNKNOWN if count is None else format_memory(count)
+
+
+def ratio(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.1%}"
+
+
+def amount(value: int, unit: str) -> str:
+    """A number with its unit for people."""
+    if unit.startswith("milli"):
+        return f"{value / 1000:.10g} cores"
+    return format_memory(value) if unit.startswith("byte") else f"{value} {unit}".strip()
+
+
+def parse_time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def clock_time(text: str | None) -> str:
+    """Local-free and short: UTC to the second."""
+    return UNKNOWN if text is None else parse_time(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def age(text: str | None, now: datetime) -> str:
+    """How long ago, in the largest fitting unit: `4s`, `3m`, `2h`, `5d`."""
+    if text is None:
+        return UNKNOWN
+    seconds = max(0, int((now - parse_time(text)).total_seconds()))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"

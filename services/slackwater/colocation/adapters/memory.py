@@ -1,0 +1,56 @@
+"""The store of colocation in memory: same promises as PostgreSQL, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from slackwater.colocation.domain.node import NodeState
+from slackwater.events.envelope import Event
+
+
+class _Transaction:
+    def __init__(self, states: dict[str, NodeState], handled: set[tuple[str, str]]) -> None:
+        self.states = dict(states)
+        self.handled = set(handled)
+        self.events: list[Event[Any]] = []
+
+    async def first_time(self, consumer: str, event_id: str) -> bool:
+        if (consumer, event_id) in self.handled:
+            return False
+        self.handled.add((consumer, event_id))
+        return True
+
+    async def load(self, node: str) -> NodeState:
+        return self.states.get(node, NodeState(node))
+
+    async def save(self, state: NodeState) -> None:
+        self.states[state.node] = state
+
+    async def publish(self, event: Event[Any]) -> None:
+        self.events.append(event)
+
+
+class MemoryColocationStore:
+    """Transactions run one after the other; what they changed is seen when they ended well."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, NodeState] = {}
+        self.outbox: list[Event[Any]] = []
+        self._handled: set[tuple[str, str]] = set()
+        self._turn = asyncio.Lock()
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[_Transaction]:
+        async with self._turn:
+            transaction = _Transaction(self.states, self._handled)
+            yield transaction
+            self.states, self._handled = transaction.states, transaction.handled
+            self.outbox += transaction.events
+
+    async def ageing(self, before_seconds: float) -> Sequence[str]:
+        return sorted(
+            state.node for state in self.states.values() if state.offers_something and state.window_end < before_seconds
+        )

@@ -1,0 +1,1 @@
+"""Schema `colocation`: one state per node, and the messaging tables."""

@@ -1,0 +1,38 @@
+"""What colocation needs from a store: one state per node, changed by one writer at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from slackwater.colocation.domain.node import NodeState
+from slackwater.events.envelope import Event
+
+
+class ColocationTransaction(Protocol):
+    """One transaction: all of it happens on leaving its context, or nothing."""
+
+    async def first_time(self, consumer: str, event_id: str) -> bool:
+        """Note that `consumer` handles this event; False if it had handled it before."""
+        ...
+
+    async def load(self, node: str) -> NodeState:
+        """The node's state, locked until the transaction ends; an empty one for a node never heard of."""
+        ...
+
+    async def save(self, state: NodeState) -> None: ...
+
+    async def publish(self, event: Event[Any]) -> None:
+        """Put an event into the outbox."""
+        ...
+
+
+class ColocationStore(Protocol):
+    """Raises Unavailable while the store does not answer."""
+
+    def begin(self) -> AbstractAsyncContextManager[ColocationTransaction]: ...
+
+    async def ageing(self, before_seconds: float) -> Sequence[str]:
+        """Nodes that offer something although their last window ended before then (seconds since 1970)."""
+        ...

@@ -1,0 +1,93 @@
+"""The composition root of colocation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import structlog
+
+from slackwater.bus.port import each
+from slackwater.colocation.adapters.metrics import ColocationMetrics
+from slackwater.colocation.adapters.postgres import PostgresColocationStore
+from slackwater.colocation.edge.events import ON_DESCRIBED, ON_LIVENESS, ON_PEAKS, ON_USAGE, ColocationEvents
+from slackwater.colocation.settings import ColocationSettings
+from slackwater.colocation.usecases.recompute_offer import Offering, age_offers
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.model.errors import Unavailable
+from slackwater.runtime.platform import Platform
+from slackwater.runtime.service import Check
+from slackwater.store.port import Database
+from slackwater.telemetry.metrics import process_meters
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+log = structlog.get_logger(__name__)
+
+
+class ColocationService:
+    """slackwater.runtime.service.Service. All state is in the store; a restart continues where it was."""
+
+    name = "colocation"
+
+    def __init__(
+        self, settings: ColocationSettings, platform: Platform, database: Database, metrics: ColocationMetrics
+    ) -> None:
+        self._platform = platform
+        self._database = database
+        self._age_check_seconds = settings.age_check_seconds
+        store = PostgresColocationStore(database)
+        self._offering = Offering(store, settings.strategy(), platform.clock, metrics.published)
+
+    async def run(self, started: Callable[[], None]) -> None:
+        """Consume, relay and look at ages until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(work) for work in (self._relay(), self._look_at_ages())]
+            try:
+                await self._consume(started)
+            finally:
+                for task in tasks:
+                    task.cancel()
+
+    async def checks(self) -> Sequence[Check]:
+        connected, answers = await asyncio.gather(self._platform.bus.connected(), self._database.ping())
+        return [
+            Check("colocation-bus", connected, "" if connected else "NATS does not answer"),
+            Check("colocation-database", answers, "" if answers else "PostgreSQL does not answer"),
+        ]
+
+    def routers(self) -> Sequence[APIRouter]:
+        return []
+
+    async def _consume(self, started: Callable[[], None]) -> None:
+        bus, events = self._platform.bus, ColocationEvents(self._offering)
+        async with (
+            bus.consume(NodeDescribed, ON_DESCRIBED, each(events.on_described)),
+            bus.consume(NodeLivenessChanged, ON_LIVENESS, each(events.on_liveness)),
+            bus.consume(UsageWindowed, ON_USAGE, each(events.on_usage)),
+            bus.consume(PeakPredicted, ON_PEAKS, each(events.on_peaks)),
+        ):
+            started()
+            await asyncio.Event().wait()
+
+    async def _relay(self) -> None:
+        await self._database.relay(self._platform.bus.publish).run()
+
+    async def _look_at_ages(self) -> None:
+        while True:
+            await self._platform.clock.sleep(self._age_check_seconds)
+            try:
+                await age_offers(self._offering)
+            except Unavailable as error:
+                log.warning("ages were not looked at", reason=error.message)
+
+
+def build(settings: ColocationSettings, platform: Platform) -> ColocationService:
+    """Colocation on PostgreSQL and the process's metrics."""
+    database = platform.database(ColocationService.name)
+    return ColocationService(settings, platform, database, ColocationMetrics(process_meters()))

@@ -1,0 +1,52 @@
+"""What can be set about colocation: SLACKWATER_COLOCATION_<NAME>."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from slackwater.colocation.domain.batch import Strategy
+from slackwater.model.quantities import Resources
+
+
+class ColocationSettings(BaseSettings):
+    """Defaults follow the field (60 % CPU, 65 % memory, threshold 0.1, nothing from usage older than 15 minutes)."""
+
+    model_config = SettingsConfigDict(env_prefix="SLACKWATER_COLOCATION_", frozen=True)
+
+    cpu_reclaim_threshold_percent: int = Field(60, ge=0, description="share of CPU that may be in use; may exceed 100")
+    memory_reclaim_threshold_percent: int = Field(65, ge=0, description="the same for memory")
+    reserved_cpu_milli: int = Field(0, ge=0, description="kept back on every node beside its own reservation")
+    reserved_memory_bytes: int = Field(0, ge=0)
+    cold_start_holds_request: bool = Field(True, description="nothing is lent of what a pod without warm model asked")
+    resource_diff_threshold: float = Field(0.1, gt=0, le=1, description="ratio beyond which a change is told")
+    rise_windows: int = Field(2, ge=1, description="how many windows a rise must last")
+    decay_from_seconds: float = Field(180.0, ge=0, description="age of usage at which the offer begins to shrink")
+    decay_to_seconds: float = Field(900.0, gt=0, description="age of usage at which nothing is offered")
+    prediction_max_age_seconds: float = Field(900.0, gt=0, description="an older prediction is no prediction")
+    age_check_seconds: float = Field(10.0, gt=0, description="how often ages are looked at")
+
+    @model_validator(mode="after")
+    def _ages_in_order(self) -> Self:
+        if self.decay_from_seconds >= self.decay_to_seconds:
+            raise ValueError(
+                f"decay_from_seconds is {self.decay_from_seconds}, but must be below decay_to_seconds"
+                f" ({self.decay_to_seconds}): lower it or raise the other"
+            )
+        return self
+
+    def strategy(self) -> Strategy:
+        """As the domain takes it."""
+        return Strategy(
+            cpu_reclaim_threshold_percent=self.cpu_reclaim_threshold_percent,
+            memory_reclaim_threshold_percent=self.memory_reclaim_threshold_percent,
+            reserved=Resources(self.reserved_cpu_milli, self.reserved_memory_bytes),
+            cold_start_holds_request=self.cold_start_holds_request,
+            diff_threshold=self.resource_diff_threshold,
+            rise_windows=self.rise_windows,
+            decay_from_seconds=self.decay_from_seconds,
+            decay_to_seconds=self.decay_to_seconds,
+            prediction_max_age_seconds=self.prediction_max_age_seconds,
+        )

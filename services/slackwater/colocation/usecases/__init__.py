@@ -1,0 +1,1 @@
+"""What colocation does with each event and with the passing of time."""

@@ -1,0 +1,140 @@
+"""Whenever something about a node is news, or time has passed: decide its offer anew, and tell it if it changed."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from slackwater.colocation.domain.batch import NodeSnapshot, Strategy
+from slackwater.colocation.domain.degrade import degraded_because
+from slackwater.colocation.domain.node import NodeState, snapshot_of
+from slackwater.colocation.domain.offer import Decided, decide_resource
+from slackwater.colocation.ports import ColocationStore, ColocationTransaction
+from slackwater.colocation.usecases.record_offer import SUBJECTS, Told, offer_record
+from slackwater.decisions.reasons import Reason
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.model.quantities import Resources
+from slackwater.model.time import Clock
+
+SOURCE = "colocation"
+_IDS = uuid.UUID("5b7c1d0e-27a5-5d0b-8d0f-6a1c4f0f9b52")
+
+
+@dataclass(frozen=True, slots=True)
+class Offering:
+    """What every use case here needs; `published` is told what was put into the outbox, after the commit."""
+
+    store: ColocationStore
+    strategy: Strategy
+    clock: Clock
+    published: Callable[[Sequence[Event[Any]]], None] = lambda _: None
+
+
+async def take_news(
+    offering: Offering, consumer: str, event: Event[Any], node: str, change: Callable[[NodeState], NodeState]
+) -> bool:
+    """Apply one event to its node and decide anew; False if it had been handled before. Raises Unavailable."""
+    async with offering.store.begin() as transaction:
+        if not await transaction.first_time(consumer, event.id):
+            return False
+        events = await _decide_anew(offering, transaction, node, change, event)
+    offering.published(events)
+    return True
+
+
+async def age_offers(offering: Offering) -> int:
+    """Decide anew where usage has grown old; returns how many offers changed. Called by a timer. Raises Unavailable."""
+    changed = 0
+    before = offering.clock.now().timestamp() - offering.strategy.decay_from_seconds
+    for node in await offering.store.ageing(before):
+        async with offering.store.begin() as transaction:
+            events = await _decide_anew(offering, transaction, node, lambda state: state, None)
+        offering.published(events)
+        changed += bool(events)
+    return changed
+
+
+async def _decide_anew(
+    offering: Offering,
+    transaction: ColocationTransaction,
+    node: str,
+    change: Callable[[NodeState], NodeState],
+    trigger: Event[Any] | None,
+) -> Sequence[Event[Any]]:
+    state = await transaction.load(node)
+    after, events = recompute(change(state), offering.strategy, offering.clock.now(), trigger)
+    if after != state:
+        await transaction.save(after)
+    for event in events:
+        await transaction.publish(event)
+    return events
+
+
+def recompute(
+    state: NodeState, strategy: Strategy, now: datetime, trigger: Event[Any] | None
+) -> tuple[NodeState, list[Event[Any]]]:
+    """The node's state after deciding, and what is to be published: nothing while nothing changed."""
+    snapshot = snapshot_of(state, strategy, now)
+    if snapshot is None:
+        return state, []
+    cpu = decide_resource("cpu", snapshot, strategy, state.cpu, state.window_end)
+    memory = decide_resource("memory", snapshot, strategy, state.memory, state.window_end)
+    degraded = degraded_because(snapshot, strategy)
+    after = replace(state, cpu=cpu.gate, memory=memory.gate, degraded=degraded)
+    unchanged = (cpu.value, memory.value) == (state.cpu.published, state.memory.published)
+    if unchanged and degraded == state.degraded:
+        return after, []
+    told = replace(after, generation=state.generation + 1)
+    return told, _events(state, told, snapshot, strategy, (cpu, memory), now, trigger)
+
+
+def _events(
+    before: NodeState,
+    after: NodeState,
+    snapshot: NodeSnapshot,
+    strategy: Strategy,
+    decided: tuple[Decided, Decided],
+    now: datetime,
+    trigger: Event[Any] | None,
+) -> list[Event[Any]]:
+    told = Told(before, after, snapshot, strategy, _reason(before, after), now, trigger.id if trigger else None)
+    records = [
+        offer_record(told, resource, result, _id(after, SUBJECTS[resource], told))
+        for resource, result in zip(SUBJECTS, decided, strict=True)
+    ]
+    offered = ResourcesOffered(
+        node=after.node,
+        offered_at=now,
+        generation=after.generation,
+        batch=Resources(decided[0].value, decided[1].value),
+        degraded=after.degraded,
+        decision_ids={record.subject: record.id for record in records},
+    )
+    events: list[Event[Any]] = [
+        _event(DecisionRecorded(record=record), _id(after, f"{record.subject}/recorded", told), now, trigger)
+        for record in records
+    ]
+    return [*events, _event(offered, _id(after, "resources.offered", told), now, trigger)]
+
+
+def _reason(before: NodeState, after: NodeState) -> Reason:
+    if after.degraded is not None:
+        return Reason.OFFER_DEGRADED
+    if before.generation == 0:
+        return Reason.OFFER_FIRST
+    return Reason.OFFER_CHANGED if before.degraded is None else Reason.OFFER_RECOVERED
+
+
+def _id(state: NodeState, subject: str, told: Told) -> str:
+    """The same whenever the same offer is decided again for the same cause."""
+    cause = told.trigger_id or told.now.isoformat()
+    return str(uuid.uuid5(_IDS, f"{state.node}|{state.generation}|{subject}|{cause}"))
+
+
+def _event(payload: Any, identity: str, now: datetime, trigger: Event[Any] | None) -> Event[Any]:
+    return event_of(payload, source=SOURCE, time=now, causedby=trigger, id=identity)

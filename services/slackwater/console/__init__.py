@@ -1,0 +1,18 @@
+"""Console: reads every fact on the bus, keeps a read model of it, shows it and explains it. It decides nothing.
+
+The API under /v1, the pages and the command line all answer from this one read model, so they cannot disagree.
+"""
+
+CONSUMES = (
+    "node.described",
+    "node.liveness_changed",
+    "usage.reported",
+    "peak.predicted",
+    "resources.offered",
+    "decision.recorded",
+    "effect.measured",
+    "intent.observed",
+    "eviction.completed",
+)
+PUBLISHES: tuple[str, ...] = ()
+OWNS = ("console",)

@@ -1,0 +1,215 @@
+"""The read model in memory: for tests and for pages without a database. Held to the same tests as PostgreSQL."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from slackwater.console.domain.summary import summary_of
+from slackwater.console.domain.views import (
+    Counts,
+    DecisionFilter,
+    DecisionSummary,
+    EffectView,
+    EvictionView,
+    FleetPoint,
+    ForecastView,
+    NodeView,
+    ObservationView,
+    OfferView,
+    PodView,
+    ReasonCount,
+    UsagePoint,
+)
+from slackwater.decisions.record import DecisionRecord
+from slackwater.model.nodes import NodeFacts
+from slackwater.model.quantities import Resources
+
+
+class MemoryReadModel:
+    """Dictionaries; every read sorts. Not for large fleets."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, NodeView] = {}
+        self._pods: dict[str, tuple[PodView, ...]] = {}
+        self._usage: dict[str, UsagePoint] = {}
+        self._forecasts: dict[str, ForecastView] = {}
+        self._offers: dict[str, OfferView] = {}
+        self._decisions: dict[str, DecisionRecord] = {}
+        self._effects: dict[str, EffectView] = {}
+        self._observations: dict[str, ObservationView] = {}
+        self._evictions: dict[str, EvictionView] = {}
+
+    async def ping(self) -> bool:
+        return True
+
+    async def save_facts(self, rows: Sequence[tuple[NodeFacts, str, datetime]]) -> None:
+        for facts, boot_epoch, at in rows:
+            node = self._node(facts.name)
+            if node.described_at is None or at >= node.described_at:
+                self._nodes[facts.name] = replace(node, facts=facts, boot_epoch=boot_epoch, described_at=at)
+
+    async def save_liveness(self, rows: Sequence[tuple[str, str, datetime]]) -> None:
+        for name, liveness, at in rows:
+            node = self._node(name)
+            if node.liveness_changed_at is None or at >= node.liveness_changed_at:
+                self._nodes[name] = replace(node, liveness=liveness, liveness_changed_at=at)
+
+    async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView]]]) -> None:
+        for point, pods in rows:
+            self._usage.setdefault(point.event_id, point)
+            node = self._node(point.node)
+            if node.usage is None or point.sampled_at > node.usage.sampled_at:
+                self._nodes[point.node] = replace(node, usage=point)
+                self._pods[point.node] = tuple(pods)
+
+    async def save_forecasts(self, rows: Sequence[ForecastView]) -> None:
+        self._forecasts.update((row.event_id, row) for row in rows)
+
+    async def save_offers(self, rows: Sequence[OfferView]) -> None:
+        for row in rows:
+            self._offers[row.event_id] = row
+            node = self._node(row.node)
+            if node.offer is None or row.offered_at >= node.offer.offered_at:
+                self._nodes[row.node] = replace(node, offer=row)
+
+    async def save_decisions(self, rows: Sequence[DecisionRecord]) -> None:
+        self._decisions.update((row.id, row) for row in rows)
+
+    async def save_effects(self, rows: Sequence[EffectView]) -> None:
+        self._effects.update((row.decision_id, row) for row in rows)
+
+    async def save_observations(self, rows: Sequence[ObservationView]) -> None:
+        self._observations.update((row.event_id, row) for row in rows)
+
+    async def save_evictions(self, rows: Sequence[EvictionView]) -> None:
+        self._evictions.update((row.id, row) for row in rows)
+
+    async def prune(self, usage_before: datetime, decisions_before: datetime) -> None:
+        self._usage = {k: v for k, v in self._usage.items() if v.sampled_at >= usage_before}
+        self._forecasts = {k: v for k, v in self._forecasts.items() if v.predicted_at >= usage_before}
+        self._offers = {k: v for k, v in self._offers.items() if v.offered_at >= usage_before}
+        self._decisions = {k: v for k, v in self._decisions.items() if v.decided_at >= decisions_before}
+        self._effects = {k: v for k, v in self._effects.items() if v.measured_at >= decisions_before}
+        self._observations = {k: v for k, v in self._observations.items() if v.observed_at >= decisions_before}
+        self._evictions = {k: v for k, v in self._evictions.items() if v.completed_at >= decisions_before}
+
+    async def nodes(self) -> Sequence[NodeView]:
+        return [self._nodes[name] for name in sorted(self._nodes)]
+
+    async def node(self, name: str) -> NodeView | None:
+        return self._nodes.get(name)
+
+    async def pods(self, node: str | None = None) -> Sequence[PodView]:
+        found = [pod for name, pods in self._pods.items() if node in (None, name) for pod in pods]
+        return sorted(found, key=lambda pod: (pod.node, pod.tier, pod.name, pod.uid))
+
+    async def usage(self, node: str, since: datetime, until: datetime) -> Sequence[UsagePoint]:
+        found = [p for p in self._usage.values() if p.node == node and since <= p.sampled_at <= until]
+        return sorted(found, key=lambda point: (point.sampled_at, point.event_id))
+
+    async def fleet_usage(self, since: datetime, until: datetime, bucket_seconds: int) -> Sequence[FleetPoint]:
+        buckets: dict[int, dict[str, list[UsagePoint]]] = defaultdict(lambda: defaultdict(list))
+        for point in self._usage.values():
+            if since <= point.sampled_at <= until:
+                start = int(point.sampled_at.timestamp() // bucket_seconds) * bucket_seconds
+                buckets[start][point.node].append(point)
+        return [_fleet_point(start, buckets[start].values()) for start in sorted(buckets)]
+
+    async def forecasts(self, node: str, since: datetime, until: datetime) -> Sequence[ForecastView]:
+        mine = sorted((f for f in self._forecasts.values() if f.node == node), key=lambda f: f.predicted_at)
+        before = [f for f in mine if f.predicted_at < since][-1:]
+        return before + [f for f in mine if since <= f.predicted_at <= until]
+
+    async def offers(self, node: str | None, since: datetime, until: datetime) -> Sequence[OfferView]:
+        newest: dict[str, OfferView] = {}
+        inside: list[OfferView] = []
+        for offer in sorted(self._offers.values(), key=lambda o: (o.offered_at, o.node)):
+            if node not in (None, offer.node):
+                continue
+            if offer.offered_at < since:
+                newest[offer.node] = offer
+            elif offer.offered_at <= until:
+                inside.append(offer)
+        return sorted(newest.values(), key=lambda o: (o.offered_at, o.node)) + inside
+
+    async def offer_at(self, node: str, at: datetime) -> OfferView | None:
+        mine = [o for o in self._offers.values() if o.node == node and o.offered_at <= at]
+        return max(mine, key=lambda o: (o.offered_at, o.generation), default=None)
+
+    async def decisions(self, wanted: DecisionFilter) -> Sequence[DecisionSummary]:
+        found = [record for record in self._decisions.values() if _matches(record, wanted)]
+        found.sort(key=lambda record: (record.decided_at, record.id), reverse=True)
+        return [summary_of(record, self._effects.get(record.id)) for record in found[: wanted.limit]]
+
+    async def decision(self, decision_id: str) -> DecisionRecord | None:
+        return self._decisions.get(decision_id)
+
+    async def decision_at(self, node: str, subject: str, at: datetime) -> DecisionRecord | None:
+        wanted = DecisionFilter(node=node, subject=subject, until=at)
+        mine = [record for record in self._decisions.values() if _matches(record, wanted)]
+        return max(mine, key=lambda record: (record.decided_at, record.id), default=None)
+
+    async def event(self, event_id: str) -> UsagePoint | ForecastView | None:
+        return self._usage.get(event_id) or self._forecasts.get(event_id)
+
+    async def effect(self, decision_id: str) -> EffectView | None:
+        return self._effects.get(decision_id)
+
+    async def observations(self, decision_id: str) -> Sequence[ObservationView]:
+        found = [o for o in self._observations.values() if any(x.decision_id == decision_id for x in o.limits)]
+        return sorted(found, key=lambda o: o.observed_at)
+
+    async def evictions(self, decision_id: str) -> Sequence[EvictionView]:
+        found = [each for each in self._evictions.values() if each.decision_id == decision_id]
+        return sorted(found, key=lambda each: (each.completed_at, each.id))
+
+    async def counts(self) -> Counts:
+        reasons = Counter((record.kind, record.reason) for record in self._decisions.values())
+        return Counts(
+            nodes=len(self._nodes),
+            reports=len(self._usage),
+            predictions=len(self._forecasts),
+            offers=len(self._offers),
+            observations=len(self._observations),
+            effects=len(self._effects),
+            evictions=len(self._evictions),
+            decisions=tuple(ReasonCount(kind, reason, n) for (kind, reason), n in sorted(reasons.items())),
+        )
+
+    async def subjects(self, node: str) -> Sequence[str]:
+        return sorted({record.subject for record in self._decisions.values() if record.node == node})
+
+    def _node(self, name: str) -> NodeView:
+        return self._nodes.setdefault(name, NodeView(name))
+
+
+def _matches(record: DecisionRecord, wanted: DecisionFilter) -> bool:
+    return (
+        wanted.node in (None, record.node)
+        and wanted.kind in (None, record.kind)
+        and wanted.subject in (None, record.subject)
+        and (wanted.since is None or record.decided_at >= wanted.since)
+        and (wanted.until is None or record.decided_at <= wanted.until)
+        and (wanted.before is None or (record.decided_at, record.id) < wanted.before)
+    )
+
+
+def _fleet_point(start: int, nodes: Iterable[Sequence[UsagePoint]]) -> FleetPoint:
+    usage, system, tiers, count = Resources(), Resources(), defaultdict[str, Resources](Resources), 0
+    for points in nodes:
+        count += 1
+        usage += _mean([point.usage for point in points])
+        system += _mean([point.system or Resources() for point in points])
+        for tier in sorted({name for point in points for name in point.tiers}):
+            tiers[tier] += _mean([point.tiers.get(tier, Resources()) for point in points])
+    return FleetPoint(datetime.fromtimestamp(start, UTC), count, usage, system, dict(tiers))
+
+
+def _mean(amounts: Sequence[Resources]) -> Resources:
+    """Rounded half up, as PostgreSQL does."""
+    count = len(amounts)
+    cpu, memory = sum(a.cpu_milli for a in amounts), sum(a.memory_bytes for a in amounts)
+    return Resources((2 * cpu + count) // (2 * count), (2 * memory + count) // (2 * count))

@@ -1,0 +1,309 @@
+"""The read model in PostgreSQL, schema `console`. Shapes go in and out as JSON, by the same adapters both ways."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+from sqlalchemy import TextClause
+
+from slackwater.console.adapters import statements as sql
+from slackwater.console.domain.views import (
+    Counts,
+    DecisionFilter,
+    DecisionSummary,
+    EffectView,
+    EvictionView,
+    FleetPoint,
+    ForecastView,
+    NodeView,
+    ObservationView,
+    OfferView,
+    PodView,
+    ReasonCount,
+    UsagePoint,
+)
+from slackwater.decisions.reasons import DecisionKind, Reason
+from slackwater.decisions.record import DecisionRecord
+from slackwater.model.nodes import NodeFacts
+from slackwater.model.quantities import Resources
+from slackwater.store.port import Database
+
+T = TypeVar("T")
+Row = Mapping[str, Any]
+
+_FACTS = TypeAdapter(NodeFacts)
+_NODE = TypeAdapter(NodeView)
+_USAGE = TypeAdapter(UsagePoint)
+_PODS = TypeAdapter(tuple[PodView, ...])
+_FORECAST = TypeAdapter(ForecastView)
+_OFFER = TypeAdapter(OfferView)
+_RECORD = TypeAdapter(DecisionRecord)
+_SUMMARY = TypeAdapter(DecisionSummary)
+_EFFECT = TypeAdapter(EffectView)
+_OBSERVATION = TypeAdapter(ObservationView)
+_EVICTION = TypeAdapter(EvictionView)
+
+
+class PostgresReadModel:
+    """See slackwater.console.ports. Every method is one short transaction. Raises Unavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def ping(self) -> bool:
+        return await self._database.ping()
+
+    async def save_facts(self, rows: Sequence[tuple[NodeFacts, str, datetime]]) -> None:
+        newest = _newest(rows, key=lambda row: row[0].name, time=lambda row: row[2])
+        await self._write(
+            (sql.SAVE_FACTS, [_facts_row(facts, epoch, described_at) for facts, epoch, described_at in newest])
+        )
+
+    async def save_liveness(self, rows: Sequence[tuple[str, str, datetime]]) -> None:
+        newest = _newest(rows, key=lambda row: row[0], time=lambda row: row[2])
+        await self._write(
+            (
+                sql.SAVE_LIVENESS,
+                [{"name": name, "liveness": liveness, "changed_at": _iso(at)} for name, liveness, at in newest],
+            )
+        )
+
+    async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView]]]) -> None:
+        newest = _newest(rows, key=lambda row: row[0].node, time=lambda row: row[0].sampled_at)
+        await self._write(
+            (sql.SAVE_USAGE, [_usage_row(point) for point in {p.event_id: p for p, _ in rows}.values()]),
+            (sql.SAVE_LATEST_USAGE, [_latest_row(point, pods) for point, pods in newest]),
+        )
+
+    async def save_forecasts(self, rows: Sequence[ForecastView]) -> None:
+        await self._write(
+            (
+                sql.SAVE_FORECASTS,
+                [
+                    {
+                        "event_id": row.event_id,
+                        "node": row.node,
+                        "predicted_at": _iso(row.predicted_at),
+                        "body": _body(_FORECAST, row),
+                    }
+                    for row in {row.event_id: row for row in rows}.values()
+                ],
+            )
+        )
+
+    async def save_offers(self, rows: Sequence[OfferView]) -> None:
+        newest = _newest(rows, key=lambda row: row.node, time=lambda row: row.offered_at)
+        await self._write(
+            (sql.SAVE_OFFERS, [_offer_row(row) for row in {row.event_id: row for row in rows}.values()]),
+            (
+                sql.SAVE_LATEST_OFFER,
+                [{"name": row.node, "offered_at": _iso(row.offered_at), "offer": _body(_OFFER, row)} for row in newest],
+            ),
+        )
+
+    async def save_decisions(self, rows: Sequence[DecisionRecord]) -> None:
+        columns = {"id", "node", "kind", "subject", "reason", "decided_at"}
+        bodies = [row.model_dump(mode="json") for row in {row.id: row for row in rows}.values()]
+        await self._write((sql.SAVE_DECISIONS, [{**{c: body[c] for c in columns}, "body": body} for body in bodies]))
+
+    async def save_effects(self, rows: Sequence[EffectView]) -> None:
+        bodies = [_body(_EFFECT, row) for row in {row.decision_id: row for row in rows}.values()]
+        await self._write((sql.SAVE_EFFECTS, [_pick(body, "decision_id", "measured_at") for body in bodies]))
+
+    async def save_observations(self, rows: Sequence[ObservationView]) -> None:
+        prepared = []
+        for row in {row.event_id: row for row in rows}.values():
+            decisions = sorted({limit.decision_id for limit in row.limits if limit.decision_id})
+            body = _body(_OBSERVATION, row)
+            prepared.append({**_pick(body, "event_id", "observed_at"), "decision_ids": decisions})
+        await self._write((sql.SAVE_OBSERVATIONS, prepared))
+
+    async def save_evictions(self, rows: Sequence[EvictionView]) -> None:
+        bodies = [_body(_EVICTION, row) for row in {row.id: row for row in rows}.values()]
+        await self._write((sql.SAVE_EVICTIONS, [_pick(body, "id", "decision_id", "completed_at") for body in bodies]))
+
+    async def prune(self, usage_before: datetime, decisions_before: datetime) -> None:
+        async with self._database.unit_of_work() as unit:
+            for statement in sql.PRUNE_USAGE:
+                await unit.connection.execute(statement, {"before": usage_before})
+            for statement in sql.PRUNE_DECISIONS:
+                await unit.connection.execute(statement, {"before": decisions_before})
+
+    async def nodes(self) -> Sequence[NodeView]:
+        return await self._all(_NODE, sql.NODES)
+
+    async def node(self, name: str) -> NodeView | None:
+        return await self._one(_NODE, sql.NODE, name=name)
+
+    async def pods(self, node: str | None = None) -> Sequence[PodView]:
+        found = await (self._all(_PODS, sql.PODS) if node is None else self._all(_PODS, sql.NODE_PODS, node=node))
+        return sorted((p for pods in found for p in pods), key=lambda pod: (pod.node, pod.tier, pod.name, pod.uid))
+
+    async def usage(self, node: str, since: datetime, until: datetime) -> Sequence[UsagePoint]:
+        return await self._all(_USAGE, sql.USAGE, node=node, since=since, until=until)
+
+    async def fleet_usage(self, since: datetime, until: datetime, bucket_seconds: int) -> Sequence[FleetPoint]:
+        rows = await self._rows(sql.FLEET_USAGE, since=since, until=until, seconds=bucket_seconds)
+        return [_fleet_point(row) for row in rows]
+
+    async def forecasts(self, node: str, since: datetime, until: datetime) -> Sequence[ForecastView]:
+        rows = await self._rows(sql.FORECASTS, node=node, since=since, until=until)
+        return [_FORECAST.validate_json(row[1]) for row in rows]
+
+    async def offers(self, node: str | None, since: datetime, until: datetime) -> Sequence[OfferView]:
+        if node is None:
+            rows = await self._rows(sql.OFFERS, since=since, until=until)
+        else:
+            rows = await self._rows(sql.NODE_OFFERS, node=node, since=since, until=until)
+        return [_OFFER.validate_json(row[2]) for row in rows]
+
+    async def offer_at(self, node: str, at: datetime) -> OfferView | None:
+        return await self._one(_OFFER, sql.OFFER_AT, node=node, at=at)
+
+    async def decisions(self, wanted: DecisionFilter) -> Sequence[DecisionSummary]:
+        before_at, before_id = wanted.before or (None, None)
+        return await self._all(
+            _SUMMARY,
+            sql.DECISIONS,
+            node=wanted.node,
+            kind=wanted.kind,
+            subject=wanted.subject,
+            since=wanted.since,
+            until=wanted.until,
+            before_at=before_at,
+            before_id=before_id,
+            limit=wanted.limit,
+        )
+
+    async def decision(self, decision_id: str) -> DecisionRecord | None:
+        return await self._one(_RECORD, sql.DECISION, id=decision_id)
+
+    async def decision_at(self, node: str, subject: str, at: datetime) -> DecisionRecord | None:
+        return await self._one(_RECORD, sql.DECISION_AT, node=node, subject=subject, at=at)
+
+    async def event(self, event_id: str) -> UsagePoint | ForecastView | None:
+        report: UsagePoint | None = await self._one(_USAGE, sql.USAGE_EVENT, id=event_id)
+        if report is not None:
+            return report
+        forecast: ForecastView | None = await self._one(_FORECAST, sql.FORECAST_EVENT, id=event_id)
+        return forecast
+
+    async def effect(self, decision_id: str) -> EffectView | None:
+        return await self._one(_EFFECT, sql.EFFECT, id=decision_id)
+
+    async def observations(self, decision_id: str) -> Sequence[ObservationView]:
+        return await self._all(_OBSERVATION, sql.OBSERVATIONS, id=decision_id)
+
+    async def evictions(self, decision_id: str) -> Sequence[EvictionView]:
+        return await self._all(_EVICTION, sql.EVICTIONS, id=decision_id)
+
+    async def counts(self) -> Counts:
+        nodes, reports, predictions, offers, observations, effects, evictions = (await self._rows(sql.COUNTS))[0]
+        reasons = await self._rows(sql.REASONS)
+        by_reason = tuple(ReasonCount(DecisionKind(kind), Reason(reason), n) for kind, reason, n in reasons)
+        return Counts(nodes, reports, predictions, offers, observations, effects, evictions, by_reason)
+
+    async def subjects(self, node: str) -> Sequence[str]:
+        return [row[0] for row in await self._rows(sql.SUBJECTS, node=node)]
+
+    async def _write(self, *batches: tuple[TextClause, Sequence[Row]]) -> None:
+        """All statements in one transaction; empty ones are left out."""
+        given = [(statement, json.dumps(rows)) for statement, rows in batches if rows]
+        if not given:
+            return
+        async with self._database.unit_of_work() as unit:
+            for statement, rows in given:
+                await unit.connection.execute(statement, {"rows": rows})
+
+    async def _rows(self, statement: TextClause, **parameters: Any) -> Sequence[Any]:
+        async with self._database.unit_of_work() as unit:
+            return (await unit.connection.execute(statement, parameters)).all()
+
+    async def _all(self, adapter: TypeAdapter[T], statement: TextClause, **parameters: Any) -> list[T]:
+        return [adapter.validate_json(row[0]) for row in await self._rows(statement, **parameters)]
+
+    async def _one(self, adapter: TypeAdapter[T], statement: TextClause, **parameters: Any) -> T | None:
+        found = await self._all(adapter, statement, **parameters)
+        return found[0] if found else None
+
+
+def _iso(at: datetime) -> str:
+    return at.isoformat()
+
+
+def _body(adapter: TypeAdapter[T], value: T) -> Any:
+    return adapter.dump_python(value, mode="json")
+
+
+def _pick(body: Row, *columns: str) -> dict[str, Any]:
+    return {**{column: body[column] for column in columns}, "body": body}
+
+
+def _newest(rows: Iterable[T], *, key: Callable[[T], str], time: Callable[[T], datetime]) -> list[T]:
+    """One row per key, the newest: a statement may not touch a row twice."""
+    found: dict[str, T] = {}
+    for row in rows:
+        known = found.get(key(row))
+        if known is None or time(row) >= time(known):
+            found[key(row)] = row
+    return list(found.values())
+
+
+def _facts_row(facts: NodeFacts, boot_epoch: str, described_at: datetime) -> Row:
+    return {
+        "name": facts.name,
+        "facts": _body(_FACTS, facts),
+        "boot_epoch": boot_epoch,
+        "described_at": _iso(described_at),
+    }
+
+
+def _usage_row(point: UsagePoint) -> Row:
+    parts = {"usage": point.usage, "system": point.system, **point.tiers}
+    amounts: list[int | None] = []
+    for name in sql.FLEET_AMOUNTS:
+        part = parts.get(name)
+        amounts += [part.cpu_milli, part.memory_bytes] if part is not None else [None, None]
+    return {
+        "event_id": point.event_id,
+        "node": point.node,
+        "sampled_at": _iso(point.sampled_at),
+        "amounts": amounts,
+        "body": _body(_USAGE, point),
+    }
+
+
+def _latest_row(point: UsagePoint, pods: Sequence[PodView]) -> Row:
+    return {
+        "name": point.node,
+        "sampled_at": _iso(point.sampled_at),
+        "usage": _body(_USAGE, point),
+        "pods": _body(_PODS, tuple(pods)),
+    }
+
+
+def _offer_row(row: OfferView) -> Row:
+    return {
+        "event_id": row.event_id,
+        "node": row.node,
+        "offered_at": _iso(row.offered_at),
+        "generation": row.generation,
+        "body": _body(_OFFER, row),
+    }
+
+
+def _fleet_point(row: Sequence[Any]) -> FleetPoint:
+    start, nodes, *numbers = row
+    pairs = dict(zip(sql.FLEET_AMOUNTS, zip(numbers[::2], numbers[1::2], strict=True), strict=True))
+    parts = {name: Resources(int(cpu), int(memory or 0)) for name, (cpu, memory) in pairs.items() if cpu is not None}
+    return FleetPoint(
+        at=datetime.fromtimestamp(int(start), UTC),
+        nodes=nodes,
+        usage=parts.pop("usage", Resources()),
+        system=parts.pop("system", Resources()),
+        tiers=parts,
+    )

@@ -1,0 +1,190 @@
+"""The SQL of the read model. Every write takes its whole batch as one JSON array, so a batch is one statement."""
+
+from __future__ import annotations
+
+from sqlalchemy import text
+
+SAVE_FACTS = text("""
+    INSERT INTO node AS n (name, facts, boot_epoch, described_at)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
+        AS r(name text, facts jsonb, boot_epoch text, described_at timestamptz)
+    ON CONFLICT (name) DO UPDATE
+    SET facts = excluded.facts, boot_epoch = excluded.boot_epoch, described_at = excluded.described_at
+    WHERE n.described_at IS NULL OR excluded.described_at >= n.described_at
+""")
+
+SAVE_LIVENESS = text("""
+    INSERT INTO node AS n (name, liveness, liveness_changed_at)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(name text, liveness text, changed_at timestamptz)
+    ON CONFLICT (name) DO UPDATE
+    SET liveness = excluded.liveness, liveness_changed_at = excluded.liveness_changed_at
+    WHERE n.liveness_changed_at IS NULL OR excluded.liveness_changed_at >= n.liveness_changed_at
+""")
+
+SAVE_LATEST_USAGE = text("""
+    INSERT INTO node AS n (name, sampled_at, usage, pods)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
+        AS r(name text, sampled_at timestamptz, usage jsonb, pods jsonb)
+    ON CONFLICT (name) DO UPDATE
+    SET sampled_at = excluded.sampled_at, usage = excluded.usage, pods = excluded.pods
+    WHERE n.sampled_at IS NULL OR excluded.sampled_at > n.sampled_at
+""")
+
+SAVE_USAGE = text("""
+    INSERT INTO usage_point (event_id, node, sampled_at, amounts, body)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
+        AS r(event_id text, node text, sampled_at timestamptz, amounts bigint[], body jsonb)
+    ON CONFLICT (event_id) DO NOTHING
+""")
+
+SAVE_LATEST_OFFER = text("""
+    INSERT INTO node AS n (name, offered_at, offer)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(name text, offered_at timestamptz, offer jsonb)
+    ON CONFLICT (name) DO UPDATE SET offered_at = excluded.offered_at, offer = excluded.offer
+    WHERE n.offered_at IS NULL OR excluded.offered_at >= n.offered_at
+""")
+
+SAVE_OFFERS = text("""
+    INSERT INTO offer (event_id, node, offered_at, generation, body)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
+        AS r(event_id text, node text, offered_at timestamptz, generation bigint, body jsonb)
+    ON CONFLICT (event_id) DO NOTHING
+""")
+
+SAVE_FORECASTS = text("""
+    INSERT INTO forecast (event_id, node, predicted_at, body)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
+        AS r(event_id text, node text, predicted_at timestamptz, body jsonb)
+    ON CONFLICT (event_id) DO NOTHING
+""")
+
+SAVE_DECISIONS = text("""
+    INSERT INTO decision (id, node, kind, subject, reason, decided_at, body)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
+        AS r(id text, node text, kind text, subject text, reason text, decided_at timestamptz, body jsonb)
+    ON CONFLICT (id) DO NOTHING
+""")
+
+SAVE_EFFECTS = text("""
+    INSERT INTO effect (decision_id, measured_at, body)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
+        AS r(decision_id text, measured_at timestamptz, body jsonb)
+    ON CONFLICT (decision_id) DO UPDATE SET measured_at = excluded.measured_at, body = excluded.body
+""")
+
+SAVE_OBSERVATIONS = text("""
+    INSERT INTO observation (event_id, observed_at, decision_ids, body)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
+        AS r(event_id text, observed_at timestamptz, decision_ids text[], body jsonb)
+    ON CONFLICT (event_id) DO NOTHING
+""")
+
+SAVE_EVICTIONS = text("""
+    INSERT INTO eviction (id, decision_id, completed_at, body)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
+        AS r(id text, decision_id text, completed_at timestamptz, body jsonb)
+    ON CONFLICT (id) DO NOTHING
+""")
+
+PRUNE_USAGE = (
+    text("DELETE FROM usage_point WHERE sampled_at < :before"),
+    text("DELETE FROM forecast WHERE predicted_at < :before"),
+    text("DELETE FROM offer WHERE offered_at < :before"),
+)
+PRUNE_DECISIONS = (
+    text("DELETE FROM decision WHERE decided_at < :before"),
+    text("DELETE FROM effect WHERE measured_at < :before"),
+    text("DELETE FROM observation WHERE observed_at < :before"),
+    text("DELETE FROM eviction WHERE completed_at < :before"),
+)
+
+_NODE_BODY = """
+    SELECT CAST(jsonb_build_object('name', name, 'facts', facts, 'described_at', described_at,
+        'boot_epoch', boot_epoch, 'liveness', liveness, 'liveness_changed_at', liveness_changed_at,
+        'usage', usage, 'offer', offer) AS text)
+    FROM node
+"""
+NODES = text(_NODE_BODY + ' ORDER BY name COLLATE "C"')
+NODE = text(_NODE_BODY + " WHERE name = :name")
+PODS = text("SELECT CAST(pods AS text) FROM node WHERE pods IS NOT NULL")
+NODE_PODS = text("SELECT CAST(pods AS text) FROM node WHERE pods IS NOT NULL AND name = :node")
+
+USAGE = text("""
+    SELECT CAST(body AS text) FROM usage_point
+    WHERE node = :node AND sampled_at BETWEEN :since AND :until ORDER BY sampled_at, event_id
+""")
+
+FLEET_AMOUNTS = ("usage", "system", "prod", "mid", "batch", "free")
+"""Order of the pairs (CPU, memory) in `usage_point.amounts`."""
+
+_MEANS = ", ".join(
+    f"CASE WHEN count(amounts[{i}]) > 0 THEN round(avg(coalesce(amounts[{i}], 0))) END AS m{i}"
+    for i in range(1, 2 * len(FLEET_AMOUNTS) + 1)
+)
+_SUMS = ", ".join(f"sum(m{i})" for i in range(1, 2 * len(FLEET_AMOUNTS) + 1))
+FLEET_USAGE = text(
+    "SELECT bucket, count(*), "  # noqa: S608 - made of constants of this module
+    + _SUMS
+    + " FROM (SELECT floor(extract(epoch FROM sampled_at) / :seconds) * :seconds AS bucket, node, "
+    + _MEANS
+    + " FROM usage_point WHERE sampled_at BETWEEN :since AND :until GROUP BY 1, 2) AS per_node"
+    + " GROUP BY bucket ORDER BY bucket"
+)
+
+FORECASTS = text("""
+    (SELECT predicted_at, CAST(body AS text) AS body FROM forecast WHERE node = :node AND predicted_at < :since
+     ORDER BY predicted_at DESC LIMIT 1)
+    UNION ALL
+    SELECT predicted_at, CAST(body AS text) FROM forecast
+    WHERE node = :node AND predicted_at BETWEEN :since AND :until
+    ORDER BY predicted_at
+""")
+
+_OFFERS = """
+    (SELECT DISTINCT ON (node) offered_at, node, CAST(body AS text) AS body FROM offer
+     WHERE offered_at < :since {only} ORDER BY node, offered_at DESC, generation DESC)
+    UNION ALL
+    SELECT offered_at, node, CAST(body AS text) FROM offer WHERE offered_at BETWEEN :since AND :until {only}
+    ORDER BY offered_at, node
+"""
+OFFERS = text(_OFFERS.format(only=""))
+NODE_OFFERS = text(_OFFERS.format(only="AND node = :node"))
+OFFER_AT = text("""
+    SELECT CAST(body AS text) FROM offer WHERE node = :node AND offered_at <= :at
+    ORDER BY offered_at DESC, generation DESC LIMIT 1
+""")
+
+DECISIONS = text("""
+    SELECT CAST((d.body - 'replay' - 'inputs' - 'terms' - 'alternatives') || jsonb_build_object(
+        'relieved', e.body -> 'relieved', 'seconds_to_actuation', e.body -> 'seconds_to_actuation') AS text)
+    FROM decision d LEFT JOIN effect e ON e.decision_id = d.id
+    WHERE (CAST(:node AS text) IS NULL OR d.node = :node)
+      AND (CAST(:kind AS text) IS NULL OR d.kind = :kind)
+      AND (CAST(:subject AS text) IS NULL OR d.subject = :subject)
+      AND (CAST(:since AS timestamptz) IS NULL OR d.decided_at >= :since)
+      AND (CAST(:until AS timestamptz) IS NULL OR d.decided_at <= :until)
+      AND (CAST(:before_at AS timestamptz) IS NULL
+           OR (d.decided_at, d.id COLLATE "C") < (:before_at, CAST(:before_id AS text) COLLATE "C"))
+    ORDER BY d.decided_at DESC, d.id COLLATE "C" DESC LIMIT :limit
+""")
+DECISION = text("SELECT CAST(body AS text) FROM decision WHERE id = :id")
+DECISION_AT = text("""
+    SELECT CAST(body AS text) FROM decision WHERE node = :node AND subject = :subject AND decided_at <= :at
+    ORDER BY decided_at DESC, id COLLATE "C" DESC LIMIT 1
+""")
+SUBJECTS = text('SELECT DISTINCT subject COLLATE "C" AS subject FROM decision WHERE node = :node ORDER BY 1')
+
+USAGE_EVENT = text("SELECT CAST(body AS text) FROM usage_point WHERE event_id = :id")
+FORECAST_EVENT = text("SELECT CAST(body AS text) FROM forecast WHERE event_id = :id")
+EFFECT = text("SELECT CAST(body AS text) FROM effect WHERE decision_id = :id")
+OBSERVATIONS = text("""
+    SELECT CAST(body AS text) FROM observation WHERE decision_ids @> ARRAY[CAST(:id AS text)] ORDER BY observed_at
+""")
+EVICTIONS = text("SELECT CAST(body AS text) FROM eviction WHERE decision_id = :id ORDER BY completed_at, id")
+
+COUNTS = text("""
+    SELECT (SELECT count(*) FROM node), (SELECT count(*) FROM usage_point), (SELECT count(*) FROM forecast),
+        (SELECT count(*) FROM offer), (SELECT count(*) FROM observation), (SELECT count(*) FROM effect),
+        (SELECT count(*) FROM eviction)
+""")
+REASONS = text("SELECT kind, reason, count(*) FROM decision GROUP BY 1, 2 ORDER BY kind, reason")

@@ -1,0 +1,1 @@
+"""What the console knows (views) and how it explains it (waterfall, chain): pure."""

@@ -1,0 +1,121 @@
+"""From the report that caused a decision to its measured effect, as steps in the order they happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from slackwater.console.domain.views import (
+    Chain,
+    ChainStep,
+    EffectView,
+    EvictionView,
+    ForecastView,
+    ObservationView,
+    UsagePoint,
+)
+from slackwater.console.domain.words import amount, cores
+from slackwater.decisions.reasons import DecisionKind, Mode
+from slackwater.decisions.record import DecisionRecord
+
+_ACTED_ON = frozenset({DecisionKind.THROTTLE, DecisionKind.RESTORE})
+
+
+def chain_of(
+    record: DecisionRecord,
+    *,
+    trigger: UsagePoint | ForecastView | None,
+    observations: Sequence[ObservationView],
+    effect: EffectView | None,
+    evictions: Sequence[EvictionView] = (),
+) -> Chain:
+    """The chain of one decision; what is not known yet, or not kept any more, is a step that says so or is absent."""
+    steps = [*_trigger_steps(record, trigger), _decision_step(record)]
+    steps += [_observation_step(record, seen) for seen in observations]
+    steps += [_eviction_step(ended) for ended in evictions]
+    if effect is not None:
+        steps.append(_effect_step(effect))
+    known = sorted((s for s in steps if s.at is not None), key=_time_of)
+    unknown = [s for s in steps if s.at is None]
+    start = known[0].at
+    timed = [
+        replace(s, seconds=(s.at - start).total_seconds()) for s in known if s.at is not None and start is not None
+    ]
+    return Chain(record.id, (*unknown, *timed), _complete(record, observations, effect, evictions))
+
+
+def _time_of(step: ChainStep) -> datetime:
+    assert step.at is not None  # noqa: S101 - callers pass only steps with a time
+    return step.at
+
+
+def _complete(
+    record: DecisionRecord,
+    observations: Sequence[ObservationView],
+    effect: EffectView | None,
+    evictions: Sequence[EvictionView],
+) -> bool:
+    if record.mode is Mode.OBSERVE:
+        return True
+    if record.kind is DecisionKind.EVICT:
+        return bool(evictions)
+    if record.kind in _ACTED_ON and record.actions:
+        return bool(observations) and effect is not None
+    return True
+
+
+def _trigger_steps(record: DecisionRecord, trigger: UsagePoint | ForecastView | None) -> list[ChainStep]:
+    if record.trigger_event_id is None:
+        return []
+    if isinstance(trigger, UsagePoint):
+        pressure = "unknown" if trigger.prod_pressure is None else f"{trigger.prod_pressure:.1%}"
+        text = f"{trigger.node} used {cores(trigger.usage.cpu_milli)} cores, prod CPU pressure {pressure}"
+        detail = {"trigger": trigger.trigger, "prod_pressure": trigger.prod_pressure}
+        return [ChainStep("usage.reported", trigger.event_id, trigger.sampled_at, None, text, detail)]
+    if isinstance(trigger, ForecastView):
+        text = f"{trigger.model} expects a prod peak of {cores(trigger.prod_peak.cpu_milli)} cores"
+        detail = {"window_number": trigger.window_number, "decision_id": trigger.decision_id}
+        return [ChainStep("peak.predicted", trigger.event_id, trigger.predicted_at, None, text, detail)]
+    return [ChainStep("trigger", record.trigger_event_id, None, None, "the event that led here is not kept (any more)")]
+
+
+def _decision_step(record: DecisionRecord) -> ChainStep:
+    pods = f", {len(record.actions)} pod(s)" if record.actions else ""
+    text = f"{record.kind}: {record.reason}, {record.subject} {amount(record.result, record.unit)}{pods}"
+    detail = {"rule": record.rule, "remaining": record.remaining, "mode": record.mode}
+    return ChainStep("decision.recorded", record.id, record.decided_at, None, text, detail)
+
+
+def _observation_step(record: DecisionRecord, seen: ObservationView) -> ChainStep:
+    names = {action.pod_uid: action.pod_name for action in record.actions}
+    ours = [limit for limit in seen.limits if limit.decision_id == record.id]
+    parts = []
+    for limit in ours:
+        value = "unlimited" if limit.cpu_limit_milli is None else f"{cores(limit.cpu_limit_milli)} cores"
+        parts.append(f"{names.get(limit.pod_uid, limit.pod_uid)} {limit.error or value}")
+    text = "written: " + ", ".join(parts) if parts else f"generation {seen.generation} reached"
+    detail = {
+        "generation": seen.generation,
+        "received_at": seen.received_at,
+        "limits": [
+            {"pod_uid": each.pod_uid, "cpu_limit_milli": each.cpu_limit_milli, "error": each.error} for each in ours
+        ],
+    }
+    return ChainStep("intent.observed", seen.event_id, seen.observed_at, None, text, detail)
+
+
+def _eviction_step(ended: EvictionView) -> ChainStep:
+    text = f"{ended.pod_uid} {ended.outcome}" + (f": {ended.detail}" if ended.detail else "")
+    return ChainStep("eviction.completed", ended.id, ended.completed_at, None, text, {"outcome": ended.outcome})
+
+
+def _effect_step(effect: EffectView) -> ChainStep:
+    word = "relieved" if effect.relieved else "not relieved"
+    text = f"{effect.metric} {effect.before:.3f} to {effect.after:.3f} (waterline {effect.waterline:.3f}): {word}"
+    detail = {
+        "relieved": effect.relieved,
+        "seconds_to_actuation": effect.seconds_to_actuation,
+        "seconds_to_measurement": effect.seconds_to_measurement,
+    }
+    return ChainStep("effect.measured", effect.decision_id, effect.measured_at, None, text, detail)

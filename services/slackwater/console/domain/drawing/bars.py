@@ -1,0 +1,64 @@
+"""Small bars for tables: a node's water level now, one row of a waterfall, a share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slackwater.console.domain.drawing import svg
+from slackwater.console.domain.drawing.stacks import Layer
+from slackwater.console.domain.drawing.svg import Frame, Scale
+from slackwater.console.domain.views import WaterfallRow
+from slackwater.console.domain.words import amount, cores
+
+WATERFALL = Frame(240, 22, left=2, right=2, top=3, bottom=3)
+TANK = Frame(200, 14, left=0, right=0, top=0, bottom=0)
+
+
+def tank(layers: Sequence[Layer], capacity: int, frame: Frame = TANK) -> str:
+    """The layers side by side, from the left: used, offered, margin; as long as the larger of capacity and usage."""
+    top = max([capacity, 1, *(layer.high for layer in layers)])
+    x = Scale(0, top, frame.x0, frame.x1)
+    body = [
+        svg.rect(
+            x(layer.low),
+            frame.y1,
+            x(layer.high) - x(layer.low),
+            frame.y0 - frame.y1,
+            f"layer {layer.name}",
+            f"{layer.name} {cores(layer.amount)} cores",
+        )
+        for layer in layers
+        if layer.amount
+    ]
+    used = sum(layer.amount for layer in layers if layer.name not in ("offered", "margin"))
+    return svg.figure(frame, body, f"{cores(used)} of {cores(capacity)} cores used")
+
+
+def waterfall_range(rows: Sequence[WaterfallRow], result: int) -> tuple[int, int]:
+    """The least and the greatest amount that the bars must show; zero is always among them."""
+    ends = [0, result, *(row.running_after for row in rows)]
+    return min(ends), max(ends)
+
+
+def waterfall_bar(before: int, after: int, low: int, high: int, css: str, unit: str, frame: Frame = WATERFALL) -> str:
+    """One bar from `before` to `after`; a change that is not zero is at least one unit wide."""
+    x = Scale(low, high, frame.x0, frame.x1)
+    left, right = sorted((x(before), x(after)))
+    if before != after and right - left < 1:
+        left = min(left, frame.x1 - 1)
+        right = left + 1
+    title = f"from {amount(before, unit)} to {amount(after, unit)}"
+    body = [
+        svg.line(x(0), 0, x(0), frame.height, "base"),
+        svg.rect(left, frame.y1, right - left, frame.y0 - frame.y1, f"bar {css}", radius=1.5),
+        svg.line(x(after), frame.y1, x(after), frame.height, "grid"),
+    ]
+    return svg.figure(frame, body, title)
+
+
+def share_bar(value: float, css: str) -> str:
+    """A share (0..1) as a short bar."""
+    frame = Frame(48, 8, left=0, right=0, top=0, bottom=0)
+    x = Scale(0, 1, frame.x0, frame.x1)
+    body = [svg.rect(0, 0, frame.width, 8, "lane", radius=4), svg.rect(0, 0, x(value), 8, f"bar {css}", radius=4)]
+    return svg.figure(frame, body, f"{value:.1%}")

@@ -1,0 +1,115 @@
+"""The water level over time: usage by tier from the bottom up, the unused offer floating on it, the margin above."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from slackwater.console.domain.drawing import axes, svg
+from slackwater.console.domain.drawing.stacks import LAYERS, Layer, water_level
+from slackwater.console.domain.drawing.svg import Frame, Scale
+from slackwater.console.domain.words import cores
+
+GAP_SECONDS = 45.0
+"""Samples further apart are not joined: nothing is known of the time between."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSample:
+    """Usage by layer (milli-cores) at a moment, and what was offered then."""
+
+    at: datetime
+    used: Mapping[str, int]
+    offered: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that was done at a moment; `css` is its kind."""
+
+    at: datetime
+    css: str
+    label: str
+    href: str
+
+
+def runs(samples: Sequence[LevelSample], gap_seconds: float = GAP_SECONDS) -> list[list[LevelSample]]:
+    """Samples cut where more than `gap_seconds` lie between two."""
+    found: list[list[LevelSample]] = []
+    for sample in samples:
+        if found and (sample.at - found[-1][-1].at).total_seconds() <= gap_seconds:
+            found[-1].append(sample)
+        else:
+            found.append([sample])
+    return found
+
+
+def level_chart(
+    frame: Frame,
+    since: datetime,
+    until: datetime,
+    samples: Sequence[LevelSample],
+    capacity: int,
+    marks: Sequence[Mark] = (),
+    label: str = "CPU by tier over time",
+) -> str:
+    """Stacked areas with the capacity as a line and the marks as upright lines."""
+    stacks = {sample.at: water_level(sample.used, sample.offered, capacity) for sample in samples}
+    highest = max((layers[-1].high for layers in stacks.values()), default=capacity)
+    x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
+    y = Scale(0, max(highest, capacity, 1) * 1.04, frame.y0, frame.y1)
+    body = axes.amounts(frame, y, cores)
+    for run in runs(samples):
+        body += _areas(run, [stacks[sample.at] for sample in run], x, y)
+    body.append(svg.line(frame.x0, y(capacity), frame.x1, y(capacity), "capacity"))
+    body += [drawn for mark in marks for drawn in mark_lines(frame, x, mark)]
+    body += _readings(frame, x, samples)
+    body += axes.time_axis(frame, x, since, until, most=5 if frame.width > 500 else 3)
+    return svg.figure(frame, body, label)
+
+
+def _areas(run: Sequence[LevelSample], stacks: Sequence[tuple[Layer, ...]], x: Scale, y: Scale) -> list[str]:
+    drawn = []
+    for index, name in enumerate([*LAYERS, "offered", "margin"]):
+        layers = [stack[index] for stack in stacks]
+        if all(layer.amount == 0 for layer in layers):
+            continue
+        along = [x(sample.at.timestamp()) for sample in run]
+        if len(along) == 1:
+            along, layers = [along[0] - 1, along[0] + 1], layers * 2
+        upper = [(place, y(layer.high)) for place, layer in zip(along, layers, strict=True)]
+        lower = [(place, y(layer.low)) for place, layer in zip(along, layers, strict=True)]
+        drawn.append(svg.polygon([*upper, *reversed(lower)], f"layer {name}"))
+        if name not in ("offered", "margin"):
+            drawn.append(svg.polyline(upper, f"edge {name}"))
+    return drawn
+
+
+def _readings(frame: Frame, x: Scale, samples: Sequence[LevelSample], most: int = 90) -> list[str]:
+    """Invisible columns that say the numbers when pointed at."""
+    step = max(1, -(-len(samples) // most))
+    chosen = samples[::step]
+    drawn = []
+    for sample, following in zip(chosen, [*chosen[1:], None], strict=True):
+        left = x(sample.at.timestamp())
+        right = x(following.at.timestamp()) if following else frame.x1
+        title = f"{sample.at:%H:%M:%S} UTC: " + ", ".join(
+            f"{name} {cores(value)}" for name, value in sample.used.items() if value
+        )
+        if sample.offered is not None:
+            title += f"; offered {cores(sample.offered)} cores"
+        drawn.append(svg.rect(left, frame.y1, right - left, frame.y0 - frame.y1, "reading", title))
+    return drawn
+
+
+def mark_lines(frame: Frame, x: Scale, mark: Mark) -> list[str]:
+    """An upright line with a small flag on top that leads to the decision."""
+    place = x(mark.at.timestamp())
+    flag = svg.rect(
+        min(max(place - 4, 0), frame.width - 8), frame.y1 - 9, 8, 8, f"flag {mark.css}", mark.label, radius=2
+    )
+    return [
+        svg.line(place, frame.y1, place, frame.y0, f"mark {mark.css}"),
+        svg.link(mark.href, flag),
+    ]

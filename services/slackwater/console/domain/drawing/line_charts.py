@@ -1,0 +1,87 @@
+"""Lines over time: pressure against its waterline, forecast against what came, and the lane of limits in force."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from slackwater.console.domain.drawing import axes, svg
+from slackwater.console.domain.drawing.level_chart import GAP_SECONDS, Mark, mark_lines
+from slackwater.console.domain.drawing.svg import Frame, Point, Scale
+from slackwater.console.domain.words import cores
+
+Series = Sequence[tuple[datetime, float]]
+
+
+def _joined(series: Series, x: Scale, y: Scale) -> list[list[Point]]:
+    """Polylines, cut where nothing is known."""
+    found: list[list[Point]] = []
+    before: datetime | None = None
+    for at, value in series:
+        if before is None or (at - before).total_seconds() > GAP_SECONDS:
+            found.append([])
+        found[-1].append((x(at.timestamp()), y(value)))
+        before = at
+    return found
+
+
+def steps(series: Series, until: datetime, x: Scale, y: Scale) -> list[Point]:
+    """A line that keeps each value until the next."""
+    found: list[Point] = []
+    for (at, value), following in zip(series, [*(moment for moment, _ in series[1:]), until], strict=True):
+        found += [(x(at.timestamp()), y(value)), (x(following.timestamp()), y(value))]
+    return found
+
+
+def pressure_chart(
+    frame: Frame, since: datetime, until: datetime, series: Series, waterline: float | None, marks: Sequence[Mark] = ()
+) -> str:
+    """Prod CPU pressure (0..1) with the waterline, if one is known."""
+    x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
+    high = max([value for _, value in series] + [(waterline or 0) * 1.5, 0.05])
+    y = Scale(0, min(1.0, axes.ceiling(high * 100) / 100), frame.y0, frame.y1)
+    body = axes.amounts(frame, y, lambda value: f"{value * 100:.3g} %", wanted=3)
+    body += [drawn for mark in marks for drawn in mark_lines(frame, x, mark)]
+    if waterline is not None:
+        body.append(svg.line(frame.x0, y(waterline), frame.x1, y(waterline), "waterline"))
+        body.append(svg.text(frame.x1, y(waterline) - 5, f"waterline {waterline:.0%}", "axis strong", "end"))
+    for line in _joined(series, x, y):
+        if len(line) > 1:
+            body.append(svg.polygon([(line[0][0], frame.y0), *line, (line[-1][0], frame.y0)], "layer pressure"))
+        body.append(svg.polyline(line, "edge pressure"))
+    body += axes.time_axis(frame, x, since, until, most=5 if frame.width > 500 else 3)
+    return svg.figure(frame, body, "Prod CPU pressure over time, with its waterline")
+
+
+def forecast_chart(frame: Frame, since: datetime, until: datetime, actual: Series, expected: Series) -> str:
+    """What prod used (milli-cores) against the peak that was expected of it."""
+    x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
+    high = max([value for _, value in [*actual, *expected]], default=1)
+    y = Scale(0, axes.ceiling(max(high, 1)), frame.y0, frame.y1)
+    body = axes.amounts(frame, y, cores)
+    line = steps(expected, until, x, y)
+    if line:
+        body.append(svg.polygon([(line[0][0], frame.y0), *line, (line[-1][0], frame.y0)], "layer forecast"))
+        body.append(svg.polyline(line, "edge forecast"))
+    body += [svg.polyline(part, "edge prod") for part in _joined(actual, x, y)]
+    body += axes.time_axis(frame, x, since, until, most=5 if frame.width > 500 else 3)
+    return svg.figure(frame, body, "Expected prod peak against prod usage over time")
+
+
+def limit_lane(frame: Frame, since: datetime, until: datetime, limits: Sequence[tuple[datetime, datetime, int]]) -> str:
+    """When batch was limited, and to how much (milli-cores): one bar per limit; brighter where the limit is lower."""
+    x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
+    y, height = frame.y1, frame.y0 - frame.y1
+    body = [svg.rect(frame.x0, y, frame.x1 - frame.x0, height, "lane", radius=3)]
+    for begin, end, milli in limits:
+        left, right = x(begin.timestamp()), x(end.timestamp())
+        label = f"{cores(milli)} cores"
+        body.append(svg.rect(left, y, right - left, height, "limited", f"batch limited to {label}", radius=3))
+        if right - left > 9 * len(label) * 0.72:
+            body.append(svg.text((left + right) / 2, y + height / 2 + 4, label, "inside", "middle"))
+    return svg.figure(frame, body, "When batch was throttled, and to how much")
+
+
+def bounded(series: Series, since: datetime) -> Series:
+    """Moves what began before the window to its left edge."""
+    return [(max(at, since), value) for at, value in series]

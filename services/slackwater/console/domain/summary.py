@@ -1,0 +1,27 @@
+"""A decision as a list shows it."""
+
+from __future__ import annotations
+
+from slackwater.console.domain.views import DecisionSummary, EffectView
+from slackwater.decisions.record import DecisionRecord
+
+
+def summary_of(record: DecisionRecord, effect: EffectView | None) -> DecisionSummary:
+    """What a list shows of a record, with what is known of its effect."""
+    return DecisionSummary(
+        id=record.id,
+        kind=record.kind,
+        node=record.node,
+        subject=record.subject,
+        service=record.service,
+        rule=record.rule,
+        mode=record.mode,
+        reason=record.reason,
+        decided_at=record.decided_at,
+        result=record.result,
+        unit=record.unit,
+        remaining=record.remaining,
+        actions=record.actions,
+        relieved=effect.relieved if effect else None,
+        seconds_to_actuation=effect.seconds_to_actuation if effect else None,
+    )

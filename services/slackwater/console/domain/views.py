@@ -1,0 +1,286 @@
+"""The read model's shapes. The API answers with these as they are, so a field here is a promise to API users.
+
+CPU in milli-cores, memory in bytes, ratios 0..1, times aware UTC. None means unknown, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from slackwater.decisions.reasons import DecisionKind, Mode, Reason
+from slackwater.decisions.record import Action, DecisionRecord, Input
+from slackwater.model.nodes import NodeFacts
+from slackwater.model.quantities import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class UsagePoint:
+    """One report of one node. `tiers` sums the averages of the pods of each tier; `system` is what no pod used.
+
+    `batch_limit_milli` is the sum of the CPU limits of batch and free pods in force then, None if one had none.
+    `throttled_pods` counts pods whose limit was below the one they had before any throttle.
+    """
+
+    event_id: str
+    node: str
+    sampled_at: datetime
+    window_seconds: float
+    trigger: str
+    usage: Resources
+    system: Resources | None
+    tiers: Mapping[str, Resources]
+    node_pressure: float | None
+    prod_pressure: float | None
+    batch_limit_milli: int | None
+    throttled_pods: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """A pod as its node last reported it: usage is the average of the report's window."""
+
+    uid: str
+    name: str
+    namespace: str
+    node: str
+    workload: str
+    tier: str
+    qos: str
+    priority: int
+    request: Resources
+    usage: Resources
+    cpu_p95_milli: int
+    cpu_pressure: float | None
+    throttled_ratio: float | None
+    cpu_limit_milli: int | None
+    original_cpu_limit_milli: int | None
+    throttled: bool
+    started_at: datetime
+    reported_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class OfferView:
+    """What a node offered to batch from `offered_at` until its next offer. `degraded` tells why it is cautious."""
+
+    event_id: str
+    node: str
+    offered_at: datetime
+    generation: int
+    batch: Resources
+    degraded: str | None
+    decision_ids: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastView:
+    """The peaks expected of a node, as predicted at `predicted_at` after window `window_number`."""
+
+    event_id: str
+    node: str
+    predicted_at: datetime
+    window_number: int
+    window_seconds: int
+    model: str
+    samples: int
+    cold_start_share: float
+    node_peak: Resources
+    system_peak: Resources
+    tier_peaks: Mapping[str, Resources]
+    prod_peak: Resources
+    prod_reclaimable: Resources
+    decision_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node: its facts, whether it is alive, its last report and its offer. Parts not heard of yet are None."""
+
+    name: str
+    facts: NodeFacts | None = None
+    described_at: datetime | None = None
+    boot_epoch: str | None = None
+    liveness: str | None = None
+    liveness_changed_at: datetime | None = None
+    usage: UsagePoint | None = None
+    offer: OfferView | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EffectView:
+    """What a throttle or restore did: the metric before and after the write, and how long it took (seconds)."""
+
+    decision_id: str
+    node: str
+    metric: str
+    before: float
+    after: float
+    waterline: float
+    relieved: bool
+    actuated_at: datetime
+    measured_at: datetime
+    seconds_to_actuation: float
+    seconds_to_measurement: float
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenLimit:
+    """A CPU limit as re-read from the kernel after it was written (None = unlimited)."""
+
+    pod_uid: str
+    cpu_limit_milli: int | None
+    error: str | None
+    decision_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ObservationView:
+    """An agent's word that it has converged to a generation of one writer's intent."""
+
+    event_id: str
+    node: str
+    writer: str
+    generation: int
+    received_at: datetime
+    observed_at: datetime
+    limits: tuple[WrittenLimit, ...]
+    foreign_writers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionView:
+    """How one eviction ended."""
+
+    id: str
+    node: str
+    pod_uid: str
+    writer: str
+    outcome: str
+    detail: str
+    completed_at: datetime
+    decision_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionSummary:
+    """A decision as a list shows it; `relieved` and `seconds_to_actuation` are None until its effect is measured."""
+
+    id: str
+    kind: DecisionKind
+    node: str
+    subject: str
+    service: str
+    rule: str
+    mode: Mode | None
+    reason: Reason
+    decided_at: datetime
+    result: int
+    unit: str
+    remaining: int
+    actions: tuple[Action, ...]
+    relieved: bool | None = None
+    seconds_to_actuation: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaterfallRow:
+    """One term of a decision. The bar of the row reaches from `running_before` to `running_after`."""
+
+    name: str
+    value: int
+    running_before: int
+    running_after: int
+    note: str
+    source: str | None = None
+    observed_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why a number was what it was at a time: the record in force then, its terms as a waterfall, its inputs.
+
+    `adds_up` is computed from the rows shown, not taken from the record.
+    """
+
+    node: str
+    subject: str
+    at: datetime
+    in_force_since: datetime
+    result: int
+    unit: str
+    waterfall: tuple[WaterfallRow, ...]
+    adds_up: bool
+    inputs: tuple[Input, ...]
+    record: DecisionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ChainStep:
+    """One link from cause to effect. `seconds` counts from the first step whose time is known; None if unknown."""
+
+    kind: str
+    id: str
+    at: datetime | None
+    seconds: float | None
+    summary: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What led to a decision and what came of it, in the order it happened. `complete`: nothing is still awaited."""
+
+    decision_id: str
+    steps: tuple[ChainStep, ...]
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPoint:
+    """All nodes together in one time bucket: the averages of their reports, and what was offered and present."""
+
+    at: datetime
+    nodes: int
+    usage: Resources
+    system: Resources
+    tiers: Mapping[str, Resources]
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonCount:
+    """How many decisions of a kind were taken for a reason."""
+
+    kind: DecisionKind
+    reason: Reason
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What the read model holds (older rows are pruned by retention)."""
+
+    nodes: int
+    reports: int
+    predictions: int
+    offers: int
+    observations: int
+    effects: int
+    evictions: int
+    decisions: tuple[ReasonCount, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionFilter:
+    """Which decisions to list, newest first. `before` is the (time, id) of the last one already seen."""
+
+    node: str | None = None
+    kind: DecisionKind | None = None
+    subject: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    before: tuple[datetime, str] | None = None
+    limit: int = 50

@@ -1,0 +1,1 @@
+"""Events in; REST, pages and a stream out."""

@@ -1,0 +1,61 @@
+"""The console's consumers: batches in, one write each, settled together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from slackwater.bus.port import BatchHandler, Bus, Done, P, Received, Retry, Settlement
+from slackwater.console.usecases.record_events import RecordEvents
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.effect_measured import EffectMeasured
+from slackwater.events.envelope import Event, Payload
+from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.usage_reported import UsageReported
+from slackwater.model.errors import Unavailable
+
+BATCH = 200
+
+
+def whole_batch(record: Callable[[Sequence[Event[P]]], Awaitable[None]]) -> BatchHandler[P]:
+    """A handler that records a batch in one write: all done, or, when the database is away, all again later."""
+
+    async def handle(batch: Sequence[Received[P]]) -> Sequence[Settlement]:
+        try:
+            await record([received.event for received in batch])
+        except Unavailable as error:
+            return [Retry(error.message)] * len(batch)
+        return [Done()] * len(batch)
+
+    return handle
+
+
+def routes(record: RecordEvents) -> dict[type[Payload], Callable[[Sequence[Event[Any]]], Awaitable[None]]]:
+    """Which use case records which event; the consumer is `console-` and the event's type with dashes."""
+    return {
+        NodeDescribed: record.described,
+        NodeLivenessChanged: record.liveness_changed,
+        UsageReported: record.usage_reported,
+        PeakPredicted: record.peak_predicted,
+        ResourcesOffered: record.resources_offered,
+        DecisionRecorded: record.decision_recorded,
+        EffectMeasured: record.effect_measured,
+        IntentObserved: record.intent_observed,
+        EvictionCompleted: record.eviction_completed,
+    }
+
+
+@asynccontextmanager
+async def consuming(bus: Bus, record: RecordEvents) -> AsyncIterator[None]:
+    """All consumers run while this is open."""
+    async with AsyncExitStack() as stack:
+        for payload, handler in routes(record).items():
+            consumer = "console-" + payload.TYPE.replace(".", "-").replace("_", "-")
+            await stack.enter_async_context(bus.consume(payload, consumer, whole_batch(handler), batch=BATCH))
+        yield

@@ -1,0 +1,147 @@
+"""What the console's use cases and edges need: a read model to write and to ask, and a feed to tell who is looking."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from slackwater.console.domain.views import (
+    Counts,
+    DecisionFilter,
+    DecisionSummary,
+    EffectView,
+    EvictionView,
+    FleetPoint,
+    ForecastView,
+    NodeView,
+    ObservationView,
+    OfferView,
+    PodView,
+    UsagePoint,
+)
+from slackwater.decisions.record import DecisionRecord
+from slackwater.model.nodes import NodeFacts
+
+
+class Writes(Protocol):
+    """Everything is an upsert by id or by newest time, so a redelivered batch changes nothing."""
+
+    async def save_facts(self, rows: Sequence[tuple[NodeFacts, str, datetime]]) -> None:
+        """Facts, boot epoch, described_at: the newest per node stays."""
+        ...
+
+    async def save_liveness(self, rows: Sequence[tuple[str, str, datetime]]) -> None:
+        """Node, liveness, changed_at: the newest per node stays."""
+        ...
+
+    async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView]]]) -> None:
+        """Points are kept as history; the newest per node is its latest usage, with its pods."""
+        ...
+
+    async def save_forecasts(self, rows: Sequence[ForecastView]) -> None: ...
+
+    async def save_offers(self, rows: Sequence[OfferView]) -> None: ...
+
+    async def save_decisions(self, rows: Sequence[DecisionRecord]) -> None: ...
+
+    async def save_effects(self, rows: Sequence[EffectView]) -> None: ...
+
+    async def save_observations(self, rows: Sequence[ObservationView]) -> None: ...
+
+    async def save_evictions(self, rows: Sequence[EvictionView]) -> None: ...
+
+    async def prune(self, usage_before: datetime, decisions_before: datetime) -> None:
+        """Forget usage, forecasts and offers before the first time, decisions and outcomes before the second."""
+        ...
+
+
+class Reads(Protocol):
+    """Lists are sorted as their docstrings say; unknown names give None or nothing, never an error."""
+
+    async def nodes(self) -> Sequence[NodeView]:
+        """By name, each with its latest usage and offer."""
+        ...
+
+    async def node(self, name: str) -> NodeView | None: ...
+
+    async def pods(self, node: str | None = None) -> Sequence[PodView]:
+        """By node, tier and name."""
+        ...
+
+    async def usage(self, node: str, since: datetime, until: datetime) -> Sequence[UsagePoint]:
+        """Oldest first, both ends included."""
+        ...
+
+    async def fleet_usage(self, since: datetime, until: datetime, bucket_seconds: int) -> Sequence[FleetPoint]:
+        """All nodes summed per bucket (averages of each node's reports in it), oldest first."""
+        ...
+
+    async def forecasts(self, node: str, since: datetime, until: datetime) -> Sequence[ForecastView]:
+        """Oldest first; begins with the one in force at `since`, if there is one."""
+        ...
+
+    async def offers(self, node: str | None, since: datetime, until: datetime) -> Sequence[OfferView]:
+        """Oldest first; begins per node with the one in force at `since`, if there is one."""
+        ...
+
+    async def offer_at(self, node: str, at: datetime) -> OfferView | None: ...
+
+    async def decisions(self, wanted: DecisionFilter) -> Sequence[DecisionSummary]:
+        """Newest first."""
+        ...
+
+    async def decision(self, decision_id: str) -> DecisionRecord | None: ...
+
+    async def decision_at(self, node: str, subject: str, at: datetime) -> DecisionRecord | None:
+        """The newest decision about `subject` at or before `at`."""
+        ...
+
+    async def event(self, event_id: str) -> UsagePoint | ForecastView | None:
+        """What an event id stands for, if it is kept."""
+        ...
+
+    async def effect(self, decision_id: str) -> EffectView | None: ...
+
+    async def observations(self, decision_id: str) -> Sequence[ObservationView]:
+        """Those that wrote a limit for the decision, oldest first."""
+        ...
+
+    async def evictions(self, decision_id: str) -> Sequence[EvictionView]: ...
+
+    async def counts(self) -> Counts: ...
+
+    async def subjects(self, node: str) -> Sequence[str]:
+        """What has been decided about a node, sorted."""
+        ...
+
+
+class ReadModel(Writes, Reads, Protocol):
+    """Both sides."""
+
+    async def ping(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """One thing that arrived: `type` is the event's, `data` the view as JSON."""
+
+    id: str
+    type: str
+    node: str
+    data: Mapping[str, Any]
+
+
+class Feed(Protocol):
+    """Tells those who are looking now. Never blocks a writer; who is too slow loses the oldest and is told so."""
+
+    def publish(self, news: Sequence[News]) -> None: ...
+
+    def subscribe(self, after_id: str | None = None) -> AsyncIterator[News]:
+        """News from now on, or after the one with `after_id` if it is still remembered."""
+        ...
+
+    def close(self) -> None:
+        """End every subscription."""
+        ...

@@ -1,0 +1,16 @@
+"""Settings of the console: SLACKWATER_CONSOLE_*."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class ConsoleSettings(BaseSettings):
+    """How long the read model remembers, in seconds, and how often an idle stream says that it is alive."""
+
+    model_config = SettingsConfigDict(env_prefix="SLACKWATER_CONSOLE_", frozen=True)
+
+    usage_retention_seconds: float = Field(default=24 * 3600, gt=0)
+    decision_retention_seconds: float = Field(default=30 * 24 * 3600, gt=0)
+    heartbeat_seconds: float = Field(default=15.0, gt=0)

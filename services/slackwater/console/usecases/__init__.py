@@ -1,0 +1,1 @@
+"""One file per thing done: recording what arrived, and answering why."""

@@ -1,0 +1,83 @@
+"""Why a number is what it is, and what a decision led to."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from datetime import datetime
+
+from slackwater.console.domain.chain import chain_of
+from slackwater.console.domain.views import Chain, NodeView, Why
+from slackwater.console.domain.waterfall import adds_up, waterfall_of
+from slackwater.console.ports import Reads
+from slackwater.decisions.record import DecisionRecord
+from slackwater.model.errors import NotFound
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`; did you mean …?` with up to three close names, or the few there are, or nothing."""
+    names = sorted(set(known))
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    if close:
+        return "; did you mean " + " or ".join(repr(each) for each in close) + "?"
+    return "; known: " + ", ".join(names) if 0 < len(names) <= 8 else ""
+
+
+async def existing_node(reads: Reads, name: str) -> NodeView:
+    """The node, or NotFound with the names that come close."""
+    found = await reads.node(name)
+    if found is None:
+        hint = did_you_mean(name, [each.name for each in await reads.nodes()])
+        raise NotFound(f"node {name!r} is not known{hint}", code="node_not_found", field="node")
+    return found
+
+
+async def existing_decision(reads: Reads, decision_id: str) -> DecisionRecord:
+    """The record, or NotFound."""
+    found = await reads.decision(decision_id)
+    if found is None:
+        message = f"decision {decision_id!r} is not known; list them with `slackwater get decisions`"
+        raise NotFound(message, code="decision_not_found", field="id")
+    return found
+
+
+async def why(reads: Reads, node: str, subject: str, at: datetime) -> Why:
+    """The record about `subject` that was in force at `at`. NotFound when there was none then."""
+    await existing_node(reads, node)
+    record = await reads.decision_at(node, subject, at)
+    if record is None:
+        raise await _nothing_in_force(reads, node, subject, at)
+    rows = waterfall_of(record)
+    return Why(
+        node=node,
+        subject=subject,
+        at=at,
+        in_force_since=record.decided_at,
+        result=record.result,
+        unit=record.unit,
+        waterfall=rows,
+        adds_up=adds_up(rows, record.result),
+        inputs=record.inputs,
+        record=record,
+    )
+
+
+async def _nothing_in_force(reads: Reads, node: str, subject: str, at: datetime) -> NotFound:
+    known = await reads.subjects(node)
+    if subject in known:
+        text = f"nothing was decided about {subject} of node {node} by {at:%Y-%m-%d %H:%M:%S} UTC; ask for a later time"
+        return NotFound(text, code="nothing_in_force", field="at")
+    hint = did_you_mean(subject, known) or "; nothing has been decided about this node yet"
+    return NotFound(f"subject {subject!r} is not known of node {node}{hint}", code="subject_not_found", field="subject")
+
+
+async def chain(reads: Reads, decision_id: str) -> Chain:
+    """From the event that caused the decision to its measured effect."""
+    record = await existing_decision(reads, decision_id)
+    return chain_of(
+        record,
+        trigger=await reads.event(record.trigger_event_id) if record.trigger_event_id else None,
+        observations=await reads.observations(decision_id),
+        effect=await reads.effect(decision_id),
+        evictions=await reads.evictions(decision_id),
+    )

@@ -1,0 +1,149 @@
+"""From event payloads to the read model's shapes. Pure; nothing is judged here."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+from slackwater.console.domain.views import (
+    EffectView,
+    EvictionView,
+    ForecastView,
+    ObservationView,
+    OfferView,
+    PodView,
+    UsagePoint,
+    WrittenLimit,
+)
+from slackwater.events.effect_measured import EffectMeasured
+from slackwater.events.envelope import Event
+from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.measures import PodUsage, Usage
+from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.usage_reported import UsageReported
+from slackwater.model.quantities import Resources
+from slackwater.model.tiers import Tier
+
+_LOWER_TIERS = (Tier.BATCH, Tier.FREE)
+
+
+def _average(usage: Usage) -> Resources:
+    return Resources(usage.cpu_milli.avg, usage.memory_bytes.avg)
+
+
+def _ratio(value: float | None) -> float | None:
+    """A share of time, or None for what cannot be one (NaN, below 0, above 1)."""
+    return value if value is not None and math.isfinite(value) and 0 <= value <= 1 else None
+
+
+def is_throttled(pod: PodUsage) -> bool:
+    """Its limit in force is below the one it had before any throttle."""
+    limit, original = pod.cpu_limit_milli, pod.original_cpu_limit_milli
+    return limit is not None and (original is None or limit < original)
+
+
+def _batch_limit(report: UsageReported) -> int | None:
+    limits = [pod.cpu_limit_milli for pod in report.pods if pod.pod.tier in _LOWER_TIERS]
+    known = [limit for limit in limits if limit is not None]
+    return sum(known) if limits and len(known) == len(limits) else None
+
+
+def usage_point(event: Event[UsageReported]) -> UsagePoint:
+    """The report's averages, by tier."""
+    report = event.data
+    tiers: dict[str, Resources] = defaultdict(Resources)
+    for pod in report.pods:
+        tiers[str(pod.pod.tier)] += _average(pod.usage)
+    return UsagePoint(
+        event_id=event.id,
+        node=report.node,
+        sampled_at=report.sampled_at,
+        window_seconds=report.window_seconds,
+        trigger=report.trigger,
+        usage=_average(report.node_usage),
+        system=_average(report.system_usage) if report.system_usage is not None else None,
+        tiers=dict(tiers),
+        node_pressure=_ratio(report.node_pressure.cpu_some_avg),
+        prod_pressure=_ratio(report.prod_pressure.cpu_some_avg),
+        batch_limit_milli=_batch_limit(report),
+        throttled_pods=sum(is_throttled(pod) for pod in report.pods),
+        pods=len(report.pods),
+    )
+
+
+def pod_views(report: UsageReported) -> list[PodView]:
+    """The report's pods, one view each."""
+    return [
+        PodView(
+            uid=each.pod.uid,
+            name=each.pod.name,
+            namespace=each.pod.namespace,
+            node=report.node,
+            workload=each.pod.workload,
+            tier=str(each.pod.tier),
+            qos=str(each.pod.qos),
+            priority=each.pod.priority,
+            request=each.pod.request,
+            usage=_average(each.usage),
+            cpu_p95_milli=each.usage.cpu_milli.p95,
+            cpu_pressure=_ratio(each.pressure.cpu_some_avg),
+            throttled_ratio=_ratio(each.throttled_ratio),
+            cpu_limit_milli=each.cpu_limit_milli,
+            original_cpu_limit_milli=each.original_cpu_limit_milli,
+            throttled=is_throttled(each),
+            started_at=each.pod.started_at,
+            reported_at=report.sampled_at,
+        )
+        for each in report.pods
+    ]
+
+
+def forecast_view(event: Event[PeakPredicted]) -> ForecastView:
+    data = event.data
+    return ForecastView(
+        event_id=event.id,
+        node=data.node,
+        predicted_at=data.predicted_at,
+        window_number=data.window_number,
+        window_seconds=data.window_seconds,
+        model=data.model,
+        samples=data.samples,
+        cold_start_share=data.cold_start_share,
+        node_peak=data.node_peak,
+        system_peak=data.system_peak,
+        tier_peaks=dict(data.tier_peaks),
+        prod_peak=data.prod_peak,
+        prod_reclaimable=data.prod_reclaimable,
+        decision_id=data.decision_id,
+    )
+
+
+def offer_view(event: Event[ResourcesOffered]) -> OfferView:
+    data = event.data
+    return OfferView(
+        event.id, data.node, data.offered_at, data.generation, data.batch, data.degraded, dict(data.decision_ids)
+    )
+
+
+def effect_view(event: Event[EffectMeasured]) -> EffectView:
+    return EffectView(**event.data.model_dump())
+
+
+def observation_view(event: Event[IntentObserved]) -> ObservationView:
+    data = event.data
+    return ObservationView(
+        event_id=event.id,
+        node=data.node,
+        writer=data.writer,
+        generation=data.generation,
+        received_at=data.received_at,
+        observed_at=data.observed_at,
+        limits=tuple(WrittenLimit(**limit.model_dump()) for limit in data.limits),
+        foreign_writers=data.foreign_writers,
+    )
+
+
+def eviction_view(event: Event[EvictionCompleted]) -> EvictionView:
+    return EvictionView(**{**event.data.model_dump(), "outcome": str(event.data.outcome)})

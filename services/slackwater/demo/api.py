@@ -1,0 +1,129 @@
+"""The demo as an operator: policy and questions over the product's own REST API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Self
+
+import httpx2
+
+from slackwater.demo.schedule import EXCESS_RATIO
+from slackwater.demo.summary import Counts, OfferLine
+from slackwater.model.errors import Unavailable
+from slackwater.runtime.state import Endpoint
+
+_PAGE = 500
+
+
+@dataclass(slots=True)
+class Api:
+    """Raises Unavailable, with the server's own words, when an answer is not what was asked for."""
+
+    endpoint: Endpoint
+    since: datetime
+    _client: httpx2.AsyncClient = field(init=False)
+    _before: Counts = field(default_factory=Counts)
+
+    def __post_init__(self) -> None:
+        headers = {"authorization": f"Bearer {self.endpoint.token}"} if self.endpoint.token else {}
+        self._client = httpx2.AsyncClient(base_url=self.endpoint.http_url, headers=headers, timeout=10)
+
+    async def __aenter__(self) -> Self:
+        self._before = await self._totals()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.aclose()
+
+    async def policy(self) -> dict[str, Any]:
+        """The NodeQOS document in force."""
+        document: dict[str, Any] = await self._get("/v1/nodeqos/default")
+        return document
+
+    async def apply(self, document: Mapping[str, Any]) -> None:
+        """Replace it, whatever is there."""
+        await self._ask("PUT", "/v1/nodeqos/default", json=document, headers={"if-match": "*"})
+
+    async def set_mode(self, mode: str, weights: str, waterline: float | None = None) -> None:
+        """Change how pods share CPU, whether waterlines act, and where the pressure's waterline is."""
+        document = await self.policy()
+        spec = document["spec"]
+        spec["mode"], spec["weights"] = mode, weights
+        if waterline is not None:
+            for rule in spec["rules"]:
+                if rule["metricRule"]["name"] == "prod_cpu_pressure":
+                    rule["metricRule"]["value"] = waterline
+            spec["throttle"]["excessRatio"] = EXCESS_RATIO
+        await self.apply(document)
+
+    async def nodes(self) -> list[dict[str, Any]]:
+        """Every node with its facts."""
+        items: list[dict[str, Any]] = (await self._get("/v1/nodes"))["items"]
+        return items
+
+    async def pods(self) -> list[dict[str, Any]]:
+        """Every pod as last reported."""
+        items: list[dict[str, Any]] = (await self._get("/v1/pods"))["items"]
+        return items
+
+    async def decisions(self) -> list[dict[str, Any]]:
+        """Throttle and restore decisions of this run, oldest first."""
+        found = [item for kind in ("throttle", "restore") for item in await self._decisions(kind)]
+        return sorted(found, key=lambda item: (item["decided_at"], item["id"]))
+
+    async def counts(self) -> Counts:
+        """What happened since the run began."""
+        now, before = await self._totals(), self._before
+        return Counts(
+            reports=max(0, now.reports - before.reports),
+            windows=max(0, now.windows - before.windows),
+            predictions=max(0, now.predictions - before.predictions),
+            offers=max(0, now.offers - before.offers),
+            decisions={kind: n - before.decisions.get(kind, 0) for kind, n in now.decisions.items()},
+        )
+
+    async def offers(self) -> tuple[OfferLine, ...]:
+        """The offer in force of every node."""
+        return tuple(
+            OfferLine(
+                node=item["node"],
+                cpu_milli=item["batch"]["cpu_milli"],
+                memory_bytes=item["batch"]["memory_bytes"],
+                decision_ids=item["decision_ids"],
+            )
+            for item in (await self._get("/v1/offers"))["items"]
+        )
+
+    async def _totals(self) -> Counts:
+        found = await self._get("/v1/counts")
+        decisions: dict[str, int] = {}
+        for item in found["decisions"]:
+            decisions[item["kind"]] = decisions.get(item["kind"], 0) + item["count"]
+        # Each window is folded exactly once and every fold predicts, so predictions count windows, too.
+        windows = found.get("windows", found["predictions"])
+        return Counts(
+            reports=found["reports"],
+            windows=windows,
+            predictions=found["predictions"],
+            offers=found["offers"],
+            decisions=decisions,
+        )
+
+    async def _decisions(self, kind: str) -> list[dict[str, Any]]:
+        answer = await self._get("/v1/decisions", {"kind": kind, "since": self.since.isoformat(), "limit": _PAGE})
+        items: list[dict[str, Any]] = answer["items"]
+        return items
+
+    async def _get(self, path: str, parameters: Mapping[str, Any] | None = None) -> Any:
+        return await self._ask("GET", path, params=parameters)
+
+    async def _ask(self, method: str, path: str, **how: Any) -> Any:
+        try:
+            answer = await self._client.request(method, path, **how)
+        except httpx2.HTTPError as error:
+            raise Unavailable(f"{method} {path}: {error!r}") from error
+        if answer.status_code >= 300:
+            raise Unavailable(f"{method} {path} answered {answer.status_code}: {answer.text[:300]}")
+        return answer.json()

@@ -1,0 +1,293 @@
+"""Directs the main job: starts the workloads, gives the same surge four times under different policies, measures.
+
+`run` works while the stack is up and leaves an unfinished summary; `finish` is called when everything is stopped,
+completes it with what was restored and what was left behind, prints it and gives the exit status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from slackwater.demo import schedule, simulation, summary, table
+from slackwater.demo.api import Api
+from slackwater.demo.kernel import Gauge, Kernel, QuotaWatch
+from slackwater.demo.narrator import Narrator
+from slackwater.demo.reaction import PressureSample, reaction
+from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, Summary
+from slackwater.demo.workloads import Load, Workloads
+from slackwater.runtime.state import Endpoint, write_atomically
+
+SUMMARY_FILE = "run-summary.json"
+_GAUGE_SECONDS = 0.5
+_WARM_SECONDS, _WARM_RATE = 1.5, 40.0
+_LAST_SURGE_IS_OVER_SECONDS = 1.5
+"""The agent's last sample must not contain the end of the surge before, or that would be answered, too."""
+_LOOP_PATIENCE_SECONDS = 8.0
+
+
+async def run(endpoint: Endpoint, state_dir: Path, seconds: int | None, driver: str) -> int:
+    """The main job. Returns 0 when all that can be known before the stop is well, else 1. Cancel it to end it early."""
+    (state_dir / SUMMARY_FILE).unlink(missing_ok=True)
+    (state_dir / "agent" / "restore-report.json").unlink(missing_ok=True)  # of an earlier run
+    if driver != "linux":
+        return await simulation.direct(endpoint, state_dir, seconds, SUMMARY_FILE)
+    async with Api(endpoint, datetime.now(UTC)) as api:
+        with Narrator() as narrator:
+            production = Production(endpoint, state_dir, seconds, api, narrator)
+            return await production.perform()
+
+
+def finish(state_dir: Path, console: Console | None = None) -> int:
+    """After the stop: complete `run-summary.json`, print the table, return the exit status (0 or 1).
+
+    Without a summary of `run` (interrupted before there was one) there is nothing to judge: 0.
+    """
+    file = state_dir / SUMMARY_FILE
+    if not file.exists():
+        return 0
+    found = Summary.model_validate_json(file.read_text())
+    exact, files = restored(state_dir)
+    remains = tuple(Kernel.of(state_dir).remains()) if found.driver == "linux" else ()
+    update = {"restored_exactly": exact, "restored_files": files, "leftovers": remains, "finished": True}
+    complete = found.model_copy(update=update)
+    complete = complete.model_copy(update={"failures": summary.failures(complete)})
+    write_atomically(file, complete.model_dump_json(indent=1) + "\n")
+    table.show(complete, console or table.console())
+    return 0 if complete.ok or complete.interrupted else 1
+
+
+def restored(state_dir: Path) -> tuple[bool | None, int]:
+    """What the agent found when it re-read every file: exact or not, and how many; None if it did not say."""
+    try:
+        report = json.loads((state_dir / "agent" / "restore-report.json").read_text())
+    except FileNotFoundError:
+        return None, 0
+    return bool(report["exact"]), len(report["files"])
+
+
+@dataclass(slots=True)
+class Production:
+    """One run on this machine's cgroups."""
+
+    endpoint: Endpoint
+    state_dir: Path
+    seconds: int | None
+    api: Api
+    narrator: Narrator
+    doing: str = "starting"
+    waterline: float | None = None
+    pressure: PressureSample | None = None
+    phases: dict[str, summary.Phase] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+    kernel: Kernel = field(init=False)
+    gauge: Gauge = field(init=False)
+    workloads: Workloads = field(init=False)
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def __post_init__(self) -> None:
+        self.kernel = Kernel.of(self.state_dir)
+        self.gauge = Gauge(self.kernel)
+        self.workloads = Workloads(self.state_dir, len(os.sched_getaffinity(0)))
+
+    async def perform(self) -> int:
+        """All phases; the policy of before is put back afterwards."""
+        before = await self.api.policy()
+        try:
+            async with self._watching():
+                found = await self._phases()
+            await self.api.apply(before)
+        finally:
+            await self.workloads.stop_all()
+        return 1 if found.failures else 0
+
+    async def _phases(self) -> Summary:
+        parts = schedule.lengths(self.seconds)
+        self.narrator.greet(self.endpoint, platform.node())
+        await self.api.set_mode("observe", "by-request")
+        self.doing = "starting the service"
+        port, rounds = await self.workloads.service(schedule.REQUEST_SECONDS)
+        cost = await self._cost(port)
+        rates = schedule.rates(self.workloads.cpus, cost)
+        self.narrator.say(
+            f"service up: {self.workloads.cpus} workers, {cost * 1000:.1f} ms of CPU per request; "
+            f"a surge is {rates.surge:.0f} requests/s, about {schedule.SURGE_LOAD:.0%} of this machine"
+        )
+        surge = Surge(self, port, rates, parts)
+        await surge.phase(ALONE, "the service alone")
+        self._set_waterline()
+        await self.workloads.batch()
+        await self._batch_lives()
+        await surge.phase(PLAIN, "shared plainly: weights by request, nobody is touched")
+        await self.api.set_mode("observe", "by-tier", self.waterline)
+        await asyncio.sleep(parts.settle)
+        await surge.phase(WEIGHTS, "tier weights only")
+        await asyncio.sleep(_LAST_SURGE_IS_OVER_SECONDS)
+        with QuotaWatch(self.kernel) as watch:
+            await self.api.set_mode("throttle", "by-tier", self.waterline)
+            await asyncio.sleep(parts.settle)
+            found = await surge.guarded(watch)
+        workload = {"workers": self.workloads.cpus, "rounds": rounds, "request_cpu_ms": round(cost * 1000, 3)}
+        loads = {"rest_rate": round(rates.rest, 1), "surge_rate": round(rates.surge, 1)}
+        result = await self._conclude(found, {**workload, **loads})
+        if self.seconds is None:
+            await self._go_on(surge, result)
+        return result
+
+    async def _cost(self, port: int) -> float:
+        """CPU seconds of one request, measured on the service itself."""
+        began = self.kernel.read().prod_cpu
+        load = await self.workloads.load(port, f"warm:{_WARM_SECONDS}:{_WARM_RATE}", 0.0, "warm")
+        await load.process.wait()
+        answered = len(load.samples("warm"))
+        return (self.kernel.read().prod_cpu - began) / max(1, answered)
+
+    def _set_waterline(self) -> None:
+        alone = self.gauge.pressures(*self.last_surge)
+        self.waterline = schedule.waterline([sample.some for sample in alone])
+        self.narrator.say(f"waterline on prod's CPU pressure: {self.waterline:.3f} (from the pressure it makes alone)")
+
+    last_surge: tuple[float, float] = (0.0, 0.0)
+
+    async def _batch_lives(self) -> None:
+        for _ in range(200):
+            if self.kernel.batch_limits() and self.kernel.read().batch_cpu > 0.2:
+                return
+            await asyncio.sleep(0.05)
+
+    async def _conclude(self, reacted: summary.Reaction, workload: dict[str, float]) -> Summary:
+        """The summary so far, on disk; waits a little for the slow half of the loop (windows, predictions, offers)."""
+        for _ in range(int(_LOOP_PATIENCE_SECONDS / 0.5)):
+            counts, offers = await self.api.counts(), await self.api.offers()
+            if counts.predictions and counts.decisions.get("restore") and offers:
+                break
+            await asyncio.sleep(0.5)
+        found = Summary(
+            driver="linux",
+            driver_note="",
+            machine={
+                "node": platform.node(),
+                "cpus": self.workloads.cpus,
+                "kernel": platform.release(),
+                "cgroups": self.kernel.hierarchy.version,
+                "load_average": list(os.getloadavg()),
+            },
+            started_at=self.started_at,
+            seconds=self.seconds,
+            workload=workload,
+            waterline=self.waterline,
+            phases=self.phases,
+            reaction=reacted,
+            counts=counts,
+            offers=offers,
+            conclusion=summary.conclusion(self.phases),
+        )
+        stopped_well = found.model_copy(update={"restored_exactly": True})  # what only `finish` can know
+        found = found.model_copy(update={"failures": summary.failures(stopped_well)})
+        write_atomically(self.state_dir / SUMMARY_FILE, found.model_dump_json(indent=1) + "\n")
+        return found
+
+    async def _go_on(self, surge: Surge, found: Summary) -> None:
+        """Without a given duration: show the table, then surge again and again until cancelled."""
+        self.narrator.__exit__()
+        table.show(found, table.console())
+        self.narrator.__enter__()
+        while True:
+            await surge.phase(SLACKWATER, "Slackwater, on and on (Ctrl-C ends it)", keep=False)
+            await asyncio.sleep(10)
+
+    @asynccontextmanager
+    async def _watching(self) -> AsyncIterator[None]:
+        """Gauges and decisions are read in the background; a fault there is raised here."""
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._watch_gauges()), group.create_task(self._watch_decisions())]
+            yield
+            for task in tasks:
+                task.cancel()
+
+    async def _watch_gauges(self) -> None:
+        while True:
+            if (self.kernel.hierarchy.cpu or Path("/")).joinpath(self.kernel.root, "batch").is_dir():
+                self.pressure = self.gauge.tick()
+                self.narrator.now(self.doing, self.pressure, self.kernel.batch_limits())
+            await asyncio.sleep(_GAUGE_SECONDS)
+
+    async def _watch_decisions(self) -> None:
+        while True:
+            for item in await self.api.decisions():
+                if item["id"] not in self.seen:
+                    self.seen.add(item["id"])
+                    self.narrator.decision(item, self.pressure, self.waterline)
+            await asyncio.sleep(0.7)
+
+
+@dataclass(slots=True)
+class Surge:
+    """The same surge for every phase: same arrivals, same rates."""
+
+    production: Production
+    port: int
+    rates: schedule.Rates
+    parts: schedule.Lengths
+
+    async def phase(self, name: str, doing: str, *, keep: bool = True) -> None:
+        """Rest, surge, measure."""
+        load, began, ended = await self._begin(name, doing, tail=0.0)
+        await self._until(ended + 0.1)
+        await load.process.wait()
+        if keep:
+            self._measure(name, load, began, ended)
+
+    async def guarded(self, watch: QuotaWatch) -> summary.Reaction:
+        """The phase in which the waterline acts; ends when batch has everything back, or nobody waits any longer."""
+        production = self.production
+        doing = "Slackwater: tier weights and the waterline"
+        load, began, ended = await self._begin(SLACKWATER, doing, tail=self.parts.restore_patience)
+        await self._until(ended + 0.1)
+        production.doing = "surge over, batch gets its CPU back"
+        for _ in range(int(self.parts.restore_patience / 0.05)):
+            if watch.all_original():
+                break
+            await asyncio.sleep(0.05)
+        await production.workloads.stop(load.process)
+        self._measure(SLACKWATER, load, began, ended)
+        pressures = production.gauge.pressures(began, ended + 1)
+        return reaction(watch.changes, pressures, watch.originals, (began, ended), production.waterline or 1.0)
+
+    async def _begin(self, name: str, doing: str, tail: float) -> tuple[Load, float, float]:
+        production, parts = self.production, self.parts
+        production.narrator.say(doing)
+        production.doing = f"{doing} (rest)"
+        start = time.monotonic() + 0.5
+        stretches = [f"rest:{parts.rest}:{self.rates.rest}", f"surge:{parts.surge}:{self.rates.surge}"]
+        stretches += [f"after:{tail}:{self.rates.rest}"] if tail else []
+        load = await production.workloads.load(self.port, ",".join(stretches), start, name)
+        began = start + parts.rest
+        await self._until(began)
+        production.doing = f"{doing} (surge)"
+        return load, began, began + parts.surge
+
+    async def _until(self, moment: float) -> None:
+        await asyncio.sleep(max(0.0, moment - time.monotonic()))
+
+    def _measure(self, name: str, load: Load, began: float, ended: float) -> None:
+        production = self.production
+        production.last_surge = (began, ended)
+        pressures = [sample.some for sample in production.gauge.pressures(began, ended)]
+        cores = production.gauge.cores(began, ended)
+        found = summary.phase(name, self.parts.surge, load.samples("surge"), pressures, cores)
+        production.phases[name] = found
+        production.narrator.say(
+            f"  p99 {found.p99_ms or 0:.1f} ms, prod pressure {found.pressure_mean or 0:.3f}, "
+            f"batch {found.batch_cpu:.2f} CPU"
+        )

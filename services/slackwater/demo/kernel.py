@@ -1,0 +1,188 @@
+"""What the demo reads from the kernel by itself, so that the product is not its own witness: pressure, CPU, quotas."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
+from slackwater.demo.reaction import PressureSample, QuotaChange
+from slackwater.runtime.state import StateDir
+
+_POLL_SECONDS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Cumulative at one moment: seconds in which some prod task waited, CPU seconds of each tier and of the machine."""
+
+    at: float
+    waited: float | None
+    prod_cpu: float
+    batch_cpu: float
+    machine_cpu: float
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The cgroups of one instance."""
+
+    hierarchy: Hierarchy
+    root: str
+    pods_folder: Path
+
+    @classmethod
+    def of(cls, state_dir: Path) -> Kernel:
+        return cls(find_hierarchy(), f"slackwater-{StateDir(state_dir).instance_id()}", state_dir / "agent" / "pods")
+
+    def read(self) -> Reading:
+        return Reading(time.monotonic(), self._waited("prod"), self._cpu("prod"), self._cpu("batch"), machine_cpu())
+
+    def batch_limits(self) -> dict[str, int | None]:
+        """CPU limit in milli-cores (None = unlimited) by name of every batch pod that lives now."""
+        limits: dict[str, int | None] = {}
+        for entry in self._entries("batch"):
+            try:
+                limits[entry["name"]] = self._limit(self._cpu_folder(f"batch/{entry['uid']}"))
+            except OSError:  # the pod ended between the two reads
+                continue
+        return limits
+
+    def remains(self) -> list[str]:
+        """What of this instance is still there: cgroups and processes in them."""
+        found = []
+        for folder in self.hierarchy.directories(self.root):
+            if folder.is_dir():
+                found.append(f"cgroup {folder}")
+                for procs in folder.glob("**/cgroup.procs"):
+                    found.extend(f"process {pid} in {procs.parent}" for pid in procs.read_text().split())
+        return found
+
+    def _entries(self, tier: str) -> list[dict[str, str]]:
+        entries = []
+        for file in sorted(self.pods_folder.glob("*.json")):
+            try:
+                entry = json.loads(file.read_text())
+            except FileNotFoundError:  # the pod ended meanwhile
+                continue
+            if entry["tier"] == tier:
+                entries.append(entry)
+        return entries
+
+    def _cpu_folder(self, below: str) -> Path:
+        return (self.hierarchy.cpu or Path("/nonexistent")) / self.root / below
+
+    def _waited(self, tier: str) -> float | None:
+        if self.hierarchy.unified is None:
+            return None
+        try:
+            some = (self.hierarchy.unified / self.root / tier / "cpu.pressure").read_text().splitlines()[0]
+        except OSError:  # a kernel without pressure accounting
+            return None
+        return int(some.rpartition("total=")[2]) / 1e6
+
+    def _cpu(self, tier: str) -> float:
+        if self.hierarchy.pure_v2:
+            line = (self._cpu_folder(tier) / "cpu.stat").read_text().splitlines()[0]
+            return int(line.split()[1]) / 1e6
+        folder = (self.hierarchy.cpuacct or Path("/nonexistent")) / self.root / tier
+        return int((folder / "cpuacct.usage").read_text()) / 1e9
+
+    def _limit(self, folder: Path) -> int | None:
+        if self.hierarchy.pure_v2:
+            quota, period = (folder / "cpu.max").read_text().split()
+        else:
+            quota, period = ((folder / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period"))
+        return None if quota in ("max", "-1") else int(quota) * 1000 // int(period)
+
+
+@dataclass(slots=True)
+class QuotaWatch:
+    """Polls every batch quota 50 times a second in a thread of its own; keeps what changed."""
+
+    kernel: Kernel
+    originals: Mapping[str, int | None] = field(default_factory=dict)
+    changes: list[QuotaChange] = field(default_factory=list)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> QuotaWatch:
+        """Enter before anything may be throttled: what is seen now are the originals."""
+        self.originals = self.kernel.batch_limits()
+        self._thread = threading.Thread(target=self._poll, name="quota-watch", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def now(self) -> dict[str, int | None]:
+        """Every quota as last seen."""
+        return {**self.originals, **{change.pod: change.limit_milli for change in tuple(self.changes)}}
+
+    def all_original(self) -> bool:
+        return self.now() == dict(self.originals)
+
+    def _poll(self) -> None:
+        known = dict(self.originals)
+        while not self._stop.wait(_POLL_SECONDS):
+            for pod, limit in self.kernel.batch_limits().items():
+                if pod in known and known[pod] != limit:
+                    known[pod] = limit
+                    self.changes.append(QuotaChange(time.monotonic(), pod, limit))
+
+
+@dataclass(slots=True)
+class Gauge:
+    """Readings at half-second distance, turned into pressure of the last second and mean CPU of a stretch."""
+
+    kernel: Kernel
+    readings: list[Reading] = field(default_factory=list)
+
+    def tick(self) -> PressureSample | None:
+        """Read once; the pressure of about the last second, None until there is one."""
+        now = self.kernel.read()
+        self.readings.append(now)
+        before = next((r for r in reversed(self.readings) if now.at - r.at >= 0.95), None)
+        return None if before is None else pressure(before, now)
+
+    def pressures(self, began: float, ended: float) -> list[PressureSample]:
+        """Every one-second pressure within the stretch, overlapping by half."""
+        within = [r for r in self.readings if began - 0.1 <= r.at <= ended + 0.1]
+        found = []
+        for index, now in enumerate(within):
+            before = next((r for r in reversed(within[:index]) if now.at - r.at >= 0.95), None)
+            sample = None if before is None else pressure(before, now)
+            if sample is not None:
+                found.append(sample)
+        return found
+
+    def cores(self, began: float, ended: float) -> tuple[float, float, float]:
+        """Mean cores used in the stretch: by prod, by batch, and by everything else on this machine."""
+        within = [r for r in self.readings if began - 0.3 <= r.at <= ended + 0.3]
+        if len(within) < 2 or within[-1].at <= within[0].at:
+            return 0.0, 0.0, 0.0
+        first, last = within[0], within[-1]
+        span = last.at - first.at
+        prod, batch = (last.prod_cpu - first.prod_cpu) / span, (last.batch_cpu - first.batch_cpu) / span
+        return prod, batch, max(0.0, (last.machine_cpu - first.machine_cpu) / span - prod - batch)
+
+
+def machine_cpu(proc: Path = Path("/proc")) -> float:
+    """CPU seconds that the machine was not idle since it started (man 5 proc: all but idle and iowait)."""
+    fields = [int(word) for word in (proc / "stat").read_text().splitlines()[0].split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def pressure(before: Reading, now: Reading) -> PressureSample | None:
+    """The share of the time between two readings in which some prod task waited."""
+    if before.waited is None or now.waited is None or now.at <= before.at:
+        return None
+    return PressureSample(before.at, now.at, min(1.0, max(0.0, (now.waited - before.waited) / (now.at - before.at))))

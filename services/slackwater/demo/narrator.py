@@ -1,0 +1,76 @@
+"""What a person sees while the run goes on: one line per event; on a terminal a status line below that changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.status import Status
+
+from slackwater.demo.reaction import PressureSample
+from slackwater.model.quantities import format_cpu
+from slackwater.runtime.state import Endpoint
+
+
+@dataclass(slots=True)
+class Narrator:
+    """`now` is what the status line shows; on anything but a terminal it is a line every few seconds."""
+
+    console: Console = field(default_factory=lambda: Console(highlight=False, soft_wrap=True))
+    every_seconds: float = 5.0
+    began: float = field(default_factory=time.monotonic)
+    _status: Status | None = None
+    _last_line: float = 0.0
+
+    def __enter__(self) -> Narrator:
+        if self.console.is_terminal:
+            self._status = self.console.status("starting")
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def say(self, text: str) -> None:
+        """One line with the seconds since the start."""
+        self.console.print(f"{time.monotonic() - self.began:6.1f} s  {text}", markup=False)
+
+    def now(self, doing: str, pressure: PressureSample | None, limits: Mapping[str, int | None]) -> None:
+        """The state of things; replaces itself on a terminal."""
+        parts = [doing]
+        if pressure is not None:
+            parts.append(f"prod pressure {pressure.some:.2f}")
+        parts.extend(f"batch/{pod} {limit_words(limit)}" for pod, limit in limits.items())
+        text = ", ".join(parts)
+        if self._status is not None:
+            self._status.update(f"{time.monotonic() - self.began:6.1f} s  {text}")
+        elif time.monotonic() - self._last_line >= self.every_seconds:
+            self._last_line = time.monotonic()
+            self.say(text)
+
+    def greet(self, endpoint: Endpoint, node: str) -> None:
+        """Where to look and what to ask."""
+        self.say(f"console: {endpoint.http_url}/")
+        for command in (f"why node/{node} batch-cpu", "get decisions", "why decision/ID"):
+            self.say(f"try: slackwater {command}")
+
+    def decision(self, item: Mapping[str, Any], pressure: PressureSample | None, waterline: float | None) -> None:
+        """A decision as it arrives: what it does to whom, on which reading, and the id to ask about."""
+        because = ""
+        if pressure is not None and waterline is not None:
+            because = f" (prod pressure {pressure.some:.2f}, waterline {waterline:.2f})"
+        for action in item["actions"]:
+            before, after = (limit_words(action[f"cpu_limit_{when}_milli"]) for when in ("before", "after"))
+            what = f"{item['kind']} {action['tier']}/{action['pod_name']} {before} -> {after}"
+            mode = " [only observed]" if item["reason"].endswith("observed_only") else ""
+            self.say(f"{what}{because}{mode} decision {item['id']}")
+
+
+def limit_words(limit_milli: int | None) -> str:
+    """A CPU limit for people."""
+    return "unlimited" if limit_milli is None else f"{format_cpu(limit_milli)} CPU"

@@ -1,0 +1,59 @@
+"""How long each phase lasts and how hard it is, from the seconds given and from what one request costs: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slackwater.demo.load import percentile
+
+FULL_SECONDS = 90
+_LEAST_SECONDS = 20
+EXCESS_RATIO = 1.0
+"""Release twice the measured gap: "some" pressure is a lower bound, and a surge of seconds leaves few cycles."""
+REST_LOAD = 0.05
+SURGE_LOAD = 0.60
+REQUEST_SECONDS = 0.006
+"""CPU time of one request that the service aims at. Every request is a wake-up that may find its CPU taken by batch for
+a time slice of some 3 ms: shorter requests show that more clearly in pressure (0.08 at 3 ms, 0.05 at 6 ms, 0.03 at 8 ms
+next to batch at tier weight, 0.01 to 0.02 alone), longer ones suffer less from it in proportion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Seconds of each part. Every phase is a rest and the same surge; after the last surge the load rests again."""
+
+    rest: float
+    surge: float
+    settle: float
+    restore_patience: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Requests a second at rest and in the surge."""
+
+    rest: float
+    surge: float
+
+
+def lengths(seconds: int | None) -> Lengths:
+    """90 s hold four surges of 13 s; other durations scale, down to surges of 3 s."""
+    scale = max(_LEAST_SECONDS, seconds or FULL_SECONDS) / FULL_SECONDS
+    return Lengths(rest=max(1.0, 3.0 * scale), surge=13.0 * scale, settle=max(0.5, 1.0 * scale), restore_patience=20.0)
+
+
+def rates(cpus: int, seconds_per_request: float) -> Rates:
+    """Rates that load `cpus` to 5 % and 60 % with requests of this CPU cost."""
+    capacity = cpus / seconds_per_request
+    return Rates(rest=REST_LOAD * capacity, surge=SURGE_LOAD * capacity)
+
+
+def waterline(alone: Sequence[float]) -> float:
+    """The pressure above which prod suffers from others, from its one-second samples without any neighbour.
+
+    The lower quartile is what prod causes itself, even if something else was busy for a part of the time. On a quiet
+    virtual machine with two CPUs it is 0.01, next to batch at tier weight 0.04 to 0.10, at rest below 0.01.
+    """
+    own = percentile(alone, 0.25) if alone else 0.0
+    return round(min(0.10, max(0.02, 1.25 * own + 0.012)), 3)

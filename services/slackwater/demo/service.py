@@ -1,0 +1,131 @@
+"""The prod workload: an HTTP service that does real CPU work for every request.
+
+    python -m slackwater.demo.service --workers 2 --rounds 30000 --announce FILE [--port 0]
+
+Workers are processes that block in accept() on one shared socket, so an idle worker takes the next request and
+what cannot be taken waits in the listen queue, not on a CPU: the pressure measured is contention with others.
+A request costs a fixed amount of work (`--rounds` of key stretching to sign a document), never a fixed time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import hashlib
+import hmac
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+_DOCUMENT = json.dumps([{"order": n, "sku": f"item-{n * 7919 % 997}", "price": n * 1.07} for n in range(60)]).encode()
+_PR_SET_PDEATHSIG = 1
+_LISTEN_QUEUE = 1024
+_CALIBRATION_ROUNDS = 5000
+_CLIENT_PATIENCE_SECONDS = 5.0
+
+
+def answer(rounds: int) -> bytes:
+    """The work of one request: a quote, signed with a key stretched over `rounds` iterations of HMAC-SHA256.
+
+    Key stretching keeps to registers and cache: its cost is linear in the rounds and does not depend on how memory
+    is allocated, as compressing in a hot loop does.
+    """
+    key = hashlib.pbkdf2_hmac("sha256", _DOCUMENT, b"slackwater-demo", rounds)
+    return hmac.digest(key, _DOCUMENT, "sha256").hex().encode()
+
+
+def seconds_per_round(budget_seconds: float = 0.3) -> float:
+    """CPU seconds of one round here: a mean over CPU time, so that time spent waiting for neighbours is not counted."""
+    rounds, began = 0, time.thread_time()
+    while (spent := time.thread_time() - began) < budget_seconds:
+        answer(_CALIBRATION_ROUNDS)
+        rounds += _CALIBRATION_ROUNDS
+    return spent / rounds
+
+
+def rounds_for(target_seconds: float) -> int:
+    """How many rounds cost about `target_seconds` of CPU here; at least one."""
+    return max(1, round(target_seconds / seconds_per_round()))
+
+
+def die_with_parent() -> None:
+    """Ask the kernel for SIGTERM when the parent ends, so that a killed tree leaves no worker (Linux only)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _handle(connection: socket.socket, rounds: int) -> None:
+    connection.settimeout(_CLIENT_PATIENCE_SECONDS)
+    request = b""
+    while b"\r\n\r\n" not in request and len(request) < 65536:
+        chunk = connection.recv(65536)
+        if not chunk:
+            return
+        request += chunk
+    body = answer(rounds) + b"\n"
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    connection.sendall(head.encode() + body)
+
+
+def _work(listener: socket.socket, rounds: int) -> None:
+    while True:
+        try:
+            connection, _ = listener.accept()
+            with connection:
+                _handle(connection, rounds)
+        except OSError:  # the client went away or was too slow: the next one is waiting
+            continue
+
+
+def serve(port: int, workers: int, rounds: int, announce: Path | None) -> int:
+    """Run until SIGTERM or SIGINT. If a worker ends by itself the service ends with 1, as it would be missed."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    listener.listen(_LISTEN_QUEUE)
+    children = []
+    for _ in range(workers):
+        pid = os.fork()
+        if pid == 0:
+            die_with_parent()
+            _work(listener, rounds)
+        children.append(pid)
+    if announce is not None:
+        facts = {"port": listener.getsockname()[1], "rounds": rounds, "pid": os.getpid()}
+        draft = announce.with_suffix(".tmp")
+        draft.write_text(json.dumps(facts))
+        draft.rename(announce)
+
+    def stop(_signal: int, _frame: object) -> None:
+        raise SystemExit(0)
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    try:
+        os.wait()
+        return 1
+    finally:
+        for pid in children:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Slackwater's demo service: real CPU work per HTTP request.")
+    parser.add_argument("--port", type=int, default=0, help="0 takes any free port")
+    parser.add_argument("--workers", type=int, default=max(2, os.cpu_count() or 2))
+    parser.add_argument("--rounds", type=int, default=0, help="work per request; 0 calibrates to --request-ms")
+    parser.add_argument("--request-ms", type=float, default=6.0, help="CPU time that a request should cost about")
+    parser.add_argument("--announce", type=Path, help="file that gets port, rounds and pid once ready")
+    given = parser.parse_args()
+    return serve(given.port, given.workers, given.rounds or rounds_for(given.request_ms / 1000), given.announce)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,214 @@
+"""What the run found, as one document: measured phases, the reaction, counts, and the verdict. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from slackwater.demo.load import Sample, percentile
+
+ALONE, PLAIN, WEIGHTS, SLACKWATER = "alone", "plain", "weights", "slackwater"
+P99_FACTOR, P99_ALLOWANCE_MS = 1.5, 5.0
+_NOTICEABLE_MS = 2.0
+_DISTURBING_SHARE = 0.15
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Phase(_Part):
+    """One surge. Latencies in milliseconds from the intended send time; CPU in cores; pressure 0..1 per second."""
+
+    name: str
+    seconds: float
+    requests: int
+    request_rate: float
+    p50_ms: float | None
+    p99_ms: float | None
+    errors: int
+    pressure_mean: float | None
+    pressure_p90: float | None
+    prod_cpu: float
+    batch_cpu: float
+    other_cpu: float = 0.0
+    """What neither prod nor batch used: Slackwater, the load generator, and whatever else runs on the machine."""
+
+
+class Reaction(_Part):
+    """Seconds from the start of the surge to the first lowered quota and to pressure at the waterline; from the end
+    of the surge to every quota back at its original. None: did not happen."""
+
+    seconds_to_lowered: float | None = None
+    seconds_to_relief: float | None = None
+    seconds_to_restored: float | None = None
+
+
+class Counts(_Part):
+    """Of this run. `decisions` by kind."""
+
+    reports: int = 0
+    windows: int = 0
+    predictions: int = 0
+    offers: int = 0
+    decisions: Mapping[str, int] = {}
+
+
+class OfferLine(_Part):
+    """A last offer with the ids that `slackwater why decision/ID` explains."""
+
+    node: str
+    cpu_milli: int
+    memory_bytes: int
+    decision_ids: Mapping[str, str]
+
+
+class Summary(_Part):
+    """`.slackwater/run-summary.json`. `finished` turns true when everything is stopped and checked."""
+
+    driver: str
+    driver_note: str
+    machine: Mapping[str, Any]
+    started_at: datetime
+    seconds: int | None
+    workload: Mapping[str, Any]
+    waterline: float | None
+    phases: Mapping[str, Phase]
+    reaction: Reaction = Reaction()
+    counts: Counts = Counts()
+    offers: tuple[OfferLine, ...] = ()
+    interrupted: bool = False
+    restored_exactly: bool | None = None
+    restored_files: int = 0
+    leftovers: tuple[str, ...] = ()
+    finished: bool = False
+    failures: tuple[str, ...] = ()
+    conclusion: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.finished and not self.failures
+
+
+def phase(
+    name: str,
+    seconds: float,
+    samples: Sequence[Sample],
+    pressures: Sequence[float],
+    cores: tuple[float, float, float],
+) -> Phase:
+    """A phase from its raw measurements; `cores` used by prod, by batch and by everything else.
+
+    Failed requests count as errors and, with the time they took, as latency.
+    """
+    latencies = [sample.latency * 1000 for sample in samples]
+    return Phase(
+        name=name,
+        seconds=seconds,
+        requests=len(samples),
+        request_rate=round(len(samples) / seconds, 1) if seconds > 0 else 0.0,
+        p50_ms=_rounded(percentile(latencies, 0.50)),
+        p99_ms=_rounded(percentile(latencies, 0.99)),
+        errors=sum(not sample.ok for sample in samples),
+        pressure_mean=round(sum(pressures) / len(pressures), 4) if pressures else None,
+        pressure_p90=round(percentile(pressures, 0.90), 4) if pressures else None,
+        prod_cpu=round(cores[0], 3),
+        batch_cpu=round(cores[1], 3),
+        other_cpu=round(cores[2], 3),
+    )
+
+
+def allowed_p99_ms(alone_p99_ms: float) -> float:
+    """What the service's p99 may be under Slackwater."""
+    return P99_FACTOR * alone_p99_ms + P99_ALLOWANCE_MS
+
+
+def failures(summary: Summary) -> tuple[str, ...]:
+    """Every condition of the run that does not hold, one line each; empty when the loop closed and nothing is left."""
+    return (*_latency(summary), *_loop(summary), *_left_behind(summary))
+
+
+def _latency(summary: Summary) -> list[str]:
+    alone, ours = summary.phases.get(ALONE), summary.phases.get(SLACKWATER)
+    if alone is None or ours is None or alone.p99_ms is None or ours.p99_ms is None:
+        return ["the service's latency was not measured alone and under Slackwater"]
+    found = []
+    allowed = allowed_p99_ms(alone.p99_ms)
+    if ours.p99_ms > allowed:
+        found.append(
+            f"p99 under Slackwater {ours.p99_ms:.1f} ms is above {allowed:.1f} ms "
+            f"({P99_FACTOR:g} x {alone.p99_ms:.1f} ms alone + {P99_ALLOWANCE_MS:g} ms)"
+        )
+    if ours.errors:
+        found.append(f"{ours.errors} of {ours.requests} requests failed under Slackwater")
+    return found
+
+
+def _loop(summary: Summary) -> list[str]:
+    counts, reaction = summary.counts, summary.reaction
+    conditions = (
+        (counts.reports > 0, "no report arrived"),
+        (counts.windows > 0, "no window of usage was closed"),
+        (counts.predictions > 0, "no peak was predicted"),
+        (bool(summary.offers), "no offer to batch is in force"),
+        (counts.decisions.get("throttle", 0) > 0, "no throttle was decided"),
+        (reaction.seconds_to_lowered is not None, "no batch quota was lowered"),
+        (counts.decisions.get("restore", 0) > 0, "no restore was decided"),
+        (reaction.seconds_to_restored is not None, "the batch quotas did not all come back after the surge"),
+    )
+    return [text for holds, text in conditions if not holds]
+
+
+def _left_behind(summary: Summary) -> list[str]:
+    found = [f"left behind: {what}" for what in summary.leftovers]
+    if summary.restored_exactly is None:
+        found.append("whether every file was restored is unknown: the agent left no restore report")
+    elif not summary.restored_exactly:
+        found.append("not every file holds what it held before")
+    return found
+
+
+def disturbance(phases: Mapping[str, Phase], cpus: float) -> str:
+    """A warning when something else took part of the machine during the surges; empty when it was quiet."""
+    most = max((phase.other_cpu for phase in phases.values()), default=0.0)
+    if most <= _DISTURBING_SHARE * cpus:
+        return ""
+    return f"Other work took up to {most:.2f} of {cpus:g} CPUs during the surges: the figures are disturbed by it."
+
+
+def conclusion(phases: Mapping[str, Phase]) -> str:
+    """What the numbers say, in one or two sentences: what sharing costs, what weights give, what the waterline adds."""
+    if any(phases.get(name) is None or phases[name].p99_ms is None for name in (ALONE, PLAIN, WEIGHTS, SLACKWATER)):
+        return "Not every phase was measured, so nothing can be concluded."
+    alone, plain, weights, ours = (phases[name].p99_ms or 0.0 for name in (ALONE, PLAIN, WEIGHTS, SLACKWATER))
+    cost = plain - alone
+    first = f"Plain sharing takes p99 from {alone:.1f} to {plain:.1f} ms."
+    if cost <= _NOTICEABLE_MS:
+        return f"{first} On this machine it costs the service next to nothing{_pressure_words(phases)}."
+    by_weights, by_both = (plain - weights) / cost, (plain - ours) / cost
+    if by_both < 0.5:
+        second = f"Slackwater gives back only {_percent(by_both)} of that, the weights alone {_percent(by_weights)}"
+    elif by_weights >= 0.8 and by_both - by_weights < 0.1:
+        second = f"Tier weights alone give back {_percent(by_weights)} of that, the waterline adds little in latency"
+    else:
+        second = f"Tier weights alone give back {_percent(by_weights)} of that, with the waterline {_percent(by_both)}"
+    return f"{first} {second}{_pressure_words(phases)}."
+
+
+def _pressure_words(phases: Mapping[str, Phase]) -> str:
+    weights, ours = phases[WEIGHTS].pressure_mean, phases[SLACKWATER].pressure_mean
+    if weights is None or ours is None:
+        return ""
+    return f"; prod's CPU pressure is {weights:.3f} with weights and {ours:.3f} with the waterline"
+
+
+def _percent(ratio: float) -> str:
+    return f"{min(1.0, max(0.0, ratio)) * 100:.0f} %"
+
+
+def _rounded(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 2)

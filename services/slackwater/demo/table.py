@@ -1,0 +1,89 @@
+"""The summary as a table for people."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, Phase, Summary, disturbance
+from slackwater.model.quantities import format_cpu, format_memory
+
+TITLES = {ALONE: "service alone", PLAIN: "shared plainly", WEIGHTS: "tier weights only", SLACKWATER: "Slackwater"}
+
+
+def console() -> Console:
+    """A terminal as wide as it is; into a file wide enough for the table."""
+    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=130)
+
+
+def show(summary: Summary, console: Console) -> None:
+    """Phases, reaction, counts, what was left, and the sentence that the numbers support."""
+    console.print(_phases(summary))
+    for line in lines(summary):
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def lines(summary: Summary) -> list[str]:
+    """Everything below the table of phases."""
+    reaction, counts = summary.reaction, summary.counts
+    found = [
+        f"driver: {summary.driver}{f' ({summary.driver_note})' if summary.driver_note else ''}",
+        f"surge -> quota lowered: {_seconds(reaction.seconds_to_lowered)}",
+        f"surge -> relief (pressure at or below {summary.waterline or 0:.3f}): {_seconds(reaction.seconds_to_relief)}",
+        f"surge over -> fully restored: {_seconds(reaction.seconds_to_restored)}",
+        f"{counts.reports} reports, {counts.windows} windows, {counts.predictions} predictions, {counts.offers} offers",
+        "decisions: " + (", ".join(f"{n} {kind}" for kind, n in sorted(counts.decisions.items()) if n) or "none"),
+    ]
+    for offer in summary.offers[:3]:
+        ids = ", ".join(f"{subject} {decision}" for subject, decision in sorted(offer.decision_ids.items()))
+        found.append(
+            f"last offer of {offer.node}: {format_cpu(offer.cpu_milli)} CPU, "
+            f"{format_memory(offer.memory_bytes)} ({ids})"
+        )
+    if summary.finished:
+        restored = {True: "true", False: "FALSE", None: "unknown"}[summary.restored_exactly]
+        found.append(
+            f"restored_exactly: {restored} ({summary.restored_files} files); left behind: {len(summary.leftovers)}"
+        )
+    if summary.conclusion:
+        found.append(summary.conclusion)
+    if disturbed := disturbance(summary.phases, float(summary.machine.get("cpus", 0)) or math.inf):
+        found.append(disturbed)
+    found.extend(f"FAILED: {failure}" for failure in summary.failures)
+    return found
+
+
+def _phases(summary: Summary) -> Table:
+    table = Table(title=f"the same surge, {len(summary.phases)} times", title_justify="left")
+    table.add_column("")
+    for column in ("req/s", "p50 ms", "p99 ms", "errors", "prod pressure", "p90", "prod CPU", "batch CPU", "other CPU"):
+        table.add_column(column, justify="right")
+    for name, title in TITLES.items():
+        if name in summary.phases:
+            table.add_row(title, *_cells(summary.phases[name]))
+    return table
+
+
+def _cells(phase: Phase) -> tuple[str, ...]:
+    return (
+        f"{phase.request_rate:.0f}",
+        _number(phase.p50_ms, 1),
+        _number(phase.p99_ms, 1),
+        str(phase.errors),
+        _number(phase.pressure_mean, 3),
+        _number(phase.pressure_p90, 3),
+        f"{phase.prod_cpu:.2f}",
+        f"{phase.batch_cpu:.2f}",
+        f"{phase.other_cpu:.2f}",
+    )
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _seconds(value: float | None) -> str:
+    return "never" if value is None else f"{value:.2f} s"

@@ -1,0 +1,109 @@
+"""Starts the demo's programs as any user would: through `slackwater exec`, tethered to this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import DEVNULL, Process
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slackwater.demo.load import Sample, read_samples
+from slackwater.model.errors import Misconfigured, Unavailable
+
+_START_SECONDS = 20.0
+_STOP_SECONDS = 1.5
+PROD_WORKLOAD, BATCH_WORKLOAD = "quotes", "crunch"
+
+
+@dataclass(slots=True)
+class Workloads:
+    """The processes of one run. `folder` holds what they say: the service's port, progress, latencies."""
+
+    state_dir: Path
+    cpus: int
+    started: list[Process] = field(default_factory=list)
+
+    @property
+    def folder(self) -> Path:
+        return self.state_dir / "demo"
+
+    async def service(self, request_seconds: float) -> tuple[int, int]:
+        """Start the prod service; its port and its rounds per request. Raises Unavailable if it does not come up."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        announced = self.folder / "service.json"
+        announced.unlink(missing_ok=True)
+        flags = ("--request-ms", f"{request_seconds * 1000:g}", "--announce", str(announced))
+        command = ("slackwater.demo.service", "--workers", str(self.cpus), *flags)
+        process = await self._managed("prod", PROD_WORKLOAD, 500 * self.cpus, *command)
+        for _ in range(int(_START_SECONDS / 0.05)):
+            if announced.exists():
+                facts = json.loads(announced.read_text())
+                return int(facts["port"]), int(facts["rounds"])
+            if process.returncode is not None:
+                raise Unavailable(f"the demo service ended with {process.returncode} before it was ready")
+            await asyncio.sleep(0.05)
+        raise Unavailable(f"the demo service was not ready after {_START_SECONDS:g} s")
+
+    async def batch(self) -> Process:
+        """Start the batch job: twice as many greedy processes as CPUs, in one pod."""
+        command = ("slackwater.demo.batch", "--processes", str(2 * self.cpus))
+        progress = str(self.folder / "batch-progress")
+        return await self._managed("batch", BATCH_WORKLOAD, 250 * self.cpus, *command, "--progress", progress)
+
+    async def load(self, port: int, schedule: str, start: float, name: str) -> Load:
+        """Start the load generator; what it measures goes to a file."""
+        out = self.folder / f"latencies-{name}.txt"
+        out.unlink(missing_ok=True)
+        arguments = ("--port", str(port), "--schedule", schedule, "--start", repr(start), "--out", str(out))
+        return Load(await self._start("slackwater.demo.load", *arguments), out)
+
+    async def stop(self, process: Process) -> None:
+        """SIGTERM, some patience, SIGKILL."""
+        if process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), _STOP_SECONDS)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    async def stop_all(self) -> None:
+        """End whatever still runs, all at once."""
+        await asyncio.gather(*(self.stop(process) for process in self.started))
+
+    async def _managed(self, tier: str, workload: str, cpu_milli: int, *module: str) -> Process:
+        flags = ("--tier", tier, "--workload", workload, "--name", workload)
+        requests = ("--cpu", f"{cpu_milli}m", "--memory", "256Mi", "--state-dir", str(self.state_dir))
+        return await self._start("slackwater.cli", "exec", *flags, *requests, "--", sys.executable, "-m", *module)
+
+    async def _start(self, module: str, *arguments: str) -> Process:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "slackwater.demo.tether", sys.executable, "-m", module, *arguments),
+                stdin=DEVNULL,
+                stdout=DEVNULL,
+                env=os.environ | {"SLACKWATER_STATE_DIR": str(self.state_dir)},
+                start_new_session=True,  # Ctrl-C is for us; we stop them in order
+            )
+        except OSError as error:
+            raise Misconfigured(f"{module} cannot be started: {error}") from error
+        self.started.append(process)
+        return process
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A running load generator."""
+
+    process: Process
+    out: Path
+
+    def samples(self, stretch: str) -> list[Sample]:
+        """What was measured so far in one stretch of the schedule."""
+        if not self.out.exists():
+            return []
+        return [sample for sample in read_samples(self.out) if sample.stretch == stretch]

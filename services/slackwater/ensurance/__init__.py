@@ -1,0 +1,12 @@
+"""Ensurance decides how much CPU lower tiers must give back so that prod does not wait, and when they get it again.
+
+It keeps one intent document per node (writer `ensurance`): the limit of each throttled pod, how CPU is weighted and
+which waterlines the agent watches by itself. The planning is slackwater.waterline; here are the nodes' states, the
+policy, the records of every decision and the measurement of what each really did.
+"""
+
+from __future__ import annotations
+
+CONSUMES = ("node.described", "usage.reported", "intent.observed", "eviction.completed")
+PUBLISHES = ("intent.declared", "decision.recorded", "effect.measured")
+OWNS = ("ensurance.guarded_nodes", "ensurance.policies")

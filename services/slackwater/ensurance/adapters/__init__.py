@@ -1,0 +1,1 @@
+"""The ports made real: PostgreSQL, its twin in memory, Prometheus."""

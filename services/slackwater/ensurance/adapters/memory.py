@@ -1,0 +1,65 @@
+"""The store in memory: the same promises as PostgreSQL's, over slackwater.testing.store.MemoryDatabase."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from slackwater.ensurance.domain.guarded import Guarded
+from slackwater.events.envelope import Event
+from slackwater.model.errors import Conflict
+from slackwater.testing.store import MemoryDatabase, MemoryUnitOfWork
+from slackwater.waterline.nodeqos import NodeQos
+
+
+class MemoryGuardStore:
+    """slackwater.ensurance.ports.GuardStore. `rows` and `policies` hold what is committed."""
+
+    def __init__(self, database: MemoryDatabase) -> None:
+        self._database = database
+        self.rows: dict[str, Guarded] = {}
+        self.policies: dict[str, NodeQos] = {}
+        self.writes = 0
+
+    @asynccontextmanager
+    async def unit_of_work(self) -> AsyncIterator[MemoryGuardUnit]:
+        async with self._database.unit_of_work() as unit:
+            yield MemoryGuardUnit(self, unit)
+            self.writes += 1
+
+
+class MemoryGuardUnit:
+    """slackwater.ensurance.ports.GuardUnit."""
+
+    def __init__(self, store: MemoryGuardStore, unit: MemoryUnitOfWork) -> None:
+        self._store = store
+        self._unit = unit
+
+    async def publish(self, event: Event[Any]) -> None:
+        await self._unit.publish(event)
+
+    async def first_time(self, consumer: str, event_id: str) -> bool:
+        return await self._unit.first_time(consumer, event_id)
+
+    async def nodes(self) -> Sequence[Guarded]:
+        return list(self._store.rows.values())
+
+    async def save(self, guarded: Guarded) -> Guarded:
+        present = self._store.rows.get(guarded.node)
+        if (present.version if present is not None else 0) != guarded.version:
+            raise Conflict(f"node {guarded.node}: version {guarded.version} is not the one that is stored")
+        written = replace(guarded, version=guarded.version + 1)
+        self._unit.on_commit(lambda: self._store.rows.__setitem__(guarded.node, written))
+        return written
+
+    async def policy(self, name: str) -> NodeQos | None:
+        return self._store.policies.get(name)
+
+    async def save_policy(self, policy: NodeQos) -> None:
+        name, generation = policy.metadata.name, policy.metadata.generation
+        present = self._store.policies.get(name)
+        if (present.metadata.generation if present is not None else 0) != generation - 1:
+            raise Conflict(f"nodeqos {name}: generation {generation - 1} is not the one that is stored")
+        self._unit.on_commit(lambda: self._store.policies.__setitem__(name, policy))

@@ -1,0 +1,97 @@
+"""Nodes and policy in the schema `ensurance`. One row per node holds all of it; `version` keeps writers apart."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+from sqlalchemy import text
+
+from slackwater.ensurance.domain.guarded import Guarded
+from slackwater.events.envelope import Event
+from slackwater.model.errors import Conflict
+from slackwater.store.port import Database, UnitOfWork
+from slackwater.waterline.nodeqos import NodeQos
+
+_GUARDED: Final = TypeAdapter(Guarded)
+
+_NODES = text("SELECT document FROM guarded_nodes ORDER BY node")
+_INSERT_NODE = text(
+    "INSERT INTO guarded_nodes (node, version, generation, throttled, document)"
+    " VALUES (:node, :written, :generation, :throttled, CAST(:document AS jsonb))"
+    " ON CONFLICT (node) DO NOTHING"
+)
+_UPDATE_NODE = text(
+    "UPDATE guarded_nodes SET version = :written, generation = :generation, throttled = :throttled,"
+    " document = CAST(:document AS jsonb), changed_at = now() WHERE node = :node AND version = :read"
+)
+_POLICY = text("SELECT document FROM policies WHERE name = :name")
+_INSERT_POLICY = text(
+    "INSERT INTO policies (name, generation, document) VALUES (:name, :generation, CAST(:document AS jsonb))"
+    " ON CONFLICT (name) DO NOTHING"
+)
+_UPDATE_POLICY = text(
+    "UPDATE policies SET generation = :generation, document = CAST(:document AS jsonb), changed_at = now()"
+    " WHERE name = :name AND generation = :generation - 1"
+)
+
+
+class PostgresGuardStore:
+    """slackwater.ensurance.ports.GuardStore."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @asynccontextmanager
+    async def unit_of_work(self) -> AsyncIterator[PostgresGuardUnit]:
+        async with self._database.unit_of_work() as unit:
+            yield PostgresGuardUnit(unit)
+
+
+class PostgresGuardUnit:
+    """slackwater.ensurance.ports.GuardUnit."""
+
+    def __init__(self, unit: UnitOfWork) -> None:
+        self._unit = unit
+
+    async def publish(self, event: Event[Any]) -> None:
+        await self._unit.publish(event)
+
+    async def first_time(self, consumer: str, event_id: str) -> bool:
+        return await self._unit.first_time(consumer, event_id)
+
+    async def nodes(self) -> Sequence[Guarded]:
+        found = await self._unit.connection.execute(_NODES)
+        return [_GUARDED.validate_python(row.document) for row in found]
+
+    async def save(self, guarded: Guarded) -> Guarded:
+        written = replace(guarded, version=guarded.version + 1)
+        values = {
+            "node": guarded.node,
+            "read": guarded.version,
+            "written": written.version,
+            "generation": guarded.generation,
+            "throttled": len(guarded.state.throttles),
+            "document": _GUARDED.dump_json(written).decode(),
+        }
+        if guarded.version == 0:
+            del values["read"]
+        result = await self._unit.connection.execute(_INSERT_NODE if guarded.version == 0 else _UPDATE_NODE, values)
+        if result.rowcount != 1:
+            raise Conflict(f"node {guarded.node}: version {guarded.version} is not the one that is stored")
+        return written
+
+    async def policy(self, name: str) -> NodeQos | None:
+        document = (await self._unit.connection.execute(_POLICY, {"name": name})).scalar_one_or_none()
+        return None if document is None else NodeQos.parse(document)
+
+    async def save_policy(self, policy: NodeQos) -> None:
+        name, generation = policy.metadata.name, policy.metadata.generation
+        values = {"name": name, "generation": generation, "document": policy.model_dump_json(by_alias=True)}
+        statement = _INSERT_POLICY if generation == 1 else _UPDATE_POLICY
+        result = await self._unit.connection.execute(statement, values)
+        if result.rowcount != 1:
+            raise Conflict(f"nodeqos {name}: generation {generation - 1} is not the one that is stored")

@@ -1,0 +1,1 @@
+"""Events and HTTP in, a use case called, an answer out."""

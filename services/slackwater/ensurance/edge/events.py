@@ -1,0 +1,52 @@
+"""Which event leads to which use case."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import TypeVar
+
+from slackwater.bus.port import Bus, Received, Retry, Settlement, each
+from slackwater.ensurance.usecases.guard_node import CONSUMER as USAGE_CONSUMER
+from slackwater.ensurance.usecases.guard_node import GuardNode
+from slackwater.ensurance.usecases.note_described import NoteDescribed
+from slackwater.ensurance.usecases.note_evicted import NoteEvicted
+from slackwater.ensurance.usecases.note_observed import NoteObserved
+from slackwater.events.envelope import Event, Payload
+from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.usage_reported import UsageReported
+from slackwater.model.errors import Conflict
+
+P = TypeVar("P", bound=Payload)
+
+
+def settling(use_case: Callable[[Event[P]], Awaitable[None]]) -> Callable[[Received[P]], Awaitable[Settlement | None]]:
+    """A conflict means that somebody else wrote meanwhile: what he wrote is read before the next try."""
+
+    async def handle(received: Received[P]) -> Settlement | None:
+        try:
+            await use_case(received.event)
+        except Conflict as error:
+            return Retry(error.message, delay_seconds=0.05)
+        return None
+
+    return handle
+
+
+async def consume_all(
+    stack: AsyncExitStack,
+    bus: Bus,
+    guard: GuardNode,
+    described: NoteDescribed,
+    seen: NoteObserved,
+    evicted: NoteEvicted,
+) -> None:
+    """Open every consumer on `stack`; nodes first, so that their reports find them known."""
+    nodes = bus.consume(NodeDescribed, "ensurance-node-described", each(settling(described)))
+    observations = bus.consume(IntentObserved, "ensurance-intent-observed", each(settling(seen)))
+    evictions = bus.consume(EvictionCompleted, "ensurance-eviction-completed", each(settling(evicted)))
+    reports = bus.consume(UsageReported, USAGE_CONSUMER, each(settling(guard)))
+    for consumer in (nodes, observations, evictions, reports):
+        await stack.enter_async_context(consumer)

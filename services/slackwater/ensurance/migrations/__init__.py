@@ -1,0 +1,1 @@
+"""The schema `ensurance`, version by version."""

@@ -1,0 +1,62 @@
+"""What the use cases need of the world."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from slackwater.decisions.record import DecisionRecord
+from slackwater.ensurance.domain.guarded import Guarded
+from slackwater.events.envelope import Event
+from slackwater.waterline.nodeqos import NodeQos
+
+
+class GuardUnit(Protocol):
+    """One transaction over the nodes, the policy, and the events that go out with them."""
+
+    async def publish(self, event: Event[Any]) -> None:
+        """Into the outbox."""
+        ...
+
+    async def first_time(self, consumer: str, event_id: str) -> bool:
+        """False if `consumer` has handled the event in an earlier transaction."""
+        ...
+
+    async def nodes(self) -> Sequence[Guarded]:
+        """Every node, as last written."""
+        ...
+
+    async def save(self, guarded: Guarded) -> Guarded:
+        """Write a node and return it with its new version. Raises Conflict if somebody else wrote it since."""
+        ...
+
+    async def policy(self, name: str) -> NodeQos | None:
+        """The stored document with its generation."""
+        ...
+
+    async def save_policy(self, policy: NodeQos) -> None:
+        """Write generation n over generation n - 1 (or as the first). Raises Conflict if that is not what is there."""
+        ...
+
+
+class GuardStore(Protocol):
+    """Where nodes and policy are kept."""
+
+    def unit_of_work(self) -> AbstractAsyncContextManager[GuardUnit]:
+        """Begin; commits on leaving. Raises Unavailable when the store does not answer."""
+        ...
+
+
+class Meter(Protocol):
+    """What operators watch."""
+
+    def decided(self, record: DecisionRecord) -> None: ...
+
+    def standing(self, node: str, throttled: int, remaining_milli: int) -> None:
+        """How many pods are throttled on a node, and what part of its last gap stays open."""
+        ...
+
+    def ignored(self, reason: str) -> None:
+        """A report that must not cause action."""
+        ...

@@ -1,0 +1,95 @@
+"""The composition root."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+
+import structlog
+from fastapi import APIRouter
+
+from slackwater.ensurance.adapters.metrics import process_meter
+from slackwater.ensurance.adapters.postgres import PostgresGuardStore
+from slackwater.ensurance.edge.events import consume_all
+from slackwater.ensurance.edge.http import nodeqos_router
+from slackwater.ensurance.ports import GuardStore, Meter
+from slackwater.ensurance.settings import EnsuranceSettings
+from slackwater.ensurance.usecases.book import Book
+from slackwater.ensurance.usecases.change_policy import ChangePolicy
+from slackwater.ensurance.usecases.guard_node import GuardNode
+from slackwater.ensurance.usecases.note_described import NoteDescribed
+from slackwater.ensurance.usecases.note_evicted import NoteEvicted
+from slackwater.ensurance.usecases.note_observed import NoteObserved
+from slackwater.ensurance.usecases.renew_intents import RenewIntents
+from slackwater.model.errors import Unavailable
+from slackwater.runtime.platform import Platform
+from slackwater.runtime.service import Check
+from slackwater.store.port import Database
+
+log = structlog.get_logger(__name__)
+
+
+class EnsuranceService:
+    """slackwater.runtime.service.Service."""
+
+    name = "ensurance"
+
+    def __init__(
+        self, settings: EnsuranceSettings, platform: Platform, database: Database, store: GuardStore, meter: Meter
+    ) -> None:
+        clock, lease = platform.clock, settings.lease_seconds
+        self._settings = settings
+        self._platform = platform
+        self._database = database
+        self._book = book = Book(store)
+        self._guard = GuardNode(book, clock, meter, lease, settings.max_report_age_seconds)
+        self._described = NoteDescribed(book, clock, lease)
+        self._observed = NoteObserved(book, clock, lease)
+        self._evicted = NoteEvicted(book, clock, lease)
+        self._renew = RenewIntents(book, clock, lease, settings.silent_seconds)
+        self._change = ChangePolicy(book, clock, meter, lease)
+
+    async def run(self, started: Callable[[], None]) -> None:
+        """Load, then consume, relay and renew until cancelled. Raises Unavailable if PostgreSQL is away at start."""
+        await self._book.load(self._settings.first_policy())
+        async with asyncio.TaskGroup() as tasks:
+            background = [
+                tasks.create_task(self._database.relay(self._platform.bus.publish).run(), name="ensurance outbox"),
+                tasks.create_task(self._keep_renewing(), name="ensurance leases"),
+            ]
+            try:
+                async with AsyncExitStack() as stack:
+                    bus = self._platform.bus
+                    await consume_all(stack, bus, self._guard, self._described, self._observed, self._evicted)
+                    started()
+                    await asyncio.Event().wait()
+            finally:
+                for task in background:
+                    task.cancel()
+
+    async def checks(self) -> Sequence[Check]:
+        connected, answers = await asyncio.gather(self._platform.bus.connected(), self._database.ping())
+        known = f"{len(self._book.nodes())} nodes" if self._book.ready else "not read yet"
+        return [
+            Check("ensurance-bus", connected, "" if connected else "NATS does not answer"),
+            Check("ensurance-database", answers, "" if answers else "PostgreSQL does not answer"),
+            Check("ensurance-state", self._book.ready, known),
+        ]
+
+    def routers(self) -> Sequence[APIRouter]:
+        return [nodeqos_router(self._change)]
+
+    async def _keep_renewing(self) -> None:
+        while True:
+            try:
+                await self._renew()
+            except Unavailable as error:
+                log.warning("leases are not renewed", error=error.message)
+            await self._platform.clock.sleep(self._renew.interval_seconds)
+
+
+def build(settings: EnsuranceSettings, platform: Platform) -> EnsuranceService:
+    """Ensurance on PostgreSQL and Prometheus."""
+    database = platform.database(EnsuranceService.name)
+    return EnsuranceService(settings, platform, database, PostgresGuardStore(database), process_meter())

@@ -1,0 +1,45 @@
+"""Settings of ensurance, e.g. SLACKWATER_ENSURANCE_MODE. Those of the policy make the first document only."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from slackwater.waterline.nodeqos import Metadata, MetricRule, NodeQos, NodeQosSpec, RuleSpec
+
+POLICY_NAME = "default"
+
+
+class EnsuranceSettings(BaseSettings):
+    """Seconds and ratios (0..1). After the first start the policy is changed with PUT /v1/nodeqos/default."""
+
+    model_config = SettingsConfigDict(env_prefix="SLACKWATER_ENSURANCE_", frozen=True)
+
+    mode: Literal["observe", "throttle"] = "throttle"
+    weights: Literal["by-request", "by-tier"] = "by-tier"
+    metric: Literal["prod_cpu_pressure", "node_cpu_usage_ratio"] = "prod_cpu_pressure"
+    waterline: float = Field(default=0.10, ge=0, le=1)
+    avoidance_threshold: int = Field(default=1, ge=1)
+    restore_threshold: int = Field(default=2, ge=1)
+    cool_down_seconds: float = Field(default=3.0, ge=0)
+
+    lease_seconds: float = Field(default=15.0, gt=0)
+    """Throttles go back by themselves when the agent has not heard from us for so long."""
+    max_report_age_seconds: float = Field(default=10.0, gt=0)
+    """An older sample never causes action, nor one so far in the future."""
+    silent_seconds: float = Field(default=60.0, gt=0)
+    """A node that has not reported for so long gets no renewal: nobody is throttled blindly."""
+
+    def first_policy(self) -> NodeQos:
+        """The document that is stored when there is none."""
+        rule = RuleSpec(
+            name="prod-cpu",
+            metric_rule=MetricRule(name=self.metric, value=self.waterline),
+            avoidance_threshold=self.avoidance_threshold,
+            restore_threshold=self.restore_threshold,
+            cool_down_seconds=self.cool_down_seconds,
+        )
+        spec = NodeQosSpec(mode=self.mode, weights=self.weights, rules=(rule,))
+        return NodeQos(metadata=Metadata(name=POLICY_NAME, generation=1), spec=spec)

@@ -1,0 +1,96 @@
+"""On a new NodeQOS: stored, and every node's intent declared again, in one transaction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from slackwater.decisions.record import DecisionRecord
+from slackwater.ensurance.domain.explaining import Deciding, record_of
+from slackwater.ensurance.domain.guarded import Guarded, carried_out
+from slackwater.ensurance.ports import GuardUnit, Meter
+from slackwater.ensurance.usecases.book import Book
+from slackwater.ensurance.usecases.declaring import declared, recorded
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.envelope import Event
+from slackwater.model.errors import Conflict, InvalidInput
+from slackwater.model.identifiers import new_id
+from slackwater.model.time import Clock
+from slackwater.waterline.nodeqos import NodeQos
+from slackwater.waterline.planner import release
+from slackwater.waterline.policy import WaterlinePolicy
+
+
+class ChangePolicy:
+    """Counting starts anew under new rules. A mode that allows no throttles gives all of them back at once."""
+
+    def __init__(self, book: Book, clock: Clock, meter: Meter, lease_seconds: float) -> None:
+        self._book = book
+        self._clock = clock
+        self._meter = meter
+        self._lease_seconds = lease_seconds
+
+    def current(self) -> NodeQos:
+        """Raises Unavailable before the first load."""
+        return self._book.policy
+
+    async def __call__(self, wanted: NodeQos, *, dry_run: bool = False) -> NodeQos:
+        """The document as it is (or with `dry_run` would be) stored. A spec that is the same changes nothing.
+
+        Raises InvalidInput for another name, Conflict if `wanted` has a generation that is not the present one.
+        """
+        async with self._book.turn():
+            present = self._book.policy
+            if wanted.metadata.name != present.metadata.name:
+                raise InvalidInput(
+                    f"metadata.name: {wanted.metadata.name!r} does not exist; allowed: {present.metadata.name}",
+                    field="metadata.name",
+                )
+            if wanted.metadata.generation not in (0, present.metadata.generation):
+                raise Conflict(
+                    f"metadata.generation: {wanted.metadata.generation} was read, {present.metadata.generation} is "
+                    "stored; read it again and apply your change to that"
+                )
+            if wanted.spec == present.spec:
+                return present
+            changed = wanted.with_generation(present.metadata.generation + 1)
+            if not dry_run:
+                await self._carry_out(changed)
+            return changed
+
+    async def _carry_out(self, changed: NodeQos) -> None:
+        now, policy = self._clock.now(), changed.policy()
+        nodes, records = [], []
+        async with self._book.writing() as unit:
+            await unit.save_policy(changed)
+            for node in self._book.nodes():
+                after, record = _under(node, policy, now)
+                nodes.append(await self._declare(unit, after, record, changed, now))
+                records += [record] if record is not None else []
+        self._book.adopt(changed)
+        for node in nodes:
+            self._book.put(node)
+            self._meter.standing(node.node, len(node.state.throttles), 0)
+        for record in records:
+            self._meter.decided(record)
+
+    async def _declare(
+        self, unit: GuardUnit, after: Guarded, record: DecisionRecord | None, changed: NodeQos, now: datetime
+    ) -> Guarded:
+        cause: Event[DecisionRecorded] | None = None
+        if record is not None:
+            cause = recorded(record, None)
+            await unit.publish(cause)
+        await unit.publish(declared(after, changed, self._lease_seconds, now, cause))
+        return await unit.save(after)
+
+
+def _under(node: Guarded, policy: WaterlinePolicy, now: datetime) -> tuple[Guarded, DecisionRecord | None]:
+    """A node under a new policy: a new generation in any case, without throttles if the mode allows none."""
+    if policy.allows_throttles or not node.state.throttles:
+        fresh = replace(node.state, counts=(), told=(), exhausted_told=False, refused=())
+        return replace(node, generation=node.generation + 1, state=fresh), None
+    outcome = release(node.state, node.capacity_milli)
+    source = Deciding(node.node, node.capacity_milli, node.state, policy, now)
+    record = record_of(new_id(), outcome.plan, source)
+    return carried_out(node, outcome, record.id, now), record

@@ -1,0 +1,41 @@
+"""The events that go out with a decision, in their causal order: report -> decision -> intent."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from slackwater.decisions.record import DecisionRecord
+from slackwater.ensurance.domain.guarded import Guarded
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.intent_declared import CpuThrottle, IntentDeclared, LocalWaterline, WeightPolicy
+from slackwater.waterline.nodeqos import NodeQos
+
+SOURCE = "ensurance"
+
+
+def recorded(record: DecisionRecord, cause: Event[Any] | str | None) -> Event[DecisionRecorded]:
+    return event_of(DecisionRecorded(record=record), source=SOURCE, time=record.decided_at, causedby=cause)
+
+
+def declared(
+    guarded: Guarded, policy: NodeQos, lease_seconds: float, now: datetime, cause: Event[Any] | str | None
+) -> Event[IntentDeclared]:
+    """The whole intent of one node: an agent that reads only this knows all that we want."""
+    intent = IntentDeclared(
+        node=guarded.node,
+        writer=SOURCE,
+        generation=guarded.generation,
+        declared_at=now,
+        lease_seconds=lease_seconds,
+        weights=WeightPolicy(policy.spec.weights),
+        throttles=tuple(
+            CpuThrottle(pod_uid=throttled.uid, cpu_limit_milli=throttled.limit_milli, decision_id=decision_id)
+            for throttled, decision_id in guarded.limits()
+        ),
+        waterlines=tuple(
+            LocalWaterline(metric=rule.metric_rule.name, value=rule.metric_rule.value) for rule in policy.spec.rules
+        ),
+    )
+    return event_of(intent, source=SOURCE, time=now, causedby=cause)

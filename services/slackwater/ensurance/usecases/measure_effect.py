@@ -1,0 +1,45 @@
+"""What decisions really did: the metric in the first sample after the node had carried them out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from slackwater.ensurance.domain.guarded import Awaited, Guarded, measurable
+from slackwater.ensurance.usecases.declaring import SOURCE
+from slackwater.events.effect_measured import EffectMeasured
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.usage_reported import UsageReported
+from slackwater.waterline.metrics import METRICS
+from slackwater.waterline.snapshot import Snapshot
+
+
+def measure_effects(
+    guarded: Guarded, snapshot: Snapshot, report: Event[UsageReported], settle_seconds: float, now: datetime
+) -> tuple[Sequence[Event[EffectMeasured]], Guarded]:
+    """One event per decision whose effect this sample shows; a sample without the metric shows none."""
+    ready, after = measurable(guarded, snapshot.sampled_at, settle_seconds, now)
+    found = []
+    for one in ready:
+        metric = METRICS.get(one.metric)
+        reading = metric.reading(snapshot) if metric is not None else None
+        if reading is not None:
+            found.append(event_of(_effect(one, snapshot, reading), source=SOURCE, time=now, causedby=report))
+    return found, after
+
+
+def _effect(one: Awaited, snapshot: Snapshot, reading: float) -> EffectMeasured:
+    actuated_at = one.actuated_at or snapshot.sampled_at
+    return EffectMeasured(
+        decision_id=one.decision_id,
+        node=snapshot.node,
+        metric=one.metric,
+        before=one.before,
+        after=reading,
+        waterline=one.waterline,
+        relieved=reading <= one.waterline,
+        actuated_at=actuated_at,
+        measured_at=snapshot.sampled_at,
+        seconds_to_actuation=(actuated_at - one.decided_at).total_seconds(),
+        seconds_to_measurement=(snapshot.sampled_at - one.decided_at).total_seconds(),
+    )

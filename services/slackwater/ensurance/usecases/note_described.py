@@ -1,0 +1,43 @@
+"""On node.described: what the node has, and the first intent, so that weights and waterlines apply from the start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slackwater.ensurance.domain.guarded import Guarded
+from slackwater.ensurance.usecases.book import Book
+from slackwater.ensurance.usecases.declaring import declared
+from slackwater.events.envelope import Event
+from slackwater.events.node_described import NodeDescribed
+from slackwater.model.errors import InvalidInput
+from slackwater.model.time import Clock
+
+
+class NoteDescribed:
+    """A node that was known keeps its throttles; only its capacity may change."""
+
+    def __init__(self, book: Book, clock: Clock, lease_seconds: float) -> None:
+        self._book = book
+        self._clock = clock
+        self._lease_seconds = lease_seconds
+
+    async def __call__(self, event: Event[NodeDescribed]) -> None:
+        """Raises InvalidInput for a node without CPU: no waterline can be held there."""
+        facts = event.data.facts
+        capacity_milli = facts.capacity.cpu_milli
+        if capacity_milli <= 0:
+            raise InvalidInput(f"capacity: node {facts.name} has {capacity_milli} milli-cores; more than 0 is needed")
+        async with self._book.turn():
+            now = self._clock.now()
+            self._book.heard_at[facts.name] = now
+            known = self._book.node(facts.name)
+            if known is not None and known.capacity_milli == capacity_milli:
+                return
+            async with self._book.writing() as unit:
+                if known is None:
+                    after = Guarded(facts.name, capacity_milli, generation=1)
+                    await unit.publish(declared(after, self._book.policy, self._lease_seconds, now, event))
+                else:
+                    after = replace(known, capacity_milli=capacity_milli)
+                after = await unit.save(after)
+            self._book.put(after)

@@ -1,0 +1,1 @@
+"""The ledger of ingestion: on PostgreSQL, and in memory for tests."""

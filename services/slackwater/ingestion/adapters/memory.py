@@ -1,0 +1,137 @@
+"""The ledger in memory, held to the same tests as the one on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
+from typing import cast
+
+from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
+from slackwater.ingestion.domain.validation import Refusal
+from slackwater.ingestion.ports import Ledgers, PodPresence
+from slackwater.model.nodes import NodeFacts
+from slackwater.store.port import UnitOfWork
+from slackwater.testing.store import MemoryUnitOfWork
+
+
+@dataclass(slots=True)
+class Books:
+    """What survives a unit of work."""
+
+    nodes: dict[str, KnownNode] = field(default_factory=dict)
+    described_at: dict[str, datetime] = field(default_factory=dict)
+    facts: dict[str, NodeFacts] = field(default_factory=dict)
+    pods: dict[str, PodPresence] = field(default_factory=dict)
+    rows: list[HistoryRow] = field(default_factory=list)
+    refusals: Counter[tuple[str, Refusal]] = field(default_factory=Counter)
+    days: set[date] = field(default_factory=set)
+
+    def ledgers(self) -> Ledgers:
+        return lambda unit: MemoryLedger(self, unit)
+
+
+class MemoryLedger:
+    """Writes are carried out when the unit of work commits; reads see the state before it."""
+
+    def __init__(self, books: Books, unit: UnitOfWork) -> None:
+        self._books = books
+        self._unit = cast(MemoryUnitOfWork, unit)
+
+    def _later(self, effect: Callable[[], None]) -> None:
+        self._unit.on_commit(effect)
+
+    async def nodes(self, names: Sequence[str]) -> Mapping[str, KnownNode]:
+        return {name: self._books.nodes[name] for name in names if name in self._books.nodes}
+
+    async def describe(self, facts: NodeFacts, boot_epoch: str, described_at: datetime) -> bool:
+        known = self._books.described_at.get(facts.name)
+        if known is not None and known > described_at:
+            return False
+
+        def write() -> None:
+            node = self._books.nodes.get(facts.name, KnownNode(facts.name))
+            self._books.nodes[facts.name] = replace(node, capacity=facts.capacity)
+            self._books.described_at[facts.name] = described_at
+            self._books.facts[facts.name] = facts
+
+        self._later(write)
+        return True
+
+    async def append(self, rows: Sequence[HistoryRow]) -> None:
+        def write() -> None:
+            self._books.rows.extend(rows)
+            for row in rows:
+                for measured in row.report.pods:
+                    uid = measured.pod.uid
+                    self._books.pods[uid] = PodPresence(uid, row.report.node, row.received_at, Liveness.FRESH)
+
+        self._later(write)
+
+    async def save(self, nodes: Sequence[KnownNode]) -> None:
+        def write() -> None:
+            for node in nodes:
+                described = self._books.facts.get(node.name)
+                capacity = described.capacity if described else node.capacity
+                self._books.nodes[node.name] = replace(node, capacity=capacity)
+
+        self._later(write)
+
+    async def count_refusals(self, counts: Mapping[tuple[str, Refusal], int], at: datetime) -> None:
+        self._later(lambda: self._books.refusals.update(counts))
+
+    async def refusals(self) -> Mapping[tuple[str, Refusal], int]:
+        return dict(self._books.refusals)
+
+    async def silent_nodes(self, since: datetime) -> Sequence[KnownNode]:
+        return [
+            node
+            for _, node in sorted(self._books.nodes.items())
+            if node.last_report_at and node.last_report_at < since and node.liveness is not Liveness.LOST
+        ]
+
+    async def silent_pods(self, since: datetime) -> Sequence[PodPresence]:
+        found = sorted(self._books.pods.values(), key=lambda pod: pod.uid)
+        return [pod for pod in found if pod.last_seen_at < since and pod.liveness is not Liveness.LOST]
+
+    async def save_pods(self, pods: Sequence[PodPresence]) -> None:
+        self._later(lambda: self._books.pods.update({pod.uid: pod for pod in pods}))
+
+    async def pods(self) -> Sequence[PodPresence]:
+        return sorted(self._books.pods.values(), key=lambda pod: pod.uid)
+
+    async def open_nodes(
+        self, until: datetime, silent_since: datetime, seconds: int, after: str, limit: int
+    ) -> Sequence[KnownNode]:
+        def may_close(node: KnownNode) -> bool:
+            if node.newest_at is None or node.last_report_at is None:
+                return False
+            if node.closed_until is None:
+                return True
+            full = node.newest_at >= node.closed_until + timedelta(seconds=seconds)
+            behind = node.closed_until < until and node.newest_at >= node.closed_until
+            return behind and (full or node.last_report_at <= silent_since)
+
+        return [node for name, node in sorted(self._books.nodes.items()) if name > after and may_close(node)][:limit]
+
+    async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:
+        found = [
+            row for row in self._books.rows if row.report.node in nodes and since <= row.report.midpoint_at < until
+        ]
+        return sorted(found, key=lambda row: (row.report.node, row.report.midpoint_at, row.report.sequence))
+
+    async def keep_days(self, days: Sequence[date]) -> None:
+        self._later(lambda: self._books.days.update(days))
+
+    async def days(self) -> Sequence[date]:
+        return sorted(self._books.days)
+
+    async def forget_before(self, day: date) -> None:
+        def write() -> None:
+            books = self._books
+            books.days = {kept for kept in books.days if kept >= day}
+            books.rows = [row for row in books.rows if row.report.midpoint_at.date() >= day]
+            books.pods = {uid: pod for uid, pod in books.pods.items() if pod.last_seen_at.date() >= day}
+
+        self._later(write)

@@ -1,0 +1,241 @@
+"""The ledger on PostgreSQL: rows by COPY, history in one partition a day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, time, timedelta
+
+import asyncpg
+from sqlalchemy import RowMapping, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from slackwater.ingestion.adapters.rows import (
+    FACTS,
+    NODE_USAGE,
+    POD_USAGE,
+    PODS,
+    history_rows,
+    known_node,
+    node_usage,
+    node_values,
+    pod_usage,
+)
+from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
+from slackwater.ingestion.domain.validation import Refusal
+from slackwater.ingestion.ports import PodPresence
+from slackwater.model.errors import InvalidInput
+from slackwater.model.nodes import NodeFacts
+from slackwater.store.copying import copy_rows
+from slackwater.store.names import lock_key
+from slackwater.store.port import UnitOfWork
+
+_PARTITIONED = ("node_usage", "pod_usage")
+
+_NODES = text("SELECT * FROM nodes WHERE name = ANY(:names) ORDER BY name FOR UPDATE")
+_SILENT_NODES = text(
+    "SELECT * FROM nodes WHERE last_report_at < :since AND liveness <> 'lost' ORDER BY name FOR UPDATE"
+)
+_OPEN_NODES = text(
+    "SELECT * FROM nodes WHERE newest_at IS NOT NULL"
+    " AND (closed_until IS NULL OR (closed_until < :until AND newest_at >= closed_until"
+    " AND (last_report_at <= :silent_since OR newest_at >= closed_until + make_interval(secs => :seconds))))"
+    " AND name > :after ORDER BY name LIMIT :limit FOR UPDATE"
+)
+_DESCRIBE = text("""
+INSERT INTO nodes (name, facts, described_epoch, described_at, cpu_capacity_milli, memory_capacity_bytes)
+VALUES (:name, CAST(:facts AS jsonb), :epoch, :described_at, :cpu, :memory)
+ON CONFLICT (name) DO UPDATE SET facts = excluded.facts, described_epoch = excluded.described_epoch,
+    described_at = excluded.described_at, cpu_capacity_milli = excluded.cpu_capacity_milli,
+    memory_capacity_bytes = excluded.memory_capacity_bytes
+WHERE nodes.described_at IS NULL OR nodes.described_at <= excluded.described_at
+RETURNING 1
+""")
+_SAVE_NODE = text("""
+INSERT INTO nodes (name, boot_epoch, previous_epoch, last_sequence, missing, last_report_at, liveness, newest_at,
+    closed_until, gaps, hole_from, hole_seen_at)
+VALUES (:name, :boot_epoch, :previous_epoch, :last_sequence, :missing, :last_report_at, :liveness, :newest_at,
+    :closed_until, :gaps, :hole_from, :hole_seen_at)
+ON CONFLICT (name) DO UPDATE SET boot_epoch = excluded.boot_epoch, previous_epoch = excluded.previous_epoch,
+    last_sequence = excluded.last_sequence, missing = excluded.missing, last_report_at = excluded.last_report_at,
+    liveness = excluded.liveness, newest_at = excluded.newest_at, closed_until = excluded.closed_until,
+    gaps = excluded.gaps, hole_from = excluded.hole_from, hole_seen_at = excluded.hole_seen_at
+""")
+_SEE_POD = text("""
+INSERT INTO pods (uid, node, pod, last_seen_at, liveness)
+SELECT uid, node, CAST(pod AS jsonb), seen_at, 'fresh'
+FROM unnest(CAST(:uid AS text[]), CAST(:node AS text[]), CAST(:pod AS text[]), CAST(:seen_at AS timestamptz[]))
+    AS seen(uid, node, pod, seen_at)
+ON CONFLICT (uid) DO UPDATE SET node = excluded.node, pod = excluded.pod, last_seen_at = excluded.last_seen_at,
+    liveness = excluded.liveness
+""")
+_PODS = "SELECT uid, node, last_seen_at, liveness FROM pods"
+_SILENT_PODS = text(f"{_PODS} WHERE last_seen_at < :since AND liveness <> 'lost' ORDER BY uid FOR UPDATE")
+_SAVE_POD = text("UPDATE pods SET liveness = :liveness WHERE uid = :uid")
+_COUNT_REFUSAL = text("""
+INSERT INTO refusals (node, reason, count, last_at) VALUES (:node, :reason, :count, :at)
+ON CONFLICT (node, reason) DO UPDATE SET count = refusals.count + excluded.count, last_at = excluded.last_at
+""")
+_IN_RANGE = "WHERE node = ANY(:nodes) AND midpoint_at >= :since AND midpoint_at < :until"
+_REPORTS = text(f"SELECT * FROM node_usage {_IN_RANGE} ORDER BY node, midpoint_at, sequence")  # noqa: S608 - constants
+_REPORTED_PODS = text(f"""
+SELECT p.*, CAST(pods.pod AS text) AS pod FROM (SELECT * FROM pod_usage {_IN_RANGE}) p
+JOIN pods ON pods.uid = p.uid ORDER BY p.node, p.midpoint_at, p.uid
+""")  # noqa: S608 - constants
+_PARTITIONS = text("""
+SELECT child.relname AS name FROM pg_inherits
+JOIN pg_class child ON child.oid = inhrelid JOIN pg_class parent ON parent.oid = inhparent
+WHERE parent.relname = :parent AND parent.relnamespace = to_regnamespace(current_schema())
+""")
+
+
+@contextmanager
+def _storable() -> Iterator[None]:
+    """A value that PostgreSQL cannot hold is the reporter's fault, not an outage."""
+    try:
+        yield
+    except (asyncpg.DataError, UnicodeEncodeError, OverflowError) as error:
+        raise InvalidInput(f"the report cannot be stored: {error}", field="report") from error
+    except DBAPIError as error:
+        cause = error.orig.__cause__ if error.orig else None
+        if not isinstance(cause, asyncpg.DataError | ValueError):
+            raise
+        raise InvalidInput(f"the report cannot be stored: {error.orig}", field="report") from error
+
+
+class PostgresLedger:
+    """slackwater.ingestion.ports.Ledger on the connection of a unit of work."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    @classmethod
+    def of(cls, unit: UnitOfWork) -> PostgresLedger:
+        return cls(unit.connection)
+
+    async def nodes(self, names: Sequence[str]) -> Mapping[str, KnownNode]:
+        rows = await self._connection.execute(_NODES, {"names": list(names)})
+        return {row["name"]: known_node(row) for row in rows.mappings()}
+
+    async def describe(self, facts: NodeFacts, boot_epoch: str, described_at: datetime) -> bool:
+        with _storable():
+            done = await self._connection.execute(
+                _DESCRIBE,
+                {
+                    "name": facts.name,
+                    "facts": FACTS.dump_json(facts).decode(),
+                    "epoch": boot_epoch,
+                    "described_at": described_at,
+                    "cpu": facts.capacity.cpu_milli,
+                    "memory": facts.capacity.memory_bytes,
+                },
+            )
+        return done.first() is not None
+
+    async def append(self, rows: Sequence[HistoryRow]) -> None:
+        seen = {
+            measured.pod.uid: {
+                "uid": measured.pod.uid,
+                "node": row.report.node,
+                "pod": PODS.dump_json(measured.pod).decode(),
+                "seen_at": row.received_at,
+            }
+            for row in rows
+            for measured in row.report.pods
+        }
+        with _storable():
+            await copy_rows(self._connection, "node_usage", NODE_USAGE, map(node_usage, rows))
+            if seen:
+                pods = (pod for row in rows for pod in pod_usage(row))
+                await copy_rows(self._connection, "pod_usage", POD_USAGE, pods)
+                ordered = [seen[uid] for uid in sorted(seen)]
+                columns = {name: [one[name] for one in ordered] for name in ("uid", "node", "pod", "seen_at")}
+                await self._connection.execute(_SEE_POD, columns)
+
+    async def save(self, nodes: Sequence[KnownNode]) -> None:
+        if nodes:
+            ordered = sorted(nodes, key=lambda node: node.name)
+            await self._connection.execute(_SAVE_NODE, [node_values(node) for node in ordered])
+
+    async def count_refusals(self, counts: Mapping[tuple[str, Refusal], int], at: datetime) -> None:
+        await self._connection.execute(
+            _COUNT_REFUSAL,
+            [
+                {"node": node, "reason": reason, "count": count, "at": at}
+                for (node, reason), count in sorted(counts.items())
+            ],
+        )
+
+    async def refusals(self) -> Mapping[tuple[str, Refusal], int]:
+        """All counts."""
+        rows = await self._connection.execute(text("SELECT node, reason, count FROM refusals"))
+        return {(row[0], Refusal(row[1])): row[2] for row in rows}
+
+    async def silent_nodes(self, since: datetime) -> Sequence[KnownNode]:
+        rows = await self._connection.execute(_SILENT_NODES, {"since": since})
+        return [known_node(row) for row in rows.mappings()]
+
+    async def silent_pods(self, since: datetime) -> Sequence[PodPresence]:
+        rows = await self._connection.execute(_SILENT_PODS, {"since": since})
+        return [_presence(row) for row in rows.mappings()]
+
+    async def pods(self) -> Sequence[PodPresence]:
+        """The whole inventory of pods."""
+        rows = await self._connection.execute(text(f"{_PODS} ORDER BY uid"))
+        return [_presence(row) for row in rows.mappings()]
+
+    async def save_pods(self, pods: Sequence[PodPresence]) -> None:
+        if pods:
+            values = [{"uid": pod.uid, "liveness": pod.liveness} for pod in pods]
+            await self._connection.execute(_SAVE_POD, values)
+
+    async def open_nodes(
+        self, until: datetime, silent_since: datetime, seconds: int, after: str, limit: int
+    ) -> Sequence[KnownNode]:
+        rows = await self._connection.execute(
+            _OPEN_NODES,
+            {"until": until, "silent_since": silent_since, "seconds": float(seconds), "after": after, "limit": limit},
+        )
+        return [known_node(row) for row in rows.mappings()]
+
+    async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:
+        span = {"nodes": list(nodes), "since": since, "until": until}
+        reports = (await self._connection.execute(_REPORTS, span)).mappings().all()
+        pods = (await self._connection.execute(_REPORTED_PODS, span)).mappings().all()
+        return history_rows(reports, pods)
+
+    async def keep_days(self, days: Sequence[date]) -> None:
+        have = set(await self.days())
+        missing = [day for day in days if day not in have]
+        if not missing:
+            return
+        lock = text("SELECT pg_advisory_xact_lock(:key)")
+        await self._connection.execute(lock, {"key": lock_key("partitions", "ingestion")})
+        for day in missing:
+            start = datetime.combine(day, time(), UTC)
+            end = start + timedelta(days=1)
+            for table in _PARTITIONED:
+                await self._connection.execute(
+                    text(
+                        f"CREATE TABLE IF NOT EXISTS {table}_{day:%Y%m%d} PARTITION OF {table}"
+                        f" FOR VALUES FROM ('{start.isoformat()}') TO ('{end.isoformat()}')"
+                    )
+                )
+
+    async def days(self) -> Sequence[date]:
+        """The days that history has room for."""
+        rows = await self._connection.execute(_PARTITIONS, {"parent": _PARTITIONED[-1]})
+        return sorted(datetime.strptime(row[0][-8:], "%Y%m%d").replace(tzinfo=UTC).date() for row in rows)
+
+    async def forget_before(self, day: date) -> None:
+        for old in await self.days():
+            if old < day:
+                for table in _PARTITIONED:
+                    await self._connection.execute(text(f"DROP TABLE IF EXISTS {table}_{old:%Y%m%d}"))
+        gone = text("DELETE FROM pods WHERE last_seen_at < :day")
+        await self._connection.execute(gone, {"day": datetime.combine(day, time(), UTC)})
+
+
+def _presence(row: RowMapping) -> PodPresence:
+    return PodPresence(row["uid"], row["node"], row["last_seen_at"], Liveness(row["liveness"]))

@@ -1,0 +1,128 @@
+"""Rows of PostgreSQL and the domain's shapes, both ways."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import RowMapping
+
+from slackwater.ingestion.domain.reports import (
+    HistoryRow,
+    KnownNode,
+    Liveness,
+    MeasuredPod,
+    Pressures,
+    Report,
+    SequenceTrack,
+    Series,
+)
+from slackwater.model.nodes import NodeFacts
+from slackwater.model.pods import Pod
+from slackwater.model.quantities import Resources
+
+PODS = TypeAdapter(Pod)
+FACTS = TypeAdapter(NodeFacts)
+
+NODE_USAGE = (
+    "midpoint_at", "node", "boot_epoch", "sequence", "sampled_at", "received_at", "window_seconds", "gap_delta", "late",
+    "cpu", "memory", "system_cpu", "system_memory", *(f"{name}" for name in Pressures._fields),
+)  # fmt: skip
+POD_USAGE = (
+    "midpoint_at", "node", "boot_epoch", "sequence", "uid", "tier", "cpu", "memory", "cpu_limit_milli",
+    "throttled_ratio", "cpu_pressure",
+)  # fmt: skip
+
+
+def node_usage(row: HistoryRow) -> Sequence[Any]:
+    """One accepted report in the order of NODE_USAGE."""
+    report = row.report
+    return (
+        report.midpoint_at, report.node, report.boot_epoch, report.sequence, report.sampled_at, row.received_at,
+        report.window_seconds, row.gap_delta, row.late, report.cpu, report.memory, report.system_cpu,
+        report.system_memory, *report.pressures,
+    )  # fmt: skip
+
+
+def pod_usage(row: HistoryRow) -> Iterable[Sequence[Any]]:
+    """Its pods in the order of POD_USAGE."""
+    report = row.report
+    for measured in report.pods:
+        yield (
+            report.midpoint_at, report.node, report.boot_epoch, report.sequence, measured.pod.uid, measured.pod.tier,
+            measured.cpu, measured.memory, measured.cpu_limit_milli, measured.throttled_ratio, measured.cpu_pressure,
+        )  # fmt: skip
+
+
+def known_node(row: RowMapping) -> KnownNode:
+    """One row of `nodes`."""
+    described = row["cpu_capacity_milli"] is not None
+    return KnownNode(
+        name=row["name"],
+        capacity=Resources(row["cpu_capacity_milli"], row["memory_capacity_bytes"]) if described else None,
+        track=SequenceTrack(row["boot_epoch"], row["previous_epoch"], row["last_sequence"], tuple(row["missing"])),
+        last_report_at=row["last_report_at"],
+        liveness=Liveness(row["liveness"]) if row["liveness"] else None,
+        newest_at=row["newest_at"],
+        closed_until=row["closed_until"],
+        gaps=row["gaps"],
+        hole_from=row["hole_from"],
+        hole_seen_at=row["hole_seen_at"],
+    )
+
+
+def node_values(node: KnownNode) -> dict[str, Any]:
+    """The parameters that save a node."""
+    return {
+        "name": node.name,
+        "boot_epoch": node.track.boot_epoch,
+        "previous_epoch": node.track.previous_epoch,
+        "last_sequence": node.track.last,
+        "missing": list(node.track.missing),
+        "last_report_at": node.last_report_at,
+        "liveness": node.liveness,
+        "newest_at": node.newest_at,
+        "closed_until": node.closed_until,
+        "gaps": node.gaps,
+        "hole_from": node.hole_from,
+        "hole_seen_at": node.hole_seen_at,
+    }
+
+
+def history_rows(reports: Iterable[RowMapping], pods: Iterable[RowMapping]) -> list[HistoryRow]:
+    """Accepted reports with their pods, in the order of `reports`."""
+    measured: dict[tuple[str, str, int], list[MeasuredPod]] = defaultdict(list)
+    described: dict[str, Pod] = {}
+    for row in pods:
+        if row["uid"] not in described:
+            described[row["uid"]] = PODS.validate_json(row["pod"])
+        measured[row["node"], row["boot_epoch"], row["sequence"]].append(
+            MeasuredPod(
+                pod=described[row["uid"]],
+                cpu=Series(*row["cpu"]),
+                memory=Series(*row["memory"]),
+                cpu_limit_milli=row["cpu_limit_milli"],
+                throttled_ratio=row["throttled_ratio"],
+                cpu_pressure=row["cpu_pressure"],
+            )
+        )
+    return [_history_row(row, measured) for row in reports]
+
+
+def _history_row(row: RowMapping, measured: dict[tuple[str, str, int], list[MeasuredPod]]) -> HistoryRow:
+    report = Report(
+        node=row["node"],
+        boot_epoch=row["boot_epoch"],
+        sequence=row["sequence"],
+        sampled_at=row["sampled_at"],
+        window_seconds=row["window_seconds"],
+        cpu=Series(*row["cpu"]),
+        memory=Series(*row["memory"]),
+        system_cpu=Series(*row["system_cpu"]) if row["system_cpu"] else None,
+        system_memory=Series(*row["system_memory"]) if row["system_memory"] else None,
+        pressures=Pressures(*(row[name] for name in Pressures._fields)),
+        pods=tuple(measured.get((row["node"], row["boot_epoch"], row["sequence"]), ())),
+    )
+    return HistoryRow(report, row["received_at"], row["gap_delta"], row["late"])

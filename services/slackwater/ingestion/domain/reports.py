@@ -1,0 +1,134 @@
+"""A report as ingestion sees it, and what is known of its node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+
+from slackwater.model.pods import Pod
+from slackwater.model.quantities import Resources
+
+
+class Liveness(StrEnum):
+    """How old the last report is: within the expected interval, late, or given up."""
+
+    FRESH = "fresh"
+    STALE = "stale"
+    LOST = "lost"
+
+
+class Series(NamedTuple):
+    """A distribution over one report: milli-cores or bytes. `samples` 0 means that the rest is void."""
+
+    avg: int
+    p50: int
+    p90: int
+    p95: int
+    p99: int
+    max: int
+    last: int
+    samples: int
+
+
+class Pressures(NamedTuple):
+    """Shares of wall time in which some task waited, 0..1; None where the kernel has none."""
+
+    node_cpu_last: float | None = None
+    node_cpu_avg: float | None = None
+    node_cpu_max: float | None = None
+    node_memory_avg: float | None = None
+    node_io_avg: float | None = None
+    prod_cpu_last: float | None = None
+    prod_cpu_avg: float | None = None
+    prod_cpu_max: float | None = None
+
+
+NO_PRESSURES = Pressures()
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredPod:
+    """One pod in one report."""
+
+    pod: Pod
+    cpu: Series
+    memory: Series
+    cpu_limit_milli: int | None = None
+    throttled_ratio: float | None = None
+    cpu_pressure: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One node, from `sampled_at - window_seconds` to `sampled_at`, by the agent's clock."""
+
+    node: str
+    boot_epoch: str
+    sequence: int
+    sampled_at: datetime
+    window_seconds: float
+    cpu: Series
+    memory: Series
+    system_cpu: Series | None = None
+    system_memory: Series | None = None
+    pressures: Pressures = NO_PRESSURES
+    pods: tuple[MeasuredPod, ...] = ()
+
+    @property
+    def midpoint_at(self) -> datetime:
+        """The middle of what was measured: the report belongs to the window that holds this instant."""
+        return self.sampled_at - timedelta(seconds=self.window_seconds / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A report with what its journey says: the key of its subject, and when the server got it."""
+
+    report: Report
+    subject_key: str
+    received_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceTrack:
+    """What has come of an agent's numbered reports. `missing` holds the newest holes below `last`."""
+
+    boot_epoch: str | None = None
+    previous_epoch: str | None = None
+    last: int = 0
+    missing: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNode:
+    """What ingestion keeps of a node between reports.
+
+    `capacity` is None until the node was described. `newest_at` is the latest midpoint in history, `closed_until`
+    the end of the last closed window: what lies before it is closed for ever. `gaps` counts missing reports.
+    While some are missing, `hole_from` is the midpoint after which the first of them belongs, and `hole_seen_at`
+    when the newest hole was noticed.
+    """
+
+    name: str
+    capacity: Resources | None = None
+    track: SequenceTrack = field(default_factory=SequenceTrack)
+    last_report_at: datetime | None = None
+    liveness: Liveness | None = None
+    newest_at: datetime | None = None
+    closed_until: datetime | None = None
+    gaps: int = 0
+    hole_from: datetime | None = None
+    hole_seen_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """An accepted report as history keeps it. `gap_delta` is how many reports are missing right before it, -1 for
+    one that was believed missing and came after all. `late` ones came after their window was closed."""
+
+    report: Report
+    received_at: datetime
+    gap_delta: int = 0
+    late: bool = False

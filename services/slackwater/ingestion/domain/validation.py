@@ -1,0 +1,211 @@
+"""Is a report to be believed? Every refusal has one reason of a closed set; nothing here raises.
+
+A node that was never described is accepted: its usage is real, only its capacity is unknown, so the absolute bounds
+stand in for those relative to capacity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from slackwater.ingestion.domain.reports import Arrival, KnownNode, MeasuredPod, Report, SequenceTrack, Series
+from slackwater.ingestion.domain.sequences import Repeated, observe
+from slackwater.model.quantities import Resources
+
+ABSURD_CPU_MILLI = 10_000_000
+ABSURD_MEMORY_BYTES = 2**50
+ABSURD_RATIO = 1.5
+"""Pressure and throttling are shares; the kernel's counters and ours are read an instant apart, hence the slack."""
+ABSURD_WINDOW_SECONDS = 3600.0
+ABSURD_COUNT = 1_000_000
+ABSURD_SEQUENCE = 2**53
+_LONGEST_NAME = 512
+
+
+class Refusal(StrEnum):
+    """Why a report is refused: the reason of its dead letter, and the label of its count."""
+
+    MALFORMED = "malformed"
+    NOT_FINITE = "not_finite"
+    NEGATIVE = "negative"
+    ABSURD = "absurd"
+    CLOCK_SKEW = "clock_skew"
+    WRONG_NODE = "wrong_node"
+    REPLAYED_SEQUENCE = "replayed_sequence"
+    UNSTORABLE = "unstorable"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far the agent's clock may be ahead of or behind the server's, and how far usage may pass capacity.
+
+    Behind is generous: a report may have waited in the agent or in the stream while we were away.
+    """
+
+    ahead_seconds: float
+    behind_seconds: float
+    capacity_factor: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The track after the report, and how the count of missing reports changes with it."""
+
+    track: SequenceTrack
+    gap_delta: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """`detail` names the field and the value, for the dead letter."""
+
+    reason: Refusal
+    detail: str
+
+
+def judge(arrival: Arrival, known: KnownNode, limits: Limits) -> Accepted | Refused:
+    """Total: every report gets a verdict. Identity first, then form, then numbers, then time, then order."""
+    report = arrival.report
+    if report.node != arrival.subject_key:
+        return Refused(Refusal.WRONG_NODE, f"node: {report.node!r} on the subject of {arrival.subject_key!r}")
+    refused = _form(report) or _ratios(report) or _amounts(report, known.capacity, limits)
+    refused = refused or _time(report, arrival.received_at, limits)
+    if refused is not None:
+        return refused
+    seen = observe(known.track, report.boot_epoch, report.sequence)
+    if isinstance(seen, Repeated):
+        detail = f"sequence: {report.sequence} of {report.boot_epoch}; last is {known.track.last}"
+        return Refused(Refusal.REPLAYED_SEQUENCE, detail)
+    return Accepted(seen.track, seen.gap_delta)
+
+
+def _form(report: Report) -> Refused | None:
+    for name, text in _texts(report):
+        if len(text) > _LONGEST_NAME or not text.isprintable():
+            return Refused(
+                Refusal.MALFORMED, f"{name}: {text[:40]!r} must be printable and at most {_LONGEST_NAME} long"
+            )
+    if not (report.node and report.boot_epoch):
+        return Refused(Refusal.MALFORMED, "node, boot_epoch: must not be empty")
+    for name, moment in _moments(report):
+        if moment.tzinfo is None:
+            return Refused(Refusal.MALFORMED, f"{name}: {moment.isoformat()} has no time zone")
+    if not 1 <= report.sequence <= ABSURD_SEQUENCE:
+        return Refused(Refusal.MALFORMED, f"sequence: {report.sequence} must count from 1")
+    uids = [measured.pod.uid for measured in report.pods]
+    if len(set(uids)) != len(uids) or not all(uids):
+        return Refused(Refusal.MALFORMED, "pods: every uid must be there once and not be empty")
+    return None
+
+
+def _texts(report: Report) -> Iterator[tuple[str, str]]:
+    yield "node", report.node
+    yield "boot_epoch", report.boot_epoch
+    for measured in report.pods:
+        pod = measured.pod
+        yield from (("uid", pod.uid), ("name", pod.name), ("namespace", pod.namespace), ("workload", pod.workload))
+        for label, value in pod.labels.items():
+            yield "labels", label
+            yield "labels", value
+
+
+def _moments(report: Report) -> Iterator[tuple[str, datetime]]:
+    yield "sampled_at", report.sampled_at
+    for measured in report.pods:
+        yield f"started_at of {measured.pod.uid}", measured.pod.started_at
+
+
+def _ratios(report: Report) -> Refused | None:
+    if not math.isfinite(report.window_seconds):
+        return Refused(Refusal.NOT_FINITE, f"window_seconds: {report.window_seconds}")
+    if report.window_seconds <= 0:
+        return Refused(Refusal.NEGATIVE, f"window_seconds: {report.window_seconds} must be above zero")
+    if report.window_seconds > ABSURD_WINDOW_SECONDS:
+        return Refused(Refusal.ABSURD, f"window_seconds: {report.window_seconds} is above {ABSURD_WINDOW_SECONDS}")
+    for name, value in _shares(report):
+        if value is None:
+            continue
+        if not math.isfinite(value):
+            return Refused(Refusal.NOT_FINITE, f"{name}: {value}")
+        if value < 0:
+            return Refused(Refusal.NEGATIVE, f"{name}: {value}")
+        if value > ABSURD_RATIO:
+            return Refused(Refusal.ABSURD, f"{name}: {value} is a share of time")
+    return None
+
+
+def _shares(report: Report) -> Iterator[tuple[str, float | None]]:
+    yield from report.pressures._asdict().items()
+    for measured in report.pods:
+        yield f"throttled_ratio of {measured.pod.uid}", measured.throttled_ratio
+        yield f"cpu_pressure of {measured.pod.uid}", measured.cpu_pressure
+
+
+def _amounts(report: Report, capacity: Resources | None, limits: Limits) -> Refused | None:
+    cpu_bound, memory_bound = ABSURD_CPU_MILLI, ABSURD_MEMORY_BYTES
+    if capacity is not None:
+        cpu_bound = min(cpu_bound, int(capacity.cpu_milli * limits.capacity_factor))
+        memory_bound = min(memory_bound, int(capacity.memory_bytes * limits.capacity_factor))
+    for name, series in _cpu_series(report):
+        if refused := _series(name, series, cpu_bound):
+            return refused
+    for name, series in _memory_series(report):
+        if refused := _series(name, series, memory_bound):
+            return refused
+    for measured in report.pods:
+        if refused := _claims(measured):
+            return refused
+    return None
+
+
+def _cpu_series(report: Report) -> Iterator[tuple[str, Series]]:
+    yield "node cpu_milli", report.cpu
+    if report.system_cpu is not None:
+        yield "system cpu_milli", report.system_cpu
+    for measured in report.pods:
+        yield f"cpu_milli of {measured.pod.uid}", measured.cpu
+
+
+def _memory_series(report: Report) -> Iterator[tuple[str, Series]]:
+    yield "node memory_bytes", report.memory
+    if report.system_memory is not None:
+        yield "system memory_bytes", report.system_memory
+    for measured in report.pods:
+        yield f"memory_bytes of {measured.pod.uid}", measured.memory
+
+
+def _series(name: str, series: Series, bound: int) -> Refused | None:
+    lowest, highest = min(series), max(series[:-1])
+    if lowest < 0:
+        return Refused(Refusal.NEGATIVE, f"{name}: {lowest}")
+    if highest > bound:
+        return Refused(Refusal.ABSURD, f"{name}: {highest} is above {bound}")
+    if series.samples > ABSURD_COUNT:
+        return Refused(Refusal.ABSURD, f"{name}: {series.samples} samples")
+    ordered = series.p50 <= series.p90 <= series.p95 <= series.p99 <= series.max
+    if series.samples and not (ordered and series.avg <= series.max and series.last <= series.max):
+        return Refused(Refusal.MALFORMED, f"{name}: percentiles {series} do not rise")
+    return None
+
+
+def _claims(measured: MeasuredPod) -> Refused | None:
+    request = measured.pod.request
+    limit = measured.cpu_limit_milli or 0
+    if min(request.cpu_milli, request.memory_bytes, limit) < 0:
+        return Refused(Refusal.NEGATIVE, f"request or limit of {measured.pod.uid}: {request}, {limit}")
+    if max(request.cpu_milli, limit) > ABSURD_CPU_MILLI or request.memory_bytes > ABSURD_MEMORY_BYTES:
+        return Refused(Refusal.ABSURD, f"request or limit of {measured.pod.uid}: {request}, {limit}")
+    if abs(measured.pod.priority) >= 2**31:
+        return Refused(Refusal.ABSURD, f"priority of {measured.pod.uid}: {measured.pod.priority}")
+    return None
+
+
+def _time(report: Report, received_at: datetime, limits: Limits) -> Refused | None:
+    ahead = report.sampled_at - received_at
+    if ahead > timedelta(seconds=limits.ahead_seconds) or -ahead > timedelta(seconds=limits.behind_seconds):
+        return Refused(Refusal.CLOCK_SKEW, f"sampled_at: {report.sampled_at.isoformat()} at {received_at.isoformat()}")
+    return None

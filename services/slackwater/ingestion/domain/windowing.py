@@ -1,0 +1,216 @@
+"""Aligned windows of usage from the reports that fell into them.
+
+Percentiles of a window are merged from the percentiles of its reports. A report says at five points of its distribution
+how much lies at or below them; it stands for its samples as 50 % at p50, 40 % at p90, 5 % at p95, 4 % at p99 and 1 % at
+the maximum, weighted with its number of samples, and the nearest rank is taken over all reports. Every sample is thus
+placed at the upper end of its bracket: the result is never below the true percentile of the pooled samples, and
+above it by no more than the widest bracket of a report. The maximum is exact, so is the average up to rounding, and
+so are the percentiles of a window with a single report.
+
+The usage of a tier in one report is the sum over its pods. Its average is exact; its percentiles are sums of the
+pods' percentiles, which overstates them when pods do not peak together: the sum of maxima is an upper bound.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate, groupby, pairwise
+
+from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, MeasuredPod, Report, Series
+from slackwater.model.pods import Pod
+from slackwater.model.tiers import Tier
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SHARES = (50, 40, 5, 4, 1)  # percent of the samples at p50, p90, p95, p99, max
+_VOID = Series(0, 0, 0, 0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """One series over one window."""
+
+    avg: int
+    p90: int
+    p95: int
+    max: int
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """CPU in milli-cores and memory in bytes over one window."""
+
+    cpu: Merged
+    memory: Merged
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One node in one closed window. `number` is its start in seconds since 1970 // its length."""
+
+    node: str
+    number: int
+    start: datetime
+    seconds: int
+    usage: Amounts
+    system: Amounts | None
+    tiers: Mapping[Tier, Amounts]
+    pods: tuple[tuple[Pod, Amounts], ...]
+    reports: int
+    gaps: int
+
+
+def number_of(moment: datetime, seconds: int) -> int:
+    """The window that holds `moment`: from its start, included, to its end, excluded."""
+    return (moment - _EPOCH) // timedelta(seconds=seconds)
+
+
+def start_of(number: int, seconds: int) -> datetime:
+    return _EPOCH + timedelta(seconds=number * seconds)
+
+
+def closable_until(now: datetime, seconds: int, lateness_seconds: float) -> datetime:
+    """The end of the last window that nothing is waited for any more: `lateness_seconds` after it ended."""
+    return start_of(number_of(now - timedelta(seconds=lateness_seconds), seconds), seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What closing waits for: `until` is the end of the last window that is over (closable_until); a node is silent if
+    it was last heard before `silent_since`; holes noticed after `holes_since` may still be filled by redelivery."""
+
+    until: datetime
+    silent_since: datetime
+    holes_since: datetime
+
+
+def close_limit(known: KnownNode, waiting: Waiting, seconds: int) -> datetime | None:
+    """How far the windows of a node may be closed now; None when no further than they are.
+
+    Never past what has come: while a backlog is worked off, what is still to come belongs to later windows. The window
+    of the newest report is closed when the next one has begun with a report, or when the node fell silent. Windows
+    that a missing report may belong to wait for it as long as it may be under way.
+    """
+    if known.newest_at is None or known.last_report_at is None:
+        return None
+    newest = number_of(known.newest_at, seconds) + (known.last_report_at <= waiting.silent_since)
+    limit = min(waiting.until, start_of(newest, seconds))
+    if known.hole_from and known.hole_seen_at and known.hole_seen_at > waiting.holes_since:
+        limit = min(limit, start_of(number_of(known.hole_from, seconds), seconds))
+    return limit if known.closed_until is None or limit > known.closed_until else None
+
+
+def is_late(known: KnownNode, report: Report) -> bool:
+    """Its window was closed before it came."""
+    return known.closed_until is not None and report.midpoint_at < known.closed_until
+
+
+def close_windows(rows: Iterable[HistoryRow], seconds: int) -> list[Window]:
+    """All windows of all rows, by node and number; the order of the rows is irrelevant. Late rows belong to none."""
+    grouped: dict[tuple[str, int], list[HistoryRow]] = defaultdict(list)
+    for row in rows:
+        if not row.late:
+            grouped[row.report.node, number_of(row.report.midpoint_at, seconds)].append(row)
+    gaps = _gaps([row for own in grouped.values() for row in own], seconds)
+    return [_window(*key, seconds, grouped[key], gaps[key]) for key in sorted(grouped)]
+
+
+def _gaps(rows: Sequence[HistoryRow], seconds: int) -> Counter[tuple[str, int]]:
+    """Missing reports by node and window: holes between two reports count in the window of the later one.
+
+    What is known to be missing and lies before the first report at hand counts in the window of that one.
+    """
+    gaps: Counter[tuple[str, int]] = Counter()
+    ordered = sorted(rows, key=lambda row: (row.report.node, row.report.boot_epoch, row.report.sequence))
+    for _, agent in groupby(ordered, key=lambda row: (row.report.node, row.report.boot_epoch)):
+        own = list(agent)
+        keys = [(row.report.node, number_of(row.report.midpoint_at, seconds)) for row in own]
+        between = [later.report.sequence - row.report.sequence - 1 for row, later in pairwise(own)]
+        gaps[keys[0]] += max(0, sum(row.gap_delta for row in own) - sum(between))
+        for key, missing in zip(keys[1:], between, strict=True):
+            gaps[key] += missing
+    return gaps
+
+
+def _window(node: str, number: int, seconds: int, rows: Sequence[HistoryRow], gaps: int) -> Window:
+    reports = sorted((row.report for row in rows), key=lambda report: (report.sampled_at, report.boot_epoch))
+    with_system = [report for report in reports if report.system_cpu and report.system_memory]
+    return Window(
+        node=node,
+        number=number,
+        start=start_of(number, seconds),
+        seconds=seconds,
+        usage=Amounts(merge([report.cpu for report in reports]), merge([report.memory for report in reports])),
+        system=Amounts(
+            merge([report.system_cpu or _VOID for report in with_system]),
+            merge([report.system_memory or _VOID for report in with_system]),
+        )
+        if with_system
+        else None,
+        tiers=_tiers(reports),
+        pods=_pods(reports),
+        reports=len(reports),
+        gaps=gaps,
+    )
+
+
+def merge(series: Sequence[Series]) -> Merged:
+    """One series from those of several reports (see above). Without samples all is zero."""
+    series = [one for one in series if one.samples]
+    samples = sum(one.samples for one in series)
+    if not samples:
+        return Merged(0, 0, 0, 0, 0)
+    total = sum(one.avg * one.samples for one in series)
+    points = sorted(
+        (value, share * one.samples)
+        for one in series
+        for value, share in zip((one.p50, one.p90, one.p95, one.p99, one.max), _SHARES, strict=True)
+    )
+    return Merged(
+        avg=(2 * total + samples) // (2 * samples),
+        p90=_rank(points, 90 * samples),
+        p95=_rank(points, 95 * samples),
+        max=max(one.max for one in series),
+        samples=samples,
+    )
+
+
+def _rank(points: Sequence[tuple[int, int]], wanted: int) -> int:
+    """The first value with at least `wanted` of the weight (in percent times samples) at or below it."""
+    reached = accumulate(weight for _, weight in points)
+    return next(value for (value, _), weight in zip(points, reached, strict=True) if weight >= wanted)
+
+
+def _pods(reports: Sequence[Report]) -> tuple[tuple[Pod, Amounts], ...]:
+    """Each pod that was measured, as the newest report describes it, by uid."""
+    found: dict[str, list[MeasuredPod]] = defaultdict(list)
+    for report in reports:
+        for measured in report.pods:
+            found[measured.pod.uid].append(measured)
+    return tuple(
+        (found[uid][-1].pod, Amounts(merge([m.cpu for m in found[uid]]), merge([m.memory for m in found[uid]])))
+        for uid in sorted(found)
+    )
+
+
+def _tiers(reports: Sequence[Report]) -> dict[Tier, Amounts]:
+    cpu: dict[Tier, list[Series]] = defaultdict(list)
+    memory: dict[Tier, list[Series]] = defaultdict(list)
+    for report in reports:
+        for tier in {measured.pod.tier for measured in report.pods}:
+            pods = [measured for measured in report.pods if measured.pod.tier == tier]
+            cpu[tier].append(_together([measured.cpu for measured in pods]))
+            memory[tier].append(_together([measured.memory for measured in pods]))
+    return {tier: Amounts(merge(cpu[tier]), merge(memory[tier])) for tier in sorted(cpu)}
+
+
+def _together(series: Sequence[Series]) -> Series:
+    """Pods side by side in one report: values add up; the longest of them says how many samples there are."""
+    counted = [one for one in series if one.samples]
+    if not counted:
+        return _VOID
+    sums = (sum(values) for values in zip(*counted, strict=True))
+    return Series(*sums)._replace(samples=max(one.samples for one in counted))

@@ -1,0 +1,1 @@
+"""Where ingestion meets the bus."""

@@ -1,0 +1,79 @@
+"""What the use cases need: one ledger per unit of work, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Protocol
+
+from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
+from slackwater.ingestion.domain.validation import Refusal
+from slackwater.model.nodes import NodeFacts
+from slackwater.store.port import UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class PodPresence:
+    """When a pod was last in a report, and what was concluded from it."""
+
+    uid: str
+    node: str
+    last_seen_at: datetime
+    liveness: Liveness
+
+
+class Ledger(Protocol):
+    """Inventory and history within one transaction. Methods that return nodes lock them until its end."""
+
+    async def nodes(self, names: Sequence[str]) -> Mapping[str, KnownNode]:
+        """Those of the named nodes that are known."""
+        ...
+
+    async def describe(self, facts: NodeFacts, boot_epoch: str, described_at: datetime) -> bool:
+        """Keep what a node says it is; False when something newer is known."""
+        ...
+
+    async def append(self, rows: Sequence[HistoryRow]) -> None:
+        """Accepted reports into history, their pods into the inventory. Raises InvalidInput if one cannot be kept."""
+        ...
+
+    async def save(self, nodes: Sequence[KnownNode]) -> None:
+        """Write back nodes that were locked by this unit of work (all but their description)."""
+        ...
+
+    async def count_refusals(self, counts: Mapping[tuple[str, Refusal], int], at: datetime) -> None:
+        """Add to the counts per node (by subject) and reason."""
+        ...
+
+    async def silent_nodes(self, since: datetime) -> Sequence[KnownNode]:
+        """Nodes not heard of since then and not yet lost."""
+        ...
+
+    async def silent_pods(self, since: datetime) -> Sequence[PodPresence]:
+        """Pods not seen since then and not yet lost."""
+        ...
+
+    async def save_pods(self, pods: Sequence[PodPresence]) -> None: ...
+
+    async def open_nodes(
+        self, until: datetime, silent_since: datetime, seconds: int, after: str, limit: int
+    ) -> Sequence[KnownNode]:
+        """Up to `limit` nodes after this name that may have a window to close: history behind their mark, the mark
+        before `until`, and either a window's length of history or no report since `silent_since`."""
+        ...
+
+    async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:
+        """Accepted reports with since <= midpoint < until."""
+        ...
+
+    async def keep_days(self, days: Sequence[date]) -> None:
+        """Make room in history for these days (UTC)."""
+        ...
+
+    async def forget_before(self, day: date) -> None:
+        """Drop the history of all days before `day`, and pods last seen before it."""
+        ...
+
+
+Ledgers = Callable[[UnitOfWork], Ledger]

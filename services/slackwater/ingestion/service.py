@@ -1,0 +1,117 @@
+"""The composition root of ingestion."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
+
+from slackwater.bus.port import Bus
+from slackwater.ingestion.adapters.postgres import PostgresLedger
+from slackwater.ingestion.domain.liveness import LivenessLimits
+from slackwater.ingestion.domain.validation import Limits
+from slackwater.ingestion.edge.events import consuming
+from slackwater.ingestion.ports import Ledgers
+from slackwater.ingestion.settings import IngestionSettings
+from slackwater.ingestion.usecases.accept_reports import AcceptReports
+from slackwater.ingestion.usecases.close_windows import CloseWindows
+from slackwater.ingestion.usecases.describe_node import DescribeNode
+from slackwater.ingestion.usecases.keep_history import KeepHistory
+from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
+from slackwater.model.errors import Conflict, Unavailable
+from slackwater.model.time import Clock
+from slackwater.runtime.platform import Platform
+from slackwater.runtime.service import Check
+from slackwater.store.port import Database
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+log = logging.getLogger(__name__)
+
+_MAINTENANCE_SECONDS = 3600.0
+_PAUSE_SECONDS = 1.0
+_BACKLOG_LIMIT_SECONDS = 30.0
+
+
+class IngestionService:
+    """slackwater.runtime.service.Service."""
+
+    name = "ingestion"
+
+    def __init__(
+        self, settings: IngestionSettings, bus: Bus, database: Database, ledgers: Ledgers, clock: Clock
+    ) -> None:
+        self._settings = settings
+        self._bus = bus
+        self._database = database
+        self._clock = clock
+        self._relay = database.relay(bus.publish)
+        limits = Limits(settings.clock_ahead_seconds, settings.clock_behind_seconds)
+        silence = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
+        self._accept = AcceptReports(database, ledgers, clock, limits)
+        self._describe = DescribeNode(database, ledgers)
+        self._close = CloseWindows(
+            database,
+            ledgers,
+            clock,
+            seconds=settings.window_seconds,
+            lateness_seconds=settings.lateness_seconds,
+            silence_seconds=max(silence.stale_seconds, settings.lateness_seconds),
+        )
+        self._liveness = WatchLiveness(database, ledgers, clock, silence, bus.connected)
+        self._keep = KeepHistory(database, ledgers, clock, settings.retention_days)
+
+    async def run(self, started: Callable[[], None]) -> None:
+        self._listen_anew()
+        async with asyncio.TaskGroup() as tasks:
+            own = [
+                tasks.create_task(self._relay.run()),
+                tasks.create_task(self._repeat(self._keep, _MAINTENANCE_SECONDS)),
+                tasks.create_task(self._repeat(self._close, self._close.pause_seconds)),
+                tasks.create_task(self._repeat(self._liveness, self._settings.liveness_tick_seconds)),
+            ]
+            try:
+                async with consuming(self._bus, self._accept, self._describe, self._settings.batch):
+                    started()
+                    try:
+                        await asyncio.Event().wait()
+                    finally:
+                        self._accept.leave()
+            finally:
+                for task in own:
+                    task.cancel()
+
+    async def checks(self) -> Sequence[Check]:
+        try:
+            backlog = await self._relay.backlog()
+        except Unavailable as error:
+            return (Check("database", ok=False, detail=error.message),)
+        late = backlog.oldest_age_seconds > _BACKLOG_LIMIT_SECONDS
+        said = f"{backlog.depth} events, oldest {backlog.oldest_age_seconds:.1f} s"
+        return (Check("database", ok=True), Check("outbox", ok=not late, detail=said))
+
+    def routers(self) -> Sequence[APIRouter]:
+        return []
+
+    def _listen_anew(self) -> None:
+        self._liveness.listen_anew()
+        self._close.listen_anew()
+
+    async def _repeat(self, work: Callable[[], Awaitable[object]], pause_seconds: float) -> None:
+        """Work, wait, work; while the store is away, ask again soon and do not take our silence for the nodes'."""
+        while True:
+            try:
+                await work()
+                seconds = pause_seconds
+            except (Unavailable, Conflict) as error:
+                log.warning("the store is away, trying again: %s", error.message)
+                self._listen_anew()
+                seconds = _PAUSE_SECONDS
+            await self._clock.sleep(seconds)
+
+
+def build(settings: IngestionSettings, platform: Platform) -> IngestionService:
+    """Ingestion on PostgreSQL."""
+    return IngestionService(settings, platform.bus, platform.database("ingestion"), PostgresLedger.of, platform.clock)

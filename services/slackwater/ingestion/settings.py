@@ -1,0 +1,29 @@
+"""Settings of ingestion, e.g. SLACKWATER_INGESTION_WINDOW_SECONDS=5."""
+
+from __future__ import annotations
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class IngestionSettings(BaseSettings):
+    """Defaults suit agents that report every 5 s."""
+
+    model_config = SettingsConfigDict(env_prefix="SLACKWATER_INGESTION_", frozen=True)
+
+    report_interval_seconds: float = Field(default=5.0, gt=0)
+    """How often an agent is expected to report."""
+    stale_intervals: float = Field(default=3.0, ge=1)
+    """A node is stale after so many intervals without a report."""
+    lost_seconds: float = Field(default=60.0, gt=0)
+    """A node is lost after so long without a report."""
+    liveness_tick_seconds: float = Field(default=2.0, gt=0)
+    window_seconds: int = Field(default=60, ge=1, le=3600)
+    lateness_seconds: float = Field(default=5.0, ge=0)
+    """A window is closed no sooner than so long after its end, and when its node has reported again or is stale."""
+    clock_ahead_seconds: float = Field(default=30.0, ge=0)
+    """A report may be so far ahead of the server's clock."""
+    clock_behind_seconds: float = Field(default=900.0, ge=0)
+    """A report may be so old when it arrives: agent and stream keep it for minutes while we are away."""
+    retention_days: int = Field(default=7, ge=1)
+    batch: int = Field(default=500, ge=1, le=5000)

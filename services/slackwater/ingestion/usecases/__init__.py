@@ -1,0 +1,1 @@
+"""What ingestion does, one file per event or occasion."""

@@ -1,0 +1,175 @@
+"""usage.reported, a batch: judge each, keep the good ones and the inventory in one transaction, refuse the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from slackwater.bus.port import Done, Received, Reject, Retry, Settlement
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.node_liveness_changed import Liveness as EventLiveness
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.usage_reported import UsageReported
+from slackwater.ingestion import metrics
+from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, Liveness, Report
+from slackwater.ingestion.domain.validation import Accepted, Limits, Refusal, Refused, judge
+from slackwater.ingestion.domain.windowing import is_late
+from slackwater.ingestion.ports import Ledgers
+from slackwater.ingestion.usecases.reading import report_from
+from slackwater.model.errors import Conflict, InvalidInput, Unavailable
+from slackwater.model.time import Clock
+from slackwater.store.port import Database, UnitOfWork
+
+SOURCE = "ingestion"
+HOLD_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    settlement: Settlement
+    row: HistoryRow | None = None
+    refusal: Refusal | None = None
+
+
+class AcceptReports:
+    """The batch handler of `ingestion-usage-reported`.
+
+    While the store is away it holds its batch: what comes later waits in the stream, and order is kept.
+    """
+
+    def __init__(self, database: Database, ledgers: Ledgers, clock: Clock, limits: Limits) -> None:
+        self._database = database
+        self._ledgers = ledgers
+        self._clock = clock
+        self._limits = limits
+        self._leaving = False
+
+    def leave(self) -> None:
+        """Hold nothing any more: what cannot be stored now is given back to the bus."""
+        self._leaving = True
+
+    async def __call__(self, batch: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:
+        """One verdict per message; only a defect of ours raises."""
+        while True:
+            try:
+                return await self._accept_or_split(batch)
+            except (Unavailable, Conflict) as error:
+                if self._leaving:
+                    return [Retry(error.message, delay_seconds=0.0)] * len(batch)
+            await self._clock.sleep(HOLD_SECONDS)
+
+    async def _accept_or_split(self, batch: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:
+        try:
+            return await self._accept(batch)
+        except InvalidInput as error:
+            if len(batch) > 1:  # one of them cannot be kept: find it, keep the others
+                return [(await self._accept_or_split([received]))[0] for received in batch]
+            metrics.REFUSED.labels(reason=Refusal.UNSTORABLE).inc()
+            return [Reject(Refusal.UNSTORABLE, error.message)]
+
+    async def _accept(self, batch: Sequence[Received[UsageReported]]) -> list[Settlement]:
+        now = self._clock.now()
+        async with self._database.unit_of_work() as unit:
+            ledger = self._ledgers(unit)
+            keys = sorted({received.subject_key for received in batch if _storable(received.subject_key)})
+            nodes = {key: KnownNode(key) for key in keys} | dict(await ledger.nodes(keys))
+            before = dict(nodes)
+            verdicts = [self._judge(received, nodes, now) for received in batch]
+            rows = [verdict.row for verdict in verdicts if verdict.row is not None]
+            if rows:
+                await ledger.keep_days(sorted({row.report.midpoint_at.date() for row in rows}))
+                await ledger.append(rows)
+            await ledger.save([node for name, node in nodes.items() if node != before[name]])
+            await self._announce(unit, before, nodes, batch, now)
+            refusals = _refusals(batch, verdicts)
+            if refusals:
+                await ledger.count_refusals(refusals, now)
+        _measure(verdicts)
+        return [verdict.settlement for verdict in verdicts]
+
+    def _judge(self, received: Received[UsageReported], nodes: dict[str, KnownNode], now: datetime) -> _Verdict:
+        """Judge one message against the nodes as they are after those before it, and take the accepted one in."""
+        arrival = Arrival(report_from(received.event.data), received.subject_key, now)
+        known = nodes.get(received.subject_key, KnownNode(received.subject_key))
+        verdict = judge(arrival, known, self._limits)
+        if isinstance(verdict, Refused):
+            if verdict.reason is Refusal.REPLAYED_SEQUENCE and received.deliveries > 1:
+                return _Verdict(Done())  # committed, but the acknowledgement was lost
+            return _Verdict(Reject(verdict.reason, verdict.detail), refusal=verdict.reason)
+        report = arrival.report
+        nodes[known.name] = replace(
+            _hole_noted(known, report, verdict, now),
+            track=verdict.track,
+            last_report_at=now,
+            liveness=Liveness.FRESH,
+            newest_at=max(known.newest_at or report.midpoint_at, report.midpoint_at),
+            gaps=known.gaps + verdict.gap_delta,
+        )
+        return _Verdict(Done(), HistoryRow(report, now, verdict.gap_delta, is_late(known, report)))
+
+    async def _announce(
+        self,
+        unit: UnitOfWork,
+        before: dict[str, KnownNode],
+        nodes: dict[str, KnownNode],
+        batch: Sequence[Received[UsageReported]],
+        now: datetime,
+    ) -> None:
+        """Nodes that were not fresh and have reported."""
+        causes: dict[str, Event[UsageReported]] = {one.subject_key: one.event for one in batch}
+        for name, node in nodes.items():
+            was = before[name].liveness
+            if node.liveness is not was:
+                await unit.publish(liveness_changed(node, was, now, causes[name]))
+
+
+def _hole_noted(known: KnownNode, report: Report, verdict: Accepted, now: datetime) -> KnownNode:
+    """Where reports are missing, as long as some are."""
+    if not verdict.track.missing:
+        return replace(known, hole_from=None, hole_seen_at=None)
+    if verdict.gap_delta > 0:
+        missed = timedelta(seconds=report.window_seconds * len(verdict.track.missing))
+        since = known.hole_from or known.newest_at or report.midpoint_at - missed
+        return replace(known, hole_from=since, hole_seen_at=now)
+    return known
+
+
+def liveness_changed(
+    node: KnownNode, was: Liveness | None, now: datetime, cause: Event[UsageReported] | None = None
+) -> Event[NodeLivenessChanged]:
+    """The event for a node that has just become `node.liveness`."""
+    assert node.liveness is not None  # noqa: S101 - only called when it has changed to something
+    assert node.last_report_at is not None  # noqa: S101 - without a report there is no liveness
+    change = NodeLivenessChanged(
+        node=node.name,
+        liveness=EventLiveness(node.liveness),
+        previous=None if was is None else EventLiveness(was),
+        last_report_at=node.last_report_at,
+        changed_at=now,
+    )
+    return event_of(change, source=SOURCE, time=now, causedby=cause)
+
+
+def _storable(name: str) -> bool:
+    """A name that no valid report can have is not looked up, nor made a node of."""
+    return name.isprintable() and 0 < len(name) <= 512
+
+
+def _refusals(batch: Sequence[Received[UsageReported]], verdicts: Sequence[_Verdict]) -> Counter[tuple[str, Refusal]]:
+    return Counter(
+        (received.subject_key if _storable(received.subject_key) else "?", verdict.refusal)
+        for received, verdict in zip(batch, verdicts, strict=True)
+        if verdict.refusal is not None
+    )
+
+
+def _measure(verdicts: Sequence[_Verdict]) -> None:
+    for verdict in verdicts:
+        if verdict.refusal is not None:
+            metrics.REFUSED.labels(reason=verdict.refusal).inc()
+        if verdict.row is not None:
+            metrics.ACCEPTED.inc()
+            metrics.MISSING.inc(max(0, verdict.row.gap_delta))
+            metrics.LATE.inc(verdict.row.late)

@@ -1,0 +1,139 @@
+"""When windows have ended: make them from history, publish them, and mark them closed, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.usage_windowed import UsageWindowed, WindowedPod, WindowedUsage
+from slackwater.ingestion import metrics
+from slackwater.ingestion.domain.windowing import Amounts, Waiting, Window, closable_until, close_limit, close_windows
+from slackwater.ingestion.ports import Ledger, Ledgers
+from slackwater.ingestion.usecases.accept_reports import SOURCE
+from slackwater.model.time import Clock
+from slackwater.store.port import Database
+
+_NODES_AT_ONCE = 100
+CATCH_UP = timedelta(days=1)
+"""After a longer absence older windows are not made any more: who folds them has moved on."""
+
+HOLE_PATIENCE = timedelta(seconds=15)
+"""Longer than the bus waits for an acknowledgement before it delivers again (contracts/streams.yaml: 10 s)."""
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+class CloseWindows:
+    """History is the only state: a window that was not committed is made again, one that was is behind its mark."""
+
+    def __init__(
+        self,
+        database: Database,
+        ledgers: Ledgers,
+        clock: Clock,
+        *,
+        seconds: int,
+        lateness_seconds: float,
+        silence_seconds: float,
+    ) -> None:
+        self._database = database
+        self._ledgers = ledgers
+        self._clock = clock
+        self._seconds = seconds
+        self._lateness_seconds = lateness_seconds
+        self._silence_seconds = silence_seconds
+        self._listening_since = clock.now()
+
+    def listen_anew(self) -> None:
+        """We were deaf until now: silence counts from here."""
+        self._listening_since = self._clock.now()
+
+    async def __call__(self) -> int:
+        """Close everything that is due; returns how many windows. Raises Unavailable, having closed some or none."""
+        now = self._clock.now()
+        closed, after = 0, ""
+        while True:
+            count, last = await self._close_some(now, after)
+            closed += count
+            if last is None:
+                return closed
+            after = last
+
+    @property
+    def pause_seconds(self) -> float:
+        """How long to wait between two looks: a small part of a window, but no less than a second."""
+        return max(1.0, self._seconds / 12)
+
+    async def _close_some(self, now: datetime, after: str) -> tuple[int, str | None]:
+        """Some nodes in order of their names: how many windows, and the last name or None at the end."""
+        waiting = self._waiting(now)
+        async with self._database.unit_of_work() as unit:
+            ledger = self._ledgers(unit)
+            nodes = await ledger.open_nodes(waiting.until, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE)
+            spans = {
+                node.name: (node.closed_until or waiting.until - CATCH_UP, limit)
+                for node in nodes
+                if (limit := close_limit(node, waiting, self._seconds)) is not None
+            }
+            windows = await self._windows(ledger, spans, waiting.until - CATCH_UP)
+            for window in windows:
+                await unit.publish(_event(window, now))
+            moved = [replace(node, closed_until=spans[node.name][1]) for node in nodes if node.name in spans]
+            await ledger.save(moved)
+        metrics.WINDOWS.inc(len(windows))
+        return len(windows), nodes[-1].name if nodes else None
+
+    def _waiting(self, now: datetime) -> Waiting:
+        silent_since = now - timedelta(seconds=self._silence_seconds)
+        return Waiting(
+            until=closable_until(now, self._seconds, self._lateness_seconds),
+            silent_since=silent_since if silent_since >= self._listening_since else _NEVER,
+            holes_since=now - HOLE_PATIENCE,
+        )
+
+    async def _windows(
+        self, ledger: Ledger, spans: Mapping[str, tuple[datetime, datetime]], oldest: datetime
+    ) -> Sequence[Window]:
+        """The windows within the span of each node."""
+        if not spans:
+            return ()
+        since = max(oldest, min(since for since, _ in spans.values()))
+        rows = await ledger.history(list(spans), since, max(until for _, until in spans.values()))
+        inside = [row for row in rows if _within(spans[row.report.node], row.report.midpoint_at)]
+        return close_windows(inside, self._seconds)
+
+
+def _within(span: tuple[datetime, datetime], moment: datetime) -> bool:
+    return span[0] <= moment < span[1]
+
+
+def _event(window: Window, now: datetime) -> Event[UsageWindowed]:
+    data = UsageWindowed(
+        node=window.node,
+        number=window.number,
+        window_start=window.start,
+        window_seconds=window.seconds,
+        node_usage=_usage(window.usage),
+        system_usage=None if window.system is None else _usage(window.system),
+        tiers={str(tier): _usage(amounts) for tier, amounts in window.tiers.items()},
+        pods=tuple(WindowedPod(pod=pod, usage=_usage(amounts)) for pod, amounts in window.pods),
+        reports=window.reports,
+        gaps=window.gaps,
+    )
+    return event_of(data, source=SOURCE, time=now)
+
+
+def _usage(amounts: Amounts) -> WindowedUsage:
+    cpu, memory = amounts.cpu, amounts.memory
+    return WindowedUsage(
+        cpu_avg_milli=cpu.avg,
+        cpu_p90_milli=cpu.p90,
+        cpu_p95_milli=cpu.p95,
+        cpu_max_milli=cpu.max,
+        memory_avg_bytes=memory.avg,
+        memory_p90_bytes=memory.p90,
+        memory_p95_bytes=memory.p95,
+        memory_max_bytes=memory.max,
+        samples=cpu.samples,
+    )

@@ -1,0 +1,49 @@
+"""Events into the domain's own shapes."""
+
+from __future__ import annotations
+
+from slackwater.events.measures import Distribution, PodUsage
+from slackwater.events.usage_reported import UsageReported
+from slackwater.ingestion.domain.reports import MeasuredPod, Pressures, Report, Series
+
+
+def report_from(data: UsageReported) -> Report:
+    """The report as it was sent; nothing is judged here."""
+    system = data.system_usage
+    return Report(
+        node=data.node,
+        boot_epoch=data.boot_epoch,
+        sequence=data.sequence,
+        sampled_at=data.sampled_at,
+        window_seconds=data.window_seconds,
+        cpu=_series(data.node_usage.cpu_milli),
+        memory=_series(data.node_usage.memory_bytes),
+        system_cpu=None if system is None else _series(system.cpu_milli),
+        system_memory=None if system is None else _series(system.memory_bytes),
+        pressures=Pressures(
+            node_cpu_last=data.node_pressure.cpu_some_last,
+            node_cpu_avg=data.node_pressure.cpu_some_avg,
+            node_cpu_max=data.node_pressure.cpu_some_max,
+            node_memory_avg=data.node_pressure.memory_some_avg,
+            node_io_avg=data.node_pressure.io_some_avg,
+            prod_cpu_last=data.prod_pressure.cpu_some_last,
+            prod_cpu_avg=data.prod_pressure.cpu_some_avg,
+            prod_cpu_max=data.prod_pressure.cpu_some_max,
+        ),
+        pods=tuple(_pod(measured) for measured in data.pods),
+    )
+
+
+def _pod(measured: PodUsage) -> MeasuredPod:
+    return MeasuredPod(
+        pod=measured.pod,
+        cpu=_series(measured.usage.cpu_milli),
+        memory=_series(measured.usage.memory_bytes),
+        cpu_limit_milli=measured.cpu_limit_milli,
+        throttled_ratio=measured.throttled_ratio,
+        cpu_pressure=measured.pressure.cpu_some_avg,
+    )
+
+
+def _series(d: Distribution) -> Series:
+    return Series(d.avg, d.p50, d.p90, d.p95, d.p99, d.max, d.last, d.count)

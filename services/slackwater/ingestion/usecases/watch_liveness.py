@@ -1,0 +1,71 @@
+"""On a timer: who has been silent for too long."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from slackwater.ingestion.domain.liveness import LivenessLimits, after_silence
+from slackwater.ingestion.domain.reports import Liveness
+from slackwater.ingestion.ports import Ledgers
+from slackwater.ingestion.usecases.accept_reports import liveness_changed
+from slackwater.model.time import Clock
+from slackwater.store.port import Database
+
+
+class WatchLiveness:
+    """Nodes get worse here and better only by a report (accept_reports). Changes go through the outbox.
+
+    `hearing` says whether reports can reach us now: while the bus is away, silence is ours.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        ledgers: Ledgers,
+        clock: Clock,
+        limits: LivenessLimits,
+        hearing: Callable[[], Awaitable[bool]],
+    ) -> None:
+        self._database = database
+        self._ledgers = ledgers
+        self._clock = clock
+        self._limits = limits
+        self._hearing = hearing
+        self._listening_since = clock.now()
+
+    def listen_anew(self) -> None:
+        """We were deaf until now: silence counts from here."""
+        self._listening_since = self._clock.now()
+
+    async def __call__(self) -> int:
+        """How many nodes and pods changed. Raises Unavailable."""
+        now = self._clock.now()
+        if now - self._listening_since <= timedelta(seconds=self._limits.stale_seconds):
+            return 0
+        async with self._database.unit_of_work() as unit:
+            ledger = self._ledgers(unit)
+            since = now - timedelta(seconds=self._limits.stale_seconds)
+            changed = []
+            silent = await ledger.silent_nodes(since)
+            if silent and not await self._hearing():
+                self.listen_anew()
+                return 0
+            for node in silent:
+                assert node.last_report_at is not None  # noqa: S101 - a silent node has spoken once
+                found = after_silence(node.liveness, node.last_report_at, now, self._limits, self._listening_since)
+                if found is not node.liveness:
+                    changed.append(replace(node, liveness=found))
+                    await unit.publish(liveness_changed(changed[-1], node.liveness, now))
+            await ledger.save(changed)
+            pods = [
+                replace(pod, liveness=found)
+                for pod in await ledger.silent_pods(since)
+                if (found := self._pod(pod.liveness, pod.last_seen_at, now)) is not pod.liveness
+            ]
+            await ledger.save_pods(pods)
+        return len(changed) + len(pods)
+
+    def _pod(self, liveness: Liveness, last_seen_at: datetime, now: datetime) -> Liveness:
+        return after_silence(liveness, last_seen_at, now, self._limits, self._listening_since)

@@ -1,0 +1,9 @@
+"""Prediction decides what peak a node's owners will need: per pod, per tier, for the system and for the node.
+
+It folds every usage.windowed exactly once, in order of arrival, into decaying histograms, and publishes
+peak.predicted with one decision record for the CPU and one for the memory peak of tier prod.
+"""
+
+CONSUMES = ("node.described", "usage.windowed")
+PUBLISHES = ("peak.predicted", "decision.recorded")
+OWNS = ("histograms", "snapshots", "published windows")

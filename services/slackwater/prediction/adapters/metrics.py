@@ -1,0 +1,25 @@
+"""What prediction shows on /metrics."""
+
+from __future__ import annotations
+
+from slackwater.prediction.usecases.state import LivingState
+from slackwater.telemetry.metrics import Meters
+
+
+class PredictionMetrics:
+    """Windows folded, series kept, snapshots by result."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._windows = meters.counter("slackwater_prediction_windows_folded_total", "Windows folded into the models.")
+        self._series = meters.gauge("slackwater_prediction_series", "Series that have a model.")
+        self._snapshots = meters.counter(
+            "slackwater_prediction_snapshots_total", "Snapshots of the models by result.", ["result"]
+        )
+
+    def folded(self, windows: int, living: LivingState) -> None:
+        self._windows.inc(windows)
+        self._series.set(len(living.models.rows))
+
+    def snapshot(self, result: str) -> None:
+        """`kept`, `failed` (the store was away), or `refused` (a stored one was not usable at start)."""
+        self._snapshots.labels(result).inc()

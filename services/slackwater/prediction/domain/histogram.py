@@ -1,0 +1,135 @@
+"""Decaying histograms of many series in one matrix: one row per series, one column per bucket.
+
+A sample at time t weighs 2^((t - reference) / half-life) instead of everything older losing weight: adding touches
+one cell per series. Only when a sample is more than 100 half-lives past a row's reference, that row is scaled by a
+power of two, which loses no bits. Percentiles are ends of buckets (error: see `buckets`).
+
+Memory: 8 bytes per bucket and series (1.3 KB CPU, 1.6 KB memory). Rows of vanished series are used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from slackwater.prediction.domain.buckets import Buckets, Floats, Rows
+
+EPSILON = 1e-4
+"""Buckets below this weight do not widen the range in which a percentile is looked for."""
+
+_SHIFT_AFTER_HALF_LIVES = 100
+_FIRST_ROWS = 64
+
+
+class SeriesKey(NamedTuple):
+    """`kind` is node, system, tier or pod; `name` the tier or the pod's uid, empty for node and system."""
+
+    node: str
+    kind: str
+    name: str
+
+
+class RowAllocator:
+    """Which row belongs to which key. Freed rows are used again, the last freed first."""
+
+    def __init__(self, keys: Sequence[SeriesKey | None] = (), free: Sequence[int] = ()) -> None:
+        self.keys: list[SeriesKey | None] = list(keys)
+        self.free: list[int] = list(free)
+        self._rows = {key: row for row, key in enumerate(self.keys) if key is not None}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def rows(self) -> Mapping[SeriesKey, int]:
+        return self._rows
+
+    def find(self, key: SeriesKey) -> int | None:
+        return self._rows.get(key)
+
+    def take(self, key: SeriesKey) -> tuple[int, bool]:
+        """The row of a key, and whether it is new to it."""
+        row = self._rows.get(key)
+        if row is not None:
+            return row, False
+        if self.free:
+            row = self.free.pop()
+            self.keys[row] = key
+        else:
+            row = len(self.keys)
+            self.keys.append(key)
+        self._rows[key] = row
+        return row, True
+
+    def give_back(self, key: SeriesKey) -> int:
+        row = self._rows.pop(key)
+        self.keys[row] = None
+        self.free.append(row)
+        return row
+
+
+class HistogramMatrix:
+    """`weights[row, bucket]` relative to `reference[row]` (seconds since 1970); `totals` all weight ever added."""
+
+    def __init__(self, buckets: Buckets, half_life_seconds: float, epsilon: float = EPSILON) -> None:
+        self.buckets = buckets
+        self.half_life_seconds = half_life_seconds
+        self.epsilon = epsilon
+        self.weights: Floats = np.zeros((0, buckets.count))
+        self.totals: Floats = np.zeros(0)
+        self.reference: Floats = np.zeros(0)
+
+    def ensure_rows(self, count: int) -> None:
+        """Grow by doubling, so that adding series one by one stays cheap."""
+        have = len(self.totals)
+        if count <= have:
+            return
+        more = max(count, 2 * have, _FIRST_ROWS) - have
+        self.weights = np.vstack([self.weights, np.zeros((more, self.buckets.count))])
+        self.totals = np.concatenate([self.totals, np.zeros(more)])
+        self.reference = np.concatenate([self.reference, np.zeros(more)])
+
+    def clear(self, row: int) -> None:
+        """Forget everything of a row."""
+        self.weights[row] = 0.0
+        self.totals[row] = 0.0
+        self.reference[row] = 0.0
+
+    def add(self, rows: Rows, values: Floats, at_seconds: Floats, weights: Floats | float = 1.0) -> None:
+        """Add one sample per entry of `rows`; the same row may occur several times."""
+        self._shift(rows, at_seconds)
+        decayed = weights * np.exp2((at_seconds - self.reference[rows]) / self.half_life_seconds)
+        np.add.at(self.weights, (rows, self.buckets.find(values)), decayed)
+        np.add.at(self.totals, rows, decayed)
+
+    def _shift(self, rows: Rows, at_seconds: Floats) -> None:
+        """Move the reference of rows whose sample would weigh more than 2^100: exact, as powers of two."""
+        far = at_seconds > self.reference[rows] + _SHIFT_AFTER_HALF_LIVES * self.half_life_seconds
+        if not far.any():
+            return
+        latest: dict[int, float] = {}
+        for row, seconds in zip(rows[far].tolist(), at_seconds[far].tolist(), strict=True):
+            latest[row] = max(seconds, latest.get(row, seconds))
+        moved = np.fromiter(latest, dtype=np.intp)
+        reference = np.floor(np.fromiter(latest.values(), dtype=np.float64) / self.half_life_seconds + 0.5)
+        reference *= self.half_life_seconds
+        exponents = np.rint((self.reference[moved] - reference) / self.half_life_seconds).astype(np.int64)
+        self.weights[moved] = np.ldexp(self.weights[moved], exponents[:, None])
+        self.totals[moved] = np.ldexp(self.totals[moved], exponents)
+        self.reference[moved] = reference
+
+    def percentile(self, rows: Rows, share: float) -> Floats:
+        """The end of the bucket at which `share` (0..1) of each row's weight is reached; 0 for empty rows."""
+        weights = self.weights[rows]
+        present = weights >= self.epsilon
+        first = present.argmax(axis=1)
+        last = self.buckets.count - 1 - present[:, ::-1].argmax(axis=1)
+        columns = np.arange(self.buckets.count)
+        weights[columns[None, :] < first[:, None]] = 0.0
+        reached = np.cumsum(weights, axis=1) >= (share * self.totals[rows])[:, None]
+        bucket = np.where(reached.any(axis=1), reached.argmax(axis=1), self.buckets.count)
+        bucket = np.clip(bucket, first, last)
+        ends = self.buckets.starts[np.minimum(bucket + 1, self.buckets.count - 1)]
+        return np.where(present.any(axis=1), ends, 0.0)

@@ -1,0 +1,1 @@
+"""Events in: translate, call a use case, settle."""

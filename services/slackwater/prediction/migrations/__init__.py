@@ -1,0 +1,1 @@
+"""Schema `prediction`: snapshots, what was published, nodes, and the messaging tables."""

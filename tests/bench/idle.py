@@ -1,0 +1,58 @@
+"""What the whole stack costs while nothing happens: memory and CPU of its one process, PostgreSQL and NATS beside."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.bench import stack
+
+_SETTLE_SECONDS = 8.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def measure(state_dir: Path, seconds: int) -> dict[str, Any]:
+    """Mean CPU (share of one core) and RSS at the end, per process name of the tree."""
+    with stack.running(state_dir) as (pid, _):
+        time.sleep(_SETTLE_SECONDS)
+        before = {process: cpu_seconds(process) for process in tree(pid)}
+        began = time.monotonic()
+        time.sleep(seconds)
+        span = time.monotonic() - began
+        parts: dict[str, dict[str, float]] = {}
+        for process in tree(pid):
+            name = "slackwater" if process == pid else command(process)
+            part = parts.setdefault(name, {"cpu_share": 0.0, "rss_mb": 0.0, "processes": 0})
+            part["cpu_share"] += (cpu_seconds(process) - before.get(process, 0.0)) / span
+            part["rss_mb"] += rss_mb(process)
+            part["processes"] += 1
+    rounded = {name: {key: round(value, 4) for key, value in part.items()} for name, part in parts.items()}
+    return {"seconds": seconds, "processes": rounded}
+
+
+def tree(pid: int) -> list[int]:
+    """A process and all below it."""
+    found = [pid]
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            found.extend(tree(int(child)))
+    return found
+
+
+def command(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def rss_mb(pid: int) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0

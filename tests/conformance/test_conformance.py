@@ -1,0 +1,44 @@
+"""No case of the vectors fails; those that differ say why; those that are not covered are counted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from files import ADAPTORS, by_suite, chosen_files, judge_file
+from verdicts import DIFFERENCES, compare, differ, written_differences
+
+FILES = chosen_files()
+if not FILES:
+    pytest.skip("no vectors: set VECTORS to a file or folder", allow_module_level=True)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_no_case_fails(path: Path) -> None:
+    failures = [f"{one.id}: {one.verdict.why}" for one in judge_file(path) if one.verdict.word == "FAIL"]
+    assert not failures, "\n".join(failures)
+
+
+def test_the_suites_of_this_version_pass_at_least_where_they_are_claimed() -> None:
+    path = next((file for file in FILES if file.name == "koord_colocation.json"), None)
+    if path is None:
+        pytest.skip("koord_colocation.json is not among the vectors")
+    counts = by_suite(judge_file(path))
+    claimed = ("batch_calculate", "batch_degrade", "safety_margin", "decaying_histogram", "derived_histogram")
+    for suite in (*claimed, "prod_reclaimable_min", "pod_reclaimable", "histogram"):
+        assert counts[path.name, suite]["pass"] > 0, suite
+
+
+def test_every_difference_has_its_row_with_a_reason() -> None:
+    rows = re.findall(r"^\| `[a-z0-9-]+` \|.*$", DIFFERENCES.read_text(), re.MULTILINE)
+    assert len(rows) == len(written_differences()) > 0
+    assert all(len([cell for cell in row.strip("|").split("|") if cell.strip()]) == 5 for row in rows)
+    assert differ("there-is-no-such-row").word == "FAIL"
+
+
+def test_a_wrong_answer_would_fail() -> None:
+    assert compare({"cpu": 1}, {"cpu": 2}).word == "FAIL"
+    assert compare([1.0], [1.0 + 1e-6], relative=1e-9).word == "FAIL"
+    assert compare(1, True).word == "FAIL"
+    assert ADAPTORS

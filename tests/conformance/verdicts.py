@@ -1,0 +1,65 @@
+"""What became of one conformance case."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+Case = Mapping[str, Any]
+Word = Literal["pass", "differ", "not covered", "FAIL"]
+WORDS: tuple[Word, ...] = ("pass", "differ", "not covered", "FAIL")
+DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences.md"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`why` is what was compared, the anchor of the difference, or what is not built."""
+
+    word: Word
+    why: str = ""
+
+
+Adaptor = Callable[[Case], Verdict]
+
+
+def compare(got: object, want: object, *, relative: float = 0.0) -> Verdict:
+    """Equal, numbers within `relative`; anything else fails."""
+    if _equal(got, want, relative):
+        return Verdict("pass")
+    return Verdict("FAIL", f"got {got!r}, want {want!r}")
+
+
+def differ(anchor: str) -> Verdict:
+    """On purpose; fails unless docs/differences.md has the anchor, with the reason."""
+    if anchor in written_differences():
+        return Verdict("differ", f"docs/differences.md: {anchor}")
+    return Verdict("FAIL", f"differs on purpose, but docs/differences.md has no row `{anchor}`")
+
+
+def not_covered(what: str) -> Verdict:
+    return Verdict("not covered", what)
+
+
+def written_differences() -> set[str]:
+    """The anchors in the first column of the table in docs/differences.md."""
+    return set(re.findall(r"^\| `([a-z0-9-]+)` \|", DIFFERENCES.read_text(), re.MULTILINE))
+
+
+def wanted(case: Case) -> Any:
+    """The correct answer where the peer's is a known quirk, else the peer's."""
+    return case["correct"] if "correct" in case else case["want"]
+
+
+def _equal(got: object, want: object, relative: float) -> bool:
+    if isinstance(got, bool) or isinstance(want, bool):
+        return got is want
+    if isinstance(got, int | float) and isinstance(want, int | float):
+        return abs(got - want) <= relative * max(abs(got), abs(want))
+    if isinstance(got, list | tuple) and isinstance(want, list | tuple):
+        return len(got) == len(want) and all(_equal(a, b, relative) for a, b in zip(got, want, strict=True))
+    if isinstance(got, Mapping) and isinstance(want, Mapping):
+        return got.keys() == want.keys() and all(_equal(got[key], want[key], relative) for key in want)
+    return got == want

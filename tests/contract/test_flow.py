@@ -1,0 +1,45 @@
+"""The services' declarations, the registry and streams.yaml tell one story."""
+
+from __future__ import annotations
+
+import pytest
+from contracts import generate
+
+from slackwater.bus.streams import load
+from slackwater.events.registry import EVENTS
+
+FLOWS = {flow.service: flow for flow in generate.flows()}
+TYPES = {payload.TYPE for payload in EVENTS}
+CONSUMERS = load().consumers
+SERVICES = ("agent", "ingestion", "prediction", "colocation", "ensurance", "console")
+EVERY_DECIDER_PUBLISHES = {"decision.recorded"}  # each records its own decisions
+
+
+@pytest.mark.parametrize("flow", FLOWS.values(), ids=lambda flow: flow.service)
+def test_a_service_names_only_events_that_exist(flow: generate.Flow) -> None:
+    assert set(flow.consumes) | set(flow.publishes) <= TYPES
+
+
+@pytest.mark.parametrize("event", sorted({event for flow in FLOWS.values() for event in flow.consumes}))
+def test_every_consumed_event_has_exactly_one_publisher(event: str) -> None:
+    publishers = [flow.service for flow in FLOWS.values() if event in flow.publishes]
+    if not publishers and (missing := set(SERVICES) - FLOWS.keys()):
+        pytest.skip(f"not built yet: {', '.join(sorted(missing))}")
+    if event in EVERY_DECIDER_PUBLISHES:
+        assert publishers
+    else:
+        assert len(publishers) == 1
+
+
+@pytest.mark.parametrize("name", sorted(CONSUMERS))
+def test_a_consumer_is_named_after_its_service_and_event_and_its_service_says_so(name: str) -> None:
+    event = CONSUMERS[name].event
+    service = name.split("-", 1)[0]
+    assert name == f"{service}-{event.replace('.', '-').replace('_', '-')}"
+    if service not in FLOWS:
+        pytest.skip(f"service {service} is not built yet")
+    assert event in FLOWS[service].consumes
+
+
+def test_every_service_that_declares_itself_is_known_here() -> None:
+    assert FLOWS.keys() <= set(SERVICES)

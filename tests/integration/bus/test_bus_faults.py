@@ -1,0 +1,193 @@
+"""The broker is killed, filled up, emptied: what was acknowledged is found again, and nothing spins."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from slackwater.bus.nats import connect_bus
+from slackwater.bus.port import Done, Received, Settlement
+from slackwater.bus.streams import load
+from slackwater.events.effect_measured import EffectMeasured
+from slackwater.events.envelope import Event, event_of
+from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.runtime.embedded_nats import EmbeddedNats
+from slackwater.testing.nats_server import forget_everything
+
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
+CONSUMER = "console-effect-measured"
+
+
+def effect(decision: str) -> Event[EffectMeasured]:
+    data = EffectMeasured(
+        decision_id=decision,
+        node="n",
+        metric="prod_cpu_pressure",
+        before=0.5,
+        after=0.1,
+        waterline=0.2,
+        relieved=True,
+        actuated_at=NOW,
+        measured_at=NOW + timedelta(seconds=1),
+        seconds_to_actuation=0.1,
+        seconds_to_measurement=1,
+    )
+    return event_of(data, source="test", time=NOW)
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[EmbeddedNats]:
+    server = EmbeddedNats(tmp_path)
+    await server.start()
+    yield server
+    await server.stop()
+
+
+class Ledger:
+    """What was acknowledged to the publisher, and what the consumer handled."""
+
+    def __init__(self) -> None:
+        self.acked: list[str] = []
+        self.handled: list[str] = []
+
+    async def handle(self, batch: Sequence[Received[EffectMeasured]]) -> Sequence[Settlement]:
+        self.handled.extend(received.event.data.decision_id for received in batch)
+        return [Done()] * len(batch)
+
+    async def watched(self, event: Event[EffectMeasured]) -> None:
+        self.handled.append(event.data.decision_id)
+
+    async def all_handled(self) -> None:
+        async with asyncio.timeout(20):
+            while not set(self.acked) <= set(self.handled):
+                await asyncio.sleep(0.02)
+
+
+async def publish_for_ever(bus: object, ledger: Ledger) -> None:
+    number = 0
+    while True:
+        event = effect(f"d{number}")
+        try:
+            await bus.publish(event)  # type: ignore[attr-defined]  # NatsBus
+        except Unavailable:
+            await asyncio.sleep(0.02)
+            continue
+        ledger.acked.append(f"d{number}")
+        number += 1
+
+
+@pytest.mark.parametrize("reader", ["consume", "replay", "watch"])
+async def test_killed_and_restarted_nothing_acknowledged_is_lost(server: EmbeddedNats, reader: str) -> None:
+    ledger = Ledger()
+    async with connect_bus(server.url, name="test") as bus:
+        opened = {
+            "consume": lambda: bus.consume(EffectMeasured, CONSUMER, ledger.handle),
+            "replay": lambda: bus.replay(EffectMeasured, ledger.handle, after_sequence=0),
+            "watch": lambda: bus.watch(EffectMeasured, ledger.watched),
+        }[reader]
+        async with opened():
+            publisher = asyncio.create_task(publish_for_ever(bus, ledger))
+            for _ in range(2):
+                await asyncio.sleep(0.3)
+                await server.kill()
+                assert not await bus.connected()
+                await server.start()
+                before = len(ledger.acked)
+                async with asyncio.timeout(10):
+                    while len(ledger.acked) < before + 20:
+                        await asyncio.sleep(0.02)
+            publisher.cancel()
+            await asyncio.wait({publisher})
+            await ledger.all_handled()
+            assert await bus.connected()
+    if reader == "replay":
+        assert list(dict.fromkeys(ledger.handled)) == ledger.handled, "replay gives everything once and in order"
+
+
+async def test_while_the_broker_is_away_consumers_wait_instead_of_spinning(server: EmbeddedNats) -> None:
+    ledger = Ledger()
+    async with (
+        connect_bus(server.url, name="test") as bus,
+        bus.consume(EffectMeasured, CONSUMER, ledger.handle),
+        bus.watch(EffectMeasured, ledger.watched),
+        bus.replay(EffectMeasured, ledger.handle, after_sequence=0),
+    ):
+        await server.kill()
+        await asyncio.sleep(0.2)
+        before = time.process_time()
+        await asyncio.sleep(1.5)
+        used = time.process_time() - before
+        with pytest.raises(Unavailable, match="not connected"):
+            await bus.publish(effect("d"))
+    assert used < 0.75, "half a core for nothing would be a busy loop; a few milliseconds are expected"
+
+
+async def test_leaving_while_the_broker_is_away_does_not_hang(server: EmbeddedNats) -> None:
+    async with (
+        asyncio.timeout(8),
+        connect_bus(server.url, name="test") as bus,
+        bus.consume(EffectMeasured, CONSUMER, Ledger().handle),
+    ):
+        await server.kill()
+
+
+async def test_a_broker_that_lost_its_streams_gets_them_declared_again(server: EmbeddedNats) -> None:
+    ledger = Ledger()
+    async with connect_bus(server.url, name="test") as bus, bus.consume(EffectMeasured, CONSUMER, ledger.handle):
+        await bus.publish(effect("before"))
+        ledger.acked.append("before")
+        await ledger.all_handled()
+        await forget_everything(bus)
+        async with asyncio.timeout(10):
+            while "after" not in ledger.acked:
+                try:
+                    await bus.publish(effect("after"))
+                except Unavailable:
+                    await asyncio.sleep(0.05)
+                else:
+                    ledger.acked.append("after")
+        await ledger.all_handled()
+
+
+async def test_a_full_stream_refuses_with_a_clear_message(server: EmbeddedNats) -> None:
+    topology = load()
+    tiny = topology.streams["DECISIONS"].model_copy(update={"max_bytes": 2000})
+    small = topology.model_copy(update={"streams": {**topology.streams, "DECISIONS": tiny}})
+    async with connect_bus(server.url, name="test", topology=small) as bus:
+        with pytest.raises(Unavailable, match=r"DECISIONS refused sw\.v1\.effect\.measured.*maximum bytes"):
+            await asyncio.gather(*(bus.publish(effect(f"d{number}")) for number in range(20)))
+
+
+async def test_declaring_again_changes_nothing_and_a_changed_limit_is_applied(server: EmbeddedNats) -> None:
+    topology = load()
+    larger = topology.streams["WINDOWS"].model_copy(update={"max_bytes": 2_000_000})
+    changed = topology.model_copy(update={"streams": {**topology.streams, "WINDOWS": larger}})
+    async with connect_bus(server.url, name="test") as bus:
+        await bus.publish(effect("kept"))
+        await bus.declare()
+        async with connect_bus(server.url, name="other", topology=changed):
+            pass
+        info = await bus.jetstream.stream_info("WINDOWS")
+        assert info.config.max_bytes == 2_000_000
+        assert (await bus.jetstream.stream_info("DECISIONS")).state.messages == 1
+
+
+async def test_a_change_that_jetstream_cannot_make_is_explained(server: EmbeddedNats) -> None:
+    topology = load()
+    moved = topology.streams["WINDOWS"].model_copy(update={"storage": "memory"})
+    changed = topology.model_copy(update={"streams": {**topology.streams, "WINDOWS": moved}})
+    async with connect_bus(server.url, name="test"):
+        with pytest.raises(Misconfigured, match=r"stream WINDOWS"):
+            async with connect_bus(server.url, name="other", topology=changed):
+                pass
+
+
+async def test_without_a_broker_connecting_says_where_it_looked() -> None:
+    with pytest.raises(Unavailable, match=r"nats://127\.0\.0\.1:1"):
+        async with connect_bus("nats://127.0.0.1:1", name="test", wait_seconds=0.3):
+            pass

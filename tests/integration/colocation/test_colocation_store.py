@@ -1,0 +1,104 @@
+"""What colocation is promised by its store, by PostgreSQL and by the twin in memory alike."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from slackwater.colocation.adapters.memory import MemoryColocationStore
+from slackwater.colocation.adapters.postgres import PostgresColocationStore
+from slackwater.colocation.domain.batch import PodUse
+from slackwater.colocation.domain.gating import Gate
+from slackwater.colocation.domain.node import KnownPeak, NodeState, Source
+from slackwater.colocation.ports import ColocationStore
+from slackwater.model.identifiers import new_id
+from slackwater.model.quantities import Resources
+from slackwater.model.time import SystemClock
+from slackwater.store.engine import connect_database
+from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.windows import START
+
+FULL = NodeState(
+    node="n",
+    capacity=Resources(8000, 2**40),
+    reserved=Resources(1, 2),
+    described_by=Source("e1", START),
+    lost=True,
+    liveness_by=Source("e2", START),
+    pods=(PodUse("p", "prod", "LSE", Resources(1, 2), None), PodUse("q", "mid", "LS", Resources(), Resources(5, 6))),
+    system=Resources(3, 4),
+    system_is_current=True,
+    window_end=1_700_000_000,
+    used_by=Source("e3", START),
+    peaks={"p": KnownPeak(Resources(7, 8), cold=True)},
+    predicted_by=Source("e4", START),
+    cpu=Gate(published=100, rising_windows=1, rising_to=150, last_window=60),
+    generation=4,
+    degraded="node is lost",
+)
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[ColocationStore]:
+    if request.param == "memory":
+        yield MemoryColocationStore()
+        return
+    database = connect_database((await fresh_database(["colocation"]))["colocation"], "colocation", SystemClock())
+    yield PostgresColocationStore(database)
+    await database.close()
+
+
+async def save(store: ColocationStore, state: NodeState) -> None:
+    async with store.begin() as transaction:
+        await transaction.load(state.node)
+        await transaction.save(state)
+
+
+async def test_a_state_comes_back_as_it_was_saved(store: ColocationStore) -> None:
+    async with store.begin() as transaction:
+        assert await transaction.load("n") == NodeState("n")
+    await save(store, FULL)
+    async with store.begin() as transaction:
+        assert await transaction.load("n") == FULL
+
+
+async def test_an_event_is_new_once_per_consumer_and_only_if_it_was_committed(store: ColocationStore) -> None:
+    event = new_id()
+
+    async def fail() -> None:
+        async with store.begin() as transaction:
+            assert await transaction.first_time("c", event)
+            await transaction.load("n")
+            await transaction.save(FULL)
+            raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        await fail()
+    async with store.begin() as transaction:
+        assert await transaction.load("n") == NodeState("n")
+        assert await transaction.first_time("c", event)
+    async with store.begin() as transaction:
+        assert not await transaction.first_time("c", event)
+        assert await transaction.first_time("other", event)
+
+
+async def test_writers_of_one_node_wait_for_each_other(store: ColocationStore) -> None:
+    async def count_up() -> None:
+        async with store.begin() as transaction:
+            state = await transaction.load("n")
+            await asyncio.sleep(0)
+            await transaction.save(replace(state, generation=state.generation + 1))
+
+    await asyncio.gather(*(count_up() for _ in range(5)))
+    async with store.begin() as transaction:
+        assert (await transaction.load("n")).generation == 5
+
+
+async def test_only_old_offers_of_something_are_ageing(store: ColocationStore) -> None:
+    await save(store, replace(FULL, node="old"))
+    await save(store, replace(FULL, node="young", window_end=FULL.window_end + 600))
+    await save(store, replace(FULL, node="empty", cpu=Gate(published=0), memory=Gate(published=0)))
+    assert await store.ageing(FULL.window_end + 60.5) == ["old"]

@@ -1,0 +1,190 @@
+"""Prediction and colocation on real PostgreSQL and NATS: windows in, peaks and offers out, across restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slackwater.bus.nats import NatsBus
+from slackwater.bus.port import Done, Received, Settlement
+from slackwater.colocation import service as colocation
+from slackwater.colocation.settings import ColocationSettings
+from slackwater.decisions.record import DecisionRecord
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.envelope import Event
+from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.model.errors import Unavailable
+from slackwater.prediction import service as prediction
+from slackwater.prediction.adapters.postgres import PostgresPredictionStore
+from slackwater.prediction.domain.series import PredictionState
+from slackwater.prediction.domain.snapshot import encode
+from slackwater.prediction.settings import PredictionSettings
+from slackwater.prediction.usecases.fold_windows import samples_of
+from slackwater.runtime.platform import Platform
+from slackwater.runtime.service import Service
+from slackwater.store.engine import connect_database
+from slackwater.store.port import Database
+from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.windows import START, described, window
+
+PREDICTION = PredictionSettings(min_windows=3, snapshot_seconds=0.2)
+COLOCATION = ColocationSettings(cpu_reclaim_threshold_percent=80)
+
+
+class NodeTime:
+    """Wall time stands where the test's windows are; waiting is real."""
+
+    def __init__(self) -> None:
+        self.minutes = 0
+
+    def now(self) -> Any:
+        return START + timedelta(minutes=self.minutes, seconds=5)
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class Mortal:
+    """A database that its process loses between two transactions, as with kill -9: nothing is saved on the way out."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.dead = False
+
+    def unit_of_work(self) -> Any:
+        if self.dead:
+            raise Unavailable("killed")
+        return self._database.unit_of_work()
+
+    async def ping(self) -> bool:
+        return await self._database.ping()
+
+    def relay(self, publish: Any) -> Any:
+        return self._database.relay(publish)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+
+class Stack:
+    """Both services over real servers; each can be run, killed and run again."""
+
+    def __init__(self, bus: NatsBus, addresses: dict[str, str], tmp_path: Path) -> None:
+        self.bus = bus
+        self.clock = NodeTime()
+        self._addresses = addresses
+        self._path = tmp_path
+        self.records: dict[str, DecisionRecord] = {}
+        self.copies = 0
+        self.offers: list[ResourcesOffered] = []
+
+    @asynccontextmanager
+    async def running(self, module: Any, settings: Any) -> AsyncIterator[Callable[[], None]]:
+        """Yields what makes the end of the context a kill."""
+        name = module.__name__.split(".")[1]
+        database = Mortal(connect_database(self._addresses[name], name, self.clock))
+        service: Service = module.build(settings, Platform(self.bus, self.clock, lambda _: database, self._path))
+        ready = asyncio.Event()
+        task = asyncio.create_task(service.run(ready.set))
+        try:
+            await asyncio.wait([task, asyncio.create_task(ready.wait())], return_when=asyncio.FIRST_COMPLETED)
+            assert all(check.ok for check in await service.checks())
+            yield lambda: setattr(database, "dead", True)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await database.close()
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        async def on_records(batch: Any) -> list[Settlement]:
+            for received in batch:
+                self._take(received)
+            return [Done()] * len(batch)
+
+        async def on_offer(event: Event[ResourcesOffered]) -> None:
+            self.offers.append(event.data)
+
+        async with (
+            self.bus.replay(DecisionRecorded, on_records, after_sequence=0),
+            self.bus.watch(ResourcesOffered, on_offer),
+        ):
+            yield
+
+    def _take(self, received: Received[DecisionRecorded]) -> None:
+        record = received.event.data.record
+        self.copies += record.id in self.records
+        self.records[record.id] = record
+
+    def predictions(self) -> int:
+        return sum(record.subject == "prod-cpu-peak" for record in self.records.values())
+
+    async def publish(self, numbers: range, cpu: int) -> None:
+        for number in numbers:
+            self.clock.minutes = number + 1
+            await self.bus.publish(window("n", number, {"p": cpu, "q": 300}))
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """The test's own timeout is the limit."""
+    while not condition():
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def stack(bus: NatsBus, fresh_database: FreshDatabase, tmp_path: Path) -> AsyncIterator[Stack]:
+    made = Stack(bus, await fresh_database(["prediction", "colocation"]), tmp_path)
+    async with made.listening():
+        yield made
+
+
+async def test_windows_become_peaks_and_offers_that_explain_themselves(stack: Stack) -> None:
+    async with stack.running(prediction, PREDICTION), stack.running(colocation, COLOCATION):
+        await stack.bus.publish(described("n"))
+        for number in range(8):
+            await stack.publish(range(number, number + 1), 500)
+            await eventually(lambda n=number: stack.predictions() > n)  # type: ignore[misc] # bound now
+        await eventually(lambda: bool(stack.offers) and stack.offers[-1].batch.cpu_milli > 4000)
+        await stack.publish(range(8, 9), 5000)
+        await eventually(lambda: stack.offers[-1].batch.cpu_milli < 1200)
+        offer = stack.offers[-1]
+        await eventually(lambda: set(offer.decision_ids.values()) <= set(stack.records))
+    record = stack.records[offer.decision_ids["batch-cpu"]]
+    assert sum(term.value for term in record.terms) == record.result == offer.batch.cpu_milli
+    assert record.trigger_event_id is not None
+    assert stack.copies == 0
+
+
+async def test_a_killed_prediction_ends_bit_for_bit_like_an_undisturbed_one(stack: Stack) -> None:
+    for life, numbers in enumerate((range(5), range(5, 9), range(9, 12), range(12, 14))):
+        async with stack.running(prediction, PREDICTION) as kill:
+            await stack.publish(numbers, 500 + 100 * life)
+            await eventually(lambda last=numbers.stop: stack.predictions() == last)  # type: ignore[misc] # bound now
+            if life < 3:
+                kill()
+    kept = await _newest_snapshot(stack)
+    expected = PredictionState(PREDICTION.policy().model)
+    for life, numbers in enumerate((range(5), range(5, 9), range(9, 12), range(12, 14))):
+        for number in numbers:
+            expected.fold(samples_of(window("n", number, {"p": 500 + 100 * life, "q": 300}).data))
+    assert kept == hashlib.sha256(encode(expected, 0).body).hexdigest()
+    assert stack.predictions() == 14
+    assert stack.copies == 0
+
+
+async def _newest_snapshot(stack: Stack) -> str:
+    database = connect_database(stack._addresses["prediction"], "prediction", stack.clock)
+    try:
+        return (await PostgresPredictionStore(database).snapshots())[0].checksum
+    finally:
+        await database.close()

@@ -1,0 +1,105 @@
+"""The demo's programs as processes: they serve, count, die with their parent and end in time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from slackwater.demo.load import read_samples
+
+ROOT = Path(__file__).resolve().parents[3]
+ENVIRONMENT = os.environ | {"PYTHONPATH": f"{ROOT / 'services'}:{ROOT / 'libs'}"}
+
+
+def until(condition: Callable[[], bool], what: str, patience_seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + patience_seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def start(*module: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", *module], env=ENVIRONMENT, start_new_session=True)
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    announced = tmp_path / "service.json"
+    process = start("slackwater.demo.service", "--workers", "2", "--rounds", "500", "--announce", str(announced))
+    until(announced.exists, "the service never announced itself")
+    yield process, json.loads(announced.read_text())["port"]
+    process.kill()
+    process.wait()
+
+
+def test_the_service_answers_the_same_work_with_the_same_result(service: tuple[subprocess.Popen[bytes], int]) -> None:
+    _, port = service
+    answers = set()
+    for _ in range(5):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/quote", timeout=5) as answer:
+            answers.add(answer.read())
+    assert len(answers) == 1
+    assert len(answers.pop().strip()) == 64
+
+
+def test_sigterm_ends_the_service_and_its_workers(service: tuple[subprocess.Popen[bytes], int]) -> None:
+    process, _ = service
+    workers = children_of(process.pid)
+    assert len(workers) == 2
+    process.terminate()
+    assert process.wait(5) == 0
+    until(lambda: all(gone(pid) for pid in workers), "a worker survived")
+
+
+def test_the_generator_measures_every_request(service: tuple[subprocess.Popen[bytes], int], tmp_path: Path) -> None:
+    _, port = service
+    out = tmp_path / "latencies"
+    arguments = ("--port", str(port), "--schedule", "rest:0.3:20,surge:0.5:100", "--out", str(out))
+    assert start("slackwater.demo.load", *arguments).wait(20) == 0
+    samples = read_samples(out)
+    assert {sample.stretch for sample in samples} == {"rest", "surge"}
+    assert all(sample.ok and sample.latency > 0 for sample in samples)
+
+
+def test_batch_counts_its_blocks_and_ends_when_told(tmp_path: Path) -> None:
+    progress = tmp_path / "progress"
+    process = start("slackwater.demo.batch", "--processes", "1", "--progress", str(progress))
+    until(lambda: progress.exists() and int(progress.read_text() or 0) > 0, "no block was ever done")
+    burners = children_of(process.pid)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(5) == 0
+    until(lambda: all(gone(pid) for pid in burners), "a burner survived")
+
+
+def test_a_tethered_tree_dies_with_a_killed_parent(tmp_path: Path) -> None:
+    announced = tmp_path / "service.json"
+    inner = ["-m", "slackwater.demo.service", "--workers", "1", "--rounds", "10", "--announce", str(announced)]
+    command = [sys.executable, "-m", "slackwater.demo.tether", sys.executable, *inner]
+    code = f"import subprocess; subprocess.Popen({command!r}).wait()"
+    parent = subprocess.Popen([sys.executable, "-c", code], env=ENVIRONMENT)
+    until(announced.exists, "the service never announced itself")
+    pid = json.loads(announced.read_text())["pid"]
+    workers = children_of(pid)
+    parent.kill()
+    parent.wait()
+    until(lambda: gone(pid) and all(gone(worker) for worker in workers), "the tree outlived its parent")

@@ -1,0 +1,192 @@
+"""The whole service on PostgreSQL and NATS: reports in, intents, records and effects out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import pytest_asyncio
+from ensurance_scene import described, reported
+
+from slackwater.bus.port import Bus, Done, Received, Settlement
+from slackwater.ensurance.service import EnsuranceService, build
+from slackwater.ensurance.settings import EnsuranceSettings
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.effect_measured import EffectMeasured
+from slackwater.events.envelope import Event, Payload, event_of
+from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.intent_observed import IntentObserved
+from slackwater.model.time import SystemClock
+from slackwater.runtime.platform import Platform
+from slackwater.store.engine import connect_database
+from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.waterline.nodeqos import NodeQos
+
+P = TypeVar("P", bound=Payload)
+
+
+@dataclass
+class World:
+    """One node's agent, as far as it talks, and what it hears."""
+
+    bus: Bus
+    platform: Platform
+    heard: list[Event[Any]] = field(default_factory=list)
+    sequence: int = 0
+    sampled_at: datetime = field(default_factory=lambda: SystemClock().now())
+
+    @asynccontextmanager
+    async def service(self, **settings: Any) -> AsyncIterator[EnsuranceService]:
+        """A process with ensurance in it, until the block ends."""
+        service, ready = build(EnsuranceSettings(**settings), self.platform), asyncio.Event()
+        running = asyncio.create_task(service.run(ready.set))
+        waiting = asyncio.create_task(ready.wait())
+        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        try:
+            yield service
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+
+    async def report(self, pressure: float, **more: Any) -> Event[Any]:
+        """A sample one second after the last one. Its clock runs ahead of ours a little; that is allowed."""
+        self.sequence += 1
+        self.sampled_at += timedelta(seconds=1)
+        event = reported(self.sequence, at=self.sampled_at, pressure=pressure, **more)
+        await self.bus.publish(event)
+        return event
+
+    async def confirm(self, intent: IntentDeclared) -> None:
+        body = IntentObserved(
+            node="n1",
+            writer="ensurance",
+            generation=intent.generation,
+            boot_epoch="boot-1",
+            received_at=self.sampled_at,
+            observed_at=self.sampled_at,
+        )
+        await self.bus.publish(event_of(body, source="agent", time=self.sampled_at))
+
+    async def hear(self, payload: type[P], fits: Callable[[P], bool] = lambda _: True) -> Event[P]:
+        """The first event heard, or still to come, that fits."""
+        with anyio.fail_after(20):
+            while True:
+                for event in self.heard:
+                    if isinstance(event.data, payload) and fits(event.data):
+                        return event
+                await asyncio.sleep(0.01)
+
+    async def listen(self, batch: list[Received[Any]]) -> list[Settlement]:
+        self.heard += [received.event for received in batch]
+        return [Done() for _ in batch]
+
+
+@pytest_asyncio.fixture
+async def world(bus: Bus, fresh_database: FreshDatabase, tmp_path: Path) -> AsyncIterator[World]:
+    addresses = await fresh_database(["ensurance"])
+    clock = SystemClock()
+    database = connect_database(addresses["ensurance"], "ensurance", clock)
+    world = World(bus, Platform(bus, clock, lambda _: database, tmp_path))
+    async with (
+        bus.replay(DecisionRecorded, world.listen, after_sequence=0),  # type: ignore[arg-type]  # takes any payload
+        bus.replay(EffectMeasured, world.listen, after_sequence=0),  # type: ignore[arg-type]  # takes any payload
+        bus.replay(IntentDeclared, world.listen, after_sequence=0),  # type: ignore[arg-type]  # takes any payload
+    ):
+        yield world
+    await database.close()
+
+
+def limits(intent: IntentDeclared) -> dict[str, int]:
+    return {throttle.pod_uid: throttle.cpu_limit_milli for throttle in intent.throttles}
+
+
+async def test_a_surge_lowers_the_limit_of_batch_and_the_effect_is_measured(world: World) -> None:
+    async with world.service() as service:
+        await bus_knows(world)
+        report = await world.report(0.2)
+        intent = await world.hear(IntentDeclared, lambda i: bool(i.throttles))
+        decision = await world.hear(DecisionRecorded)
+        assert limits(intent.data) == {"b1": 725}
+        assert decision.causedby == report.id
+        assert intent.causedby == decision.id
+        await world.confirm(intent.data)
+        await until_confirmed(service)
+        await world.report(0.02, batch={"b1": 725})
+        effect = await world.hear(EffectMeasured)
+        assert effect.data.decision_id == decision.data.record.id
+        assert effect.data.relieved
+        assert all(check.ok for check in await service.checks())
+
+
+async def bus_knows(world: World) -> None:
+    """The node is described and ensurance has answered with the first intent."""
+    await world.bus.publish(described(at=world.sampled_at))
+    await world.hear(IntentDeclared)
+
+
+async def until_confirmed(service: EnsuranceService) -> None:
+    """The confirmation travels on another consumer than the reports: wait until it has arrived."""
+    with anyio.fail_after(20):
+        while True:
+            node = service._book.node("n1")
+            if node is not None and node.state.pending_since is None:
+                return
+            await asyncio.sleep(0.01)
+
+
+async def test_a_restart_keeps_the_throttle_and_later_gives_it_back(world: World) -> None:
+    async with world.service():
+        await bus_knows(world)
+        await world.report(0.2)
+        before = await world.hear(IntentDeclared, lambda i: bool(i.throttles))
+    world.heard.clear()
+    async with world.service() as service:
+        again = await world.hear(IntentDeclared, lambda i: bool(i.throttles))
+        assert (again.data.generation, again.data.throttles) == (before.data.generation, before.data.throttles)
+        assert again.data.declared_at > before.data.declared_at
+        await service._change(patient(service._change.current()))
+        await world.confirm(await latest(world))
+        await until_confirmed(service)
+        for _ in range(3):
+            await world.report(0.0, prod=500, batch={"b1": 725})
+        free = await world.hear(IntentDeclared, lambda i: i.generation > before.data.generation and not i.throttles)
+        assert free.causedby is not None
+
+
+def patient(policy: NodeQos) -> NodeQos:
+    """Without a cool-down: the test need not wait for it."""
+    rule = policy.spec.rules[0].model_copy(update={"cool_down_seconds": 0.0})
+    return policy.model_copy(update={"spec": policy.spec.model_copy(update={"rules": (rule,)})})
+
+
+async def latest(world: World) -> IntentDeclared:
+    changed = await world.hear(IntentDeclared, lambda i: i.generation >= 3)
+    return changed.data
+
+
+async def test_switching_to_observe_frees_everybody_at_once(world: World) -> None:
+    async with world.service() as service:
+        await bus_knows(world)
+        await world.report(0.2)
+        await world.hear(IntentDeclared, lambda i: bool(i.throttles))
+        present = service._change.current()
+        await service._change(present.model_copy(update={"spec": present.spec.model_copy(update={"mode": "observe"})}))
+        free = await world.hear(IntentDeclared, lambda i: i.generation == 3)
+        assert free.data.throttles == ()
+        record = await world.hear(DecisionRecorded, lambda d: d.record.kind == "restore")
+        assert record.data.record.reason == "restore_mode_changed"
+
+
+async def test_the_lease_is_renewed_while_the_node_reports(world: World) -> None:
+    async with world.service(lease_seconds=0.3):
+        await bus_knows(world)
+        first = await world.hear(IntentDeclared)
+        renewed = await world.hear(IntentDeclared, lambda i: i.declared_at > first.data.declared_at)
+        assert renewed.data.generation == first.data.generation

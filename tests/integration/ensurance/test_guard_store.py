@@ -1,0 +1,123 @@
+"""What the use cases may rely on, held by PostgreSQL and by its twin in memory alike."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+import pytest_asyncio
+from ensurance_scene import described
+
+from slackwater.ensurance.adapters.memory import MemoryGuardStore
+from slackwater.ensurance.adapters.postgres import PostgresGuardStore
+from slackwater.ensurance.domain.guarded import Awaited, Guarded, LastReport
+from slackwater.ensurance.ports import GuardStore
+from slackwater.ensurance.settings import EnsuranceSettings
+from slackwater.model.errors import Conflict
+from slackwater.model.time import SystemClock
+from slackwater.store.engine import connect_database
+from slackwater.testing.clock import EPOCH
+from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.store import MemoryDatabase
+from slackwater.waterline.state import GuardState, RuleCount, Throttled
+
+FULL = Guarded(
+    node="n.1",
+    capacity_milli=2000,
+    generation=3,
+    state=GuardState(
+        counts=(RuleCount("prod-cpu", 1, 0, "no reading"),),
+        throttles=(Throttled("b", "name-b", "batch", 725, None), Throttled("c", "name-c", "free", 50, 1500)),
+        demand_at_trigger_milli=1250,
+        last_trigger_at=EPOCH,
+        last_raise_at=EPOCH,
+        backoff=2,
+        pending_since=EPOCH,
+        settled_at=EPOCH,
+        told=("b",),
+        exhausted_told=True,
+        refused=("z",),
+    ),
+    decisions=(("b", "d1"), ("c", "d2")),
+    awaited=(Awaited("d1", 3, "prod_cpu_pressure", 0.2, 0.1, EPOCH, None),),
+    last_report=LastReport("boot-1", 7, EPOCH),
+)
+
+
+@pytest_asyncio.fixture(params=["memory", "postgres"])
+async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[GuardStore]:
+    if request.param == "memory":
+        yield MemoryGuardStore(MemoryDatabase())
+        return
+    addresses = await fresh_database(["ensurance"])
+    database = connect_database(addresses["ensurance"], "ensurance", SystemClock())
+    yield PostgresGuardStore(database)
+    await database.close()
+
+
+async def saved(store: GuardStore, guarded: Guarded) -> Guarded:
+    async with store.unit_of_work() as unit:
+        return await unit.save(guarded)
+
+
+async def test_a_node_comes_back_as_it_was_written(store: GuardStore) -> None:
+    first = await saved(store, FULL)
+    second = await saved(store, replace(first, generation=4))
+    async with store.unit_of_work() as unit:
+        found = list(await unit.nodes())
+    assert found == [second]
+    assert second == replace(FULL, generation=4, version=2)
+
+
+async def test_of_two_writers_the_second_learns_of_the_first(store: GuardStore) -> None:
+    first = await saved(store, FULL)
+    await saved(store, replace(first, generation=4))
+    with pytest.raises(Conflict, match=r"n\.1: version 1"):
+        await saved(store, replace(first, generation=5))
+    with pytest.raises(Conflict):
+        await saved(store, FULL)
+
+
+async def test_a_unit_that_fails_leaves_nothing(store: GuardStore) -> None:
+    event = described(at=EPOCH)
+    with pytest.raises(RuntimeError):
+        await write_and_fail(store, event.id)
+    async with store.unit_of_work() as unit:
+        assert list(await unit.nodes()) == []
+        assert await unit.policy("default") is None
+        assert await unit.first_time("ensurance-usage-reported", event.id)
+
+
+async def write_and_fail(store: GuardStore, event_id: str) -> None:
+    async with store.unit_of_work() as unit:
+        await unit.first_time("ensurance-usage-reported", event_id)
+        await unit.save(FULL)
+        await unit.save_policy(EnsuranceSettings().first_policy())
+        raise RuntimeError
+
+
+async def test_an_event_is_new_once(store: GuardStore) -> None:
+    event = described(at=EPOCH)
+    answers = []
+    for _ in range(2):
+        async with store.unit_of_work() as unit:
+            answers.append(await unit.first_time("ensurance-usage-reported", event.id))
+    assert answers == [True, False]
+
+
+async def test_a_policy_is_written_over_the_one_before_it_only(store: GuardStore) -> None:
+    first = EnsuranceSettings().first_policy()
+    for generation in (1, 2):
+        async with store.unit_of_work() as unit:
+            await unit.save_policy(first.with_generation(generation))
+    async with store.unit_of_work() as unit:
+        assert await unit.policy("default") == first.with_generation(2)
+    for stale in (1, 2, 4):
+        with pytest.raises(Conflict, match="nodeqos default"):
+            await save_policy(store, stale)
+
+
+async def save_policy(store: GuardStore, generation: int) -> None:
+    async with store.unit_of_work() as unit:
+        await unit.save_policy(EnsuranceSettings().first_policy().with_generation(generation))

@@ -1,0 +1,215 @@
+"""The ledger keeps its promises on PostgreSQL and in memory alike."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+
+from slackwater.ingestion.adapters.memory import Books
+from slackwater.ingestion.adapters.postgres import PostgresLedger
+from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness, Pressures, SequenceTrack
+from slackwater.ingestion.domain.validation import Refusal
+from slackwater.ingestion.usecases.reading import report_from
+from slackwater.model.errors import InvalidInput
+from slackwater.model.quantities import Resources
+from slackwater.model.time import SystemClock
+from slackwater.store.engine import connect_database
+from slackwater.store.port import Database
+from slackwater.testing.clock import EPOCH
+from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.reports import described, pod_usage, report
+from slackwater.testing.store import MemoryDatabase
+
+
+@dataclass
+class Kept:
+    """A database and its ledgers; `ledgers` is Any because the tests also use what the port does not need."""
+
+    database: Database
+    ledgers: Any
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def kept(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[Kept]:
+    if request.param == "memory":
+        yield Kept(MemoryDatabase(), Books().ledgers())
+        return
+    database = connect_database((await fresh_database(["ingestion"]))["ingestion"], "ingestion", SystemClock())
+    yield Kept(database, PostgresLedger.of)
+    await database.close()
+
+
+NODE = KnownNode(
+    "n",
+    track=SequenceTrack("boot-2", "boot-1", 2**40, (7, 9)),
+    last_report_at=EPOCH,
+    liveness=Liveness.FRESH,
+    newest_at=EPOCH,
+    closed_until=None,
+    gaps=2,
+)
+
+
+async def save(kept: Kept, *nodes: KnownNode) -> None:
+    async with kept.database.unit_of_work() as unit:
+        await kept.ledgers(unit).save(nodes)
+
+
+async def test_a_node_is_found_as_it_was_saved(kept: Kept) -> None:
+    await save(kept, NODE, KnownNode("m"))
+    async with kept.database.unit_of_work() as unit:
+        assert await kept.ledgers(unit).nodes(["n", "m", "x"]) == {"n": NODE, "m": KnownNode("m")}
+
+
+async def test_what_is_not_committed_did_not_happen(kept: Kept) -> None:
+    async def fail() -> None:
+        async with kept.database.unit_of_work() as unit:
+            ledger = kept.ledgers(unit)
+            await ledger.save([NODE])
+            await ledger.keep_days([EPOCH.date()])
+            await ledger.append([history_row("n", 1, 3, "a")])
+            raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        await fail()
+    async with kept.database.unit_of_work() as unit:
+        ledger = kept.ledgers(unit)
+        assert await ledger.nodes(["n"]) == {}
+        assert await ledger.pods() == []
+        assert await ledger.days() == []
+
+
+async def test_a_description_sets_the_capacity_and_an_older_one_changes_nothing(kept: Kept) -> None:
+    await save(kept, NODE)
+    for at, cpu, taken in ((EPOCH, 4000, True), (EPOCH - timedelta(hours=1), 1, False), (EPOCH, 8000, True)):
+        async with kept.database.unit_of_work() as unit:
+            data = described("n", at, cpu)
+            assert await kept.ledgers(unit).describe(data.facts, data.boot_epoch, data.described_at) is taken
+    await save(kept, replace(NODE, gaps=3))
+    async with kept.database.unit_of_work() as unit:
+        found = (await kept.ledgers(unit).nodes(["n"]))["n"]
+    assert found == replace(NODE, gaps=3, capacity=Resources(8000, data.facts.capacity.memory_bytes))
+
+
+def history_row(node: str, sequence: int, at_seconds: float, *pods: str) -> HistoryRow:
+    sampled_at = EPOCH + timedelta(seconds=at_seconds)
+    measured = [pod_usage(uid) for uid in pods]
+    data = report_from(report(node, sequence, sampled_at, pods=measured))
+    return HistoryRow(replace(data, pressures=Pressures(prod_cpu_last=0.5)), sampled_at, 3, late=sequence == 2)
+
+
+async def append(kept: Kept, *rows: HistoryRow) -> None:
+    async with kept.database.unit_of_work() as unit:
+        ledger = kept.ledgers(unit)
+        await ledger.keep_days(sorted({row.report.midpoint_at.date() for row in rows}))
+        await ledger.append(rows)
+
+
+async def test_history_gives_back_what_was_appended(kept: Kept) -> None:
+    rows = [history_row("n", 1, 3, "a", "b"), history_row("n", 2, 8), history_row("m", 1, 8, "c")]
+    bare = replace(rows[1].report, system_cpu=None, system_memory=None)
+    rows[1] = replace(rows[1], report=bare)
+    await append(kept, *rows)
+    async with kept.database.unit_of_work() as unit:
+        ledger = kept.ledgers(unit)
+        assert await ledger.history(["n"], EPOCH, EPOCH + timedelta(minutes=1)) == rows[:2]
+        assert await ledger.history(["n", "m"], EPOCH + timedelta(seconds=5.5), EPOCH + timedelta(minutes=1)) == [
+            rows[2], rows[1],
+        ]  # fmt: skip
+        assert await ledger.history(["n"], EPOCH, rows[0].report.midpoint_at) == []
+
+
+async def test_pods_are_seen_silent_and_lost(kept: Kept) -> None:
+    await append(kept, history_row("n", 1, 3, "a"), history_row("n", 2, 60, "b"))
+    async with kept.database.unit_of_work() as unit:
+        ledger = kept.ledgers(unit)
+        silent = await ledger.silent_pods(EPOCH + timedelta(seconds=30))
+        assert [pod.uid for pod in silent] == ["a"]
+        await ledger.save_pods([replace(silent[0], liveness=Liveness.LOST)])
+    async with kept.database.unit_of_work() as unit:
+        ledger = kept.ledgers(unit)
+        assert await ledger.silent_pods(EPOCH + timedelta(seconds=30)) == []
+        assert [(pod.uid, pod.liveness) for pod in await ledger.pods()] == [
+            ("a", Liveness.LOST), ("b", Liveness.FRESH),
+        ]  # fmt: skip
+    await append(kept, history_row("n", 3, 70, "a"))
+    async with kept.database.unit_of_work() as unit:
+        assert {pod.liveness for pod in await kept.ledgers(unit).pods()} == {Liveness.FRESH}
+
+
+async def test_silent_nodes_have_spoken_once_and_are_not_lost(kept: Kept) -> None:
+    late = EPOCH + timedelta(minutes=1)
+    await save(
+        kept,
+        NODE,
+        replace(NODE, name="stale", liveness=Liveness.STALE),
+        replace(NODE, name="lost", liveness=Liveness.LOST),
+        replace(NODE, name="speaking", last_report_at=late),
+        KnownNode("never"),
+    )
+    async with kept.database.unit_of_work() as unit:
+        found = await kept.ledgers(unit).silent_nodes(late)
+    assert [node.name for node in found] == ["n", "stale"]
+
+
+async def test_open_nodes_have_a_window_to_close(kept: Kept) -> None:
+    minute = timedelta(minutes=1)
+    await save(
+        kept,
+        NODE,
+        replace(NODE, name="closed", closed_until=EPOCH + minute),
+        replace(NODE, name="full", closed_until=EPOCH - minute),
+        replace(NODE, name="going", closed_until=EPOCH, last_report_at=EPOCH + minute),
+        replace(NODE, name="silent", closed_until=EPOCH),
+        replace(NODE, name="nothing new", closed_until=EPOCH, newest_at=EPOCH - minute),
+        KnownNode("never"),
+    )
+    async with kept.database.unit_of_work() as unit:
+        ledger = kept.ledgers(unit)
+        found = [node.name for node in await ledger.open_nodes(EPOCH + minute, EPOCH, 60, "", 10)]
+        assert found == ["full", "n", "silent"]
+        assert [node.name for node in await ledger.open_nodes(EPOCH + minute, EPOCH, 60, "full", 1)] == ["n"]
+
+
+async def test_refusals_add_up(kept: Kept) -> None:
+    for _ in range(2):
+        async with kept.database.unit_of_work() as unit:
+            counts = {("n", Refusal.ABSURD): 2, ("m", Refusal.NEGATIVE): 1}
+            await kept.ledgers(unit).count_refusals(counts, EPOCH)
+    async with kept.database.unit_of_work() as unit:
+        assert await kept.ledgers(unit).refusals() == {("n", Refusal.ABSURD): 4, ("m", Refusal.NEGATIVE): 2}
+
+
+async def test_days_are_kept_ahead_and_dropped_behind(kept: Kept) -> None:
+    days = [date(2026, 1, day) for day in (3, 4, 5, 6)]
+    for _ in range(2):
+        async with kept.database.unit_of_work() as unit:
+            await kept.ledgers(unit).keep_days(days)
+    await append(kept, history_row("n", 1, -86400, "old"), history_row("n", 3, 10, "new"))
+    async with kept.database.unit_of_work() as unit:
+        await kept.ledgers(unit).forget_before(EPOCH.date())
+    async with kept.database.unit_of_work() as unit:
+        ledger = kept.ledgers(unit)
+        assert await ledger.days() == days[2:]
+        assert [pod.uid for pod in await ledger.pods()] == ["new"]
+        found = await ledger.history(["n"], EPOCH - timedelta(days=2), EPOCH + timedelta(days=2))
+        assert [row.report.sequence for row in found] == [3]
+
+
+@pytest.mark.parametrize("poison", [{"boot_epoch": "x\x00"}, {"sequence": 2**70}, {"boot_epoch": "\ud800"}])
+async def test_what_postgresql_cannot_hold_is_an_invalid_input(
+    fresh_database: FreshDatabase, poison: dict[str, Any]
+) -> None:
+    database = connect_database((await fresh_database(["ingestion"]))["ingestion"], "ingestion", SystemClock())
+    row = history_row("n", 1, 3)
+    with pytest.raises(InvalidInput, match="cannot be stored"):
+        await append(Kept(database, PostgresLedger.of), replace(row, report=replace(row.report, **poison)))
+    bad = history_row("n", 1, 3, "a")
+    pod = replace(bad.report.pods[0], pod=replace(bad.report.pods[0].pod, labels={"x": "\x00"}))
+    with pytest.raises(InvalidInput, match="cannot be stored"):
+        await append(Kept(database, PostgresLedger.of), replace(bad, report=replace(bad.report, pods=(pod,))))
+    await database.close()

@@ -1,0 +1,171 @@
+"""The service on real PostgreSQL and NATS: every report in one window, exactly once, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from slackwater.bus.encoding import encode
+from slackwater.bus.nats import NatsBus
+from slackwater.bus.port import Done, Received, Settlement
+from slackwater.events.envelope import event_of
+from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.ingestion.service import IngestionService, build
+from slackwater.ingestion.settings import IngestionSettings
+from slackwater.model.time import SystemClock
+from slackwater.runtime.embedded_postgres import EmbeddedPostgres
+from slackwater.runtime.platform import Platform
+from slackwater.store.engine import connect_database
+from slackwater.store.migrations import Schema
+from slackwater.store.provision import prepare_database
+from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.reports import described, pod_usage, report
+
+SETTINGS = IngestionSettings(
+    window_seconds=5, lateness_seconds=0.2, liveness_tick_seconds=0.1, report_interval_seconds=1
+)
+NODES = ("n.1", "n.2", "n.3")
+REPORTS = 60
+START = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=10)
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """Poll until it holds; the test's own timeout is the limit."""
+    while not condition():
+        await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def ingesting(bus: NatsBus, dsn: str, directory: Path) -> AsyncIterator[IngestionService]:
+    """A running service with a database of its own."""
+    database = connect_database(dsn, "ingestion", SystemClock())
+    service = build(SETTINGS, Platform(bus, SystemClock(), lambda _: database, directory))
+    ready = asyncio.Event()
+    task = asyncio.create_task(service.run(ready.set))
+    try:
+        await asyncio.wait((task, asyncio.create_task(ready.wait())), return_when=asyncio.FIRST_COMPLETED)
+        yield service
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        await database.close()
+
+
+class Windows:
+    """Everything that the stream of windows holds."""
+
+    def __init__(self) -> None:
+        self.seen: list[UsageWindowed] = []
+
+    async def __call__(self, batch: list[Received[UsageWindowed]]) -> list[Settlement]:
+        self.seen += [received.event.data for received in batch]
+        return [Done()] * len(batch)
+
+    @property
+    def reports(self) -> int:
+        return sum(window.reports for window in self.seen)
+
+    def assert_complete(self) -> None:
+        """Each report once, no window twice, nothing missing."""
+        assert self.reports == len(NODES) * REPORTS
+        assert len({(window.node, window.number) for window in self.seen}) == len(self.seen)
+        assert sum(window.gaps for window in self.seen) == 0
+        for window in self.seen:
+            assert window.node_usage.samples == 5 * window.reports
+            assert window.window_start.timestamp() == window.number * 5
+            assert [found.usage.samples for found in window.pods] == [5 * window.reports]
+        for node in NODES:
+            numbers = [window.number for window in self.seen if window.node == node]
+            assert numbers == sorted(numbers)
+
+
+async def publish(bus: NatsBus, first: int, last: int) -> None:
+    """Reports number first..last of every node, one a second from START on."""
+    for sequence in range(first, last + 1):
+        at = START + timedelta(seconds=sequence)
+        for node in NODES:
+            data = report(node, sequence, at, window_seconds=1, pods=[pod_usage(f"pod-of-{node}")])
+            await bus.publish(event_of(data, source="tests", time=at))
+
+
+async def test_every_report_is_in_exactly_one_window_also_across_restarts(
+    bus: NatsBus, fresh_database: FreshDatabase, tmp_path: Path
+) -> None:
+    dsn = (await fresh_database(["ingestion"]))["ingestion"]
+    windows = Windows()
+    async with bus.replay(UsageWindowed, windows, after_sequence=0):
+        async with ingesting(bus, dsn, tmp_path):
+            await publish(bus, 1, 25)
+            await eventually(lambda: len(windows.seen) >= 2)
+        await publish(bus, 26, 35)
+        async with ingesting(bus, dsn, tmp_path):
+            await publish(bus, 36, 45)
+        async with ingesting(bus, dsn, tmp_path) as service:
+            await publish(bus, 46, REPORTS)
+            await eventually(lambda: windows.reports >= len(NODES) * REPORTS)
+            checks = {check.name: check.ok for check in await service.checks()}
+    assert checks == {"database": True, "outbox": True}
+    windows.assert_complete()
+
+
+async def test_a_killed_postgresql_loses_and_doubles_no_window(bus: NatsBus, tmp_path: Path) -> None:
+    windows = Windows()
+    with EmbeddedPostgres(tmp_path / "state") as server:
+        dsn = (await prepare_database(server.dsn, [Schema.of("ingestion")]))["ingestion"]
+        async with bus.replay(UsageWindowed, windows, after_sequence=0), ingesting(bus, dsn, tmp_path) as service:
+            await publish(bus, 1, 25)
+            await eventually(lambda: len(windows.seen) >= 2)
+            server.kill()
+            await publish(bus, 26, 30)
+            assert not (await service.checks())[0].ok
+            server.start()
+            await publish(bus, 31, REPORTS)
+            await eventually(lambda: windows.reports >= len(NODES) * REPORTS)
+    windows.assert_complete()
+
+
+async def test_poison_goes_to_the_dead_letters_while_the_good_flow(
+    bus: NatsBus, fresh_database: FreshDatabase, tmp_path: Path
+) -> None:
+    dsn = (await fresh_database(["ingestion"]))["ingestion"]
+    changes: list[NodeLivenessChanged] = []
+
+    async def note(event: object) -> None:
+        changes.append(event.data)  # type: ignore[attr-defined]  # an Event of the watched type
+
+    now = datetime.now(UTC)
+    poisoned = report("n.1", 2, now)
+    negative = poisoned.model_copy(update={"window_seconds": -1.0})
+    foreign = event_of(report("n.2", 1, now), source="tests", time=now)
+    message = encode(event_of(poisoned, source="tests", time=now))
+    async with ingesting(bus, dsn, tmp_path), bus.watch(NodeLivenessChanged, note):
+        await bus.publish(event_of(described("n.1", now), source="tests", time=now))
+        await bus.jetstream.publish(message.subject, b"{not json", headers=dict(message.headers))
+        headers = {**message.headers, "Nats-Msg-Id": "another"}
+        await bus.jetstream.publish(message.subject, encode(foreign).body, headers=headers)
+        await bus.publish(event_of(negative, source="tests", time=now))
+        await bus.publish(event_of(report("n.1", 3, now), source="tests", time=now))
+        await eventually(lambda: bool(changes))
+        while (await bus.jetstream.stream_info("DLQ")).state.messages < 3:
+            await asyncio.sleep(0.01)
+        reasons = []
+        for sequence in (1, 2, 3):
+            letter = await bus.jetstream.get_msg("DLQ", sequence)
+            assert letter.headers is not None
+            reasons.append(letter.headers["sw-reason"])
+    assert sorted(reasons[1:]) == ["negative", "wrong_node"]
+    assert reasons[0] not in ("negative", "wrong_node")
+    assert (changes[0].node, changes[0].liveness) == ("n.1", Liveness.FRESH)
+
+
+@pytest.mark.parametrize("seconds", [0, 4000])
+def test_a_window_has_a_sensible_length(seconds: int) -> None:
+    with pytest.raises(ValueError, match="window_seconds"):
+        IngestionSettings(window_seconds=seconds)

@@ -1,0 +1,74 @@
+"""What prediction is promised by its store, by PostgreSQL and by the twin in memory alike."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from slackwater.model.quantities import Resources
+from slackwater.model.time import SystemClock
+from slackwater.prediction.adapters.memory import MemoryPredictionStore
+from slackwater.prediction.adapters.postgres import PostgresPredictionStore
+from slackwater.prediction.domain.snapshot import Snapshot
+from slackwater.prediction.ports import PredictionStore
+from slackwater.store.engine import connect_database
+from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.windows import START
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[PredictionStore]:
+    if request.param == "memory":
+        yield MemoryPredictionStore()
+        return
+    database = connect_database((await fresh_database(["prediction"]))["prediction"], "prediction", SystemClock())
+    yield PostgresPredictionStore(database)
+    await database.close()
+
+
+def snapshot(position: int) -> Snapshot:
+    return Snapshot(1, position, f"sum-{position}", bytes([position, 0, 255]))
+
+
+async def test_an_empty_store_has_nothing(store: PredictionStore) -> None:
+    assert list(await store.snapshots()) == []
+    assert await store.published() == {}
+    assert await store.nodes() == {}
+
+
+async def test_only_the_newest_snapshots_are_kept_newest_first(store: PredictionStore) -> None:
+    for position in (3, 2, 7):
+        async with store.begin() as transaction:
+            await transaction.keep_snapshot(snapshot(position), keep=2)
+    assert list(await store.snapshots()) == [snapshot(7), snapshot(2)]
+
+
+async def test_a_transaction_that_fails_leaves_nothing(store: PredictionStore) -> None:
+    async def fail() -> None:
+        async with store.begin() as transaction:
+            await transaction.keep_snapshot(snapshot(1), keep=2)
+            await transaction.set_published({"a": 60})
+            await transaction.describe("a", Resources(1000, 1), START)
+            raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        await fail()
+    assert list(await store.snapshots()) == []
+    assert await store.published() == {}
+    assert await store.nodes() == {}
+
+
+async def test_how_far_a_node_was_published_is_replaced(store: PredictionStore) -> None:
+    for until in ({"a": 60, "b": 120}, {"a": 180}, {}):
+        async with store.begin() as transaction:
+            await transaction.set_published(until)
+    assert await store.published() == {"a": 180, "b": 120}
+
+
+async def test_an_older_description_does_not_replace_a_younger_one(store: PredictionStore) -> None:
+    for size, minutes in ((4000, 5), (2000, 1), (6000, 9)):
+        async with store.begin() as transaction:
+            await transaction.describe("a", Resources(size, 2**40), START + timedelta(minutes=minutes))
+    assert await store.nodes() == {"a": Resources(6000, 2**40)}

@@ -1,0 +1,241 @@
+"""Machines for the agent's tests: one in memory behind the Driver port, and fake cgroup trees in a directory."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from slackwater.agent.adapters.linux.hierarchy import Hierarchy
+from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.ports import PodSample, PsiTotals, RawSample
+from slackwater.model.errors import Misconfigured, NotFound
+from slackwater.model.nodes import CpuTopology, NodeFacts
+from slackwater.model.pods import Pod
+from slackwater.model.quantities import Resources
+from slackwater.model.tiers import DEFAULT_PRIORITY, QoSClass, Tier, default_qos
+from slackwater.testing.clock import EPOCH, FakeClock
+
+NODE = "node-1"
+CAPACITY_MILLI = 4000
+
+
+FACTS = NodeFacts(
+    NODE, "default", Resources(CAPACITY_MILLI, 8 << 30), Resources(), CpuTopology(4, 4, 1, 1), "6.1", "v2", "fake", "0"
+)
+
+
+def pod(uid: str, tier: Tier = Tier.BATCH, request_milli: int = 1000, qos: QoSClass | None = None) -> Pod:
+    return Pod(
+        uid=uid,
+        name=uid,
+        namespace="default",
+        workload=f"w-{uid}",
+        tier=tier,
+        qos=qos or default_qos(tier),
+        priority=DEFAULT_PRIORITY[tier],
+        request=Resources(request_milli, 1 << 30),
+        started_at=EPOCH,
+    )
+
+
+class Crash(Exception):
+    """The process ends here, as kill -9 would end it."""
+
+
+@dataclass
+class FakeDriver:
+    """A machine of knobs in a dict. `rates` are milli-cores per pod, `pressure` the share of time prod waits."""
+
+    clock: FakeClock
+    living: dict[str, Pod] = field(default_factory=dict)
+    knobs: dict[Knob, str] = field(default_factory=dict)
+    rates: dict[str, int] = field(default_factory=dict)
+    system_milli: int = 0
+    pressure: float = 0.0
+    stubborn: set[str] = field(default_factory=set)
+    """Pods that ignore SIGTERM."""
+    immortal: set[str] = field(default_factory=set)
+    refused: set[Knob] = field(default_factory=set)
+    guarded: dict[str, str] = field(default_factory=dict)
+    signals: list[tuple[str, int]] = field(default_factory=list)
+    writes: list[tuple[Knob, str]] = field(default_factory=list)
+    samples: list[float] = field(default_factory=list)
+    crash_after: int | None = None
+    closed: bool = False
+    facts_now: NodeFacts = field(default_factory=lambda: FACTS)
+    _cpu_ns: dict[str, int] = field(default_factory=dict)
+    _waited_us: int = 0
+    _node_ns: int = 0
+    _last: float | None = None
+
+    def add(self, *pods: Pod, limit: str = "max") -> None:
+        for item in pods:
+            self.living[item.uid] = item
+            self.knobs[Knob(item.uid, "cpu_limit")] = limit
+            self.knobs[Knob(item.uid, "cpu_weight")] = "1024"
+        for tier in Tier:
+            self.knobs.setdefault(Knob(f"tier-{tier}", "cpu_weight"), "1024")
+
+    def remove(self, uid: str) -> None:
+        self.living.pop(uid, None)
+        for name in ("cpu_limit", "cpu_weight"):
+            self.knobs.pop(Knob(uid, name), None)
+
+    def open(self) -> None:
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+    def facts(self) -> NodeFacts:
+        return self.facts_now
+
+    def pods(self) -> tuple[Pod, ...]:
+        return tuple(self.living.values())
+
+    def sample(self) -> RawSample:
+        now = self.clock.monotonic()
+        self.samples.append(now)
+        seconds = 0.0 if self._last is None else now - self._last
+        self._last = now
+        for uid in self.living:
+            self._cpu_ns[uid] = self._cpu_ns.get(uid, 0) + int(self.rates.get(uid, 0) * seconds * 1_000_000)
+        total = self.system_milli + sum(self.rates.get(uid, 0) for uid in self.living)
+        self._node_ns += int(total * seconds * 1_000_000)
+        self._waited_us += int(self.pressure * seconds * 1_000_000)
+        return RawSample(
+            now,
+            self.clock.now(),
+            node_cpu_busy_ns=self._node_ns,
+            node_memory_bytes=1 << 30,
+            tier_psi={Tier.PROD: PsiTotals(self._waited_us, 0, 0)},
+            pods=tuple(PodSample(uid, self._cpu_ns[uid], 1 << 20, PsiTotals(0, 0, 0), 0, 0) for uid in self.living),
+        )
+
+    def limit_knob(self, pod_uid: str) -> Knob:
+        return self._existing(Knob(pod_uid, "cpu_limit"))
+
+    def limit_text(self, knob: Knob, limit_milli: int | None) -> str:
+        return "max" if limit_milli is None else str(max(10, limit_milli))
+
+    def limit_milli(self, knob: Knob, text: str) -> int | None:
+        return None if text == "max" else int(text)
+
+    def weight_knob(self, target: str | Tier) -> Knob:
+        path = f"tier-{target}" if isinstance(target, Tier) else target
+        return self._existing(Knob(path, "cpu_weight"))
+
+    def weight_text(self, knob: Knob, shares: int) -> str:
+        return str(shares)
+
+    def read(self, knob: Knob) -> str:
+        return self.knobs[self._existing(knob)]
+
+    def write(self, knob: Knob, text: str) -> None:
+        self._existing(knob)
+        if knob in self.refused:
+            raise Misconfigured("refused", code="write_refused")
+        if self.crash_after is not None and len(self.writes) >= self.crash_after:
+            raise Crash
+        self.knobs[knob] = text
+        self.writes.append((knob, text))
+
+    def alive(self, pod_uid: str) -> bool:
+        return pod_uid in self.living
+
+    def terminate(self, pod_uid: str, signal_: int) -> None:
+        self.signals.append((pod_uid, signal_))
+        dies = signal_ == signal.SIGKILL or pod_uid not in self.stubborn
+        if dies and pod_uid not in self.immortal:
+            self.remove(pod_uid)
+
+    def protected(self, pod_uid: str) -> str | None:
+        return self.guarded.get(pod_uid)
+
+    def limit(self, uid: str) -> str:
+        return self.knobs[Knob(uid, "cpu_limit")]
+
+    def _existing(self, knob: Knob) -> Knob:
+        if knob not in self.knobs:
+            raise NotFound(f"{knob.path} is gone")
+        return knob
+
+
+_V1 = {
+    "cpu": {"cpu.shares": "1024", "cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000",
+            "cpu.stat": "nr_periods 0\nnr_throttled 0\nthrottled_time 0"},
+    "cpuacct": {"cpuacct.usage": "0"},
+    "memory": {"memory.limit_in_bytes": "9223372036854771712", "memory.usage_in_bytes": "0",
+               "memory.stat": "cache 0\ntotal_inactive_anon 4096\ntotal_active_anon 8192\ntotal_unevictable 0"},
+}  # fmt: skip
+_PRESSURE = "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0"
+_UNIFIED = {"cpu.pressure": _PRESSURE, "memory.pressure": _PRESSURE, "io.pressure": _PRESSURE, "cgroup.kill": ""}
+_V2 = {
+    **_UNIFIED, "cpu.weight": "100", "cpu.max": "max 100000", "memory.max": "max", "memory.current": "0",
+    "cpu.stat": "usage_usec 0\nuser_usec 0\nsystem_usec 0\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0",
+    "memory.stat": "anon 0\nfile 0\ninactive_anon 4096\nactive_anon 8192\nunevictable 0",
+    "cgroup.subtree_control": "",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FakeHierarchy(Hierarchy):
+    """Trees in a temporary directory; new directories get the files that the kernel would put there."""
+
+    def make_directory(self, directory: Path) -> None:
+        if directory.exists():
+            return
+        directory.mkdir()
+        for name, text in self.files_of(directory).items():
+            (directory / name).write_text(text + "\n")
+
+    def remove_directory(self, directory: Path) -> bool:
+        if not directory.exists():
+            return True
+        if any(path.is_dir() for path in directory.iterdir()) or (directory / "cgroup.procs").read_text().strip():
+            return False
+        for path in directory.iterdir():
+            path.unlink()
+        directory.rmdir()
+        return True
+
+    def files_of(self, directory: Path) -> dict[str, str]:
+        if self.pure_v2:
+            return {**_V2, "cgroup.procs": ""}
+        files = {"cgroup.procs": ""}
+        for name, tree in (("cpu", self.cpu), ("cpuacct", self.cpuacct), ("memory", self.memory)):
+            if tree is not None and tree in directory.parents:
+                files |= _V1[name]
+        if self.unified is not None and self.unified in directory.parents:
+            files |= _UNIFIED
+        return files
+
+
+def fake_hierarchy(root: Path, version: str) -> FakeHierarchy:
+    """`v1`, `v1-comounted`, `hybrid` or `v2`."""
+
+    def tree(name: str) -> Path:
+        path = root / name
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "cgroup.subtree_control").write_text("")
+        return path
+
+    if version == "v2":
+        whole = tree("cgroup")
+        return FakeHierarchy(whole, whole, whole, whole, pure_v2=True)
+    if version == "v1-comounted":
+        both = tree("cpu,cpuacct")
+        return FakeHierarchy(both, both, tree("memory"))
+    found = FakeHierarchy(tree("cpu"), tree("cpuacct"), tree("memory"))
+    return replace(found, unified=tree("unified")) if version == "hybrid" else found
+
+
+def at(clock: FakeClock, seconds: float) -> datetime:
+    return clock.now() + timedelta(seconds=seconds)
+
+
+def texts(driver: FakeDriver, knobs: Iterable[Knob]) -> dict[Knob, str | None]:
+    return {knob: driver.knobs.get(knob) for knob in knobs}

@@ -1,0 +1,55 @@
+"""What `slackwater exec` accepts, and that each refusal names its flag."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slackwater.agent.domain.admission import Command, admit, memory_limit_bytes
+from slackwater.model.errors import InvalidInput
+from slackwater.model.quantities import Resources
+from slackwater.model.tiers import QoSClass, Tier
+from slackwater.testing.clock import EPOCH
+
+UID = "0199-abcdef12"
+GOOD = Command(tier="batch", cpu="2", memory="1Gi", workload="etl", arguments=("true",))
+
+
+def test_a_batch_command_becomes_a_best_effort_pod_with_a_hard_memory_limit() -> None:
+    pod = admit(GOOD, UID, EPOCH)
+    assert (pod.tier, pod.qos, pod.priority, pod.workload) == (Tier.BATCH, QoSClass.BE, 5500, "etl")
+    assert pod.request == Resources(2000, 1 << 30)
+    assert memory_limit_bytes(pod) == 1 << 30
+    assert pod.name == "etl-abcdef12"
+
+
+def test_prod_is_not_limited_in_memory_and_shares_cpus() -> None:
+    pod = admit(replace(GOOD, tier="prod"), UID, EPOCH)
+    assert pod.qos is QoSClass.LS
+    assert memory_limit_bytes(pod) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "flag"),
+    [
+        ({"tier": "gold"}, "--tier"),
+        ({"cpu": "-1"}, "--cpu"),
+        ({"cpu": "many"}, "--cpu"),
+        ({"memory": "1Zi"}, "--memory"),
+        ({"memory": "0"}, "--memory"),
+        ({"qos": "LS"}, "--qos"),
+        ({"qos": "be"}, "--qos"),
+        ({"priority": 9500}, "--priority"),
+        ({"workload": "../../etc"}, "--workload"),
+        ({"name": "Ünicode"}, "--name"),
+        ({"namespace": ""}, "--namespace"),
+        ({"arguments": ()}, "CMD"),
+    ],
+)
+def test_a_wrong_flag_is_named(change: dict[str, Any], flag: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        admit(replace(GOOD, **change), UID, EPOCH)
+    assert caught.value.field == flag
+    assert flag in caught.value.message

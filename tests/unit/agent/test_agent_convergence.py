@@ -1,0 +1,92 @@
+"""Which limit wins, how a lapsed lease gives way, and that the plan reaches what it wants and then rests."""
+
+from __future__ import annotations
+
+from agent_fakes import CAPACITY_MILLI, FakeDriver, pod, texts
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.agent.adapters.memory import MemoryJournal
+from slackwater.agent.domain.convergence import Do, Throttle, Wish, eased, plan, policy_of, targets
+from slackwater.agent.domain.journal import Journal
+from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.domain.weights import Policy
+from slackwater.agent.usecases.actuate import Actuator
+from slackwater.testing.clock import FakeClock
+
+uids = st.sampled_from(["a", "b", "c"])
+limits = st.integers(10, 2 * CAPACITY_MILLI)
+throttles = st.dictionaries(uids, limits).map(
+    lambda wanted: tuple(Throttle(uid, limit, f"d-{uid}") for uid, limit in wanted.items())
+)
+KNOBS = [Knob(name, "cpu_limit") for name in "abc"]
+
+
+def wish(writer: str, *wanted: Throttle, lease: float = 10.0, policy: Policy = Policy.BY_TIER) -> Wish:
+    return Wish(writer, 1, 0.0, lease, policy, wanted)
+
+
+@given(throttles, throttles, st.dictionaries(uids, st.none() | limits))
+def test_the_lowest_limit_wins_and_none_is_ever_raised(
+    one: tuple[Throttle, ...], other: tuple[Throttle, ...], originals: dict[str, int | None]
+) -> None:
+    found = targets([wish("x", *one), wish("y", *other)], originals, CAPACITY_MILLI, now=5.0)
+    for uid, original in originals.items():
+        wanted = [throttle.limit_milli for throttle in (*one, *other) if throttle.pod_uid == uid]
+        binding = [limit for limit in wanted if original is None or limit < original]
+        assert (found[uid].limit_milli if uid in found else None) == (min(binding) if binding else None)
+    assert found.keys() <= originals.keys()
+
+
+def test_a_lapsed_lease_gives_back_a_quarter_of_the_node_per_second() -> None:
+    wanted = wish("x", Throttle("a", 500, "d"), lease=10)
+    series = [
+        found["a"].limit_milli if (found := targets([wanted], {"a": None}, 4000, now)) else None
+        for now in (9.9, 10.0, 10.9, 11.0, 12.0, 13.0)
+    ]
+    assert series == [500, 1500, 1500, 2500, 3500, None]
+
+
+@given(limits, st.floats(0, 100), st.floats(0, 100))
+def test_easing_never_goes_back(limit: int, one: float, other: float) -> None:
+    first, second = sorted((one, other))
+    assert limit < eased(limit, first, CAPACITY_MILLI) <= eased(limit, second, CAPACITY_MILLI)
+
+
+def test_the_policy_that_protects_prod_more_is_in_force() -> None:
+    assert policy_of([]) is None
+    assert policy_of([wish("x", policy=Policy.BY_REQUEST)]) is Policy.BY_REQUEST
+    assert policy_of([wish("x", policy=Policy.BY_REQUEST), wish("y")]) is Policy.BY_TIER
+
+
+texts_wanted = st.dictionaries(st.sampled_from(KNOBS), st.none() | st.sampled_from(["100", "200", "max"]))
+
+
+@given(st.lists(texts_wanted, min_size=1, max_size=6))
+def test_a_plan_reaches_what_it_wants_and_then_has_nothing_to_do(history: list[dict[Knob, str | None]]) -> None:
+    driver = FakeDriver(FakeClock())
+    driver.add(pod("a"), pod("b", request_milli=10), limit="max")
+    driver.knobs[Knob("b", "cpu_limit")] = "200"
+    before = texts(driver, KNOBS)
+    actuator = Actuator(driver, MemoryJournal())
+    for wanted in history:
+        desired = {**dict.fromkeys(actuator.journal.knobs()), **wanted}
+        actuator.perform(plan(desired, texts(driver, desired), actuator.journal, {}))
+        for knob, text in desired.items():
+            assert driver.knobs.get(knob) == (None if before[knob] is None else text or before[knob])
+        assert plan(desired, texts(driver, desired), actuator.journal, {}) == []
+    report = actuator.restore_all()
+    assert report.exact
+    assert texts(driver, KNOBS) == before
+
+
+def test_a_value_of_somebody_else_is_yielded_and_not_touched_again_until_it_is_back() -> None:
+    knob = KNOBS[0]
+    journal = Journal()
+    journal.apply({"op": "claim", "path": "a", "field": "cpu_limit", "text": "max"})
+    journal.apply({"op": "write", "path": "a", "field": "cpu_limit", "text": "100"})
+    [step] = plan({knob: "50"}, {knob: "777"}, journal, {})
+    assert (step.do, step.text, step.previous) == (Do.YIELD, "777", "max")
+    assert plan({knob: "50"}, {knob: "777"}, Journal(), {knob: "max"}) == []
+    [again] = plan({knob: "50"}, {knob: "max"}, Journal(), {knob: "max"})
+    assert (again.do, again.text, again.claim) == (Do.WRITE, "50", True)

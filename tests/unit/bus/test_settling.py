@@ -1,0 +1,179 @@
+"""Settlement message by message, with deliveries that note what they were told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.bus.deadletters import DeadLetter
+from slackwater.bus.encoding import encode
+from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement
+from slackwater.bus.settling import Settler
+from slackwater.bus.stats import ConsumerStats, Counters
+from slackwater.bus.streams import ConsumerSpec
+from slackwater.events.envelope import event_of
+from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.model.errors import Unavailable
+
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
+GOOD = encode(
+    event_of(
+        NodeLivenessChanged(node="n", liveness=Liveness.LOST, previous=None, last_report_at=NOW, changed_at=NOW),
+        source="test",
+        time=NOW,
+        id="e1",
+    )
+)
+SPEC = ConsumerSpec(event="node.liveness_changed", max_deliver=3, backoff_seconds=(1, 5), ack_wait_seconds=0.02)
+
+
+@dataclass
+class Told:
+    stream_sequence: int = 1
+    deliveries: int = 1
+    body: bytes = GOOD.body
+    subject: str = GOOD.subject
+    headers: Mapping[str, str] = field(default_factory=lambda: GOOD.headers)
+    pending: int = 0
+    words: list[object] = field(default_factory=list)
+    beats: int = 0
+
+    async def ack(self) -> None:
+        self.words.append("ack")
+
+    async def nak(self, delay_seconds: float) -> None:
+        self.words.append(("nak", delay_seconds))
+
+    async def term(self) -> None:
+        self.words.append("term")
+
+    async def in_progress(self) -> None:
+        self.beats += 1
+
+
+class Letters(list[DeadLetter]):
+    async def __call__(self, letter: DeadLetter) -> None:
+        self.append(letter)
+
+
+def answering(*verdicts: Settlement) -> BatchHandler[NodeLivenessChanged]:
+    async def handler(batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Settlement]:
+        return verdicts
+
+    return handler
+
+
+async def settle(
+    handler: BatchHandler[NodeLivenessChanged], *deliveries: Told, spec: ConsumerSpec = SPEC
+) -> tuple[Letters, ConsumerStats]:
+    letters, counters = Letters(), Counters()
+    await Settler(NodeLivenessChanged, "c", spec, handler, letters, counters).settle(deliveries)
+    return letters, counters.snapshot()
+
+
+async def failing(batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Settlement]:
+    raise RuntimeError("defect")
+
+
+async def test_pauses_grow_with_the_deliveries_and_stay_at_the_last() -> None:
+    spec = SPEC.model_copy(update={"max_deliver": 9})
+    told = [Told(deliveries=n) for n in (1, 2, 3, 4)]
+    await settle(answering(*[Retry("x")] * 4), *told, spec=spec)
+    assert [t.words for t in told] == [[("nak", 1)], [("nak", 5)], [("nak", 5)], [("nak", 5)]]
+
+
+async def test_a_message_that_killed_its_process_too_often_does_not_reach_the_handler() -> None:
+    told = Told(deliveries=4)
+    letters, stats = await settle(failing, told)
+    assert told.words == ["term"]
+    assert letters[0].reason == "max_deliver"
+    assert (stats.exhausted, stats.handler_failures) == (1, 0)
+
+
+async def test_what_cannot_be_buried_is_not_terminated() -> None:
+    async def no_broker(letter: DeadLetter) -> None:
+        raise Unavailable("full")
+
+    told = Told(body=b"?")
+    settler = Settler(NodeLivenessChanged, "c", SPEC, answering(), no_broker, Counters())
+    await settler.settle([told])
+    assert told.words == [("nak", 1)]
+
+
+async def test_too_few_verdicts_are_a_defect_and_settle_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    told = [Told(1), Told(2)]
+    _, stats = await settle(answering(Done()), *told)
+    assert [t.words for t in told] == [[("nak", 1)], [("nak", 1)]]
+    assert stats.handler_failures == 1
+    assert "1 verdicts for 2 messages" in caplog.text
+
+
+async def test_after_a_failed_batch_its_messages_are_handled_alone_and_in_order() -> None:
+    sizes: list[list[int]] = []
+
+    async def handler(batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Settlement]:
+        sizes.append([received.stream_sequence for received in batch])
+        if len(sizes) == 1:
+            raise RuntimeError("defect")
+        return [Done()] * len(batch)
+
+    settler = Settler(NodeLivenessChanged, "c", SPEC, handler, Letters(), Counters())
+    await settler.settle([Told(1), Told(2)])
+    await settler.settle([Told(1, deliveries=2), Told(2, deliveries=2), Told(3), Told(4)])
+    await settler.settle([Told(1), Told(2)])
+    assert sizes == [[1, 2], [1], [2], [3, 4], [1, 2]]
+
+
+async def test_a_slow_handler_is_kept_in_progress() -> None:
+    told = Told()
+
+    async def slow(batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Settlement]:
+        while told.beats < 3:
+            await asyncio.sleep(0.001)
+        return [Done()]
+
+    await settle(slow, told)
+    assert told.words == ["ack"]
+
+
+verdicts = st.one_of(st.just(Done()), st.builds(Retry, st.just("r")), st.builds(Reject, st.just("bad")))
+
+
+@given(st.lists(st.tuples(verdicts, st.integers(1, 5), st.booleans()), min_size=1, max_size=8), st.booleans())
+def test_every_message_is_settled_exactly_once_and_none_is_lost(
+    cases: list[tuple[Settlement, int, bool]], handler_fails: bool
+) -> None:
+    told = [Told(i, n, GOOD.body if readable else b"?") for i, (_, n, readable) in enumerate(cases)]
+
+    async def handler(batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Settlement]:
+        if handler_fails:
+            raise RuntimeError("defect")
+        return [cases[received.stream_sequence][0] for received in batch]
+
+    letters, stats = asyncio.run(settle(handler, *told))
+    assert all(len(t.words) == 1 for t in told)
+    assert [t.stream_sequence for t in told if t.words == ["term"]] == [x.stream_sequence for x in sorted_by(letters)]
+    assert stats.done + stats.retried + stats.rejected + stats.undecodable + stats.exhausted == len(told)
+
+
+def sorted_by(letters: Letters) -> list[DeadLetter]:
+    return sorted(letters, key=lambda letter: letter.stream_sequence)
+
+
+async def test_two_consumers_that_bury_the_same_event_leave_two_letters() -> None:
+    letters = [DeadLetter(c, "r", "d", "s", GOOD.headers, b"", 7).message() for c in ("a", "b", "a")]
+    ids = [letter.headers["Nats-Msg-Id"] for letter in letters]
+    assert ids[0] != ids[1]
+    assert ids[0] == ids[2]
+
+
+async def test_a_detail_in_any_script_becomes_one_line_of_ascii() -> None:
+    detail = DeadLetter("c", "r", "zwei\r\nZeilen ü " + "x" * 900, "s", {}, b"", 7).message().headers["sw-detail"]
+    assert detail.startswith("zwei Zeilen \\xfc x")
+    assert detail.isascii()

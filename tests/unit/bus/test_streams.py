@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from slackwater.bus.declaring import consumer_config, stream_config
+from slackwater.bus.streams import ConsumerSpec, load, parse
+from slackwater.events.registry import EVENTS
+from slackwater.model.errors import Misconfigured
+
+SOURCE = Path(__file__).parents[3] / "contracts" / "streams.yaml"
+
+
+def changed(*path: str, to: Any) -> str:
+    document = copy.deepcopy(yaml.safe_load(SOURCE.read_text()))
+    target = document
+    for step in path[:-1]:
+        target = target[step]
+    if to is None:
+        del target[path[-1]]
+    else:
+        target[path[-1]] = to
+    return yaml.safe_dump(document)
+
+
+def test_the_committed_topology_is_valid_and_found_without_a_path() -> None:
+    assert load() == load(SOURCE)
+    assert load().stream_of("ingestion-usage-reported") == "USAGE"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (changed("streams", "USAGE", "subjects", to=["sw.v1.usage.other.>"]), "usage.reported must be kept by"),
+        (changed("streams", "STATE", "subjects", to=["sw.v1.>"]), "node.described|USAGE"),
+        (changed("streams", "DLQ", to=None), "dead letters"),
+        (changed("consumers", "console-node-described", "event", to="node.descibed"), "node.descibed"),
+        (changed("consumers", "console-node-described", "ack_wait", to=3), "ack_wait"),
+        (changed("streams", "USAGE", "max_bytes", to=0), "max_bytes"),
+        ("streams: [", "streams.yaml"),
+    ],
+)
+def test_a_mistake_in_the_topology_is_named(text: str, message: str) -> None:
+    with pytest.raises(Misconfigured, match=message):
+        parse(text, "streams.yaml")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="nowhere"):
+        load(tmp_path / "nowhere.yaml")
+
+
+@pytest.mark.parametrize("payload", EVENTS, ids=lambda payload: payload.TYPE)
+def test_every_event_names_a_stream_that_exists(payload: Any) -> None:
+    assert payload.STREAM in load().streams
+
+
+def test_the_broker_never_gives_up_by_itself_because_it_would_do_so_silently() -> None:
+    assert consumer_config("c", ConsumerSpec(event="usage.reported", max_deliver=2)).max_deliver == -1
+
+
+def test_the_window_for_repeats_is_no_longer_than_the_age_that_jetstream_allows() -> None:
+    spec = load().streams["USAGE"].model_copy(update={"max_age_seconds": 60.0})
+    assert stream_config("USAGE", spec).duplicate_window == 60

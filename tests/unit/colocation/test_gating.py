@@ -1,0 +1,109 @@
+"""Ageing and gating: drops at once, rises after a while, no flapping, and nothing from old usage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.colocation.domain.batch import NodeSnapshot, Strategy
+from slackwater.colocation.domain.degrade import aged, degraded_because, remaining_share
+from slackwater.colocation.domain.gating import Gate, pass_gate
+from slackwater.model.quantities import Resources
+
+STRATEGY = Strategy(rise_windows=2)
+FRESH = NodeSnapshot(Resources(8000, 2**34), Resources(), (), Resources(100, 2**20))
+HIGH = 10**9
+
+
+def passed(gate: Gate, computed: int, *, window: int = 0, degraded: bool = False, ceiling: int = HIGH) -> Gate:
+    value, after = pass_gate(gate, computed, ceiling=ceiling, window=window, degraded=degraded, strategy=STRATEGY)
+    assert value == after.published
+    return after
+
+
+def test_the_first_value_is_told_at_once() -> None:
+    assert passed(Gate(), 700).published == 700
+
+
+def test_a_drop_beyond_the_threshold_is_told_at_once_and_one_within_is_not() -> None:
+    assert passed(Gate(1000), 899).published == 899
+    assert passed(Gate(1000), 900).published == 1000
+
+
+def test_any_drop_is_told_while_degraded() -> None:
+    assert passed(Gate(1000), 999, degraded=True).published == 999
+
+
+def test_a_rise_is_told_after_two_windows_and_only_as_high_as_it_held() -> None:
+    gate = passed(Gate(1000), 1500, window=60)
+    assert gate.published == 1000
+    assert passed(gate, 1400, window=120).published == 1400
+    assert passed(gate, 1900, window=120).published == 1500
+
+
+def test_a_window_counts_once_however_often_it_is_looked_at() -> None:
+    gate = passed(Gate(1000), 1500, window=60)
+    gate = passed(gate, 1300, window=60)
+    gate = passed(gate, 1700, window=60)
+    assert gate.published == 1000
+    assert passed(gate, 1800, window=120).published == 1300
+
+
+def test_a_rise_that_did_not_last_starts_anew() -> None:
+    gate = passed(Gate(1000), 1500, window=60)
+    gate = passed(gate, 1050, window=120)
+    assert passed(gate, 1500, window=180).published == 1000
+
+
+def test_a_published_value_above_what_the_node_can_bear_is_corrected_at_once() -> None:
+    assert passed(Gate(1000), 950, ceiling=960).published == 950
+
+
+@given(st.integers(1, 10**6), st.lists(st.floats(-0.1, 0.1), max_size=40))
+def test_noise_within_the_threshold_never_changes_the_value(base: int, noise: list[float]) -> None:
+    gate = Gate(published=base)
+    for window, share in enumerate(noise):
+        gate = passed(gate, base + int(base * share), window=window * 60)
+        assert gate.published == base
+
+
+@given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 10_000), st.booleans()), max_size=40))
+def test_the_value_never_exceeds_its_ceiling_nor_rises_above_what_was_computed(
+    steps: list[tuple[int, int, bool]],
+) -> None:
+    gate = Gate()
+    for window, (computed, above, degraded) in enumerate(steps):
+        before = gate.published
+        ceiling = computed + above
+        gate = passed(gate, computed, window=window * 60, degraded=degraded, ceiling=ceiling)
+        assert gate.published is not None
+        assert gate.published <= ceiling
+        if before is not None and gate.published > before:
+            assert gate.published <= computed
+
+
+def test_an_offer_decays_in_a_straight_line_between_two_ages() -> None:
+    shares = [remaining_share(replace(FRESH, age_seconds=age), STRATEGY) for age in (0, 180, 540, 900, 5000)]
+    assert shares == [1.0, 1.0, 0.5, 0.0, 0.0]
+    left, terms = aged(1001, replace(FRESH, age_seconds=540), STRATEGY)
+    assert left == 500
+    assert terms[0].value == -501
+
+
+def test_a_lost_node_offers_nothing_however_fresh_its_usage() -> None:
+    assert aged(1000, replace(FRESH, lost=True), STRATEGY)[0] == 0
+
+
+@given(st.integers(0, 10**12), st.floats(0, 2000), st.floats(0, 2000))
+def test_older_usage_never_offers_more(offered: int, a: float, b: float) -> None:
+    young, old = replace(FRESH, age_seconds=min(a, b)), replace(FRESH, age_seconds=max(a, b))
+    assert aged(offered, old, STRATEGY)[0] <= aged(offered, young, STRATEGY)[0]
+
+
+def test_degradation_names_its_reason() -> None:
+    assert degraded_because(FRESH, STRATEGY) is None
+    assert degraded_because(replace(FRESH, lost=True), STRATEGY) == "node is lost"
+    assert degraded_because(replace(FRESH, age_seconds=181), STRATEGY) == "usage is old"
+    assert degraded_because(replace(FRESH, system=None), STRATEGY) == "system usage was never measured"

@@ -1,0 +1,222 @@
+"""Events and time in, offers and their records out: once each, and nothing while nothing changed."""
+
+from __future__ import annotations
+
+import importlib
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from slackwater.bus.port import Received
+from slackwater.colocation.adapters.memory import MemoryColocationStore
+from slackwater.colocation.domain.batch import Strategy
+from slackwater.colocation.edge.events import ColocationEvents
+from slackwater.colocation.settings import ColocationSettings
+from slackwater.colocation.usecases.recompute_offer import Offering, age_offers
+from slackwater.decisions.reasons import Reason
+from slackwater.decisions.record import DecisionRecord
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.peak_predicted import PeakPredicted, PodPeak
+from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.model.identifiers import new_id
+from slackwater.model.quantities import Resources
+from slackwater.testing.clock import FakeClock
+from slackwater.testing.windows import FIRST_NUMBER, START, described, window
+
+
+class Colocation:
+    """The use cases over a store in memory and a clock that the test moves."""
+
+    def __init__(self, strategy: Strategy | None = None) -> None:
+        self.store = MemoryColocationStore()
+        self.clock = FakeClock(START + timedelta(seconds=60))
+        self.offering = Offering(self.store, strategy or Strategy(), self.clock)
+        self.events = ColocationEvents(self.offering)
+
+    def offers(self) -> list[ResourcesOffered]:
+        return [event.data for event in self.store.outbox if isinstance(event.data, ResourcesOffered)]
+
+    def records(self) -> list[DecisionRecord]:
+        return [event.data.record for event in self.store.outbox if isinstance(event.data, DecisionRecorded)]
+
+    async def describe(self, **facts: Any) -> None:
+        await self.events.on_described(received(described("n", **facts)))
+
+    async def measure(self, number: int, cpu: int, *, system: int | None = 300) -> None:
+        """The window ends now: the clock follows it."""
+        await self.clock.advance((START + timedelta(minutes=number + 1) - self.clock.now()).total_seconds())
+        await self.events.on_usage(received(window("n", number, {"p": cpu}, system=system)))
+
+    async def predict(self, number: int, cpu: int, *, cold: bool = False) -> None:
+        await self.events.on_peaks(received(predicted(number, cpu, cold, self.clock)))
+
+    async def live(self, liveness: Liveness) -> None:
+        now = self.clock.now()
+        data = NodeLivenessChanged(node="n", liveness=liveness, previous=None, last_report_at=now, changed_at=now)
+        await self.events.on_liveness(received(event_of(data, source="ingestion", time=now)))
+
+
+def received(event: Event[Any]) -> Received[Any]:
+    return Received(event, 1, 1, "n")
+
+
+def predicted(number: int, cpu: int, cold: bool, clock: FakeClock) -> Event[PeakPredicted]:
+    peak = Resources(cpu, 2**30)
+    data = PeakPredicted(
+        node="n",
+        predicted_at=clock.now(),
+        window_number=FIRST_NUMBER + number,
+        window_seconds=60,
+        model="histogram",
+        samples=100,
+        cold_start_share=float(cold),
+        node_peak=peak,
+        system_peak=peak,
+        tier_peaks={"prod": peak},
+        prod_peak=peak,
+        prod_reclaimable=Resources(),
+        pods=(PodPeak(uid="p", workload="w", tier="prod", peak=peak, cold_start=cold),),
+        decision_id=new_id(),
+    )
+    return event_of(data, source="prediction", time=clock.now())
+
+
+async def offering_something() -> Colocation:
+    """8 cores, 60 % threshold, system 300 milli-cores, a prod pod predicted at 700: offers 3800."""
+    colocation = Colocation()
+    await colocation.describe()
+    await colocation.measure(0, 500)
+    await colocation.predict(0, 700)
+    await colocation.measure(1, 500)
+    await colocation.measure(2, 500)
+    assert colocation.offers()[-1].batch.cpu_milli == 4800 - 300 - 700
+    return colocation
+
+
+async def test_nothing_is_offered_before_a_node_is_described_and_measured() -> None:
+    colocation = Colocation()
+    await colocation.measure(0, 500)
+    assert colocation.offers() == []
+    await colocation.describe()
+    offer = colocation.offers()[0]
+    assert offer.batch.cpu_milli == 4800 - 300 - 2000  # no prediction yet: the request holds
+    assert offer.generation == 1
+    assert {record.reason for record in colocation.records()} == {Reason.OFFER_FIRST}
+
+
+async def test_a_prediction_lends_the_rest_of_the_request_once_it_has_lasted() -> None:
+    colocation = await offering_something()
+    assert [offer.batch.cpu_milli for offer in colocation.offers()] == [2500, 3800]
+    assert colocation.offers()[-1].generation == 2
+
+
+async def test_a_surge_takes_the_offer_back_at_once() -> None:
+    colocation = await offering_something()
+    await colocation.measure(3, 3000)
+    assert colocation.offers()[-1].batch.cpu_milli == 4800 - 300 - 3000
+
+
+async def test_an_event_delivered_twice_has_one_effect() -> None:
+    colocation = await offering_something()
+    before = len(colocation.store.outbox)
+    again = window("n", 3, {"p": 3000})
+    for _ in range(3):
+        await colocation.events.on_usage(received(again))
+    assert len(colocation.store.outbox) == before + 3  # two records and one offer
+
+
+async def test_an_older_window_is_not_news() -> None:
+    colocation = await offering_something()
+    before = len(colocation.store.outbox)
+    await colocation.events.on_usage(received(window("n", 1, {"p": 4000})))
+    assert len(colocation.store.outbox) == before
+
+
+async def test_steady_windows_publish_nothing() -> None:
+    colocation = await offering_something()
+    before = len(colocation.store.outbox)
+    for number in range(3, 9):
+        await colocation.measure(number, 500)
+        await colocation.predict(number, 700)
+    assert len(colocation.store.outbox) == before
+
+
+async def test_records_add_up_repeat_themselves_and_are_the_ones_the_offer_names() -> None:
+    colocation = await offering_something()
+    await colocation.measure(3, 760)  # within the threshold: the value holds, by hysteresis
+    await colocation.measure(4, 3000)
+    records = {record.id: record for record in colocation.records()}
+    for offer in colocation.offers():
+        cpu, memory = (records[offer.decision_ids[subject]] for subject in ("batch-cpu", "batch-memory"))
+        assert (cpu.result, memory.result) == (offer.batch.cpu_milli, offer.batch.memory_bytes)
+    for record in records.values():
+        module, name = record.replay.function.split(":")
+        assert getattr(importlib.import_module(module), name)(**record.replay.arguments) == record.result
+        assert record.alternatives[0].what.startswith("policy request: ")
+        named = [term.name for term in record.terms]
+        assert named[:5][0] == "capacity"
+        assert {"safety_margin", "prod", "mid"} <= set(named)
+
+
+async def test_old_usage_lets_the_offer_decay_to_nothing_by_the_timer_alone() -> None:
+    colocation = await offering_something()
+    values = []
+    for _ in range(16):
+        await colocation.clock.advance(60)
+        await age_offers(colocation.offering)
+        values.append(colocation.offers()[-1].batch.cpu_milli)
+    assert values[2] == 3800  # three minutes: still whole
+    assert values == sorted(values, reverse=True)
+    assert values[8] == pytest.approx(3800 / 2, abs=1)  # nine minutes: half way between 3 and 15
+    assert values[15] == 0
+    assert colocation.offers()[-1].degraded == "usage is old"
+    assert colocation.records()[-1].reason is Reason.OFFER_DEGRADED
+    assert await age_offers(colocation.offering) == 0
+
+
+async def test_a_prediction_that_stopped_coming_is_no_prediction() -> None:
+    colocation = await offering_something()
+    for number in range(3, 25):
+        await colocation.measure(number, 500)
+    assert colocation.offers()[-1].batch.cpu_milli == 4800 - 300 - 2000
+
+
+async def test_a_lost_node_offers_nothing_and_recovers_with_new_usage() -> None:
+    colocation = await offering_something()
+    await colocation.live(Liveness.STALE)
+    assert colocation.offers()[-1].batch.cpu_milli == 3800
+    await colocation.live(Liveness.LOST)
+    assert colocation.offers()[-1].batch == Resources()
+    assert colocation.offers()[-1].degraded == "node is lost"
+    await colocation.clock.advance(1)
+    await colocation.live(Liveness.FRESH)
+    assert colocation.offers()[-1].degraded is None
+    assert colocation.records()[-1].reason is Reason.OFFER_RECOVERED
+    for number in (3, 4):
+        await colocation.measure(number, 500)
+        await colocation.predict(number, 700)
+    assert colocation.offers()[-1].batch.cpu_milli == 3800
+
+
+async def test_a_system_that_cannot_be_measured_any_more_keeps_its_last_value() -> None:
+    colocation = await offering_something()
+    await colocation.measure(3, 3000, system=None)
+    record = [record for record in colocation.records() if record.subject == "batch-cpu"][-1]
+    system = next(term for term in record.terms if term.name == "system")
+    assert (system.value, system.note) == (-300, "last known p95")
+
+
+async def test_a_system_never_measured_is_declared_degraded() -> None:
+    colocation = Colocation()
+    await colocation.describe()
+    await colocation.measure(0, 500, system=None)
+    assert colocation.offers()[-1].degraded == "system usage was never measured"
+
+
+def test_settings_refuse_ages_in_the_wrong_order() -> None:
+    assert ColocationSettings().strategy() == Strategy()
+    with pytest.raises(ValueError, match="must be below decay_to_seconds"):
+        ColocationSettings(decay_from_seconds=900, decay_to_seconds=60)

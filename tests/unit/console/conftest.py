@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+import pytest
+
+from slackwater.console.adapters.feed import LocalFeed
+from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.console.edge.events import routes
+from slackwater.console.usecases.record_events import RecordEvents
+from slackwater.events.envelope import Event, Payload
+from slackwater.testing.clock import EPOCH, FakeClock
+from slackwater.testing.story import story
+
+NOW = EPOCH + timedelta(hours=10)
+
+
+@cache
+def _by_type() -> dict[type[Payload], list[Event[Any]]]:
+    found = defaultdict(list)
+    for event in story(NOW):
+        found[type(event.data)].append(event)
+    return dict(found)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock(NOW)
+
+
+@pytest.fixture
+def feed() -> LocalFeed:
+    return LocalFeed()
+
+
+@pytest.fixture
+def model() -> MemoryReadModel:
+    return MemoryReadModel()
+
+
+@pytest.fixture
+def record(model: MemoryReadModel, feed: LocalFeed, clock: FakeClock) -> RecordEvents:
+    days = timedelta(days=1)
+    return RecordEvents(model, feed, clock, usage_retention=days, decision_retention=days)
+
+
+@pytest.fixture(scope="session")
+def told() -> MemoryReadModel:
+    """The read model after the whole story; tests only read it."""
+    model = MemoryReadModel()
+    days = timedelta(days=1)
+    recorder = RecordEvents(model, LocalFeed(), FakeClock(NOW), usage_retention=days, decision_retention=days)
+    handlers = routes(recorder)
+    for payload, events in _by_type().items():
+        with pytest.raises(StopIteration):  # it waits for nothing, so one step runs it to its end
+            handlers[payload](events).__await__().__next__()
+    return model

@@ -1,0 +1,181 @@
+"""REST over the in-memory read model, through the same application that a process serves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import httpx2
+import pytest
+
+from slackwater.console.adapters.feed import LocalFeed
+from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.console.service import routers_of
+from slackwater.runtime.http import build_app
+from slackwater.runtime.settings import HttpSettings
+from slackwater.testing.clock import FakeClock
+from slackwater.testing.story import FLEET, SURGE, identifier
+
+
+async def _no_checks() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+async def api(told: MemoryReadModel, feed: LocalFeed, clock: FakeClock) -> AsyncIterator[httpx2.AsyncClient]:
+    app = build_app(routers_of(told, feed, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
+        yield client
+
+
+async def answer(api: httpx2.AsyncClient, path: str, **params: Any) -> Any:
+    response = await api.get(path, params=params)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+async def problem(api: httpx2.AsyncClient, path: str, status: int, **params: Any) -> Any:
+    response = await api.get(path, params=params)
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    return response.json()
+
+
+async def test_nodes_are_listed_by_name_with_usage_and_offer(api: httpx2.AsyncClient) -> None:
+    items = (await answer(api, "/v1/nodes"))["items"]
+    assert [item["name"] for item in items] == sorted(node.name for node in FLEET)
+    seven = next(item for item in items if item["name"] == "edge-7")
+    assert seven["facts"]["capacity"]["cpu_milli"] == 8000
+    assert seven["liveness"] == "fresh"
+    parts = seven["usage"]
+    assert (
+        sum(t["cpu_milli"] for t in parts["tiers"].values()) + parts["system"]["cpu_milli"]
+        == parts["usage"]["cpu_milli"]
+    )
+    assert seven["offer"]["batch"]["cpu_milli"] > 0
+
+
+async def test_an_unknown_node_is_a_problem_that_names_its_neighbours(api: httpx2.AsyncClient) -> None:
+    body = await problem(api, "/v1/nodes/edge-77", 404)
+    assert body["code"] == "node_not_found"
+    assert "did you mean 'edge-7'" in body["detail"]
+
+
+@pytest.mark.parametrize("path", ["pods", "usage", "forecast", "offers"])
+async def test_every_part_of_an_unknown_node_is_a_problem(api: httpx2.AsyncClient, path: str) -> None:
+    await problem(api, f"/v1/nodes/nowhere/{path}", 404)
+
+
+async def test_pods_carry_their_limits(api: httpx2.AsyncClient) -> None:
+    items = (await answer(api, "/v1/nodes/edge-7/pods"))["items"]
+    assert {item["tier"] for item in items} == {"prod", "mid", "batch"}
+    assert all(item["cpu_limit_milli"] is None and not item["throttled"] for item in items)
+    assert len((await answer(api, "/v1/pods"))["items"]) == len(items) * len(FLEET)
+
+
+async def test_usage_shows_the_throttle_and_its_end(api: httpx2.AsyncClient) -> None:
+    items = (await answer(api, "/v1/nodes/edge-7/usage", since="-15m"))["items"]
+    assert [item["sampled_at"] for item in items] == sorted(item["sampled_at"] for item in items)
+    assert {item["batch_limit_milli"] for item in items} >= {None, 2000, 1000}
+    assert max(item["throttled_pods"] for item in items) == 2
+    assert items[-1]["throttled_pods"] == 0
+
+
+async def test_a_span_that_ends_before_it_begins_is_refused(api: httpx2.AsyncClient) -> None:
+    body = await problem(api, "/v1/nodes/edge-7/usage", 422, since="-1m", until="-2m")
+    assert body["field"] == "since"
+
+
+@pytest.mark.parametrize("text", ["yesterday", "-5", "5m", "2026-13-01", "", "-99999999999d"])
+async def test_a_time_that_is_none_is_refused_with_what_is_allowed(api: httpx2.AsyncClient, text: str) -> None:
+    if text:
+        body = await problem(api, "/v1/why", 422, node="edge-7", at=text)
+        assert "allowed" in body["detail"]
+        assert body["field"] == "at"
+
+
+async def test_the_offer_of_a_past_moment_is_the_one_in_force_then(api: httpx2.AsyncClient) -> None:
+    now = (await answer(api, "/v1/nodes/edge-7/offers", at="-0s"))["items"]
+    then = (await answer(api, "/v1/nodes/edge-7/offers", at="-6m"))["items"]
+    assert len(now) == len(then) == 1
+    assert then[0]["generation"] < now[0]["generation"]
+    assert then[0]["batch"]["cpu_milli"] < now[0]["batch"]["cpu_milli"], "the surge lowers the offer"
+    assert (await answer(api, "/v1/nodes/edge-7/offers", at="-1d"))["items"] == []
+
+
+async def test_decisions_page_through_without_repeating_or_skipping(api: httpx2.AsyncClient) -> None:
+    whole = [item["id"] for item in (await answer(api, "/v1/decisions", limit=500))["items"]]
+    paged: list[str] = []
+    cursor = None
+    while True:
+        page = await answer(api, "/v1/decisions", limit=7, **({"cursor": cursor} if cursor else {}))
+        paged += [item["id"] for item in page["items"]]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert paged == whole
+    assert len(set(whole)) == len(whole) > 14
+
+
+async def test_decisions_filter_by_node_kind_and_time(api: httpx2.AsyncClient) -> None:
+    items = (await answer(api, "/v1/decisions", node="edge-7", kind="throttle"))["items"]
+    assert {(item["node"], item["kind"]) for item in items} == {("edge-7", "throttle")}
+    assert [item["relieved"] for item in items] == [True, False], "newest first: the second step brought relief"
+    assert (await answer(api, "/v1/decisions", kind="throttle", since="-1m"))["items"] == []
+    await problem(api, "/v1/decisions", 422, kind="guess")
+    await problem(api, "/v1/decisions", 422, cursor="%%%")
+
+
+async def test_why_adds_up_and_names_its_sources(api: httpx2.AsyncClient) -> None:
+    body = await answer(api, "/v1/why", node="edge-7", subject="batch-cpu")
+    assert body["adds_up"] is True
+    assert body["waterfall"][-1]["running_after"] == body["result"] == sum(row["value"] for row in body["waterfall"])
+    assert body["waterfall"][0]["source"] == "node.described"
+    assert body["record"]["terms"]
+
+
+async def test_why_of_the_past_is_the_record_in_force_then(api: httpx2.AsyncClient) -> None:
+    body = await answer(api, "/v1/why", node="edge-7", subject="batch-cpu", at="-6m")
+    assert body["in_force_since"] < body["at"]
+    assert body["result"] < (await answer(api, "/v1/why", node="edge-7"))["result"]
+
+
+async def test_why_says_what_is_known_when_the_question_is_not(api: httpx2.AsyncClient) -> None:
+    assert "batch-cpu" in (await problem(api, "/v1/why", 404, node="edge-7", subject="batch-cup"))["detail"]
+    assert (await problem(api, "/v1/why", 404, node="edge-7", at="-1d"))["code"] == "nothing_in_force"
+
+
+async def test_the_chain_runs_from_the_report_to_the_effect(api: httpx2.AsyncClient) -> None:
+    second = SURGE[0] + 25
+    body = await answer(api, f"/v1/decisions/{identifier('edge-7', 'throttle', second)}/chain")
+    assert [step["kind"] for step in body["steps"]] == [
+        "usage.reported",
+        "decision.recorded",
+        "intent.observed",
+        "effect.measured",
+    ]
+    assert [step["seconds"] for step in body["steps"]] == pytest.approx([0, 0.05, 0.3, 5.0])
+    assert body["complete"] is True
+    assert "encode-video-0 0.6 cores" in body["steps"][2]["summary"]
+
+
+async def test_an_unknown_decision_is_a_problem(api: httpx2.AsyncClient) -> None:
+    for path in ("/v1/decisions/nope", "/v1/decisions/nope/chain"):
+        assert (await problem(api, path, 404))["code"] == "decision_not_found"
+
+
+async def test_counts_agree_with_the_lists(api: httpx2.AsyncClient) -> None:
+    counts = await answer(api, "/v1/counts")
+    assert counts["nodes"] == len(FLEET)
+    decisions = (await answer(api, "/v1/decisions", limit=500))["items"]
+    assert sum(each["count"] for each in counts["decisions"]) == len(decisions)
+    assert counts["reports"] > counts["predictions"] == counts["offers"] > 0
+
+
+async def test_the_whole_record_comes_back_unchanged(
+    api: httpx2.AsyncClient, told: MemoryReadModel, clock: FakeClock
+) -> None:
+    record = await told.decision_at("edge-7", "cpu", clock.now() + timedelta(days=1))
+    assert record is not None
+    assert await answer(api, f"/v1/decisions/{record.id}") == record.model_dump(mode="json")

@@ -1,0 +1,80 @@
+"""From polled quotas and pressures to the three times that matter."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.demo import schedule
+from slackwater.demo.reaction import PressureSample, QuotaChange, reaction
+
+ORIGINALS: dict[str, int | None] = {"a": None, "b": 2000}
+SURGE = (100.0, 110.0)
+
+
+def pressures(*some: float) -> list[PressureSample]:
+    return [PressureSample(100.0 + n, 101.0 + n, value) for n, value in enumerate(some)]
+
+
+def test_lowered_relieved_and_restored_are_timed_from_the_surge() -> None:
+    changes = [
+        QuotaChange(101.5, "a", 500),
+        QuotaChange(102.0, "b", 100),
+        QuotaChange(113.0, "b", 2000),
+        QuotaChange(114.0, "a", None),
+    ]
+    found = reaction(changes, pressures(0.3, 0.3, 0.2, 0.02, 0.02), ORIGINALS, SURGE, 0.05)
+    assert (found.seconds_to_lowered, found.seconds_to_relief, found.seconds_to_restored) == (1.5, 4.0, 4.0)
+
+
+def test_without_a_lowered_quota_nothing_happened() -> None:
+    found = reaction([], pressures(0.3), ORIGINALS, SURGE, 0.05)
+    assert (found.seconds_to_lowered, found.seconds_to_relief, found.seconds_to_restored) == (None, None, None)
+
+
+def test_a_raise_is_not_a_lowering() -> None:
+    changes = [QuotaChange(90.0, "b", 500), QuotaChange(101.0, "b", 900), QuotaChange(103.0, "b", 400)]
+    assert reaction(changes, [], ORIGINALS, SURGE, 0.05).seconds_to_lowered == 3.0
+
+
+def test_a_quota_that_was_low_already_and_stays_counts_as_no_time() -> None:
+    assert reaction([QuotaChange(95.0, "a", 50)], [], ORIGINALS, SURGE, 0.05).seconds_to_lowered == 0.0
+
+
+def test_low_before_but_back_in_time_does_not_count() -> None:
+    changes = [QuotaChange(90.0, "a", 50), QuotaChange(95.0, "a", None)]
+    assert reaction(changes, [], ORIGINALS, SURGE, 0.05).seconds_to_lowered is None
+
+
+def test_half_restored_is_not_restored() -> None:
+    changes = [QuotaChange(101.0, "a", 50), QuotaChange(101.0, "b", 50), QuotaChange(112.0, "a", None)]
+    assert reaction(changes, [], ORIGINALS, SURGE, 0.05).seconds_to_restored is None
+
+
+def test_relief_long_after_the_surge_is_not_relief() -> None:
+    late = [PressureSample(115.0, 116.0, 0.0)]
+    assert reaction([QuotaChange(101.0, "a", 50)], late, ORIGINALS, SURGE, 0.05).seconds_to_relief is None
+
+
+@given(st.lists(st.floats(0, 1), max_size=50))
+def test_the_waterline_stays_within_its_bounds(alone: list[float]) -> None:
+    assert 0.02 <= schedule.waterline(alone) <= 0.10
+
+
+def test_the_waterline_follows_the_quiet_seconds_not_the_disturbed_ones() -> None:
+    assert schedule.waterline([0.01, 0.012, 0.011, 0.4]) < 0.035
+
+
+@given(st.one_of(st.none(), st.integers(1, 600)))
+def test_phases_fit_into_the_seconds_given(seconds: int | None) -> None:
+    parts = schedule.lengths(seconds)
+    total = 4 * (parts.rest + parts.surge) + 2 * parts.settle
+    assert parts.surge > 2
+    assert total < max(22, seconds or 90)
+
+
+@given(st.integers(1, 64), st.floats(0.001, 0.1))
+def test_rates_load_the_machine_by_the_given_share(cpus: int, cost: float) -> None:
+    found = schedule.rates(cpus, cost)
+    assert abs(found.surge * cost / cpus - schedule.SURGE_LOAD) < 1e-9
+    assert found.rest < found.surge

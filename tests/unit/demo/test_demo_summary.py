@@ -1,0 +1,147 @@
+"""The verdict: every condition of the run fails on its own, and the closing sentence follows the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.demo import summary, table
+from slackwater.demo.load import Sample
+from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, Counts, OfferLine, Phase, Reaction, Summary
+
+OFFER = OfferLine(node="n", cpu_milli=500, memory_bytes=1 << 30, decision_ids={"batch-cpu": "d1"})
+
+
+def phase(name: str, p99_ms: float | None, errors: int = 0, pressure: float = 0.02) -> Phase:
+    return Phase(
+        name=name, seconds=10, requests=1000, request_rate=100, p50_ms=8, p99_ms=p99_ms, errors=errors,
+        pressure_mean=pressure, pressure_p90=pressure, prod_cpu=1.2, batch_cpu=0.4,
+    )  # fmt: skip
+
+
+def good(**changes: Any) -> Summary:
+    p99s = {ALONE: 20.0, PLAIN: 120.0, WEIGHTS: 40.0, SLACKWATER: 25.0}
+    document: dict[str, Any] = {
+        "driver": "linux",
+        "driver_note": "",
+        "machine": {},
+        "started_at": datetime(2026, 1, 5, tzinfo=UTC),
+        "seconds": 90,
+        "workload": {},
+        "waterline": 0.03,
+        "phases": {name: phase(name, p99) for name, p99 in p99s.items()},
+        "reaction": Reaction(seconds_to_lowered=1.0, seconds_to_relief=2.0, seconds_to_restored=4.0),
+        "counts": Counts(reports=9, windows=3, predictions=3, offers=1, decisions={"throttle": 1, "restore": 1}),
+        "offers": (OFFER,),
+        "restored_exactly": True,
+        "finished": True,
+    }
+    return Summary(**(document | changes))
+
+
+def test_a_closed_loop_has_no_failures() -> None:
+    assert summary.failures(good()) == ()
+    assert good().ok
+
+
+def without(name: str) -> Callable[[], Summary]:
+    return lambda: good(phases={key: value for key, value in good().phases.items() if key != name})
+
+
+def counted(**changes: Any) -> Callable[[], Summary]:
+    return lambda: good(counts=good().counts.model_copy(update=changes))
+
+
+def reacted(**changes: Any) -> Callable[[], Summary]:
+    return lambda: good(reaction=good().reaction.model_copy(update=changes))
+
+
+CASES: tuple[tuple[str, Callable[[], Summary]], ...] = (
+    ("p99 under Slackwater", lambda: good(phases=dict(good().phases) | {SLACKWATER: phase(SLACKWATER, 35.1)})),
+    ("requests failed", lambda: good(phases=dict(good().phases) | {SLACKWATER: phase(SLACKWATER, 25.0, errors=1)})),
+    ("latency was not measured", without(ALONE)),
+    ("latency was not measured", without(SLACKWATER)),
+    ("no report", counted(reports=0)),
+    ("no window", counted(windows=0)),
+    ("no peak", counted(predictions=0)),
+    ("no offer", lambda: good(offers=())),
+    ("no throttle", counted(decisions={"restore": 1})),
+    ("no restore", counted(decisions={"throttle": 1})),
+    ("no batch quota was lowered", reacted(seconds_to_lowered=None)),
+    ("did not all come back", reacted(seconds_to_restored=None)),
+    ("left behind: cgroup /x", lambda: good(leftovers=("cgroup /x",))),
+    ("not every file", lambda: good(restored_exactly=False)),
+    ("unknown", lambda: good(restored_exactly=None)),
+)
+
+
+@pytest.mark.parametrize(("words", "broken"), CASES)
+def test_each_condition_fails_by_itself_in_one_line(words: str, broken: Callable[[], Summary]) -> None:
+    found = summary.failures(broken())
+    assert len(found) == 1
+    assert words in found[0]
+    assert "\n" not in found[0]
+
+
+@given(st.floats(0.1, 1000), st.floats(0.1, 5000))
+def test_the_latency_bound_is_one_and_a_half_times_alone_plus_five(alone: float, ours: float) -> None:
+    phases = dict(good().phases) | {ALONE: phase(ALONE, alone), SLACKWATER: phase(SLACKWATER, ours)}
+    assert bool(summary.failures(good(phases=phases))) == (ours > 1.5 * alone + 5)
+
+
+def test_an_unfinished_run_is_never_ok() -> None:
+    assert not good(finished=False).ok
+
+
+def test_a_summary_survives_its_file() -> None:
+    assert Summary.model_validate_json(good().model_dump_json()) == good()
+
+
+def said(plain: float, weights: float, ours: float) -> str:
+    p99s = {ALONE: 20.0, PLAIN: plain, WEIGHTS: weights, SLACKWATER: ours}
+    return summary.conclusion({name: phase(name, p99) for name, p99 in p99s.items()})
+
+
+def test_the_closing_sentence_tells_who_did_it() -> None:
+    assert "weights alone give back 95 %" in said(120, 25, 24)
+    assert "adds little in latency" in said(120, 25, 24)
+    assert "weights alone give back 60 %" in said(120, 60, 30)
+    assert "with the waterline 90 %" in said(120, 60, 30)
+    assert "next to nothing" in said(21, 21, 21)
+    assert "gives back only 20 %" in said(120, 100, 100)
+    assert "nothing can be concluded" in summary.conclusion({})
+
+
+@given(st.lists(st.tuples(st.floats(0.001, 5), st.booleans()), min_size=1, max_size=50), st.floats(0.5, 60))
+def test_a_phase_counts_every_request_and_every_error(requests: list[tuple[float, bool]], seconds: float) -> None:
+    samples = [Sample("surge", 0.0, latency, ok) for latency, ok in requests]
+    found = summary.phase("p", seconds, samples, [0.1, 0.3], (1.0, 0.5, 0.1))
+    assert found.requests == len(requests)
+    assert found.errors == sum(not ok for _, ok in requests)
+    assert found.p99_ms is not None
+    assert found.p99_ms == pytest.approx(1000 * max(latency for latency, _ in requests), abs=0.01)
+    assert found.pressure_mean == pytest.approx(0.2)
+
+
+def test_other_work_on_the_machine_is_told() -> None:
+    busy = {ALONE: phase(ALONE, 20).model_copy(update={"other_cpu": 0.9})}
+    assert "0.90 of 2 CPUs" in summary.disturbance(busy, 2)
+    assert summary.disturbance({ALONE: phase(ALONE, 20)}, 2) == ""
+
+
+def test_a_phase_without_samples_has_no_percentiles() -> None:
+    found = summary.phase("p", 5, [], [], (0, 0, 0))
+    assert (found.p50_ms, found.p99_ms, found.pressure_mean, found.request_rate) == (None, None, None, 0)
+
+
+def test_the_table_shows_phases_ids_and_failures() -> None:
+    text = "\n".join(table.lines(good(failures=("it broke",), conclusion="So it is.")))
+    assert "restored_exactly: true" in text
+    assert "batch-cpu d1" in text
+    assert "FAILED: it broke" in text
+    assert "So it is." in text

@@ -1,0 +1,159 @@
+"""The physics of the simulated machine: conservation, limits, weights, pressure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.agent.adapters.simulated import (
+    REST_SECONDS,
+    TIDE_SECONDS,
+    Claim,
+    SimulatedDriver,
+    divide,
+    fill,
+    prod_load,
+    settle,
+    surging,
+)
+from slackwater.agent.domain.knobs import Knob
+from slackwater.model.errors import Misconfigured, NotFound
+from slackwater.model.tiers import Tier
+from slackwater.testing.clock import EPOCH, FakeClock
+
+CAPACITY = 8000.0
+
+claims = st.lists(
+    st.builds(
+        lambda tier, demand, weight, limit: (tier, demand, weight, limit),
+        st.sampled_from(list(Tier)),
+        st.floats(0, 20_000),
+        st.integers(2, 262_144),
+        st.one_of(st.none(), st.floats(10, 20_000)),
+    ),
+    max_size=12,
+).map(lambda rows: [Claim(str(n), tier, d, w, limit) for n, (tier, d, w, limit) in enumerate(rows)])
+tier_weights = st.fixed_dictionaries({tier: st.integers(2, 262_144) for tier in Tier})
+
+
+@given(claims, tier_weights)
+def test_nobody_gets_more_than_there_is_than_he_wants_or_than_his_limit(
+    some: list[Claim], weights: dict[Tier, int]
+) -> None:
+    got = divide(CAPACITY, some, weights)
+    assert sum(got.values()) <= CAPACITY + 1e-6
+    for claim in some:
+        assert -1e-9 <= got[claim.key] <= claim.wanted + 1e-6
+
+
+@given(claims, tier_weights)
+def test_nothing_is_left_unused_while_somebody_wants_it(some: list[Claim], weights: dict[Tier, int]) -> None:
+    got = divide(CAPACITY, some, weights)
+    assert sum(got.values()) == pytest.approx(min(CAPACITY, sum(claim.wanted for claim in some)), abs=1e-3)
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=3), st.integers(2, 10_000), min_size=1, max_size=6))
+def test_the_greedy_share_in_proportion_to_their_weights(weights: dict[str, int]) -> None:
+    got = fill(CAPACITY, dict.fromkeys(weights, 1e12), weights)
+    for key, weight in weights.items():
+        assert got[key] == pytest.approx(CAPACITY * weight / sum(weights.values()))
+
+
+@given(claims, tier_weights)
+def test_pressure_and_latency_are_finite_and_in_range(some: list[Claim], weights: dict[Tier, int]) -> None:
+    found = settle(CAPACITY, 8, some, weights)
+    assert 0 <= found.prod_pressure <= 1
+    assert 0 < found.prod_p99_seconds < 100
+
+
+@given(st.floats(0, CAPACITY))
+def test_prod_alone_with_its_demand_met_feels_next_to_nothing(demand: float) -> None:
+    found = settle(CAPACITY, 8, [Claim("p", Tier.PROD, demand, 1024)], dict.fromkeys(Tier, 1024))
+    assert found.prod_pressure <= 0.02 + 1e-9
+
+
+def both(limit: float | None, batch_weight: int) -> float:
+    some = [Claim("p", Tier.PROD, 4800, 4096), Claim("b", Tier.BATCH, 8000, 2048, limit)]
+    weights = dict.fromkeys(Tier, 1024) | {Tier.PROD: 4096, Tier.BATCH: batch_weight}
+    return settle(CAPACITY, 8, some, weights).prod_pressure
+
+
+def test_weights_relieve_and_limits_relieve_further() -> None:
+    assert both(None, 4096) > both(None, 2) > both(1000, 2) > both(50, 2)
+
+
+@given(st.integers(0, 99), st.integers(0, 10_000))
+def test_the_tide_repeats_and_the_noise_is_by_seed(seed: int, seconds: int) -> None:
+    at = EPOCH + timedelta(seconds=seconds)
+    assert surging(at) == surging(at + timedelta(seconds=TIDE_SECONDS))
+    assert surging(at) == (at.timestamp() % TIDE_SECONDS >= REST_SECONDS)
+    assert prod_load(seed, at) == prod_load(seed, at)
+    assert (prod_load(seed, at) > 0.3) == surging(at)
+
+
+def opened(clock: FakeClock, seed: int = 1) -> SimulatedDriver:
+    driver = SimulatedDriver("sim-1", seed, clock, started_at=EPOCH)
+    driver.open()
+    return driver
+
+
+async def test_counters_add_up_to_the_node() -> None:
+    clock = FakeClock()
+    driver = opened(clock)
+    before = driver.sample()
+    for _ in range(TIDE_SECONDS):
+        await clock.advance(1)
+        after = driver.sample()
+    used = sum((a.cpu_ns or 0) - (b.cpu_ns or 0) for a, b in zip(after.pods, before.pods, strict=True))
+    assert used == pytest.approx((after.node_cpu_busy_ns or 0) - (before.node_cpu_busy_ns or 0), abs=10)
+    assert used <= driver.cpus * TIDE_SECONDS * 1e9 + 10
+
+
+async def test_a_limit_written_is_a_limit_kept_and_seen_as_throttling() -> None:
+    clock = FakeClock()
+    driver = opened(clock)
+    uid = "sim-1-crunch"
+    knob = driver.limit_knob(uid)
+    driver.write(knob, driver.limit_text(knob, 500))
+    before = {pod.uid: pod for pod in driver.sample().pods}
+    await clock.advance(2)
+    after = {pod.uid: pod for pod in driver.sample().pods}
+    assert (after[uid].cpu_ns or 0) - (before[uid].cpu_ns or 0) == pytest.approx(500 * 1e6 * 2)
+    assert (after[uid].periods, after[uid].throttled_periods) == (20, 20)
+
+
+async def test_two_runs_of_the_same_seed_are_the_same() -> None:
+    readings = []
+    for _ in range(2):
+        clock = FakeClock()
+        driver = opened(clock, seed=9)
+        driver.sample()
+        await clock.advance(13)
+        readings.append(driver.sample())
+    assert readings[0] == readings[1]
+
+
+def test_knobs_hold_their_exact_text_and_strangers_are_not_found() -> None:
+    driver = opened(FakeClock())
+    knob = driver.weight_knob(Tier.BATCH)
+    driver.write(knob, "2")
+    assert driver.read(knob) == "2"
+    with pytest.raises(NotFound):
+        driver.limit_knob("nobody")
+    with pytest.raises(NotFound):
+        driver.read(Knob("elsewhere", "cpu_limit"))
+    with pytest.raises(Misconfigured):
+        driver.write(knob, "-5")
+
+
+def test_a_terminated_pod_is_gone_with_its_knobs() -> None:
+    driver = opened(FakeClock())
+    driver.terminate("sim-1-crunch", 15)
+    assert not driver.alive("sim-1-crunch")
+    with pytest.raises(NotFound):
+        driver.limit_knob("sim-1-crunch")
+    driver.terminate("sim-1-crunch", 9)
+    assert len(driver.sample().pods) == 3

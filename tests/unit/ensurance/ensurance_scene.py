@@ -1,0 +1,171 @@
+"""Reports and a whole ensurance in memory, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from prometheus_client import CollectorRegistry
+
+from slackwater.decisions.record import DecisionRecord
+from slackwater.ensurance.adapters.memory import MemoryGuardStore
+from slackwater.ensurance.adapters.metrics import PrometheusMeter
+from slackwater.ensurance.settings import EnsuranceSettings
+from slackwater.ensurance.usecases.book import Book
+from slackwater.ensurance.usecases.change_policy import ChangePolicy
+from slackwater.ensurance.usecases.guard_node import GuardNode
+from slackwater.ensurance.usecases.note_described import NoteDescribed
+from slackwater.ensurance.usecases.note_evicted import NoteEvicted
+from slackwater.ensurance.usecases.note_observed import NoteObserved
+from slackwater.ensurance.usecases.renew_intents import RenewIntents
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.envelope import Event, Payload, event_of
+from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.intent_observed import IntentObserved, ObservedLimit
+from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.usage_reported import UsageReported
+from slackwater.model.nodes import CpuTopology, NodeFacts
+from slackwater.model.pods import Pod
+from slackwater.model.quantities import Resources
+from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
+from slackwater.testing.clock import FakeClock
+from slackwater.testing.store import MemoryDatabase
+
+P = TypeVar("P", bound=Payload)
+
+
+def described(node: str = "n1", cpu_milli: int = 2000, *, at: datetime) -> Event[NodeDescribed]:
+    facts = NodeFacts(
+        name=node,
+        pool="default",
+        capacity=Resources(cpu_milli, 8 << 30),
+        reserved=Resources(),
+        topology=CpuTopology(2, 2, 1, 1),
+        kernel="6.1",
+        cgroup_version="v2",
+        driver="simulated",
+        agent_version="0",
+    )
+    return event_of(NodeDescribed(facts=facts, boot_epoch="boot-1", described_at=at), source="agent", time=at)
+
+
+def usage(cpu_milli: int) -> Usage:
+    steady = Distribution(avg=cpu_milli, max=cpu_milli, last=cpu_milli, count=1)
+    return Usage(cpu_milli=steady, memory_bytes=Distribution(count=1))
+
+
+def pod_usage(uid: str, tier: Tier, cpu_milli: int, *, at: datetime) -> PodUsage:
+    pod = Pod(
+        uid=uid,
+        name=f"name-{uid}",
+        namespace="default",
+        workload=uid,
+        tier=tier,
+        qos=default_qos(tier),
+        priority=DEFAULT_PRIORITY[tier],
+        request=Resources(1000, 1 << 30),
+        started_at=at - timedelta(hours=1),
+    )
+    return PodUsage(pod=pod, usage=usage(cpu_milli))
+
+
+def reported(
+    sequence: int,
+    *,
+    at: datetime,
+    pressure: float | None,
+    prod: int = 1000,
+    batch: dict[str, int] | None = None,
+    node: str = "n1",
+    boot_epoch: str = "boot-1",
+) -> Event[UsageReported]:
+    """One report of a node with one prod pod and some batch pods; node usage is their sum."""
+    batch = {"b1": 1000} if batch is None else batch
+    pods = [pod_usage("p1", Tier.PROD, prod, at=at)]
+    pods += [pod_usage(uid, Tier.BATCH, cpu_milli, at=at) for uid, cpu_milli in batch.items()]
+    body = UsageReported(
+        node=node,
+        boot_epoch=boot_epoch,
+        sequence=sequence,
+        sampled_at=at,
+        window_seconds=1.0,
+        node_usage=usage(prod + sum(batch.values())),
+        prod_pressure=Pressure(cpu_some_last=pressure),
+        pods=tuple(pods),
+    )
+    return event_of(body, source="agent", time=at)
+
+
+@dataclass
+class Scene:
+    """Ensurance without bus and PostgreSQL. `sequence` numbers the reports of the one node n1."""
+
+    clock: FakeClock = field(default_factory=FakeClock)
+    settings: EnsuranceSettings = field(default_factory=EnsuranceSettings)
+    database: MemoryDatabase = field(default_factory=MemoryDatabase)
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    sequence: int = 0
+
+    def __post_init__(self) -> None:
+        self.store = MemoryGuardStore(self.database)
+        self.start()
+
+    def start(self) -> None:
+        """A new process over the same store."""
+        lease, clock = self.settings.lease_seconds, self.clock
+        self.registry = CollectorRegistry()
+        meter = PrometheusMeter(self.registry)
+        self.book = book = Book(self.store)
+        self.guard = GuardNode(book, clock, meter, lease, self.settings.max_report_age_seconds)
+        self.describe = NoteDescribed(book, clock, lease)
+        self.observe = NoteObserved(book, clock, lease)
+        self.evicted = NoteEvicted(book, clock, lease)
+        self.renew = RenewIntents(book, clock, lease, self.settings.silent_seconds)
+        self.change = ChangePolicy(book, clock, meter, lease)
+
+    async def open(self, *nodes: str) -> Scene:
+        await self.book.load(self.settings.first_policy())
+        for node in nodes or ("n1",):
+            await self.describe(described(node, at=self.clock.now()))
+        return self
+
+    async def report(self, pressure: float | None, **more: Any) -> Event[UsageReported]:
+        """One second passes, then n1 reports."""
+        await self.clock.advance(1)
+        self.sequence += 1
+        event = reported(self.sequence, at=self.clock.now(), pressure=pressure, **more)
+        await self.guard(event)
+        return event
+
+    async def confirm(self, *limits: ObservedLimit) -> None:
+        """The agent of n1 has carried out the last intent, a tenth of a second later."""
+        await self.clock.advance(0.1)
+        now, intent = self.clock.now(), self.intents()[-1]
+        body = IntentObserved(
+            node="n1",
+            writer="ensurance",
+            generation=intent.generation,
+            boot_epoch="boot-1",
+            received_at=now,
+            observed_at=now,
+            limits=limits,
+        )
+        await self.observe(event_of(body, source="agent", time=now))
+
+    def published(self, payload: type[P]) -> list[Event[P]]:
+        return [event for event in self.database.published if isinstance(event.data, payload)]
+
+    def intents(self, node: str = "n1") -> Sequence[IntentDeclared]:
+        return [event.data for event in self.published(IntentDeclared) if event.data.node == node]
+
+    def limits(self) -> dict[str, int]:
+        return {throttle.pod_uid: throttle.cpu_limit_milli for throttle in self.intents()[-1].throttles}
+
+    def records(self) -> list[DecisionRecord]:
+        return [event.data.record for event in self.published(DecisionRecorded)]
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)

@@ -1,0 +1,348 @@
+"""The use cases on twins, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.bus.port import Done, Received, Reject, Retry
+from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.ingestion.adapters.memory import Books, MemoryLedger
+from slackwater.ingestion.domain.liveness import LivenessLimits
+from slackwater.ingestion.domain.reports import HistoryRow
+from slackwater.ingestion.domain.validation import Limits, Refusal
+from slackwater.ingestion.usecases.accept_reports import AcceptReports
+from slackwater.ingestion.usecases.close_windows import CloseWindows
+from slackwater.ingestion.usecases.describe_node import DescribeNode
+from slackwater.ingestion.usecases.keep_history import KeepHistory
+from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
+from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.testing.clock import EPOCH, FakeClock
+from slackwater.testing.reports import described, pod_usage, received, report
+from slackwater.testing.store import MemoryDatabase
+
+WINDOW, LATENESS = 60, 5.0
+SILENCE = LivenessLimits(interval_seconds=5, stale_intervals=3, lost_seconds=60)
+
+
+class World:
+    """Ingestion's use cases around one in-memory database."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.database = MemoryDatabase()
+        self.books = Books()
+        self.hearing = True
+        ledgers = self.books.ledgers()
+        self.accept = AcceptReports(self.database, ledgers, self.clock, Limits(30, 900))
+        self.describe = DescribeNode(self.database, ledgers)
+        self.close = self.closer()
+        self.watch = WatchLiveness(self.database, ledgers, self.clock, SILENCE, self._hearing)
+        self.keep = KeepHistory(self.database, ledgers, self.clock, retention_days=2)
+
+    def closer(self) -> CloseWindows:
+        return CloseWindows(
+            self.database,
+            self.books.ledgers(),
+            self.clock,
+            seconds=WINDOW,
+            lateness_seconds=LATENESS,
+            silence_seconds=SILENCE.stale_seconds,
+        )
+
+    async def _hearing(self) -> bool:
+        return self.hearing
+
+    async def report(self, sequence: int, node: str = "n", **changes: Any) -> Any:
+        """One report sampled now; its settlement."""
+        return (await self.accept([received(report(node, sequence, self.clock.now(), **changes))]))[0]
+
+    def published(self, kind: type[Any]) -> list[Any]:
+        return [event.data for event in self.database.published if isinstance(event.data, kind)]
+
+    def liveness(self, node: str = "n") -> list[Liveness]:
+        return [change.liveness for change in self.published(NodeLivenessChanged) if change.node == node]
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_the_good_of_a_batch_are_kept_and_the_others_refused_each_with_its_reason(world: World) -> None:
+    now = world.clock.now()
+    await world.describe(_description("n", 4000))
+    batch = [
+        received(report("n", 1, now)),
+        received(report("n", 2, now, window_seconds=math.nan)),
+        received(report("n", 1, now)),
+        received(report("n", 3, now), key="m"),
+        received(report("n", 4, now, cpu_milli=50_000)),
+        received(report("n", 5, now - timedelta(days=1))),
+        received(report("n", 6, now)),
+    ]
+    verdicts = await world.accept(batch)
+    assert [verdict.reason if isinstance(verdict, Reject) else verdict for verdict in verdicts] == [
+        Done(), Refusal.NOT_FINITE, Refusal.REPLAYED_SEQUENCE, Refusal.WRONG_NODE, Refusal.ABSURD, Refusal.CLOCK_SKEW,
+        Done(),
+    ]  # fmt: skip
+    assert [row.report.sequence for row in world.books.rows] == [1, 6]
+    assert world.books.refusals["m", Refusal.WRONG_NODE] == 1
+    assert world.books.refusals["n", Refusal.ABSURD] == 1
+    assert world.books.nodes["n"].gaps == 4
+    assert "m" not in world.books.nodes
+
+
+def _description(node: str, cpu_milli: int, key: str | None = None) -> Received[Any]:
+    event = received(report(node, 1, EPOCH)).event.model_copy(update={"data": described(node, EPOCH, cpu_milli)})
+    return Received(event, 0, 1, key or node)
+
+
+async def test_a_description_under_a_foreign_name_or_without_capacity_is_refused(world: World) -> None:
+    assert await world.describe(_description("n", 4000, key="m")) == Reject(
+        Refusal.WRONG_NODE, "node: 'n' on the subject of 'm'"
+    )
+    refused = await world.describe(_description("n", 0))
+    assert isinstance(refused, Reject)
+    assert refused.reason == Refusal.MALFORMED
+    assert world.books.nodes == {}
+
+
+async def test_a_redelivery_of_what_was_committed_is_done_and_of_what_was_not_is_taken(world: World) -> None:
+    first, second = (received(report("n", sequence, world.clock.now()), deliveries=2) for sequence in (1, 2))
+    assert await world.accept([second]) == [Done()]
+    assert await world.accept([second]) == [Done()]
+    third = received(report("n", 4, world.clock.now()))
+    assert await world.accept([third]) == [Done()]
+    between = received(report("n", 3, world.clock.now()), deliveries=2)
+    assert await world.accept([between]) == [Done()]
+    assert await world.accept([first]) == [Done()]
+    assert [row.report.sequence for row in world.books.rows] == [2, 4, 3, 1]
+    assert world.books.nodes["n"].gaps == 0
+    assert world.books.refusals == {}
+
+
+async def test_while_the_store_is_away_the_batch_is_held(world: World) -> None:
+    world.database.away = True
+    held = asyncio.create_task(world.report(1))
+    await world.clock.advance(60)
+    assert not held.done()
+    world.database.away = False
+    await world.clock.advance(1)
+    assert held.result() == Done()
+
+
+async def test_who_leaves_while_the_store_is_away_gives_its_batch_back(world: World) -> None:
+    world.database.away = True
+    held = asyncio.create_task(world.report(1))
+    await world.clock.advance(1)
+    world.accept.leave()
+    await world.clock.advance(1)
+    assert isinstance(held.result(), Retry)
+    assert world.books.rows == []
+
+
+async def test_a_window_waits_for_a_report_that_is_delivered_again(world: World) -> None:
+    await world.clock.advance(50)
+    await world.report(1)
+    lost = received(report("n", 2, world.clock.now() + timedelta(seconds=5)), deliveries=2)
+    await world.clock.advance(20)
+    await world.report(3)
+    assert await world.close() == 0
+    assert await world.accept([lost]) == [Done()]
+    assert await world.close() == 1
+    (window,) = world.published(UsageWindowed)
+    assert (window.reports, window.gaps) == (2, 0)
+
+
+async def test_a_window_does_not_wait_for_ever_for_a_report_that_never_comes(world: World) -> None:
+    await world.clock.advance(50)
+    await world.report(1)
+    await world.clock.advance(20)
+    await world.report(3)
+    await world.clock.advance(14)
+    assert await world.close() == 0
+    await world.clock.advance(1)
+    assert await world.close() == 1
+
+
+async def test_one_report_that_cannot_be_stored_does_not_take_the_others_with_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = MemoryLedger.append
+
+    async def picky(ledger: MemoryLedger, rows: Sequence[HistoryRow]) -> None:
+        if any(row.report.sequence == 2 for row in rows):
+            raise InvalidInput("cannot hold it")
+        await append(ledger, rows)
+
+    monkeypatch.setattr(MemoryLedger, "append", picky)
+    batch = [received(report("n", sequence, world.clock.now())) for sequence in (1, 2, 3)]
+    assert await world.accept(batch) == [Done(), Reject(Refusal.UNSTORABLE, "cannot hold it"), Done()]
+    assert [row.report.sequence for row in world.books.rows] == [1, 3]
+
+
+async def test_a_defect_is_raised(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(ledger: MemoryLedger, rows: Sequence[HistoryRow]) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(MemoryLedger, "append", broken)
+    with pytest.raises(ZeroDivisionError):
+        await world.report(1)
+
+
+async def test_a_node_is_fresh_at_its_first_report_then_stale_then_lost_then_fresh_again(world: World) -> None:
+    await world.report(1, pods=[pod_usage("a")])
+    assert world.liveness() == [Liveness.FRESH]
+    for seconds, expected in ((15, 1), (1, 2), (44, 2), (1, 3), (60, 3)):
+        await world.clock.advance(seconds)
+        await world.watch()
+        assert len(world.liveness()) == expected
+    assert world.liveness() == [Liveness.FRESH, Liveness.STALE, Liveness.LOST]
+    assert world.books.pods["a"].liveness == "lost"
+    await world.report(2)
+    changes = world.published(NodeLivenessChanged)
+    assert (changes[-1].liveness, changes[-1].previous) == (Liveness.FRESH, Liveness.LOST)
+    assert changes[-1].last_report_at == world.clock.now()
+
+
+async def test_a_change_caused_by_a_report_names_it(world: World) -> None:
+    message = received(report("n", 1, world.clock.now()))
+    await world.accept([message])
+    assert world.database.published[0].causedby == message.event.id
+
+
+async def test_a_bus_that_is_away_makes_nobody_stale(world: World) -> None:
+    await world.report(1)
+    world.hearing = False
+    for _ in range(100):
+        await world.clock.advance(1)
+        await world.watch()
+    world.hearing = True
+    await world.clock.advance(10)
+    await world.watch()
+    assert world.liveness() == [Liveness.FRESH]
+    await world.clock.advance(10)
+    await world.watch()
+    assert world.liveness() == [Liveness.FRESH, Liveness.STALE]
+
+
+async def test_a_new_ingestion_listens_before_it_judges(world: World) -> None:
+    await world.report(1)
+    await world.clock.advance(1000)
+    fresh = WatchLiveness(world.database, world.books.ledgers(), world.clock, SILENCE, world._hearing)
+    assert await fresh() == 0
+    await world.clock.advance(16)
+    assert await fresh() == 1
+    assert world.liveness() == [Liveness.FRESH, Liveness.STALE]
+
+
+async def test_a_window_is_closed_once_after_its_wait(world: World) -> None:
+    for sequence in range(1, 13):
+        await world.clock.advance(5)
+        await world.report(sequence, pods=[pod_usage("a")])
+    assert await world.close() == 0
+    await world.clock.advance(4.9)
+    assert await world.close() == 0
+    await world.clock.advance(0.1)
+    await world.report(13)
+    assert await world.close() == 1
+    assert await world.close() == 0
+    (window,) = world.published(UsageWindowed)
+    assert (window.reports, window.gaps, window.node_usage.samples) == (12, 0, 60)
+    assert (window.window_start, window.number * 60) == (EPOCH, EPOCH.timestamp())
+    assert window.pods[0].usage.cpu_max_milli == 500
+    assert set(window.tiers) == {"prod"}
+
+
+async def test_a_late_report_is_kept_in_history_but_its_window_stays_closed(world: World) -> None:
+    await world.clock.advance(30)
+    stuck = received(report("n", 1, world.clock.now()))
+    await world.report(2)
+    await world.clock.advance(40)
+    assert await world.close() == 1
+    assert await world.accept([stuck]) == [Done()]
+    late = received(report("n", 3, EPOCH + timedelta(seconds=40)))
+    assert await world.accept([late]) == [Done()]
+    await world.clock.advance(60)
+    assert await world.close() == 0
+    assert [row.late for row in world.books.rows] == [False, True, True]
+
+
+async def test_a_backlog_is_windowed_as_if_it_had_come_in_time(world: World) -> None:
+    await world.clock.advance(600)
+    for sequence in range(1, 61):
+        await world.accept([received(report("n", sequence, EPOCH + timedelta(seconds=5 * sequence)))])
+        await world.close()
+    await world.clock.advance(SILENCE.stale_seconds)
+    await world.close()
+    assert [(window.reports, window.gaps) for window in world.published(UsageWindowed)] == [(12, 0)] * 5
+
+
+async def test_a_window_that_was_not_committed_is_made_again_and_one_that_was_is_not(world: World) -> None:
+    await world.clock.advance(10)
+    await world.report(1)
+    await world.clock.advance(60)
+    world.database.away = True
+    with pytest.raises(Unavailable):
+        await world.close()
+    world.database.away = False
+    restarted = world.closer()
+    assert await restarted() == 0  # it has not listened long enough to call the node silent
+    await world.clock.advance(15)
+    assert await restarted() == 1
+    assert await world.close() == 0
+    assert len(world.published(UsageWindowed)) == 1
+
+
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from("abc"), st.floats(0.5, 40), st.booleans(), st.booleans()), min_size=1, max_size=40
+    )
+)
+async def test_the_samples_of_all_windows_are_those_accepted_in_time(
+    steps: list[tuple[str, float, bool, bool]],
+) -> None:
+    world = World()
+    sequences = dict.fromkeys("abc", 0)
+    for node, pause, close, repeat in steps:
+        await world.clock.advance(pause)
+        sequences[node] += 1
+        await world.report(sequences[node], node)
+        if repeat:
+            await world.report(sequences[node], node)
+        if close:
+            await world.close()
+    await world.clock.advance(WINDOW + LATENESS + 60)
+    await world.close()
+    windows = world.published(UsageWindowed)
+    in_time = sum(row.report.cpu.samples for row in world.books.rows if not row.late)
+    assert sum(window.node_usage.samples for window in windows) == in_time
+    assert len(world.books.rows) == sum(sequences.values())
+    assert len({(window.node, window.number) for window in windows}) == len(windows)
+
+
+async def test_history_past_retention_is_forgotten(world: World) -> None:
+    await world.report(1, pods=[pod_usage("a")])
+    await world.keep()
+    assert len(world.books.days) == 4  # yesterday, today and two ahead
+    await world.clock.advance(3 * 86400)
+    await world.keep()
+    assert (world.books.rows, world.books.pods) == ([], {})
+    assert min(world.books.days) == (EPOCH + timedelta(days=1)).date()
+
+
+async def test_a_subject_that_no_node_can_have_is_refused_and_not_looked_up(world: World) -> None:
+    message: Received[UsageReported] = received(report("n", 1, world.clock.now()), key="x\x00")
+    (verdict,) = await world.accept([message])
+    assert isinstance(verdict, Reject)
+    assert dict(world.books.refusals) == {("?", Refusal.WRONG_NODE): 1}

@@ -1,0 +1,134 @@
+"""Windows: nothing lost, nothing twice, no order; percentiles on the safe side."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.ingestion.domain.reports import HistoryRow, Report, Series
+from slackwater.ingestion.domain.windowing import closable_until, close_windows, merge, number_of, start_of
+from slackwater.ingestion.usecases.reading import report_from
+from slackwater.model.tiers import Tier
+from slackwater.testing.clock import EPOCH
+from slackwater.testing.reports import GIB, pod_usage, report
+
+
+def nearest_rank(samples: list[int], percent: int) -> int:
+    return sorted(samples)[max(math.ceil(len(samples) * percent / 100), 1) - 1]
+
+
+def series_of(samples: list[int]) -> Series:
+    return Series(
+        round(sum(samples) / len(samples)),
+        *(nearest_rank(samples, percent) for percent in (50, 90, 95, 99)),
+        max(samples),
+        samples[-1],
+        len(samples),
+    )
+
+
+samples = st.lists(st.integers(0, 10_000), min_size=1, max_size=30)
+
+
+@given(st.lists(samples, min_size=1, max_size=15))
+def test_merged_percentiles_are_never_below_the_truth_nor_above_the_maximum(reports: list[list[int]]) -> None:
+    merged = merge([series_of(one) for one in reports])
+    pooled = [sample for one in reports for sample in one]
+    assert nearest_rank(pooled, 90) <= merged.p90 <= merged.p95 <= merged.max == max(pooled)
+    assert nearest_rank(pooled, 95) <= merged.p95
+    assert merged.samples == len(pooled)
+    assert abs(merged.avg - sum(pooled) / len(pooled)) <= 1
+
+
+@given(samples)
+def test_a_single_report_is_merged_exactly(one: list[int]) -> None:
+    series = series_of(one)
+    merged = merge([series, Series(0, 0, 0, 0, 0, 0, 0, 0)])
+    assert (merged.avg, merged.p90, merged.p95, merged.max) == (series.avg, series.p90, series.p95, series.max)
+
+
+def test_one_short_burst_among_many_reports_does_not_become_the_p90() -> None:
+    merged = merge([series_of([100] * 5)] * 59 + [series_of([9000] * 5)])
+    assert (merged.p90, merged.p95, merged.max) == (100, 100, 9000)
+
+
+def test_without_samples_all_is_void() -> None:
+    assert merge([]).samples == 0
+
+
+def row(node: str, sequence: int, at_seconds: float, gap: int = 0) -> HistoryRow:
+    sampled_at = EPOCH + timedelta(seconds=at_seconds)
+    return HistoryRow(report_from(report(node, sequence, sampled_at, cpu_milli=100 * sequence)), sampled_at, gap)
+
+
+rows = st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 300), st.integers(-1, 3)), max_size=40).map(
+    lambda items: [row(node, number + 1, at, gap) for number, (node, at, gap) in enumerate(items)]
+)
+
+
+@given(rows, st.sampled_from([5, 7, 60]), st.randoms(use_true_random=False))
+def test_every_report_is_in_one_window_whatever_the_order(
+    items: list[HistoryRow], seconds: int, shuffler: random.Random
+) -> None:
+    windows = close_windows(items, seconds)
+    assert sum(window.reports for window in windows) == len(items)
+    assert sum(window.usage.cpu.samples for window in windows) == sum(item.report.cpu.samples for item in items)
+    assert len({(window.node, window.number) for window in windows}) == len(windows)
+    for window in windows:
+        assert window.start == start_of(window.number, seconds)
+        assert window.start.timestamp() == window.number * seconds
+    shuffled = list(items)
+    shuffler.shuffle(shuffled)
+    assert close_windows(shuffled, seconds) == windows
+
+
+@given(rows, st.floats(0, 300))
+def test_closing_in_two_steps_gives_the_windows_of_one(items: list[HistoryRow], cut_seconds: float) -> None:
+    cut = start_of(number_of(EPOCH + timedelta(seconds=cut_seconds), 60), 60)
+    before = [item for item in items if item.report.midpoint_at < cut]
+    after = [item for item in items if item.report.midpoint_at >= cut]
+    together = [replace(window, gaps=0) for part in (before, after) for window in close_windows(part, 60)]
+    at_once = [replace(window, gaps=0) for window in close_windows(items, 60)]
+    assert sorted(together, key=lambda window: (window.node, window.number)) == at_once
+
+
+def test_a_report_belongs_to_the_window_of_its_middle() -> None:
+    windows = close_windows([row("a", 1, 62.0), row("a", 2, 62.6)], 60)
+    assert [(window.start - EPOCH).total_seconds() for window in windows] == [0, 60]
+
+
+def test_late_reports_belong_to_no_window() -> None:
+    late = row("a", 1, 3)
+    assert close_windows([HistoryRow(late.report, late.received_at, 0, late=True)], 60) == []
+
+
+def test_a_hole_filled_by_a_report_of_an_earlier_window_is_no_gap_in_any() -> None:
+    rows = [row("a", 4, 70, 3), row("a", 1, 52, -1), row("a", 3, 65, -1)]
+    assert [window.gaps for window in close_windows(rows, 60)] == [0, 1]
+
+
+def test_gaps_are_what_never_came() -> None:
+    assert close_windows([row("a", 4, 3, 3), row("a", 2, 8, -1)], 60)[0].gaps == 2
+    assert close_windows([row("a", 2, 8, -1)], 60)[0].gaps == 0
+
+
+def test_a_tier_is_the_sum_of_its_pods_and_only_tiers_with_pods_are_there() -> None:
+    pods = [pod_usage("a", Tier.PROD, 300), pod_usage("b", Tier.PROD, 200), pod_usage("c", Tier.BATCH, 50)]
+    reports: list[Report] = [report_from(report("n", n, EPOCH + timedelta(seconds=5 * n), pods=pods)) for n in (1, 2)]
+    window = close_windows([HistoryRow(one, one.sampled_at) for one in reports], 60)[0]
+    assert {tier: amounts.cpu.avg for tier, amounts in window.tiers.items()} == {Tier.PROD: 500, Tier.BATCH: 50}
+    assert window.tiers[Tier.PROD].memory.max == GIB // 2
+    assert window.tiers[Tier.PROD].cpu.samples == 10
+    assert [(found.uid, amounts.cpu.samples) for found, amounts in window.pods] == [("a", 10), ("b", 10), ("c", 10)]
+
+
+@given(st.floats(0, 1000), st.sampled_from([5, 60]), st.floats(0, 20))
+def test_a_window_is_closable_only_after_its_end_and_the_wait(at: float, seconds: int, lateness: float) -> None:
+    now = EPOCH + timedelta(seconds=at)
+    until = closable_until(now, seconds, lateness)
+    assert until <= now - timedelta(seconds=lateness) < until + timedelta(seconds=seconds)
