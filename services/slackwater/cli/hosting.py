@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import anyio
@@ -77,15 +77,30 @@ async def hosting(
 async def _supervised(supervisor: Supervisor, steps: Steps) -> AsyncIterator[None]:
     """The supervisor runs in the background; should it fail, the block is cancelled and the failure raised."""
     ready = asyncio.Event()
-    async with anyio.create_task_group() as group:
 
-        async def supervise() -> None:
-            await supervisor.run(ready.set, on_ready=steps.done)
+    async def supervise() -> None:
+        await supervisor.run(ready.set, on_ready=steps.done)
 
-        group.start_soon(supervise)
-        await ready.wait()
+    with sole_failure():
+        async with anyio.create_task_group() as group:
+            group.start_soon(supervise)
+            await ready.wait()
+            yield
+            group.cancel_scope.cancel()
+
+
+@contextmanager
+def sole_failure() -> Iterator[None]:
+    """One failure comes out of a task group as itself: an operator is told what to do, not where it was awaited."""
+    try:
         yield
-        group.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        failure: BaseException = group
+        while isinstance(failure, BaseExceptionGroup) and len(failure.exceptions) == 1:
+            failure = failure.exceptions[0]
+        if failure is group:
+            raise
+        raise failure from None
 
 
 async def shielded(close: Callable[[], Any]) -> None:
