@@ -349,11 +349,11 @@ class _Node:
         before: tuple[int, int] | None,
         after: tuple[int, int] | None,
     ) -> DecisionRecord:
-        used = self.batch(second)
+        used, will_use = self.batch(second), self.batch(second + REPORT_SECONDS)
         actions = []
         for index, name in enumerate(("encode-video-0", "encode-video-1")):
             old, new = before[index] if before else None, after[index] if after else None
-            released = (old if old is not None else used[index]) - (new if new is not None else used[index])
+            released = (old if old is not None else used[index]) - (new if new is not None else will_use[index])
             actions.append(
                 Action(
                     pod_uid=identifier(self.node.name, name),
@@ -368,7 +368,8 @@ class _Node:
         reason = Reason.THROTTLE_WATERLINE_CROSSED if throttle else Reason.RESTORE_HEADROOM
         if after is None:
             reason = Reason.RESTORE_COMPLETE
-        terms = tuple(Term(name=a.pod_name, value=a.released_milli, note="released") for a in actions)
+        sign, note = (1, "released") if throttle else (-1, "given back")
+        terms = tuple(Term(name=a.pod_name, value=sign * a.released_milli, note=note) for a in actions)
         at = self.at(second)
         return DecisionRecord(
             id=identifier(self.node.name, kind, second),

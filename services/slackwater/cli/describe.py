@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import typer
 
-from slackwater.cli.get import DECISION, POD, split_target
+from slackwater.cli.get import DECISION, POD, as_recorded, split_target
 from slackwater.cli.output import (
     UNKNOWN,
     Format,
@@ -52,7 +52,7 @@ def command(
         if output in (Format.JSON, Format.YAML):
             print_object({"node": node, "pods": pods, "decisions": decisions}, output)
             return
-        for line in _lines(node, pods, decisions, datetime.now(UTC)):
+        for line in _lines(as_recorded([node], reader)[0], pods, decisions, datetime.now(UTC)):
             print(line)
 
 

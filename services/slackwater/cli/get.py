@@ -93,6 +93,18 @@ def _relieved(item: Item) -> str:
     return {None: UNKNOWN, True: "yes", False: "no"}[item.get("relieved")]
 
 
+def _result(item: Item) -> str:
+    """What came of it; a throttle that found nothing to take says so rather than a number."""
+    return "nothing" if item["kind"] == "throttle" and not item["result"] else amount(item["result"], item["unit"])
+
+
+def _remaining(item: Item) -> str:
+    if not item["remaining"]:
+        return UNKNOWN
+    because = f": {item['remaining_because']}" if item["remaining_because"] else ""
+    return amount(item["remaining"], item["unit"]) + because
+
+
 NODE = (
     Column("NAME", _text_at("name")),
     Column("LIVENESS", _text_at("liveness")),
@@ -145,10 +157,11 @@ DECISION = (
     Column("KIND", _text_at("kind")),
     Column("NODE", _text_at("node")),
     Column("SUBJECT", _text_at("subject")),
-    Column("RESULT", lambda item: amount(item["result"], item["unit"]), right=True),
+    Column("RESULT", _result, right=True),
     Column("REASON", _text_at("reason")),
     Column("RELIEVED", _relieved),
     Column("ID", _text_at("id")),
+    Column("REMAINING", _remaining),
     Column("SERVICE", _text_at("service"), wide=True),
     Column("RULE", _text_at("rule"), wide=True),
     Column("MODE", _text_at("mode"), wide=True),
@@ -270,7 +283,7 @@ def _show(
     if output in (Format.JSON, Format.YAML):
         print_object(answer, output)
         return {}
-    items = answer.get("items", [answer])
+    items = as_recorded(answer.get("items", [answer]), reader)
     if not items:
         from slackwater.cli.output import message
 
@@ -278,6 +291,13 @@ def _show(
     for line in table(items, kind.columns, wide=output is Format.WIDE, headers=headers and bool(items)):
         print(line, flush=True)
     return {kind.key(item): repr(item) for item in items}
+
+
+def as_recorded(items: Sequence[Item], reader: Reader) -> Sequence[Item]:
+    """Nobody watches the nodes of a stopped instance: their liveness is shown in the past tense."""
+    if reader.live:
+        return items
+    return [{**item, "liveness": f"was {item['liveness']}"} if item.get("liveness") else item for item in items]
 
 
 def _watch(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from slackwater.model.errors import InvalidInput, SlackwaterError
 from slackwater.model.quantities import format_cpu, format_memory
 
 UNKNOWN = "-"
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 Item = Mapping[str, Any]
 
 
@@ -106,8 +108,13 @@ def ratio(value: float | None) -> str:
 def amount(value: int, unit: str) -> str:
     """A number with its unit for people."""
     if unit.startswith("milli"):
-        return f"{value / 1000:.10g} cores"
+        return f"{value / 1000:.10g} core" + ("" if abs(value) == 1000 else "s")
     return format_memory(value) if unit.startswith("byte") else f"{value} {unit}".strip()
+
+
+def short(source: str) -> str:
+    """An id by its last eight digits (the first are a time, alike in all of a minute); anything else whole."""
+    return f"…{source[-8:]}" if _UUID.fullmatch(source) else source
 
 
 def parse_time(text: str) -> datetime:

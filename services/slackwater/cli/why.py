@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 import typer
 
-from slackwater.cli.output import UNKNOWN, Format, amount, clock_time, colours_wanted, errors_to_stderr, print_object
+from slackwater.cli.output import (
+    UNKNOWN,
+    Format,
+    amount,
+    clock_time,
+    colours_wanted,
+    errors_to_stderr,
+    parse_time,
+    print_object,
+    short,
+)
 from slackwater.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
-BAR_CELLS = 32
+BAR_CELLS = (12, 32)
+"""The narrowest and the widest bar."""
+SOURCE_CELLS = 30
+"""What the last column gets before the bar grows."""
+PIPE_WIDTH = 120
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -55,66 +72,101 @@ def _console() -> Console:
     from rich.console import Console
 
     wanted = colours_wanted()
-    return Console(color_system="auto" if wanted else None, highlight=False, width=None if wanted else 140)
+    return Console(
+        color_system="auto" if wanted else None, highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH
+    )
 
 
-def bar(before: int, after: int, low: int, high: int, cells: int = BAR_CELLS) -> str:
+def _columns(*titles: str, right: Sequence[str] = (), wraps: str = "") -> Table:
+    """A plain table, columns two spaces apart."""
+    from rich.table import Table
+
+    found = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, pad_edge=False)
+    for title in titles:
+        found.add_column(title, justify="right" if title in right else "left", no_wrap=title != wraps)
+    return found
+
+
+def _put(console: Console, shown: Table | Text) -> None:
+    """Print without blanks at the ends of lines."""
+    with console.capture() as caught:
+        console.print(shown)
+    console.file.writelines(line.rstrip() + "\n" for line in caught.get().splitlines())
+
+
+def bar(before: int, after: int, low: int, high: int, cells: int = BAR_CELLS[1]) -> str:
     """A bar from `before` to `after` on the scale `low`..`high`, `cells` wide, starting at whole cells.
 
-    A value that is not zero is never invisible.
+    A value that is not zero is never invisible; zero has no bar.
     """
+    if before == after:
+        return " " * cells
     span = max(high - low, 1)
     start, end = sorted(((min(before, after) - low) / span, (max(before, after) - low) / span))
     first = min(int(start * cells), cells - 1)
-    eighths = round((end * cells - first) * 8)
-    if before != after:
-        eighths = max(eighths, 1)
-    full, rest = divmod(min(eighths, (cells - first) * 8), 8)
+    eighths = max(1, min(round((end * cells - first) * 8), (cells - first) * 8))
+    full, rest = divmod(eighths, 8)
     return (" " * first + "█" * full + (_EIGHTHS[rest] if rest else "")).ljust(cells)
+
+
+def _number(value: int, unit: str, *, signed: bool = False) -> str:
+    """As in a column: cores with three decimals, so that the points line up."""
+    plus = "+" if signed and value > 0 else ""
+    return plus + (f"{value / 1000:.3f}" if unit.startswith("milli") else amount(value, unit))
 
 
 def print_waterfall(console: Console, answer: Mapping[str, Any]) -> None:
     """Terms, their bars, the running total, where each came from, and whether the sum is right."""
-    from rich.table import Table
     from rich.text import Text
 
-    rows, unit = answer["waterfall"], answer["unit"]
+    rows, unit, record = answer["waterfall"], answer["unit"], answer["record"]
     ends = [0, answer["result"], *(row["running_after"] for row in rows)]
     low, high = min(ends), max(ends)
     title = Text.assemble((f"{answer['subject']} of node {answer['node']}: ", "bold"))
     title.append(amount(answer["result"], unit), style="bold cyan")
     console.print(title)
-    record = answer["record"]
-    console.print(f"in force since {clock_time(answer['in_force_since'])}, {record['reason']}, rule {record['rule']}")
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, pad_edge=False)
-    for name, side in (("TERM", "left"), ("VALUE", "right"), ("", "left"), ("TOTAL", "right"), ("SOURCE", "left")):
-        table.add_column(name, justify=side, no_wrap=name != "SOURCE")  # type: ignore[arg-type]  # literals above
-    for row in rows:
-        drawn = Text(bar(row["running_before"], row["running_after"], low, high), style=_style(row["value"]))
-        sign = "+" if row["value"] > 0 else ""
-        table.add_row(
-            Text(row["name"]),
-            sign + amount(row["value"], unit),
-            drawn,
-            amount(row["running_after"], unit),
-            _source(row),
-        )
-    total = Text(bar(0, answer["result"], low, high), style="bold cyan")
-    table.add_row(Text("result", style="bold"), amount(answer["result"], unit), total, "", _check(answer["adds_up"]))
-    console.print(table)
+    since = clock_time(answer["in_force_since"])
+    console.print(f"in force since {since}, {record['reason']}, rule {record['rule']}", soft_wrap=True)
+    heading = "CORES" if unit.startswith("milli") else "VALUE"
+    table = _columns("TERM", heading, "", "TOTAL", "SOURCE", right=(heading, "TOTAL"), wraps="SOURCE")
+    texts = [
+        (row["name"], _number(row["value"], unit, signed=True), _number(row["running_after"], unit)) for row in rows
+    ]
+    cells = _bar_cells(console.width, [*texts, ("result", _number(answer["result"], unit), "")])
+    for row, (name, value, total) in zip(rows, texts, strict=True):
+        drawn = Text(bar(row["running_before"], row["running_after"], low, high, cells), style=_style(row["value"]))
+        table.add_row(Text(name), value, drawn, total, _source(row, answer["in_force_since"]))
+    whole = Text(bar(0, answer["result"], low, high, cells), style="bold cyan")
+    table.add_row(Text("result", style="bold"), _number(answer["result"], unit), whole, "", _check(answer["adds_up"]))
+    _put(console, table)
     _print_rest(console, record)
+
+
+def _bar_cells(width: int, texts: Sequence[tuple[str, str, str]]) -> int:
+    """What the other columns leave to the bar."""
+    used = sum(max(5, *map(len, column)) + 2 for column in zip(*texts, strict=True)) + 2
+    least, most = BAR_CELLS
+    return max(least, min(most, width - used - SOURCE_CELLS))
 
 
 def _style(value: int) -> str:
     return "green" if value >= 0 else "yellow"
 
 
-def _source(row: Mapping[str, Any]) -> Text:
+def _moment(text: str, beside: str) -> str:
+    """A time; of the same day as `beside` only its clock."""
+    at, other = parse_time(text).astimezone(UTC), parse_time(beside).astimezone(UTC)
+    return f"{at:%H:%M:%SZ}" if at.date() == other.date() else clock_time(text)
+
+
+def _source(row: Mapping[str, Any], beside: str) -> Text:
     from rich.text import Text
 
     parts = [row["note"]] if row["note"] else []
     if row["source"]:
-        parts.append(row["source"] + (f" at {clock_time(row['observed_at'])}" if row["observed_at"] else ""))
+        parts.append(
+            short(row["source"]) + (f" at {_moment(row['observed_at'], beside)}" if row["observed_at"] else "")
+        )
     return Text("; ".join(parts), style="dim")
 
 
@@ -128,28 +180,36 @@ def _print_rest(console: Console, record: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     if record["inputs"]:
-        console.print(Text("inputs", style="bold"))
-    for each in record["inputs"]:
-        value = UNKNOWN if each["value"] is None else f"{each['value']} {each['unit']}".strip()
-        when = f" at {clock_time(each['observed_at'])}" if each["observed_at"] else ""
-        console.print(Text(f"  {each['name']} = {value}", end=""), Text(f"  {each['source']}{when}", style="dim"))
+        table = _columns("INPUT", "VALUE", "UNIT", "SOURCE", right=("VALUE",), wraps="SOURCE")
+        for each in record["inputs"]:
+            when = f" at {_moment(each['observed_at'], record['decided_at'])}" if each["observed_at"] else ""
+            value = UNKNOWN if each["value"] is None else str(each["value"])
+            table.add_row(
+                Text(each["name"]), Text(value), each["unit"], Text(short(each["source"]) + when, style="dim")
+            )
+        console.print()
+        _put(console, table)
+        console.print()
+    if record["remaining"]:
+        because = f": {record['remaining_because']}" if record["remaining_because"] else ""
+        console.print(Text(f"{amount(record['remaining'], record['unit'])} remain{because}", style="yellow"))
     for each in record["alternatives"]:
         console.print(Text(f"not chosen: {each['what']} ({each['rejected_because']})"))
-    console.print(Text(f"decision {record['id']}", style="dim"))
+    console.print(Text(f"decision {record['id']}", style="dim"), soft_wrap=True)
 
 
 def print_chain(console: Console, answer: Mapping[str, Any]) -> None:
-    """One line per step, with the seconds since the first."""
-    from rich.table import Table
+    """One line per step, with its time of day (UTC) and the seconds since the first."""
     from rich.text import Text
 
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, pad_edge=False)
-    table.add_column("SECONDS", justify="right")
-    for name in ("TIME", "STEP", "WHAT"):
-        table.add_column(name)
+    first = next(step["at"] for step in answer["steps"] if step["at"])  # the decision itself always has one
+    day = parse_time(first).astimezone(UTC)
+    console.print(Text(f"decision {answer['decision_id']}, {day:%Y-%m-%d} UTC", style="bold"), soft_wrap=True)
+    table = _columns("SECONDS", "TIME", "STEP", "WHAT", right=("SECONDS",), wraps="WHAT")
     for step in answer["steps"]:
         seconds = UNKNOWN if step["seconds"] is None else f"+{step['seconds']:.3f}"
-        table.add_row(seconds, clock_time(step["at"]), Text(step["kind"], style="bold"), Text(step["summary"]))
-    console.print(table)
+        at = f"{parse_time(step['at']).astimezone(UTC):%H:%M:%S.%f}"[:-3] if step["at"] else UNKNOWN
+        table.add_row(seconds, at, Text(step["kind"], style="bold"), Text(step["summary"]))
+    _put(console, table)
     if not answer["complete"]:
         console.print(Text("the chain is not complete yet: ask again in a few seconds", style="yellow"))

@@ -15,7 +15,7 @@ from slackwater.console.domain.views import (
     ObservationView,
     UsagePoint,
 )
-from slackwater.console.domain.words import amount, cores
+from slackwater.console.domain.words import cores, outcome, shortfall
 from slackwater.decisions.reasons import DecisionKind, Mode
 from slackwater.decisions.record import DecisionRecord
 
@@ -81,9 +81,17 @@ def _trigger_steps(record: DecisionRecord, trigger: UsagePoint | ForecastView | 
 
 
 def _decision_step(record: DecisionRecord) -> ChainStep:
-    pods = f", {len(record.actions)} pod(s)" if record.actions else ""
-    text = f"{record.kind}: {record.reason}, {record.subject} {amount(record.result, record.unit)}{pods}"
-    detail = {"rule": record.rule, "remaining": record.remaining, "mode": record.mode}
+    number = len(record.actions)
+    pods = f", {number} pod" + ("s" if number > 1 else "") if number else ""
+    lacking = shortfall(record)
+    reason = str(record.reason).replace("_", " ")
+    text = f"{reason}: {record.subject} {outcome(record)}{pods}" + (f"; {lacking}" if lacking else "")
+    detail = {
+        "rule": record.rule,
+        "remaining": record.remaining,
+        "because": record.remaining_because,
+        "mode": record.mode,
+    }
     return ChainStep("decision.recorded", record.id, record.decided_at, None, text, detail)
 
 
@@ -112,7 +120,8 @@ def _eviction_step(ended: EvictionView) -> ChainStep:
 
 def _effect_step(effect: EffectView) -> ChainStep:
     word = "relieved" if effect.relieved else "not relieved"
-    text = f"{effect.metric} {effect.before:.3f} to {effect.after:.3f} (waterline {effect.waterline:.3f}): {word}"
+    metric = effect.metric.replace("_", " ").replace("cpu", "CPU")
+    text = f"{metric} from {effect.before:.1%} to {effect.after:.1%}, waterline {effect.waterline:.1%}: {word}"
     detail = {
         "relieved": effect.relieved,
         "seconds_to_actuation": effect.seconds_to_actuation,

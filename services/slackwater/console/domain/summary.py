@@ -21,6 +21,7 @@ def summary_of(record: DecisionRecord, effect: EffectView | None) -> DecisionSum
         result=record.result,
         unit=record.unit,
         remaining=record.remaining,
+        remaining_because=record.remaining_because,
         actions=record.actions,
         relieved=effect.relieved if effect else None,
         seconds_to_actuation=effect.seconds_to_actuation if effect else None,

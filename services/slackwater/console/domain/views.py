@@ -181,6 +181,7 @@ class DecisionSummary:
     result: int
     unit: str
     remaining: int
+    remaining_because: str
     actions: tuple[Action, ...]
     relieved: bool | None = None
     seconds_to_actuation: float | None = None

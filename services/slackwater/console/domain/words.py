@@ -1,8 +1,15 @@
-"""Numbers for people: always with their unit, cores rather than milli-cores."""
+"""Numbers and outcomes for people: always with their unit, cores rather than milli-cores."""
 
 from __future__ import annotations
 
+import re
+
+from slackwater.console.domain.views import DecisionSummary
+from slackwater.decisions.reasons import DecisionKind, Mode
+from slackwater.decisions.record import DecisionRecord
 from slackwater.model.quantities import format_memory
+
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def cores(milli: int | float) -> str:
@@ -10,8 +17,41 @@ def cores(milli: int | float) -> str:
     return f"{milli / 1000:.10g}"
 
 
-def amount(value: int, unit: str) -> str:
-    """Milli-cores as cores, bytes in binary units, anything else as it is; always with the unit."""
+def bare(value: int, unit: str) -> str:
+    """Milli-cores as cores, bytes in binary units, anything else as it is; cores without the word."""
     if unit.startswith("milli"):
-        return f"{cores(value)} cores"
+        return cores(value)
     return format_memory(value) if unit.startswith("byte") else f"{value} {unit}".strip()
+
+
+def amount(value: int, unit: str) -> str:
+    """As `bare`, always with the unit: `1 core`, `0.6 cores`, `1.5Gi`."""
+    if unit.startswith("milli"):
+        return f"{cores(value)} core" + ("" if abs(value) == 1000 else "s")
+    return bare(value, unit)
+
+
+def short(source: str) -> str:
+    """An event's id by its last eight digits (the first are a time, alike in all of a minute); other sources whole."""
+    return f"…{source[-8:]}" if _UUID.fullmatch(source) else source
+
+
+def outcome(decision: DecisionRecord | DecisionSummary) -> str:
+    """What a decision came to, in a few words: `took back 1 core`, `found nothing to take back`, `2.5 cores`."""
+    value = amount(abs(decision.result), decision.unit)
+    would = decision.mode is Mode.OBSERVE
+    if decision.kind is DecisionKind.THROTTLE:
+        if decision.result == 0:
+            return "found nothing to take back"
+        return f"would take back {value}" if would else f"took back {value}"
+    if decision.kind is DecisionKind.RESTORE:
+        return f"would give back {value}" if would else f"gave back {value}"
+    return amount(decision.result, decision.unit)
+
+
+def shortfall(decision: DecisionRecord | DecisionSummary) -> str:
+    """What a throttle could not close and why: `0.8 cores remain: all are at their floor`; empty when it closed all."""
+    if not decision.remaining:
+        return ""
+    because = f": {decision.remaining_because}" if decision.remaining_because else ""
+    return f"{amount(decision.remaining, decision.unit)} remain{because}"

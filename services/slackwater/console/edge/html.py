@@ -13,7 +13,7 @@ from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from markupsafe import Markup
 
 from slackwater.console.domain.drawing.stacks import Layer
-from slackwater.console.domain.words import amount, cores
+from slackwater.console.domain.words import amount, bare, cores, outcome, short, shortfall
 from slackwater.console.ports import Reads
 from slackwater.console.usecases import pages
 from slackwater.model.errors import NotFound
@@ -103,6 +103,10 @@ def _templates() -> jinja2.Environment:
         cores=_cores,
         bytes=lambda count: NOTHING if count is None else format_memory(count),
         amount=amount,
+        bare=bare,
+        short=short,
+        outcome=outcome,
+        shortfall=shortfall,
         percent=_percent,
         when=_when,
         ago=_ago,

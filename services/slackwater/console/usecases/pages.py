@@ -32,7 +32,9 @@ from slackwater.model.quantities import Resources
 
 SPAN = timedelta(minutes=15)
 BUCKET_SECONDS = 10
-FEED_LENGTH = 12
+FEED_LENGTH = 11
+WHOLE, HALF = 880.0, 580.0
+"""Widths of charts in SVG units: about the pixels that they get, so that text keeps its size."""
 ACTIONS = (DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT)
 TIER_ORDER = {"prod": 0, "mid": 1, "batch": 2, "free": 3}
 
@@ -232,7 +234,7 @@ async def node_page(reads: Reads, name: str, now: datetime) -> NodePage:
         usage=_both(lambda frame: level_chart(frame, since, now, samples, capacity, marks), height=240),
         pressure=_both(lambda frame: pressure_chart(frame, since, now, pressures, waterline, marks), height=150),
         lane=_both(lambda frame: limit_lane(frame, since, now, limits), height=22, flat=True) if limits else None,
-        forecast=_both(lambda frame: forecast_chart(frame, since, now, prod, expected), height=180),
+        forecast=_both(lambda frame: forecast_chart(frame, since, now, prod, expected), height=170, width=HALF),
         latest_forecast=forecasts[-1] if forecasts else None,
         waterfall=drawn(record) if record else None,
         pods=pods,
@@ -295,9 +297,9 @@ def drawn(record: DecisionRecord) -> Waterfall:
     return Waterfall(record, bars, total, adds_up(rows, record.result))
 
 
-def _both(draw: Callable[[Frame], str], height: float, *, flat: bool = False) -> Picture:
+def _both(draw: Callable[[Frame], str], height: float, *, width: float = WHOLE, flat: bool = False) -> Picture:
     margins: Mapping[str, float] = {"top": 0, "bottom": 0} if flat else {}
     return Picture(
-        wide=draw(Frame(880, height, **margins)),
+        wide=draw(Frame(width, height, **margins)),
         narrow=draw(Frame(360, max(height * 0.8, 18) if flat else height * 0.85, left=34, right=6, **margins)),
     )

@@ -8,7 +8,7 @@ from datetime import datetime
 from slackwater.console.domain.drawing import axes, svg
 from slackwater.console.domain.drawing.level_chart import GAP_SECONDS, Mark, mark_lines
 from slackwater.console.domain.drawing.svg import Frame, Point, Scale
-from slackwater.console.domain.words import cores
+from slackwater.console.domain.words import amount, cores
 
 Series = Sequence[tuple[datetime, float]]
 
@@ -28,7 +28,7 @@ def _joined(series: Series, x: Scale, y: Scale) -> list[list[Point]]:
 def steps(series: Series, until: datetime, x: Scale, y: Scale) -> list[Point]:
     """A line that keeps each value until the next."""
     found: list[Point] = []
-    for (at, value), following in zip(series, [*(moment for moment, _ in series[1:]), until], strict=True):
+    for (at, value), following in zip(series, [*(moment for moment, _ in series[1:]), until], strict=False):
         found += [(x(at.timestamp()), y(value)), (x(following.timestamp()), y(value))]
     return found
 
@@ -75,7 +75,7 @@ def limit_lane(frame: Frame, since: datetime, until: datetime, limits: Sequence[
     body = [svg.rect(frame.x0, y, frame.x1 - frame.x0, height, "lane", radius=3)]
     for begin, end, milli in limits:
         left, right = x(begin.timestamp()), x(end.timestamp())
-        label = f"{cores(milli)} cores"
+        label = amount(milli, "milli")
         body.append(svg.rect(left, y, right - left, height, "limited", f"batch limited to {label}", radius=3))
         if right - left > 9 * len(label) * 0.72:
             body.append(svg.text((left + right) / 2, y + height / 2 + 4, label, "inside", "middle"))
