@@ -28,7 +28,7 @@ class Input(BaseModel):
 
 
 class Term(BaseModel):
-    """One summand of the result, in the unit of the result. `input` names the Input it stands on (by default its own)."""
+    """One summand, in the unit of the result. `input` names the Input it stands on; empty: the one of its own name."""
 
     model_config = ConfigDict(frozen=True)
 
