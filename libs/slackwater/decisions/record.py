@@ -28,13 +28,14 @@ class Input(BaseModel):
 
 
 class Term(BaseModel):
-    """One summand of the result, in the unit of the result."""
+    """One summand, in the unit of the result. `input` names the Input it stands on; empty: the one of its own name."""
 
     model_config = ConfigDict(frozen=True)
 
     name: str
     value: int
     note: str = ""
+    input: str = ""
 
 
 class Alternative(BaseModel):

@@ -74,14 +74,18 @@ class StateDir:
         descriptor = self._open_lock()
         try:
             self._take_lock(descriptor)
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-            self._endpoint_file.unlink(missing_ok=True)  # left by an instance that was killed
-            yield
-            self._endpoint_file.unlink(missing_ok=True)
-            os.ftruncate(descriptor, 0)
+            self._forget_endpoint(descriptor, f"{os.getpid()}\n")  # a killed instance may have left its own
+            try:
+                yield
+            finally:
+                self._forget_endpoint(descriptor, "")
         finally:
             os.close(descriptor)  # never inherited by children, so this alone lets go
+
+    def _forget_endpoint(self, lock: int, holder: str) -> None:
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, holder.encode(), 0)
+        self._endpoint_file.unlink(missing_ok=True)
 
     def holder(self) -> int | None:
         """The pid of the instance that runs here now, or None."""

@@ -149,6 +149,7 @@ class Supervisor:
 
     async def _stop(self, tasks: dict[str, asyncio.Task[None]]) -> None:
         begun = asyncio.get_running_loop().time()
+        tasks = {name: task for name, task in tasks.items() if not task.done()}  # how those ended, `run` tells
 
         async def ended(some: Sequence[asyncio.Task[None]], by: float) -> None:
             left = max(0.0, begun + by - asyncio.get_running_loop().time())

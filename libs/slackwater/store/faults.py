@@ -35,7 +35,8 @@ def translated() -> Iterator[None]:
         if _sqlstate(error).startswith(_AWAY):
             raise Unavailable(f"PostgreSQL does not answer: {error}") from error
         raise
-    except (asyncpg.InterfaceError, ConnectionError) as error:
+    except (asyncpg.InterfaceError, asyncpg.InternalClientError, ConnectionError) as error:
+        # InternalClientError: the server's last word ("another server process crashed") was read, its EOF not yet
         raise Unavailable(f"PostgreSQL does not answer: {error}") from error
 
 

@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 import asyncpg
 
+from slackwater.model.errors import Misconfigured
 from slackwater.store.faults import connecting
 from slackwater.store.migrations import VERSION_TABLE, Schema, migrate
 from slackwater.store.names import lock_key, role_of, role_password, schema_of, service_dsn
@@ -21,6 +22,12 @@ SELECT wanted.role, shobj_description(r.oid, 'pg_authid') AS mark, n.oid IS NOT 
 FROM unnest($1::text[], $2::text[]) AS wanted(schema, role)
 LEFT JOIN pg_roles r ON r.rolname = wanted.role
 LEFT JOIN pg_namespace n ON n.nspname = wanted.schema
+"""
+
+_MAY = """
+SELECT current_user AS role, rolsuper OR rolcreaterole AS administrator,
+       EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = $1 AND n.nspowner = r.oid) AS owns
+FROM pg_roles r WHERE rolname = current_user
 """
 
 
@@ -39,6 +46,33 @@ async def prepare_database(admin_dsn: str, schemas: Sequence[Schema]) -> dict[st
     for schema in behind:
         await migrate(addresses[schema.service], schema)
     return addresses
+
+
+async def prepare_service(dsn: str, schema: Schema) -> str:
+    """The address under which one service works, its schema at head.
+
+    `dsn` is either an administrator's (role and schema are made) or the service's own role's (only migrations are
+    run: somebody else made role and schema). Raises Unavailable; Misconfigured for a role that is neither.
+    """
+    try:
+        with connecting():
+            connection = await _connect(dsn)
+            try:
+                row = await connection.fetchrow(_MAY, schema_of(schema.service))
+            finally:
+                await connection.close()
+    except asyncpg.InvalidAuthorizationSpecificationError as error:  # a wrong password too
+        raise Misconfigured(f"PostgreSQL refuses the login: {error}; correct user and password of the DSN") from None
+    assert row is not None  # noqa: S101 - whoever asks exists
+    if row["administrator"]:
+        return (await prepare_database(dsn, [schema]))[schema.service]
+    if not row["owns"]:
+        raise Misconfigured(
+            f"PostgreSQL role {row['role']!r} may neither create roles nor does it own schema {schema.service!r}; "
+            f"give the DSN of an administrator once, or of the owner of the schema"
+        )
+    await migrate(dsn, schema)
+    return dsn
 
 
 async def _connect(admin_dsn: str) -> asyncpg.Connection[Any]:

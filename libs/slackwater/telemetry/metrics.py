@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TypeVar
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.metrics import MetricWrapperBase
 
 from slackwater.model.errors import InvalidInput
@@ -68,7 +68,8 @@ class Meters:
 
 @cache
 def process_meters() -> Meters:
-    """The meters of the registry that /metrics shows."""
+    """The meters of the registry that /metrics shows, without the twin `_created` that each counter would have."""
+    disable_created_metrics()  # type: ignore[no-untyped-call] # as the library has it
     return Meters(REGISTRY)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
 from collections.abc import Mapping
@@ -74,12 +75,21 @@ def load(target: str) -> Any:
         raise Misconfigured(f"{target} is not part of this installation") from None
 
 
+SHARED = tuple(part for part in PARTS if part.name != "agent")
+"""What `run` can run: an agent belongs to one node and needs no database, so it has a verb of its own."""
+
+
 def part_named(name: str) -> Part:
-    """Raises InvalidInput that lists what there is."""
-    for part in PARTS:
-        if part.name == name:
-            return part
-    raise InvalidInput(f"service: {name!r} is unknown; allowed: {', '.join(part.name for part in PARTS)}")
+    """A service that runs against shared servers. Raises InvalidInput that lists what there is."""
+    known = {part.name: part for part in SHARED}
+    if name in known:
+        return known[name]
+    if name == "agent":
+        hint = "an agent belongs to its node: use `slackwater agent`"
+    else:
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]!r}?" if close else "see `slackwater run --help`"
+    raise InvalidInput(f"service: {name!r} is unknown; allowed: {', '.join(known)}; {hint}", field="service")
 
 
 def _explained(error: ValidationError, settings: type[BaseSettings]) -> str:

@@ -8,7 +8,6 @@ errors of the tree end as one line on stderr.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -16,8 +15,8 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.exits import ERROR, INTERRUPTED
-from slackwater.model.errors import SlackwaterError
+from slackwater.cli.exits import ERROR, INTERRUPTED, USAGE
+from slackwater.model.errors import InvalidInput, SlackwaterError
 
 VERBS: Sequence[str] = ("up", "run", "agent", "exec", "get", "describe", "why", "doctor", "openapi")
 """Verb = module `slackwater.cli.<verb>`, in the order of the help."""
@@ -50,12 +49,10 @@ def root(
 
 
 def register(target: typer.Typer) -> None:
-    """Add every verb of the table whose module is there."""
+    """Add every verb of the table; a missing module is a broken installation and fails here."""
     for verb in VERBS:
-        name = f"slackwater.cli.{verb}"
-        if importlib.util.find_spec(name) is not None:  # branches still to be merged; to become an error then
-            module = importlib.import_module(name)
-            target.command(verb, context_settings=getattr(module, "CONTEXT", None))(module.command)
+        module = importlib.import_module(f"slackwater.cli.{verb}")
+        target.command(verb, context_settings=getattr(module, "CONTEXT", None))(module.command)
 
 
 register(app)
@@ -67,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = app(args=None if arguments is None else list(arguments), standalone_mode=True)
     except SlackwaterError as error:
         sys.stderr.write(f"slackwater: {error.message}\n")
-        status = ERROR
+        status = USAGE if isinstance(error, InvalidInput) else ERROR
     except KeyboardInterrupt:
         status = INTERRUPTED
     except BrokenPipeError:  # the reader, e.g. `head`, has seen enough

@@ -6,20 +6,17 @@ from typing import Any, NoReturn
 
 
 def document() -> dict[str, Any]:
-    """The OpenAPI document of a process that runs every service. Pure: the same code gives the same document."""
-    from slackwater.console.adapters.feed import LocalFeed
-    from slackwater.console.adapters.memory import MemoryReadModel
-    from slackwater.console.service import routers_of
-    from slackwater.model.time import SystemClock
+    """The OpenAPI document of a process that runs every service. The same code gives the same document."""
+    from slackwater.cli.unasked import unasked_services
     from slackwater.runtime.http import build_app
     from slackwater.runtime.settings import HttpSettings
 
     async def never_asked() -> NoReturn:
         raise AssertionError("the description is made without running anything")
 
-    routers = routers_of(MemoryReadModel(), LocalFeed(), SystemClock())
+    routers = [router for service in unasked_services() for router in service.routers()]
     found: dict[str, Any] = build_app(routers, never_asked, HttpSettings(host="127.0.0.1", port=0)).openapi()
-    found["info"]["version"] = "v1"  # of the API; the product's version is at /version and would change every contract
+    found["info"]["version"] = "v1"  # of the API; that of the distribution is known only where one is installed
     return found
 
 

@@ -11,22 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter
 
 from slackwater.bus.nats import connect_bus
 from slackwater.cli.composition import PARTS, Part
+from slackwater.cli.hosting import Databases, hosting, shielded
 from slackwater.cli.steps import Steps
 from slackwater.model.time import SystemClock
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
-from slackwater.runtime.http import HttpServer, build_app
+from slackwater.runtime.http import HttpServer
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.state import Endpoint, StateDir
-from slackwater.runtime.supervisor import Supervisor
 from slackwater.runtime.version import version
-from slackwater.store.engine import PostgresDatabase, connect_database
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
 from slackwater.telemetry.logs import get_logger
@@ -42,26 +41,6 @@ class StackOptions:
     http: HttpSettings
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     parts: Sequence[Part] = PARTS
-
-
-class HttpService:
-    """The HTTP server as a service: first to start, so that /livez answers early, last to stop."""
-
-    name = "http"
-
-    def __init__(self, server: HttpServer) -> None:
-        self._server = server
-        self.app: FastAPI | None = None
-
-    async def run(self, started: Callable[[], None]) -> None:
-        assert self.app is not None  # noqa: S101 - set by `running_stack`, which makes both
-        await self._server.run(self.app, started)
-
-    async def checks(self) -> Sequence[Check]:
-        return ()
-
-    def routers(self) -> Sequence[APIRouter]:
-        return ()
 
 
 class EmbeddedServers:
@@ -114,7 +93,7 @@ async def running_stack(state: StateDir, options: StackOptions, steps: Steps) ->
         http = HttpServer(options.http)
         stack.callback(http.close)
         servers = EmbeddedServers(state.path)
-        stack.push_async_callback(_shielded, servers.stop)
+        stack.push_async_callback(shielded, servers.stop)
         with steps.step("PostgreSQL and NATS"):
             await servers.start()
         parts = [part for part in options.parts if part.installed]
@@ -125,55 +104,12 @@ async def running_stack(state: StateDir, options: StackOptions, steps: Steps) ->
         with steps.step("streams"):
             bus = await stack.enter_async_context(connect_bus(servers.nats.url, name="slackwater"))
         databases = Databases(addresses)
-        stack.push_async_callback(_shielded, databases.close)
+        stack.push_async_callback(shielded, databases.close)
         platform = Platform(bus, SystemClock(), databases.of, state.path)
         with steps.step("services built"):
             services = [part.build(platform, options.overrides.get(part.name)) for part in parts]
-        front = HttpService(http)
-        supervisor = Supervisor([front, servers, *services])
-        front.app = build_app(
-            [router for service in services for router in service.routers()], supervisor.checks, options.http
-        )
-        await stack.enter_async_context(_supervised(supervisor, steps))
+        await stack.enter_async_context(hosting(http, options.http, services, steps, beside=[servers]))
         token = options.http.token.get_secret_value() if options.http.token else None
         endpoint = Endpoint(http.url, servers.nats.url, os.getpid(), token, version())
         state.announce(endpoint)
         yield endpoint
-
-
-class Databases:
-    """One small pool per service, made when its service asks."""
-
-    def __init__(self, addresses: Mapping[str, str]) -> None:
-        self._addresses = addresses
-        self._open: dict[str, PostgresDatabase] = {}
-        self._clock = SystemClock()
-
-    def of(self, service: str) -> PostgresDatabase:
-        if service not in self._open:
-            self._open[service] = connect_database(self._addresses[service], service, self._clock)
-        return self._open[service]
-
-    async def close(self) -> None:
-        for database in self._open.values():
-            await database.close()
-
-
-@asynccontextmanager
-async def _supervised(supervisor: Supervisor, steps: Steps) -> AsyncIterator[None]:
-    """The supervisor runs in the background; should it fail, the block is cancelled and the failure raised."""
-    ready = asyncio.Event()
-    async with anyio.create_task_group() as group:
-
-        async def supervise() -> None:
-            await supervisor.run(ready.set, on_ready=steps.done)
-
-        group.start_soon(supervise)
-        await ready.wait()
-        yield
-        group.cancel_scope.cancel()
-
-
-async def _shielded(close: Callable[[], Any]) -> None:
-    with anyio.CancelScope(shield=True):
-        await close()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slackwater.cli import exits
+from slackwater.cli.choices import LogLevel
 
 if TYPE_CHECKING:  # what is heavy is loaded when the command runs
     from slackwater.cli.stack import StackOptions
@@ -28,15 +29,6 @@ DEMO_SETTINGS: Mapping[str, Mapping[str, object]] = {
     "colocation": {"cpu_reclaim_threshold_percent": 95, "memory_reclaim_threshold_percent": 90, "rise_windows": 1},
 }
 """Settings by service that let a loop made for hours be watched in a minute and a half. Nothing else is special."""
-
-
-class LogLevel(StrEnum):
-    """From which importance on the log is shown."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
 
 
 class Driver(StrEnum):
@@ -64,8 +56,10 @@ def command(
     from slackwater.cli.steps import Steps
     from slackwater.runtime.settings import HttpSettings
     from slackwater.telemetry.logs import configure
+    from slackwater.telemetry.spans import configure_tracing
 
     configure("slackwater", level=log_level.value)
+    configure_tracing("slackwater")
     steps = Steps()
     chosen = choose_driver(driver, nodes, steps)
     http = HttpSettings() if port is None else HttpSettings(port=port)

@@ -101,15 +101,21 @@ class Api:
         decisions: dict[str, int] = {}
         for item in found["decisions"]:
             decisions[item["kind"]] = decisions.get(item["kind"], 0) + item["count"]
-        # Each window is folded exactly once and every fold predicts, so predictions count windows, too.
-        windows = found.get("windows", found["predictions"])
         return Counts(
             reports=found["reports"],
-            windows=windows,
+            windows=await self._windows_closed(),
             predictions=found["predictions"],
             offers=found["offers"],
             decisions=decisions,
         )
+
+    async def _windows_closed(self) -> int:
+        """What ingestion counted since this process began; the console has no use for windows."""
+        try:
+            answer = await self._client.get("/metrics")
+        except httpx2.HTTPError as error:
+            raise Unavailable(f"no answer from {self._client.base_url}/metrics: {error}") from error
+        return int(counter_total(answer.text, "slackwater_ingestion_windows_closed_total"))
 
     async def _decisions(self, kind: str) -> list[dict[str, Any]]:
         answer = await self._get("/v1/decisions", {"kind": kind, "since": self.since.isoformat(), "limit": _PAGE})
@@ -127,3 +133,9 @@ class Api:
         if answer.status_code >= 300:
             raise Unavailable(f"{method} {path} answered {answer.status_code}: {answer.text[:300]}")
         return answer.json()
+
+
+def counter_total(exposition: str, name: str) -> float:
+    """The sum over all label sets of one counter in the Prometheus text format; 0 if it is not there yet."""
+    found = (line.rsplit(" ", 1) for line in exposition.splitlines() if line.startswith((f"{name} ", f"{name}{{")))
+    return sum(float(value) for _, value in found)

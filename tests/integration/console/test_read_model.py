@@ -15,7 +15,7 @@ from served import END, record_all
 from slackwater.console.adapters.feed import LocalFeed
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.adapters.postgres import PostgresReadModel
-from slackwater.console.domain.views import DecisionFilter
+from slackwater.console.domain.views import DecisionFilter, EvictionView
 from slackwater.console.ports import ReadModel
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.decisions.reasons import DecisionKind
@@ -28,6 +28,7 @@ from slackwater.testing.story import FLEET, SURGE, identifier, story
 START = END - timedelta(minutes=15)
 MONTH = timedelta(days=30)
 CLOCK = FakeClock(END)
+ENDED = EvictionView("e1", "edge-7", "u1", "ensurance", "killed", "", END, "d9")
 
 
 @pytest_asyncio.fixture(params=["memory", "postgres"])
@@ -42,7 +43,9 @@ async def model(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -
 
 
 async def tell(model: ReadModel, events: list[Event[Any]]) -> None:
-    await record_all(RecordEvents(model, LocalFeed(), CLOCK, usage_retention=MONTH, decision_retention=MONTH), events)
+    recorder = RecordEvents(model, LocalFeed(), CLOCK, usage_retention=MONTH, decision_retention=MONTH)
+    await record_all(recorder, events)
+    await model.save_evictions([ENDED, ENDED])
 
 
 async def everything(model: ReadModel) -> dict[str, Any]:
@@ -56,6 +59,8 @@ async def everything(model: ReadModel) -> dict[str, Any]:
         "counts": await model.counts(),
         "decisions": decisions,
         "fleet": await model.fleet_usage(START, END, 10),
+        "fleet in odd buckets": await model.fleet_usage(START, END, 7),
+        "evictions": await model.evictions("d9"),
         "offers": await model.offers(None, middle, END),
         "event": await model.event("none"),
     }
@@ -98,6 +103,7 @@ async def test_both_give_the_same_answer_to_every_question(model: ReadModel) -> 
         assert answer == expected[question], question
     assert len(answers["decisions"]) > 50
     assert answers["edge-7 why"] is not None
+    assert answers["evictions"] == [ENDED]
     assert answers["nowhere node"] is None
 
 

@@ -19,9 +19,11 @@ UUID = "0198c2d4-7a10-7cc3-8000-00000badcafe"
 milli = st.integers(-64_000, 64_000)
 
 
-@given(milli, milli, st.integers(12, 32))
-def test_a_bar_has_its_width_and_shows_every_change(before: int, after: int, cells: int) -> None:
-    low, high = min(0, before, after), max(0, before, after)
+@given(milli, milli, st.integers(0, 64_000), st.integers(0, 64_000), st.integers(12, 32))
+def test_a_bar_has_its_width_and_shows_every_change(
+    before: int, after: int, below: int, above: int, cells: int
+) -> None:
+    low, high = min(before, after) - below, max(before, after) + above
     drawn = why.bar(before, after, low, high, cells)
     assert len(drawn) == cells
     assert (drawn.strip() == "") == (before == after)

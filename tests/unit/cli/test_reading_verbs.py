@@ -14,6 +14,8 @@ import yaml
 from click.testing import Result
 from served import END, Served, served
 
+from slackwater.cli import get
+from slackwater.model.errors import InvalidInput
 from slackwater.testing.story import FLEET, SURGE, identifier
 
 Run = Callable[..., Result]
@@ -156,6 +158,19 @@ def test_why_a_decision_is_the_way_from_its_cause_to_its_effect(run: Run) -> Non
     assert "took back 1 core" in "".join(lines)
     assert "complete" not in "".join(lines)
     assert "`slackwater get decisions`" in failure(run("why", "decision/none"), 1)
+
+
+@pytest.mark.parametrize(
+    ("word", "path"), [("po", "/v1/pods"), ("Decisions", "/v1/decisions"), ("offer", "/v1/offers")]
+)
+def test_nouns_have_short_and_single_forms(word: str, path: str) -> None:
+    assert get.kind_of(word).path == path
+
+
+def test_a_name_is_given_once() -> None:
+    assert get.split_target("node/a", None) == ("node", "a")
+    with pytest.raises(InvalidInput, match="once"):
+        get.split_target("node/a", "b")
 
 
 def test_watch_prints_what_changes_until_the_server_ends(run: Run) -> None:

@@ -220,3 +220,20 @@ def test_settings_refuse_ages_in_the_wrong_order() -> None:
     assert ColocationSettings().strategy() == Strategy()
     with pytest.raises(ValueError, match="must be below decay_to_seconds"):
         ColocationSettings(decay_from_seconds=900, decay_to_seconds=60)
+
+
+async def test_every_measured_term_names_the_input_it_stands_on() -> None:
+    colocation = await offering_something()
+    await colocation.measure(3, 500, system=None)
+    await colocation.live(Liveness.LOST)
+    computed = {"floor", "hysteresis"}  # corrections of the sum itself, which no input explains
+
+    unexplained = {
+        (record.subject, term.name)
+        for record in colocation.records()
+        for term in record.terms
+        if term.name not in computed and (term.input or term.name) not in {each.name for each in record.inputs}
+    }
+
+    assert colocation.records()
+    assert unexplained == set()

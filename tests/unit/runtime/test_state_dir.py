@@ -65,8 +65,12 @@ def test_what_a_killed_instance_left_is_ignored_and_does_not_block(tmp_path: Pat
 
 
 def test_the_lock_is_let_go_when_the_holder_fails(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), StateDir(tmp_path).hold():
-        raise ZeroDivisionError
+    holding = StateDir(tmp_path).hold()
+    holding.__enter__()
+    StateDir(tmp_path).announce(ENDPOINT)
+    failure = ZeroDivisionError()
+    assert not holding.__exit__(ZeroDivisionError, failure, None)
+    assert not (tmp_path / "endpoint.json").exists()
     with StateDir(tmp_path).hold():
         pass
 

@@ -40,6 +40,15 @@ class Basis(StrEnum):
     UNMEASURED = "request (not measured)"
 
 
+_INPUT_OF = {
+    Basis.OWNED: "requests",
+    Basis.PREDICTED: "predicted_peaks",
+    Basis.COLD_REQUEST: "requests",
+    Basis.UNMEASURED: "requests",
+}
+"""Which recorded input a tier's term stands on, by what its largest pod was counted by; usage otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class PodUse:
     """A pod's claim: current p95 (None: not measured), predicted peak (None: none), and whether that is cold."""
@@ -119,7 +128,12 @@ def compute(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> Comput
     kept_back = _system_or_reserved(resource, snapshot, reserved)
     terms = [
         Term(name="capacity", value=capacity),
-        Term(name="safety_margin", value=-margin, note=f"{100 - _threshold(resource, strategy)} % of capacity"),
+        Term(
+            name="safety_margin",
+            value=-margin,
+            note=f"{100 - _threshold(resource, strategy)} % of capacity",
+            input="reclaim_threshold",
+        ),
         kept_back,
     ]
     terms += [_held(tier, resource, snapshot.pods, strategy) for tier in ("prod", "mid")]
@@ -170,19 +184,23 @@ def system_is_unknown(snapshot: NodeSnapshot) -> bool:
 
 
 def _system_or_reserved(resource: str, snapshot: NodeSnapshot, reserved: int) -> Term:
+    source = "reserved_by_node" if reserved == amount(snapshot.reserved, resource) else "reserved_by_strategy"
     if snapshot.system is None:
-        return Term(name="reserved", value=-reserved, note="system usage was never measured")
+        return Term(name="reserved", value=-reserved, note="system usage was never measured", input=source)
     system = amount(snapshot.system, resource)
     if reserved > system:
-        return Term(name="reserved", value=-reserved, note=f"system uses {system}")
-    return Term(name="system", value=-system, note="p95" if snapshot.system_is_current else "last known p95")
+        return Term(name="reserved", value=-reserved, note=f"system uses {system}", input=source)
+    note = "p95" if snapshot.system_is_current else "last known p95"
+    return Term(name="system", value=-system, note=note, input="system_p95")
 
 
 def _held(tier: str, resource: str, pods: Iterable[PodUse], strategy: Strategy) -> Term:
     held = [held_by(pod, resource, strategy) for pod in pods if pod.tier == tier]
     bases = Counter(basis.value for _, basis in held)
     note = ", ".join(f"{count} by {basis}" for basis, count in sorted(bases.items()))
-    return Term(name=tier, value=-sum(value for value, _ in held), note=note or "no pods")
+    most = max(held, key=lambda pair: pair[0], default=(0, Basis.USAGE))[1]
+    value = -sum(value for value, _ in held)
+    return Term(name=tier, value=value, note=note or "no pods", input=f"{tier}_{_INPUT_OF.get(most, 'p95')}")
 
 
 def _threshold(resource: str, strategy: Strategy) -> int:

@@ -33,4 +33,6 @@ def aged(offered: int, snapshot: NodeSnapshot, strategy: Strategy) -> tuple[int,
     if left == offered:
         return offered, ()
     note = "node is lost" if snapshot.lost else f"usage is {snapshot.age_seconds:.0f} s old"
-    return left, (Term(name="degraded", value=left - offered, note=note),)
+    return left, (
+        Term(name="degraded", value=left - offered, note=note, input="lost" if snapshot.lost else "usage_age"),
+    )

@@ -58,9 +58,6 @@ def _inputs(told: Told, resource: str) -> tuple[Input, ...]:
     percent = told.strategy.cpu_reclaim_threshold_percent
     if resource == "memory":
         percent = told.strategy.memory_reclaim_threshold_percent
-    prod = [pod for pod in snapshot.pods if pod.tier == "prod"]
-    used = sum(amount(pod.usage, resource) for pod in prod if pod.usage)
-    peaks = sum(amount(pod.predicted, resource) for pod in prod if pod.predicted)
     system = None if snapshot.system is None else amount(snapshot.system, resource)
     return (
         _input("capacity", amount(snapshot.capacity, resource), unit, state.described_by),
@@ -68,11 +65,22 @@ def _inputs(told: Told, resource: str) -> tuple[Input, ...]:
         _input("reserved_by_strategy", amount(told.strategy.reserved, resource), unit, None),
         _input("reclaim_threshold", percent, "percent", None),
         _input("system_p95", system, unit, state.used_by),
-        _input("prod_p95", used, unit, state.used_by),
-        _input("prod_predicted_peaks", peaks, unit, state.predicted_by),
-        _input("prod_requests", sum(amount(pod.request, resource) for pod in prod), unit, state.used_by),
+        *(each for tier in ("prod", "mid") for each in _tier_inputs(told, tier, resource)),
         _input("usage_age", round(snapshot.age_seconds, 1), "seconds", state.used_by),
         _input("lost", str(snapshot.lost).lower(), "", state.liveness_by),
+    )
+
+
+def _tier_inputs(told: Told, tier: str, resource: str) -> tuple[Input, ...]:
+    pods = [pod for pod in told.snapshot.pods if pod.tier == tier]
+    used = sum(amount(pod.usage, resource) for pod in pods if pod.usage)
+    peaks = sum(amount(pod.predicted, resource) for pod in pods if pod.predicted)
+    requests = sum(amount(pod.request, resource) for pod in pods)
+    unit, state = UNITS[resource], told.after
+    return (
+        _input(f"{tier}_p95", used, unit, state.used_by),
+        _input(f"{tier}_predicted_peaks", peaks, unit, state.predicted_by),
+        _input(f"{tier}_requests", requests, unit, state.used_by),
     )
 
 

@@ -9,12 +9,12 @@ from slackwater.decisions.record import DecisionRecord
 
 
 def waterfall_of(record: DecisionRecord) -> tuple[WaterfallRow, ...]:
-    """One row per term, in the order of the formula; source and time come from the input of the same name."""
+    """One row per term, in the order of the formula; source and time come from the input it stands on."""
     inputs = {each.name: each for each in record.inputs}
     rows: list[WaterfallRow] = []
     total = 0
     for term in record.terms:
-        found = inputs.get(term.name)
+        found = inputs.get(term.input or term.name)
         rows.append(
             WaterfallRow(
                 name=term.name,

@@ -91,7 +91,7 @@ def _readings(frame: Frame, x: Scale, samples: Sequence[LevelSample], most: int 
     step = max(1, -(-len(samples) // most))
     chosen = samples[::step]
     drawn = []
-    for sample, following in zip(chosen, [*chosen[1:], None], strict=True):
+    for sample, following in zip(chosen, [*chosen[1:], None], strict=False):
         left = x(sample.at.timestamp())
         right = x(following.at.timestamp()) if following else frame.x1
         title = f"{sample.at:%H:%M:%S} UTC: " + ", ".join(

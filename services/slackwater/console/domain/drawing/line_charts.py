@@ -28,7 +28,7 @@ def _joined(series: Series, x: Scale, y: Scale) -> list[list[Point]]:
 def steps(series: Series, until: datetime, x: Scale, y: Scale) -> list[Point]:
     """A line that keeps each value until the next."""
     found: list[Point] = []
-    for (at, value), following in zip(series, [*(moment for moment, _ in series[1:]), until], strict=True):
+    for (at, value), following in zip(series, [*(moment for moment, _ in series[1:]), until], strict=False):
         found += [(x(at.timestamp()), y(value)), (x(following.timestamp()), y(value))]
     return found
 

@@ -1,0 +1,81 @@
+"""`slackwater doctor`: is this machine fit, what runs here, and was anything left behind?"""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slackwater.cli import exits
+
+if TYPE_CHECKING:  # loaded when the command runs
+    from slackwater.cli.findings import Finding
+
+_MARKS = {"ok": ("\x1b[32m", "ok  "), "warn": ("\x1b[33m", "warn"), "fail": ("\x1b[31m", "fail")}
+_END = "\x1b[0m"
+_DIM = "\x1b[2m"
+_CHECK_WIDTH = 10
+_LEAST_WIDTH = 60
+
+
+class Form(StrEnum):
+    """How to print the findings."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def command(
+    output: Annotated[Form, typer.Option("--output", "-o", help="For people or for programs.")] = Form.TABLE,
+    state_dir: Annotated[Path | None, typer.Option(help="State directory of the instance to look at.")] = None,
+) -> None:
+    """Look at this machine and at the instance here, and say what to do about what is not well. Changes nothing.
+
+    Exit status: 0 if nothing failed (warnings may be there), 3 if something did.
+    """
+    from slackwater.cli.examining import snapshot
+    from slackwater.cli.findings import examine, exit_needed
+    from slackwater.cli.output import Format, colours_wanted, print_object
+    from slackwater.runtime.state import default_state_dir
+
+    findings = examine(snapshot((state_dir or default_state_dir()).absolute()))
+    if output is Form.JSON:
+        print_object({"items": [asdict(finding) for finding in findings]}, Format.JSON)
+    else:
+        width = max(_LEAST_WIDTH, shutil.get_terminal_size((100, 24)).columns)
+        for line in lines(findings, width, colours=colours_wanted()):
+            print(line)
+    if exit_needed(findings):
+        raise typer.Exit(exits.FINDINGS)
+
+
+def lines(findings: Sequence[Finding], width: int, *, colours: bool) -> Iterator[str]:
+    """One line per finding, its advice below it, wrapped to `width`; a sum at the end."""
+    margin = " " * (len("fail ") + _CHECK_WIDTH + 1)
+    for finding in findings:
+        colour, mark = _MARKS[finding.level.value]
+        first, *more = textwrap.wrap(
+            finding.seen, width - len(margin), break_on_hyphens=False, break_long_words=False
+        ) or [""]
+        yield f"{_in(colour, mark, colours)} {finding.check:<{_CHECK_WIDTH}} {first}".rstrip()
+        yield from (f"{margin}{line}" for line in more)
+        if finding.advice:
+            for line in textwrap.wrap(f"-> {finding.advice}", width - len(margin), subsequent_indent="   "):
+                yield f"{margin}{_in(_DIM, line, colours)}"
+    yield ""
+    yield _sum(findings)
+
+
+def _sum(findings: Sequence[Finding]) -> str:
+    counts = {level: sum(finding.level == level for finding in findings) for level in ("fail", "warn", "ok")}
+    return f"{counts['ok']} ok, {counts['warn']} to know, {counts['fail']} to put right"
+
+
+def _in(colour: str, text: str, wanted: bool) -> str:
+    return f"{colour}{text}{_END}" if wanted else text

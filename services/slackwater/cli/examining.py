@@ -1,0 +1,141 @@
+"""Reads the machine for `slackwater doctor`: looks only, changes nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx2
+
+from slackwater.agent.adapters.journal_file import claims_in
+from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
+from slackwater.agent.adapters.linux.machine import online_cpus
+from slackwater.cli.findings import Instance, Snapshot
+from slackwater.model.errors import Misconfigured, NotFound
+from slackwater.runtime.embedded_nats import find_nats_server
+from slackwater.runtime.embedded_postgres import installed_binaries
+from slackwater.runtime.state import Endpoint, StateDir
+
+ASK_SECONDS = 5.0
+_PREFIX = "slackwater-"
+_CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+
+
+def snapshot(state_dir: Path) -> Snapshot:
+    """One look at the machine and at the state directory."""
+    hierarchy = find_hierarchy()
+    binaries, trouble = _binaries()
+    cgroups = cgroups_of_ours(hierarchy)
+    return Snapshot(
+        python=sys.version_info[:3],
+        system=platform.system(),
+        kernel=platform.release(),
+        cgroup_version=hierarchy.version,
+        why_unwritable=hierarchy.why_unwritable(),
+        psi_global=_readable(Path("/proc/pressure/cpu")),
+        psi_per_cgroup=_has_pressure(hierarchy),
+        cpus=_cpus(),
+        now=datetime.now(UTC),
+        clock_source=_text(_CLOCK_SOURCE),
+        postgres=binaries.get("postgres"),
+        nats=binaries.get("nats"),
+        servers_trouble=trouble,
+        state_dir=str(state_dir),
+        instance_id=_text(state_dir / "instance-id"),
+        free_bytes=shutil.disk_usage(_existing(state_dir)).free,
+        state_writable=os.access(_existing(state_dir), os.W_OK | os.X_OK),
+        instance=_instance(StateDir(state_dir)),
+        cgroups=cgroups,
+        live_cgroups=frozenset(owner for owner, paths in cgroups.items() if _has_processes(paths)),
+        journal_claims=claims_in(state_dir / "agent" / "journal"),
+    )
+
+
+def cgroups_of_ours(hierarchy: Hierarchy) -> Mapping[str, Sequence[str]]:
+    """The directories `slackwater-<id>` in every tree, by id."""
+    found: dict[str, list[str]] = {}
+    for tree in hierarchy.trees():
+        for path in sorted(tree.glob(f"{_PREFIX}*/")):
+            found.setdefault(path.name.removeprefix(_PREFIX), []).append(str(path))
+    return found
+
+
+def _binaries() -> tuple[Mapping[str, str], Mapping[str, str]]:
+    found, trouble = {}, {}
+    try:
+        server = installed_binaries() / "postgres"
+        if server.is_file():
+            found["postgres"] = str(server)
+        else:
+            trouble["postgres"] = f"{server} is missing"
+    except Misconfigured as error:
+        trouble["postgres"] = error.message
+    try:
+        found["nats"] = str(find_nats_server())
+    except Misconfigured as error:
+        trouble["nats"] = error.message
+    return found, trouble
+
+
+def _instance(state: StateDir) -> Instance:
+    try:
+        holder = state.holder()
+        if holder is None:
+            return Instance()
+        endpoint = state.running_endpoint()
+    except Misconfigured as error:
+        return Instance(trouble=error.message)
+    except NotFound as error:
+        return Instance(holder, trouble=error.message)
+    return _asked(holder, endpoint)
+
+
+def _asked(holder: int, endpoint: Endpoint) -> Instance:
+    headers = {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token else {}
+    try:
+        answer = httpx2.get(f"{endpoint.http_url}/readyz", headers=headers, timeout=ASK_SECONDS, trust_env=False)
+    except httpx2.HTTPError as error:
+        return Instance(holder, endpoint.http_url, trouble=f"no answer ({type(error).__name__})")
+    if answer.status_code == 200:
+        return Instance(holder, endpoint.http_url)
+    lines = [line.removeprefix("[-]") for line in answer.text.splitlines() if line.startswith("[-]")]
+    return Instance(holder, endpoint.http_url, failed_checks=lines or [f"HTTP {answer.status_code}"])
+
+
+def _has_pressure(hierarchy: Hierarchy) -> bool:
+    """The root of a v2 tree has no pressure file on some kernels, so any child will do."""
+    tree = hierarchy.unified
+    return tree is not None and any(_readable(file) for file in (tree / "cpu.pressure", *tree.glob("*/cpu.pressure")))
+
+
+def _has_processes(paths: Sequence[str]) -> bool:
+    return any(_text(file) for path in paths for file in Path(path).glob("**/cgroup.procs"))
+
+
+def _cpus() -> int | None:
+    try:
+        return len(online_cpus())
+    except (OSError, ValueError):
+        return os.cpu_count()
+
+
+def _existing(path: Path) -> Path:
+    """The path, or the nearest parent that is there: where it would be made."""
+    return next(place for place in (path, *path.parents) if place.exists())
+
+
+def _readable(file: Path) -> bool:
+    """Readable in fact: a kernel booted with psi=0 lists the file and refuses to read it."""
+    return _text(file) is not None
+
+
+def _text(file: Path) -> str | None:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return None

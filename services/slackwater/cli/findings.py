@@ -1,0 +1,220 @@
+"""What `slackwater doctor` thinks of what it saw: pure functions from one snapshot of a machine to findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+LEAST_PYTHON = (3, 11)
+EARLIEST = 2025
+"""No machine with this software lives before this year: an earlier clock is not set."""
+TIGHT_BYTES, FULL_BYTES = 2 * 2**30, 256 * 2**20
+"""Below the first, history may fill the disk within weeks; below the second, PostgreSQL and NATS stop soon."""
+
+
+class Level(StrEnum):
+    """`warn`: works, but less than it could. `fail`: something does not work or needs a person."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line: what was looked at, what was seen, and what to do about it (empty if nothing)."""
+
+    check: str
+    level: Level
+    seen: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """What the state directory says. `holder` is the pid that has its lock, None when nothing runs there."""
+
+    holder: int | None = None
+    url: str | None = None
+    trouble: str = ""
+    """Why it could not be asked; empty if it could, or if there is nobody to ask."""
+    failed_checks: Sequence[str] = ()
+    """Lines of /readyz that are not well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything doctor looks at, read once. None = the machine does not have it."""
+
+    python: tuple[int, int, int]
+    system: str
+    kernel: str
+    cgroup_version: str
+    why_unwritable: str | None
+    psi_global: bool
+    psi_per_cgroup: bool
+    cpus: int | None
+    now: datetime
+    clock_source: str | None
+    postgres: str | None
+    nats: str | None
+    servers_trouble: Mapping[str, str]
+    """Which server is missing and why, by `postgres` and `nats`."""
+    state_dir: str
+    instance_id: str | None
+    free_bytes: int | None
+    state_writable: bool
+    instance: Instance
+    cgroups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Directories named slackwater-<id> by id."""
+    live_cgroups: frozenset[str] = frozenset()
+    """The ids below which processes are."""
+    journal_claims: int = 0
+    """Files that the journal of the agent says we have changed."""
+
+
+def examine(seen: Snapshot) -> list[Finding]:
+    """All findings, from the ground up."""
+    return [finding for look in _LOOKS for finding in look(seen)]
+
+
+def exit_needed(findings: Sequence[Finding]) -> bool:
+    """Whether anything failed: warnings alone are no findings for a script."""
+    return any(finding.level is Level.FAIL for finding in findings)
+
+
+def _python(seen: Snapshot) -> Sequence[Finding]:
+    text = ".".join(map(str, seen.python))
+    if seen.python < LEAST_PYTHON:
+        return [Finding("python", Level.FAIL, text, "install Python 3.11 or newer")]
+    return [Finding("python", Level.OK, text)]
+
+
+def _kernel(seen: Snapshot) -> Sequence[Finding]:
+    text = f"{seen.system} {seen.kernel}"
+    if seen.system != "Linux":
+        return [Finding("kernel", Level.WARN, text, "only the simulated driver works here; run on Linux for real work")]
+    return [Finding("kernel", Level.OK, text)]
+
+
+def _cgroups(seen: Snapshot) -> Sequence[Finding]:
+    if seen.why_unwritable is None:
+        return [Finding("cgroups", Level.OK, f"{seen.cgroup_version}, writable")]
+    reason, _, remedy = seen.why_unwritable.partition("; ")
+    return [Finding("cgroups", Level.WARN, reason, f"{remedy}; until then the simulated driver is used")]
+
+
+def _pressure(seen: Snapshot) -> Sequence[Finding]:
+    if not seen.psi_global:
+        advice = "boot with psi=1 (kernel 4.20 or newer): waterlines then see waiting, not only use"
+        return [Finding("pressure", Level.WARN, "no pressure stall information (PSI)", advice)]
+    if not seen.psi_per_cgroup:
+        advice = "mount cgroup v2 (also beside v1) and boot without cgroup_disable=pressure to see it per pod"
+        return [Finding("pressure", Level.WARN, "PSI for the whole machine only", advice)]
+    return [Finding("pressure", Level.OK, "PSI for the machine and per cgroup")]
+
+
+def _cpus(seen: Snapshot) -> Sequence[Finding]:
+    if not seen.cpus:
+        return [Finding("cpus", Level.WARN, "unknown", "make /sys readable for this user")]
+    if seen.cpus == 1:
+        advice = "it works, but prod and batch then always wait for each other; two or more show the loop better"
+        return [Finding("cpus", Level.WARN, "1 online", advice)]
+    return [Finding("cpus", Level.OK, f"{seen.cpus} online")]
+
+
+def _clock(seen: Snapshot) -> Sequence[Finding]:
+    text = f"{seen.now:%Y-%m-%d %H:%M:%SZ}" + (f", source {seen.clock_source}" if seen.clock_source else "")
+    if seen.now.year < EARLIEST:
+        return [Finding("clock", Level.FAIL, text, "set the clock (NTP): reports with wrong times are refused")]
+    if seen.clock_source in {"jiffies", "refined-jiffies"}:
+        return [Finding("clock", Level.WARN, text, "a coarse clock: short delays are measured badly here")]
+    return [Finding("clock", Level.OK, text)]
+
+
+def _servers(seen: Snapshot) -> Sequence[Finding]:
+    found = []
+    for name, path in (("postgres", seen.postgres), ("nats", seen.nats)):
+        if path is not None:
+            found.append(Finding(name, Level.OK, path))
+        else:
+            why = seen.servers_trouble.get(name, "not found")
+            advice = (
+                "install slackwater[embedded] (in a checkout: make run), or use `slackwater run` with shared servers"
+            )
+            found.append(Finding(name, Level.FAIL, why, advice))
+    return found
+
+
+def _state(seen: Snapshot) -> Sequence[Finding]:
+    if not seen.state_writable:
+        advice = "run as its owner, or set SLACKWATER_STATE_DIR to a directory of your own"
+        return [Finding("state", Level.FAIL, f"{seen.state_dir} is not writable", advice)]
+    found = [Finding("state", Level.OK, seen.state_dir)]
+    if seen.free_bytes is not None:
+        text = f"{seen.free_bytes / 2**30:.1f} GiB free"
+        if seen.free_bytes < FULL_BYTES:
+            found.append(Finding("disk", Level.FAIL, text, f"free space below {seen.state_dir}: writes fail soon"))
+        elif seen.free_bytes < TIGHT_BYTES:
+            found.append(Finding("disk", Level.WARN, text, "free some space, or move SLACKWATER_STATE_DIR"))
+        else:
+            found.append(Finding("disk", Level.OK, text))
+    return found
+
+
+def _instance(seen: Snapshot) -> Sequence[Finding]:
+    instance = seen.instance
+    if instance.holder is None:
+        if instance.trouble:
+            return [Finding("instance", Level.FAIL, instance.trouble, "run doctor as the owner of the state directory")]
+        return [Finding("instance", Level.OK, "none runs here")]
+    where = f"pid {instance.holder}" + (f" on {instance.url}" if instance.url else "")
+    if instance.trouble:
+        advice = "wait if it is just starting; else stop it and start it again"
+        return [Finding("instance", Level.FAIL, f"{where}: {instance.trouble}", advice)]
+    if instance.failed_checks:
+        return [
+            Finding("instance", Level.FAIL, f"{where}: {line}", "its log says more; it tries again by itself")
+            for line in instance.failed_checks
+        ]
+    return [Finding("instance", Level.OK, f"{where}, ready")]
+
+
+def _leftovers(seen: Snapshot) -> Sequence[Finding]:
+    running = seen.instance_id if seen.instance.holder is not None else None
+    found = [
+        _leftover(seen, owner, paths) for owner, paths in sorted(seen.cgroups.items()) if paths and owner != running
+    ]
+    return found or [Finding("leftovers", Level.OK, "no cgroups of instances that do not run")]
+
+
+def _leftover(seen: Snapshot, owner: str, paths: Sequence[str]) -> Finding:
+    listed = ", ".join(paths)
+    if owner == seen.instance_id:
+        if owner in seen.live_cgroups:
+            advice = "commands of `slackwater exec` still run there: let them end, or start the instance to manage them"
+            return Finding("leftovers", Level.WARN, f"of this instance, with processes: {listed}", advice)
+        advice = "start and stop `slackwater up` once: it removes them"
+        return Finding("leftovers", Level.FAIL, f"of this instance, which does not run: {listed}", advice)
+    advice = "may belong to another checkout or user: ask its own `slackwater doctor` before removing anything"
+    what = "with processes" if owner in seen.live_cgroups else "empty"
+    return Finding("leftovers", Level.WARN, f"of another instance, {what}: {listed}", advice)
+
+
+def _journal(seen: Snapshot) -> Sequence[Finding]:
+    if seen.journal_claims == 0 or seen.instance.holder is not None:
+        return [Finding("journal", Level.OK, _claims(seen.journal_claims))]
+    advice = "the last agent was killed before it restored them: start and stop `slackwater up` once"
+    return [Finding("journal", Level.FAIL, f"stale: {_claims(seen.journal_claims)}", advice)]
+
+
+def _claims(count: int) -> str:
+    return f"{count} files hold values of ours" if count else "nothing to restore"
+
+
+_LOOKS: Sequence[Callable[[Snapshot], Sequence[Finding]]] = (
+    *(_python, _kernel, _cgroups, _pressure, _cpus, _clock),
+    *(_servers, _state, _instance, _leftovers, _journal),
+)

@@ -1,0 +1,63 @@
+"""`slackwater run SERVICE`: one service against shared servers, in the wiring of `up`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slackwater.cli import exits
+from slackwater.cli.choices import LogLevel
+
+if TYPE_CHECKING:  # what is heavy is loaded when the command runs
+    from slackwater.cli.composition import Part
+    from slackwater.runtime.settings import HttpSettings
+
+POSTGRES_VARIABLE = "SLACKWATER_POSTGRES_DSN"
+NATS_VARIABLE = "SLACKWATER_NATS_URL"
+
+
+def command(
+    service: Annotated[str, typer.Argument(help="ingestion, prediction, colocation, ensurance or console.")],
+    postgres: Annotated[
+        str, typer.Option(envvar=POSTGRES_VARIABLE, metavar="DSN", help="An administrator's, or the service's own.")
+    ],
+    nats: Annotated[str, typer.Option(envvar=NATS_VARIABLE, metavar="URL", help="The bus, nats://host:4222.")],
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="HTTP port; 0 takes any free one.")] = None,
+    seconds: Annotated[int | None, typer.Option(min=1, help="End by itself after this many seconds.")] = None,
+    log_level: Annotated[LogLevel, typer.Option(envvar="SLACKWATER_LOG_LEVEL")] = LogLevel.WARNING,
+) -> None:
+    """Run one service against a PostgreSQL and a NATS that others share.
+
+    Makes the service's schema (if the role of --postgres may) and the streams, serves /livez, /readyz, /metrics and
+    the service's routes, and prints its address. Exit status: 0 after a signal or after --seconds.
+    """
+    from slackwater.cli.composition import part_named
+    from slackwater.cli.output import errors_to_stderr
+    from slackwater.runtime.settings import HttpSettings
+    from slackwater.telemetry.logs import configure
+    from slackwater.telemetry.spans import configure_tracing
+
+    with errors_to_stderr():
+        part = part_named(service)
+        configure(service, level=log_level.value)
+        configure_tracing(service)
+        http = HttpSettings() if port is None else HttpSettings(port=port)
+        status = asyncio.run(_run(part, postgres, nats, http, seconds))
+    if status:
+        raise typer.Exit(status)
+
+
+async def _run(part: Part, postgres: str, nats: str, settings: HttpSettings, seconds: int | None) -> int:
+    from slackwater.cli.shared import running_service
+    from slackwater.runtime.signals import cancelled_by_signal
+
+    with cancelled_by_signal():
+        async with running_service(part, postgres, nats, settings) as url:
+            print(f"{part.name} {url}", flush=True)
+            if seconds is None:
+                await asyncio.Event().wait()
+            else:
+                await asyncio.sleep(seconds)
+    return exits.OK

@@ -1,0 +1,49 @@
+"""One service on servers that somebody else runs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from slackwater.bus.nats import connect_bus
+from slackwater.cli.composition import Part
+from slackwater.cli.hosting import Databases, hosting, shielded
+from slackwater.cli.steps import Steps
+from slackwater.model.errors import InvalidInput
+from slackwater.model.time import SystemClock
+from slackwater.runtime.http import HttpServer
+from slackwater.runtime.platform import Platform
+from slackwater.runtime.settings import HttpSettings
+from slackwater.runtime.state import default_state_dir
+from slackwater.store.migrations import Schema
+from slackwater.store.provision import prepare_service
+
+
+@asynccontextmanager
+async def running_service(part: Part, postgres: str, nats: str, settings: HttpSettings) -> AsyncIterator[str]:
+    """The service works while the context is open; yields its address.
+
+    Raises InvalidInput for an address of another form, Unavailable when a server is away, Misconfigured.
+    """
+    refuse_other_forms(postgres, nats)
+    steps = Steps()
+    async with AsyncExitStack() as stack:
+        http = HttpServer(settings)
+        stack.callback(http.close)
+        with steps.step("schema"):
+            address = await prepare_service(postgres, Schema.of(part.name))
+        with steps.step("streams"):
+            bus = await stack.enter_async_context(connect_bus(nats, name=part.name))
+        databases = Databases({part.name: address})
+        stack.push_async_callback(shielded, databases.close)
+        service = part.build(Platform(bus, SystemClock(), databases.of, default_state_dir()))
+        await stack.enter_async_context(hosting(http, settings, [service], steps, beside=()))
+        yield http.url
+
+
+def refuse_other_forms(postgres: str, nats: str) -> None:
+    """Raises InvalidInput that names the option; never repeats a DSN, which may hold a password."""
+    if not postgres.startswith(("postgresql://", "postgres://")):
+        raise InvalidInput("--postgres: must look like postgresql://user:password@host:5432/database", field="postgres")
+    if not nats.startswith(("nats://", "tls://")):
+        raise InvalidInput("--nats: must look like nats://host:4222", field="nats")

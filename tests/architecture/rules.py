@@ -1,0 +1,215 @@
+"""The rules of the house, each a function from one source to the ways in which it breaks the rule."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Collection, Iterator, Mapping
+
+from sources import Source, within
+
+SERVICES = frozenset({"agent", "cli", "colocation", "console", "demo", "ensurance", "ingestion", "prediction"})
+"""A test compares this with the tree."""
+
+REACHES: Mapping[str, Collection[str]] = {
+    "cli": {  # the composition root, and the reader of what a stopped instance left
+        "slackwater.agent.adapters.journal_file",
+        "slackwater.agent.adapters.linux.hierarchy",
+        "slackwater.agent.adapters.linux.machine",
+        "slackwater.agent.command",
+        "slackwater.agent.domain.admission",
+        "slackwater.agent.edge.late_bus",  # a bus that is not there: what the API description is made with
+        "slackwater.console.adapters.feed",
+        "slackwater.console.adapters.postgres",
+        "slackwater.console.service",
+        "slackwater.demo.director",
+    },
+    "demo": {
+        "slackwater.agent.adapters.linux.hierarchy",  # a witness of its own of what the kernel holds
+        "slackwater.agent.adapters.simulated",  # the model of the simulated machine, to compute what prod would feel
+        "slackwater.agent.domain.weights",
+    },
+}
+"""Who may reach into another service, and exactly where. By import or by a string that names a module."""
+
+STARTS = frozenset({("cli", "slackwater.agent"), ("demo", "slackwater.cli")})
+"""Who starts which other service as a process (`python -m`): nothing is imported."""
+
+_NAMED_MODULE = re.compile(r"(slackwater(?:\.[a-z_]+)+)(?::\w+)?")
+
+
+def services_apart(source: Source) -> Iterator[str]:
+    """A service imports no other service, except as REACHES says."""
+    if source.root != "services":
+        return
+    for target in foreign(source):
+        allowed = REACHES.get(source.part, ())
+        if (source.part, target) not in STARTS and not any(within(target, module) for module in allowed):
+            yield f"{source.path}: service {source.part} reaches into {target}"
+
+
+def foreign(source: Source) -> Iterator[str]:
+    """What a source of one service names in another one."""
+    named = (match[1] for text in source.strings if (match := _NAMED_MODULE.fullmatch(text)))
+    for target in (*source.imports, *named):
+        parts = target.split(".")
+        if parts[0] == "slackwater" and len(parts) > 1 and parts[1] in SERVICES - {source.part}:
+            yield target
+
+
+def libraries_below(source: Source) -> Iterator[str]:
+    """A library imports no service."""
+    if source.root == "libs":
+        yield from (f"{source.path}: library {source.part} imports {target}" for target in foreign(source))
+
+
+PURE_PACKAGES = ("slackwater.model", "slackwater.waterline", "slackwater.decisions", "numpy")
+IMPURE_STANDARD = frozenset(
+    {
+        *("asyncio", "concurrent", "logging", "multiprocessing", "os", "pathlib", "random", "secrets", "select"),
+        *("shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "tempfile", "threading", "time", "urllib"),
+        *("uuid", "http", "sys", "importlib"),
+    }
+)
+"""Of the standard library: what reads a clock, a socket, a file, the process or chance. uuid5 is pure, but unneeded."""
+_CLOCK_CALLS = frozenset({"now", "utcnow", "today", "localtime", "monotonic", "perf_counter", "uuid4", "uuid1"})
+_IMPURE_OWN = ("slackwater.model.identifiers.new_id", "slackwater.model.time.SystemClock")
+_IMPURE_BUILTINS = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
+
+
+def domain_pure(source: Source) -> Iterator[str]:
+    """A domain is a function of what it is handed: model, waterline, decisions, NumPy, and a pure standard library."""
+    if not (source.root == "services" and source.room == "domain"):
+        return
+    own = f"slackwater.{source.part}.domain"
+    for target in source.imports:
+        top = target.split(".")[0]
+        standard = top in sys.stdlib_module_names and top not in IMPURE_STANDARD
+        ours = within(target, own) or any(within(target, package) for package in PURE_PACKAGES)
+        if not (standard or ours) or target in _IMPURE_OWN or within(target, "numpy.random"):
+            yield f"{source.path}: domain imports {target}"
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and (called := _impure_call(node.func)):
+            yield f"{source.path}:{node.lineno}: domain calls {called}"
+
+
+def _impure_call(function: ast.expr) -> str | None:
+    if isinstance(function, ast.Name) and function.id in _IMPURE_BUILTINS | _CLOCK_CALLS:
+        return function.id
+    if not isinstance(function, ast.Attribute):
+        return None
+    text = ast.unparse(function)
+    if function.attr in _CLOCK_CALLS or re.match(r"(np|numpy)\.random\b", text) or text == "time.time":
+        return text
+    return None
+
+
+USECASE_FOREIGN = ("alembic", "anyio", "asyncpg", "fastapi", "httpx2", "nats", "sqlalchemy", "starlette", "uvicorn")
+
+
+def usecases_without_io(source: Source) -> Iterator[str]:
+    """Use cases reach the world through their ports only."""
+    if source.root == "services" and source.room == "usecases":
+        for target in source.imports:
+            if target.split(".")[0] in USECASE_FOREIGN or within(target, f"slackwater.{source.part}.adapters"):
+                yield f"{source.path}: use case imports {target}"
+
+
+NATS_IMPORTERS = frozenset({"bus", "testing"})
+SQL_IMPORTERS = frozenset({"store", "testing"})
+SQL = frozenset({"alembic", "asyncpg", "sqlalchemy"})
+
+
+def servers_behind_ports(source: Source) -> Iterator[str]:
+    """Only the bus speaks NATS; only the store, adapters and migrations speak SQL."""
+    if source.root not in {"services", "libs"}:
+        return
+    for target in source.imports:
+        top = target.split(".")[0]
+        if top == "nats" and not (source.root == "libs" and source.part in NATS_IMPORTERS):
+            yield f"{source.path}: imports {target}, which only bus may"
+        if top in SQL and not (
+            (source.root == "libs" and source.part in SQL_IMPORTERS)
+            or (source.root == "services" and source.room in {"adapters", "migrations"})
+        ):
+            yield f"{source.path}: imports {target}, which only store, adapters and migrations may"
+
+
+ROOMS = frozenset({"__init__", "domain", "usecases", "ports", "adapters", "edge", "settings", "service", "migrations"})
+MORE_ROOMS: Mapping[str, Collection[str]] = {
+    "agent": {"__main__", "command", "process", "fleet"},  # the only service that is also a small program of its own
+    "console": {"static"},
+    "ingestion": {"metrics"},
+}
+WITHOUT_ROOMS = frozenset({"cli", "demo"})
+"""A table of verbs, and a program that watches: nothing is decided there."""
+
+
+def known_rooms(source: Source) -> Iterator[str]:
+    """A service has the rooms that every service has."""
+    allowed = ROOMS | set(MORE_ROOMS.get(source.part, ()))
+    if source.root == "services" and source.part not in WITHOUT_ROOMS and source.room not in allowed:
+        yield f"{source.path}: {source.room!r} is no room of a service"
+
+
+_DECLARATIONS = ("CONSUMES", "PUBLISHES", "OWNS")
+
+
+def front_door(source: Source) -> Iterator[str]:
+    """A service's `__init__.py` says what it decides, and CONSUMES / PUBLISHES / OWNS as plain tuples; no code."""
+    if not (source.root == "services" and source.path.name == "__init__.py" and len(source.path.parts) == 4):
+        return
+    if ast.get_docstring(source.tree) is None:
+        yield f"{source.path}: no docstring"
+    declared = []
+    for node in source.tree.body[1:]:
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__":
+            continue
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(target, ast.Name) and target.id in _DECLARATIONS and _tuple_of_strings(node):
+            declared.append(target.id)
+        else:
+            yield f"{source.path}:{node.lineno}: code in the front door"
+    if source.part not in WITHOUT_ROOMS and sorted(declared) != sorted(_DECLARATIONS):
+        yield f"{source.path}: declares {declared}, wants each of {_DECLARATIONS} once"
+
+
+def _tuple_of_strings(node: ast.stmt) -> bool:
+    try:
+        value = ast.literal_eval(getattr(node, "value", None))  # type: ignore[arg-type] # None is refused below
+    except (TypeError, ValueError):
+        return False
+    return isinstance(value, tuple) and all(isinstance(one, str) for one in value)
+
+
+def named_by_meaning(source: Source) -> Iterator[str]:
+    """No drawer for odds and ends."""
+    if odd := {"util", "utils", "helper", "helpers", "common", "misc"} & set(source.path.with_suffix("").parts):
+        yield f"{source.path}: {', '.join(odd)} says nothing about what is inside"
+
+
+FILE_LINES, FUNCTION_LINES = 450, 70
+
+
+def within_caps(source: Source) -> Iterator[str]:
+    """Hard caps; what is worth noticing lies lower (`long_ones`)."""
+    for what, lines in long_ones(source, FILE_LINES, FUNCTION_LINES):
+        yield f"{what}: {lines} lines"
+
+
+def long_ones(source: Source, file_lines: int, function_lines: int) -> Iterator[tuple[str, int]]:
+    """Files and functions above the given lengths, with their lengths."""
+    if (length := len(source.text.splitlines())) > file_lines:
+        yield str(source.path), length
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > function_lines:
+                yield f"{source.path}:{node.lineno} {node.name}", length
+
+
+RULES = (
+    *(services_apart, libraries_below, domain_pure, usecases_without_io, servers_behind_ports),
+    *(known_rooms, front_door, named_by_meaning, within_caps),
+)

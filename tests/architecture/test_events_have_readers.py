@@ -1,0 +1,87 @@
+"""What services say they consume and publish, against contracts/streams.yaml."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import pytest
+import yaml
+from sources import ROOT, sources
+
+from slackwater.events.registry import EVENTS
+
+READ_WITHOUT_CONSUMER = {
+    ("agent", "intent.declared"),  # watched: only the last document per node counts
+    ("prediction", "usage.windowed"),  # replayed from the position that the snapshot contains
+}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """CONSUMES and PUBLISHES by service, and the durable consumers with the event of each."""
+
+    consumes: Mapping[str, Collection[str]]
+    publishes: Mapping[str, Collection[str]]
+    consumers: Mapping[str, str]
+
+
+def declared() -> Declared:
+    found: dict[str, dict[str, Collection[str]]] = {"CONSUMES": {}, "PUBLISHES": {}}
+    for source in sources("services"):
+        if source.path.name != "__init__.py" or len(source.path.parts) != 4:
+            continue
+        for node in source.tree.body:
+            target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+            if isinstance(target, ast.Name) and target.id in found and isinstance(node, ast.Assign | ast.AnnAssign):
+                found[target.id][source.part] = ast.literal_eval(node.value) if node.value else ()
+    document = yaml.safe_load((ROOT / "contracts" / "streams.yaml").read_text())
+    consumers = {name: spec["event"] for name, spec in document["consumers"].items()}
+    return Declared(found["CONSUMES"], found["PUBLISHES"], consumers)
+
+
+def trouble(seen: Declared) -> Iterator[str]:
+    known = {payload.TYPE for payload in EVENTS}
+    wanted = {(service, event) for service, events in seen.consumes.items() for event in events}
+    durable = {(name.removesuffix("-" + dashed(event)), event) for name, event in seen.consumers.items()}
+    for service, event in sorted(wanted - durable - READ_WITHOUT_CONSUMER):
+        yield f"{service} consumes {event}, but contracts/streams.yaml has no {service}-{dashed(event)}"
+    for service, event in sorted(durable - wanted):
+        yield f"contracts/streams.yaml: a consumer of {event} for {service}, which does not consume it"
+    for service, event in sorted(READ_WITHOUT_CONSUMER - wanted):
+        yield f"{service} does not read {event} any more: take it from the list"
+    for service, event in sorted(READ_WITHOUT_CONSUMER & durable):
+        yield f"{service} reads {event} without a consumer, yet there is one"
+    for service, events in sorted(seen.publishes.items()):
+        yield from (f"{service} publishes {event}, which has no schema" for event in events if event not in known)
+    published = {event for events in seen.publishes.values() for event in events}
+    yield from (f"nobody publishes {event}" for event in sorted({event for _, event in wanted} - published))
+
+
+def dashed(event: str) -> str:
+    return event.replace(".", "-").replace("_", "-")
+
+
+def test_whoever_consumes_has_a_consumer_or_is_known_to_read_otherwise() -> None:
+    assert list(trouble(declared())) == []
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        lambda d: Declared({**d.consumes, "colocation": (*d.consumes["colocation"], "effect.measured")}, *rest(d)),
+        lambda d: Declared({**d.consumes, "console": ()}, *rest(d)),
+        lambda d: Declared({**d.consumes, "prediction": ("node.described",)}, *rest(d)),
+        lambda d: Declared(d.consumes, {**d.publishes, "console": ("tide.turned",)}, d.consumers),
+        lambda d: Declared(d.consumes, {**d.publishes, "agent": ()}, d.consumers),
+        lambda d: Declared(d.consumes, d.publishes, {**d.consumers, "agent-peak-predicted": "peak.predicted"}),
+        lambda d: Declared(d.consumes, d.publishes, {**d.consumers, "prediction-usage-windowed": "usage.windowed"}),
+    ],
+)
+def test_a_planted_gap_is_found(planted: Callable[[Declared], Declared]) -> None:
+    assert list(trouble(planted(declared())))
+
+
+def rest(seen: Declared) -> tuple[Mapping[str, Collection[str]], Mapping[str, str]]:
+    return seen.publishes, seen.consumers

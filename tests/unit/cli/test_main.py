@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import NoReturn
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from slackwater.cli import main
+from slackwater.cli.composition import SHARED, part_named
+from slackwater.model.errors import InvalidInput, SlackwaterError, Unavailable
+
+HEAVY = ("alembic", "asyncpg", "fastapi", "httpx2", "nats", "numpy", "rich", "sqlalchemy", "uvicorn", "yaml")
+
+
+@pytest.mark.parametrize("verb", main.VERBS)
+def test_every_verb_explains_itself(verb: str) -> None:
+    done = CliRunner().invoke(main.app, [verb, "--help"])
+    assert done.exit_code == 0, done.output
+    assert f"slackwater {verb}" in done.output.replace("root", "slackwater")
+    assert len(done.output.splitlines()) > 5
+
+
+def test_the_verbs_of_the_design_are_there() -> None:
+    assert {"up", "run", "agent", "exec", "get", "describe", "why", "doctor"} <= set(main.VERBS)
+
+
+def test_a_verb_without_a_module_is_a_broken_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(main, "VERBS", ("levitate",))
+    with pytest.raises(ModuleNotFoundError, match="levitate"):
+        main.register(typer.Typer())
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """What keeps `slackwater --help` and shell completion quick, without a timed assertion."""
+    code = f"import sys, slackwater.cli.main; print(*sorted(set(sys.modules) & set({HEAVY!r})))"
+    environment = {"PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
+def status_of(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as left:
+        main.main(arguments)
+    assert isinstance(left.value.code, int)
+    return left.value.code
+
+
+def test_exit_statuses_tell_apart_well_and_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of("--version") == 0
+    assert status_of("no-such-verb") == 2
+    assert status_of("get") == 2
+    assert "slackwater" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("error", "status"), [(Unavailable("away"), 1), (InvalidInput("wrong"), 2)])
+def test_an_error_of_ours_is_one_line_and_a_status(
+    error: SlackwaterError, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    monkeypatch.setattr(main, "app", fails)
+    assert status_of("up") == status
+    assert capsys.readouterr().err == f"slackwater: {error.message}\n"
+
+
+def test_an_interruption_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "app", interrupted)
+    assert status_of("up") == 130
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("ingesion", "did you mean 'ingestion'"),
+        ("agent", "slackwater agent"),
+        ("zzz", "allowed: ingestion, prediction"),
+    ],
+)
+def test_an_unknown_service_is_told_what_there_is(name: str, hint: str) -> None:
+    with pytest.raises(InvalidInput, match=hint):
+        part_named(name)
+
+
+def test_run_knows_every_service_that_shares_servers() -> None:
+    assert {part.name for part in SHARED} == {"ingestion", "prediction", "colocation", "ensurance", "console"}
+    assert all(part_named(part.name) is part for part in SHARED)
+
+
+def test_run_refuses_an_address_of_another_form_without_repeating_it() -> None:
+    arguments = ["run", "console", "--postgres", "mysql://u:secret@h/d", "--nats", "nats://h"]
+    done = CliRunner().invoke(main.app, arguments)
+    assert done.exit_code == 2
+    assert "postgresql://" in done.output
+    assert "secret" not in done.output

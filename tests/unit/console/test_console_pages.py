@@ -1,0 +1,118 @@
+"""Every page renders: with nothing known, with half, and with the whole story. How it looks: tests/browser."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+import slackwater.console
+from slackwater.console.adapters.feed import LocalFeed
+from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.console.service import routers_of
+from slackwater.console.usecases.record_events import RecordEvents
+from slackwater.events.node_described import NodeDescribed
+from slackwater.runtime.http import build_app
+from slackwater.runtime.settings import HttpSettings
+from slackwater.testing.clock import FakeClock
+from slackwater.testing.story import FLEET, SURGE, identifier, story
+
+
+async def _no_checks() -> list[Any]:
+    return []
+
+
+def client_of(model: MemoryReadModel, feed: LocalFeed, clock: FakeClock) -> httpx2.AsyncClient:
+    app = build_app(routers_of(model, feed, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1")
+
+
+@pytest.fixture
+async def pages(told: MemoryReadModel, feed: LocalFeed, clock: FakeClock) -> AsyncIterator[httpx2.AsyncClient]:
+    async with client_of(told, feed, clock) as client:
+        yield client
+
+
+async def text(client: httpx2.AsyncClient, path: str, status: int = 200) -> str:
+    response = await client.get(path)
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"].startswith("text/html")
+    return response.text
+
+
+async def test_the_fleet_page_of_an_empty_system_says_what_to_do(
+    model: MemoryReadModel, feed: LocalFeed, clock: FakeClock
+) -> None:
+    async with client_of(model, feed, clock) as client:
+        assert "slackwater agent" in await text(client, "/")
+
+
+async def test_a_node_that_was_only_described_has_a_page(
+    model: MemoryReadModel, feed: LocalFeed, clock: FakeClock, record: RecordEvents
+) -> None:
+    events = [event for event in story(clock.now()) if isinstance(event.data, NodeDescribed)]
+    await record.described(events)
+    async with client_of(model, feed, clock) as client:
+        assert "edge-7" in await text(client, "/")
+        assert "Nothing has been offered yet" in await text(client, "/nodes/edge-7")
+
+
+async def test_the_fleet_page_names_every_node_and_links_it(pages: httpx2.AsyncClient) -> None:
+    body = await text(pages, "/")
+    assert all(f'href="/nodes/{node.name}"' in body for node in FLEET)
+
+
+async def test_the_node_page_explains_the_offer_and_marks_what_was_done(pages: httpx2.AsyncClient) -> None:
+    body = await text(pages, "/nodes/edge-7")
+    assert "the terms add up" in body
+    throttle = identifier("edge-7", "throttle", SURGE[0] + 25)
+    assert f'href="/decisions/{throttle}"' in body
+
+
+async def test_the_decision_page_leads_from_cause_to_effect(pages: httpx2.AsyncClient) -> None:
+    body = await text(pages, f"/decisions/{identifier('edge-7', 'throttle', SURGE[0] + 25)}")
+    places = [
+        body.index(word) for word in ("usage.reported", "decision.recorded</", "intent.observed</", "effect.meas")
+    ]
+    assert places[0] < places[2]
+    assert "encode-video-0" in body
+
+
+async def test_parts_are_the_inside_of_their_pages(pages: httpx2.AsyncClient) -> None:
+    for path in ("/", "/nodes/edge-7", f"/decisions/{identifier('edge-7', 'offer', 60)}"):
+        part, whole = await text(pages, f"{path}?part=true"), await text(pages, path)
+        assert "<html" not in part
+        assert part.strip() in whole
+
+
+async def test_a_page_that_is_not_there_says_so_in_html(pages: httpx2.AsyncClient) -> None:
+    body = await text(pages, "/nodes/edge-77", 404)
+    assert "did you mean 'edge-7'" in html.unescape(body)
+    await text(pages, "/decisions/none", 404)
+
+
+async def test_pages_load_only_what_this_server_has(pages: httpx2.AsyncClient) -> None:
+    for path in ("/", "/nodes/edge-7"):
+        response = await pages.get(path)
+        assert "default-src 'none'" in response.headers["content-security-policy"]
+        found = re.findall(r'(?:src|href)="([^"]+)"', response.text)
+        assert all(address.startswith(("/", "#")) for address in found)
+        for address in [each for each in found if each.startswith("/static/")]:
+            assert (await pages.get(address)).status_code == 200
+
+
+async def test_nothing_else_of_the_disk_is_served(pages: httpx2.AsyncClient) -> None:
+    for name in ("../settings.py", "vendor/htmx.LICENSE", "%2e%2e/settings.py", "nothing"):
+        assert (await pages.get(f"/static/console/{name}")).status_code == 404
+
+
+def test_vendored_files_stand_beside_their_licences() -> None:
+    vendor = Path(slackwater.console.__file__).parent / "static" / "vendor"
+    for script in vendor.glob("*.js"):
+        name = re.sub(r"(-ext)?-[\d.]+\.min\.js$", r"\1", script.name)
+        assert (vendor / f"{name}.LICENSE").exists() or (vendor / f"{name.removesuffix('-ext')}.LICENSE").exists()

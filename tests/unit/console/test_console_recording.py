@@ -1,0 +1,94 @@
+"""Recording: translation, what is refused, pruning; and settlement when the database is away."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from slackwater.bus.port import Done, Received, Retry
+from slackwater.console import CONSUMES
+from slackwater.console.adapters.feed import LocalFeed
+from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.console.edge.events import routes, whole_batch
+from slackwater.console.usecases.record_events import RecordEvents
+from slackwater.events.envelope import Event
+from slackwater.events.usage_reported import UsageReported
+from slackwater.model.errors import Unavailable
+from slackwater.testing.clock import FakeClock
+from slackwater.testing.story import story
+
+
+def reports(clock: FakeClock) -> list[Event[Any]]:
+    return [event for event in story(clock.now()) if isinstance(event.data, UsageReported)]
+
+
+def received(events: list[Event[Any]]) -> list[Received[Any]]:
+    return [Received(event, 0, 1, event.data.key()) for event in events]
+
+
+def test_every_event_that_is_consumed_has_a_route(record: RecordEvents) -> None:
+    assert {payload.TYPE for payload in routes(record)} == set(CONSUMES)
+
+
+async def test_a_batch_that_comes_again_changes_nothing(
+    record: RecordEvents, model: MemoryReadModel, clock: FakeClock
+) -> None:
+    events = reports(clock)[-50:]
+    await record.usage_reported(events)
+    before = (await model.counts(), await model.nodes(), await model.pods())
+    await record.usage_reported(list(reversed(events)))
+    assert (await model.counts(), await model.nodes(), await model.pods()) == before
+
+
+async def test_a_report_from_the_future_is_left_out(
+    record: RecordEvents, model: MemoryReadModel, clock: FakeClock
+) -> None:
+    event = reports(clock)[0]
+    late = event.data.model_copy(update={"sampled_at": clock.now() + timedelta(hours=1)})
+    await record.usage_reported([event.model_copy(update={"data": late})])
+    assert (await model.counts()).reports == 0
+
+
+async def test_pressure_that_cannot_be_is_unknown(
+    record: RecordEvents, model: MemoryReadModel, clock: FakeClock
+) -> None:
+    event = reports(clock)[0]
+    for value in (float("nan"), float("inf"), -0.1, 1.2):
+        pressure = event.data.prod_pressure.model_copy(update={"cpu_some_avg": value})
+        data = event.data.model_copy(update={"prod_pressure": pressure})
+        await record.usage_reported([event.model_copy(update={"id": str(value), "data": data})])
+        found = await model.event(str(value))
+        assert found is not None
+        assert found.prod_pressure is None  # type: ignore[union-attr]  # only reports were recorded
+
+
+async def test_old_rows_go_with_a_write_once_the_time_has_come(model: MemoryReadModel, clock: FakeClock) -> None:
+    hour, quarter = timedelta(hours=1), timedelta(minutes=15)
+    recorder = RecordEvents(
+        model, LocalFeed(), clock, usage_retention=hour, decision_retention=hour, prune_every_seconds=600
+    )
+    old = reports(clock)
+    await recorder.usage_reported(old)
+    await clock.advance((hour + quarter).total_seconds())
+    fresh = [reports(clock)[-1].model_copy(update={"id": "fresh"})]
+    await recorder.usage_reported(fresh)
+    assert (await model.counts()).reports == len(fresh)
+
+
+async def test_a_database_that_is_away_means_again_later_for_the_whole_batch(clock: FakeClock) -> None:
+    async def away(events: object) -> None:
+        raise Unavailable("PostgreSQL does not answer")
+
+    async def there(events: object) -> None:
+        return None
+
+    batch = received(reports(clock)[:3])
+    assert await whole_batch(away)(batch) == [Retry("PostgreSQL does not answer")] * 3
+    assert await whole_batch(there)(batch) == [Done()] * 3
+
+
+async def test_news_of_a_recorded_batch_reach_the_feed(record: RecordEvents, feed: LocalFeed, clock: FakeClock) -> None:
+    events = reports(clock)[:3]
+    await record.usage_reported(events)
+    source = feed.subscribe(events[0].id)
+    assert [(await anext(source)).id for _ in range(2)] == [event.id for event in events[1:]]

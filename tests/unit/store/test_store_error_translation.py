@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import asyncpg
+import pytest
+
+from slackwater.model.errors import Unavailable
+from slackwater.store.faults import connecting, translated
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        asyncpg.InternalClientError("cannot switch to state 11; another operation (2) is in progress"),
+        asyncpg.InterfaceError("connection is closed"),
+        asyncpg.AdminShutdownError("terminating connection"),
+        ConnectionResetError("reset"),
+    ],
+)
+def test_a_server_that_dies_under_a_statement_is_unavailable_not_a_defect(raised: Exception) -> None:
+    with pytest.raises(Unavailable), translated():
+        raise raised
+
+
+def test_a_network_that_is_away_while_connecting_is_unavailable() -> None:
+    with pytest.raises(Unavailable, match="reached"), connecting():
+        raise OSError("no route")
+
+
+def test_a_wrong_statement_stays_a_defect() -> None:
+    with pytest.raises(asyncpg.UndefinedTableError), translated():
+        raise asyncpg.UndefinedTableError('relation "nothing" does not exist')
