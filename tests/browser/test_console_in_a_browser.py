@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 THROTTLE = identifier("edge-7", "throttle", SURGE[0] + 25)
 PATHS = {"fleet": "/", "node": "/nodes/edge-7", "decision": f"/decisions/{THROTTLE}"}
 CHARTS = {
-    "fleet": {"Fleet CPU by tier over 15 minutes": 1},
+    "fleet": {"Fleet CPU by tier over time": 1},
     "node": {
         "CPU by tier over time": 1,
         "When batch was throttled, and to how much": 1,

@@ -183,7 +183,7 @@ def _print_rest(console: Console, record: Mapping[str, Any]) -> None:
         table = _columns("INPUT", "VALUE", "UNIT", "SOURCE", right=("VALUE",), wraps="SOURCE")
         for each in record["inputs"]:
             when = f" at {_moment(each['observed_at'], record['decided_at'])}" if each["observed_at"] else ""
-            value = UNKNOWN if each["value"] is None else str(each["value"])
+            value = _reading(each["value"])
             table.add_row(
                 Text(each["name"]), Text(value), each["unit"], Text(short(each["source"]) + when, style="dim")
             )
@@ -196,6 +196,13 @@ def _print_rest(console: Console, record: Mapping[str, Any]) -> None:
     for each in record["alternatives"]:
         console.print(Text(f"not chosen: {each['what']} ({each['rejected_because']})"))
     console.print(Text(f"decision {record['id']}", style="dim"), soft_wrap=True)
+
+
+def _reading(value: float | int | str | None) -> str:
+    """An input's value; floats to four digits (`-o json` has them all)."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def print_chain(console: Console, answer: Mapping[str, Any]) -> None:

@@ -108,6 +108,7 @@ def _templates() -> jinja2.Environment:
         outcome=outcome,
         shortfall=shortfall,
         percent=_percent,
+        reading=_reading,
         when=_when,
         ago=_ago,
         words=lambda text: str(text).replace("_", " "),
@@ -124,6 +125,13 @@ def _cores(milli: int | None, digits: int = 1) -> str:
 
 def _percent(value: float | None, digits: int = 1) -> str:
     return NOTHING if value is None else f"{value * 100:.{digits}f} %"
+
+
+def _reading(value: float | int | str | None) -> str:
+    """An input's value; floats to four digits (the record has them all)."""
+    if value is None:
+        return NOTHING
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _when(at: datetime | None) -> Markup:

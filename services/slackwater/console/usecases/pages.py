@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from slackwater.console.domain.drawing.bars import tank, waterfall_bar, waterfall_range
-from slackwater.console.domain.drawing.level_chart import LevelSample, Mark, level_chart
+from slackwater.console.domain.drawing.level_chart import GAP_SECONDS, LevelSample, Mark, level_chart
 from slackwater.console.domain.drawing.line_charts import bounded, forecast_chart, limit_lane, pressure_chart
 from slackwater.console.domain.drawing.stacks import Layer, water_level
 from slackwater.console.domain.drawing.svg import Frame
@@ -30,7 +30,7 @@ from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
 from slackwater.model.quantities import Resources
 
-SPAN = timedelta(minutes=15)
+SPAN, LEAST_SPAN = timedelta(minutes=15), timedelta(minutes=3)
 BUCKET_SECONDS = 10
 FEED_LENGTH = 11
 WHOLE, HALF = 880.0, 580.0
@@ -154,8 +154,14 @@ async def fleet_page(reads: Reads, now: datetime) -> FleetPage:
         worst_pressure=max(pressures, default=None),
         alive=sum(node.liveness == "fresh" for node in everyone),
         level=await _fleet_level(reads, now, capacity),
-        decisions=await reads.decisions(DecisionFilter(limit=FEED_LENGTH)),
+        decisions=await _feed(reads),
     )
+
+
+async def _feed(reads: Reads, node: str | None = None) -> Sequence[DecisionSummary]:
+    """The newest decisions; predictions are left out, the offers that follow from them lead there."""
+    found = await reads.decisions(DecisionFilter(node=node, limit=4 * FEED_LENGTH))
+    return [each for each in found if each.kind is not DecisionKind.PREDICTION][:FEED_LENGTH]
 
 
 def _row(node: NodeView) -> NodeRow:
@@ -176,14 +182,20 @@ async def _fleet_level(reads: Reads, now: datetime, capacity: int) -> Picture:
     since = now - SPAN
     points = await reads.fleet_usage(since, now, BUCKET_SECONDS)
     offers = offered_over_time(await reads.offers(None, since, now))
+    since = begin_of(now, [point.at for point in points])
     samples = []
     for point in points[:-1] or points:  # the newest bucket is still filling
         used = {name: part.cpu_milli for name, part in point.tiers.items()} | {"system": point.system.cpu_milli}
         samples.append(LevelSample(point.at, used, _at(offers, point.at)))
     return _both(
-        lambda frame: level_chart(frame, since, now, samples, capacity, label="Fleet CPU by tier over 15 minutes"),
+        lambda frame: level_chart(frame, since, now, samples, capacity, label="Fleet CPU by tier over time"),
         height=280,
     )
+
+
+def begin_of(now: datetime, samples: Sequence[datetime]) -> datetime:
+    """Where charts begin: at the first sample of the last 15 minutes, but 3 minutes ago at the latest."""
+    return min([now - LEAST_SPAN, *samples[:1]])
 
 
 def offered_over_time(offers: Sequence[OfferView]) -> list[tuple[datetime, int]]:
@@ -209,6 +221,7 @@ async def node_page(reads: Reads, name: str, now: datetime) -> NodePage:
     node = await existing_node(reads, name)
     since = now - SPAN
     points = await reads.usage(name, since, now)
+    since = begin_of(now, [point.sampled_at for point in points])
     offers = offered_over_time(await reads.offers(name, since, now))
     decisions = await reads.decisions(DecisionFilter(node=name, since=since, limit=200))
     acted = [each for each in decisions if each.kind in ACTIONS]
@@ -238,7 +251,7 @@ async def node_page(reads: Reads, name: str, now: datetime) -> NodePage:
         latest_forecast=forecasts[-1] if forecasts else None,
         waterfall=drawn(record) if record else None,
         pods=pods,
-        decisions=decisions[:FEED_LENGTH],
+        decisions=await _feed(reads, name),
     )
 
 
@@ -265,13 +278,21 @@ def marks_of(acted: Sequence[DecisionSummary]) -> list[Mark]:
 
 
 def limit_spans(points: Sequence[UsagePoint], until: datetime) -> list[tuple[datetime, datetime, int]]:
-    """From when to when batch was limited to how much, from the limits that the reports carry."""
-    spans = []
-    for limit, group in itertools.groupby(points, key=lambda point: point.batch_limit_milli):
-        first = next(group)
-        if limit is not None and first.throttled_pods:
-            later = (p for p in points if p.sampled_at > first.sampled_at and p.batch_limit_milli != limit)
-            spans.append((first.sampled_at, next((p.sampled_at for p in later), until), limit))
+    """From when to when batch was limited to how much, from the limits that the reports carry.
+
+    A limit lasts until the next report; where reports are missing nothing is known, so it is drawn no further.
+    """
+    spans: list[tuple[datetime, datetime, int]] = []
+    for point, following in itertools.zip_longest(points, points[1:]):
+        limit, begin = point.batch_limit_milli, point.sampled_at
+        end = following.sampled_at if following is not None else until
+        if limit is None or not point.throttled_pods:
+            continue
+        if (end - begin).total_seconds() > GAP_SECONDS:
+            end = begin + timedelta(seconds=point.window_seconds)
+        if spans and spans[-1][1:] == (begin, limit):
+            begin = spans.pop()[0]
+        spans.append((begin, end, limit))
     return spans
 
 
