@@ -77,7 +77,11 @@ def _trigger_steps(record: DecisionRecord, trigger: UsagePoint | ForecastView | 
         text = f"{trigger.model} expects a prod peak of {cores(trigger.prod_peak.cpu_milli)} cores"
         detail = {"window_number": trigger.window_number, "decision_id": trigger.decision_id}
         return [ChainStep("peak.predicted", trigger.event_id, trigger.predicted_at, None, text, detail)]
-    return [ChainStep("trigger", record.trigger_event_id, None, None, "the event that led here is not kept (any more)")]
+    return [
+        ChainStep(
+            "trigger", record.trigger_event_id, None, None, "the event that led here is not kept, or not any more"
+        )
+    ]
 
 
 def _decision_step(record: DecisionRecord) -> ChainStep:

@@ -1,0 +1,104 @@
+"""What the pages choose to show: where charts begin, how long a limit is drawn, which decisions are listed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.console.domain.views import UsagePoint
+from slackwater.console.usecases.pages import LEAST_SPAN, SPAN, begin_of, fleet_page, limit_spans, node_page
+from slackwater.decisions.reasons import DecisionKind, Reason
+from slackwater.decisions.record import DecisionRecord, Replay
+from slackwater.model.quantities import Resources
+from slackwater.testing.clock import EPOCH
+
+NOW = EPOCH + timedelta(hours=1)
+
+
+def report(second: float, limit: int | None) -> UsagePoint:
+    return UsagePoint(
+        event_id=str(second),
+        node="n",
+        sampled_at=EPOCH + timedelta(seconds=second),
+        window_seconds=5,
+        trigger="interval",
+        usage=Resources(),
+        system=None,
+        tiers={},
+        node_pressure=None,
+        prod_pressure=None,
+        batch_limit_milli=limit,
+        throttled_pods=int(limit is not None),
+        pods=1,
+    )
+
+
+def test_equal_limits_are_one_span_until_the_next_report() -> None:
+    points = [report(0, None), report(5, 600), report(10, 600), report(15, 300), report(20, None)]
+    spans = [(a - EPOCH, b - EPOCH, milli) for a, b, milli in limit_spans(points, EPOCH + timedelta(seconds=25))]
+    seconds = timedelta(seconds=1)
+    assert spans == [(5 * seconds, 15 * seconds, 600), (15 * seconds, 20 * seconds, 300)]
+
+
+def test_a_limit_is_not_drawn_where_nothing_was_reported() -> None:
+    until = EPOCH + timedelta(seconds=900)
+    spans = limit_spans([report(0, 600), report(400, 600), report(405, 600)], until)
+    assert [(b - a).total_seconds() for a, b, _ in spans] == [5, 10]
+
+
+@given(st.lists(st.tuples(st.integers(1, 120), st.none() | st.integers(1, 3)), max_size=30))
+def test_spans_follow_each_other_and_hold_only_limits_that_were_reported(
+    found: list[tuple[int, int | None]],
+) -> None:
+    at, points = 0, []
+    for gap, limit in found:
+        at += gap
+        points.append(report(at, limit))
+    spans = limit_spans(points, EPOCH + timedelta(seconds=at + 5))
+    assert all(begin < end for begin, end, _ in spans)
+    assert all(one[1] <= two[0] for one, two in pairwise(spans))
+    for point in points:
+        covering = [milli for begin, end, milli in spans if begin <= point.sampled_at < end]
+        assert covering == ([] if point.batch_limit_milli is None else [point.batch_limit_milli])
+
+
+def test_charts_begin_with_the_samples_but_are_never_too_short() -> None:
+    assert begin_of(NOW, []) == NOW - LEAST_SPAN
+    assert begin_of(NOW, [NOW - timedelta(seconds=20)]) == NOW - LEAST_SPAN
+    assert begin_of(NOW, [NOW - timedelta(minutes=8), NOW]) == NOW - timedelta(minutes=8)
+    assert begin_of(NOW, [NOW - SPAN]) == NOW - SPAN
+
+
+def decision(number: int, kind: DecisionKind) -> DecisionRecord:
+    return DecisionRecord(
+        id=f"{number:03}",
+        kind=kind,
+        node="n",
+        subject="cpu",
+        service="s",
+        rule="r",
+        reason=Reason.OFFER_CHANGED,
+        decided_at=NOW - timedelta(seconds=100 - number),
+        trigger_event_id=None,
+        inputs=(),
+        terms=(),
+        result=0,
+        unit="milli",
+        replay=Replay(function="m:f", arguments={}),
+    )
+
+
+async def test_the_feeds_leave_predictions_out_and_show_the_newest_first(
+    model: MemoryReadModel,
+) -> None:
+    kinds = [DecisionKind.PREDICTION, DecisionKind.PREDICTION, DecisionKind.OFFER] * 10
+    await model.save_decisions([decision(number, kind) for number, kind in enumerate(kinds)])
+    await model.save_liveness([("n", "fresh", NOW)])
+    for page in (await fleet_page(model, NOW), await node_page(model, "n", NOW)):
+        assert {each.kind for each in page.decisions} == {DecisionKind.OFFER}
+        assert [each.id for each in page.decisions] == sorted((each.id for each in page.decisions), reverse=True)
+        assert page.decisions[0].id == "029"
