@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.agent.domain.admission import Command, admit, memory_limit_bytes
+from slackwater.agent.domain.admission import Command, admit, cfs_period_us, memory_limit_bytes
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
@@ -29,6 +29,13 @@ def test_prod_is_not_limited_in_memory_and_shares_cpus() -> None:
     pod = admit(replace(GOOD, tier="prod"), UID, EPOCH)
     assert pod.qos is QoSClass.LS
     assert memory_limit_bytes(pod) is None
+
+
+@pytest.mark.parametrize(
+    ("tier", "period_us"), [("prod", 100_000), ("mid", 100_000), ("batch", 10**6), ("free", 10**6)]
+)
+def test_limits_of_those_who_give_way_are_counted_in_long_periods(tier: str, period_us: int) -> None:
+    assert cfs_period_us(admit(replace(GOOD, tier=tier), UID, EPOCH)) == period_us
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,10 @@ _ALLOWED_QOS = {
 HARD_MEMORY_TIERS = frozenset({Tier.BATCH, Tier.FREE})
 """Tiers whose memory request is also a hard limit: borrowed memory must never push its owner into reclaim."""
 
+DEFAULT_PERIOD_US, LOWER_TIERS_PERIOD_US = 100_000, 1_000_000
+"""CFS periods. The kernel forgets at every refill how far a throttled group was ahead, and each time prod may wait up
+to a tick for it: docs/decisions/0010-long-periods-for-lower-tiers.md has the measurement."""
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -60,6 +64,11 @@ def admit(command: Command, uid: str, now: datetime) -> Pod:
         request=Resources(cpu, memory),
         started_at=now,
     )
+
+
+def cfs_period_us(pod: Pod) -> int:
+    """The period in which the pod's CPU limit, should it ever get one, is counted: long for those who give way."""
+    return LOWER_TIERS_PERIOD_US if pod.tier in HARD_MEMORY_TIERS else DEFAULT_PERIOD_US
 
 
 def memory_limit_bytes(pod: Pod) -> int | None:

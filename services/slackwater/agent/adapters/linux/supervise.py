@@ -21,8 +21,8 @@ from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.lock import agent_runs
 from slackwater.agent.adapters.linux.processes import kill_all, process_of
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
-from slackwater.agent.adapters.linux.weight_files import weight_file, weight_text
-from slackwater.agent.domain.admission import memory_limit_bytes
+from slackwater.agent.adapters.linux.weight_files import weight_file, weight_text, write_period
+from slackwater.agent.domain.admission import cfs_period_us, memory_limit_bytes
 from slackwater.agent.domain.weights import shares_of_request
 from slackwater.model.errors import Misconfigured
 from slackwater.model.pods import Pod
@@ -129,11 +129,12 @@ def _complain(command: str, why: str, code: int) -> int:
 
 
 def _prepare(layout: Layout, pod: Pod) -> None:
-    """First values of the new cgroup: weight by request, and the hard memory limit of the lower tiers."""
+    """First values of the new cgroup: weight by request; period and hard memory limit of the lower tiers."""
     pure_v2 = layout.hierarchy.pure_v2
     cgroup = layout.pod(pod.tier, pod.uid)
     weight = weight_file(layout.cpu_directory(cgroup), pure_v2)
     weight.write_text(weight_text(shares_of_request(pod.request.cpu_milli), pure_v2))
+    write_period(layout.cpu_directory(cgroup), cfs_period_us(pod), pure_v2)
     limit = memory_limit_bytes(pod)
     if limit is not None and layout.hierarchy.memory is not None:
         name = "memory.max" if pure_v2 else "memory.limit_in_bytes"

@@ -22,6 +22,14 @@ def limit_file(directory: Path, pure_v2: bool) -> Path:
     return directory / ("cpu.max" if pure_v2 else "cpu.cfs_quota_us")
 
 
+def write_period(directory: Path, period_us: int, pure_v2: bool) -> None:
+    """Set the period of a cgroup that has no limit yet; it stays unlimited."""
+    if pure_v2:
+        (directory / "cpu.max").write_text(f"max {period_us}")
+    else:
+        (directory / "cpu.cfs_period_us").write_text(str(period_us))
+
+
 def quota_us(limit_milli: int, period_us: int) -> int:
     """The quota per period of a limit; never below the kernel's minimum."""
     return max(MIN_QUOTA_US, limit_milli * period_us // 1000)
