@@ -14,10 +14,9 @@ EXCESS_RATIO = 1.0
 REST_LOAD = 0.05
 SURGE_LOAD = 0.60
 REQUEST_SECONDS = 0.0075
-"""CPU time of one request that the service aims at. Measured on two CPUs: with 6 ms a single wait for batch weighs
-heavily in p99 (one run of five missed its limit), with 8 ms pressure tells batch from prod itself too late.
-A wait is about a time slice of some 3 ms: shorter requests show that more clearly in pressure (0.08 at 3 ms, 0.05 at 6 ms, 0.03 at 8 ms
-next to batch at tier weight, 0.01 to 0.02 alone), longer ones suffer less from it in proportion."""
+"""CPU time of one request that the service aims at. A wait for batch lasts about a time slice of some 3 ms: short
+requests show it clearly in pressure (0.08 at 3 ms, 0.05 at 6 ms, 0.03 at 8 ms next to batch at tier weight, 0.01 to
+0.02 alone), long ones suffer less from it in proportion. With 6 ms one run of five missed its limit on two CPUs."""
 
 
 @dataclass(frozen=True, slots=True)
