@@ -40,7 +40,7 @@ class Rates:
 def lengths(seconds: int | None) -> Lengths:
     """90 s hold four surges of 13 s; other durations scale, down to surges of 3 s."""
     scale = max(_LEAST_SECONDS, seconds or FULL_SECONDS) / FULL_SECONDS
-    return Lengths(rest=max(1.0, 3.0 * scale), surge=13.0 * scale, settle=max(0.5, 1.0 * scale), restore_patience=20.0)
+    return Lengths(rest=max(1.0, 3.0 * scale), surge=13.0 * scale, settle=max(0.5, 1.0 * scale), restore_patience=45.0)
 
 
 def rates(cpus: int, seconds_per_request: float) -> Rates:
