@@ -1,6 +1,6 @@
 """`make bench`: the figures of the product, measured here and now, written to .slackwater/bench.json.
 
-    python -m tests.bench [--surges 20] [--idle-seconds 20] [--pods 110] [--out FILE] [--only reaction,idle,agent]
+    python -m tests.bench [--surges 12] [--idle-seconds 20] [--pods 110] [--out FILE] [--only reaction,idle,agent]
 
 Nothing here passes or fails: figures depend on the machine, so its load and a calibration loop are written beside.
 """
@@ -50,7 +50,7 @@ def agent(pods: int, seconds: int) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench", description="Figures, not tests.")
-    parser.add_argument("--surges", type=int, default=20)
+    parser.add_argument("--surges", type=int, default=12, help="each takes up to half a minute")
     parser.add_argument("--idle-seconds", type=int, default=20)
     parser.add_argument("--pods", type=int, default=110)
     parser.add_argument("--out", type=Path, default=ROOT / ".slackwater" / "bench.json")

@@ -66,7 +66,8 @@ def surge_repeatedly(kernel: Kernel, surges: int) -> list[float]:
     found = []
     signal_prod(kernel, signal.SIGSTOP)
     until_quiet(kernel)
-    for _ in range(surges):
+    for number in range(surges):
+        sys.stderr.write(f"  surge {number + 1} of {surges}\n")
         with QuotaWatch(kernel) as watch:
             began = time.monotonic()
             signal_prod(kernel, signal.SIGCONT)
