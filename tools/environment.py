@@ -52,9 +52,15 @@ class Step:
         sys.stderr.flush()
 
 
+def base_python() -> str:
+    """The interpreter below any virtual environment: `make` may run in a shell where `.venv` itself is activated."""
+    base = getattr(sys, "_base_executable", None)
+    return str(Path(base or sys.executable).resolve())
+
+
 def digest_of(*files: Path) -> str:
     """What an environment depends on: these files, the interpreter, and the place (scripts hold absolute paths)."""
-    state = hashlib.sha256(f"{sys.version}\n{sys.executable}\n{ROOT}\n".encode())
+    state = hashlib.sha256(f"{sys.version}\n{base_python()}\n{ROOT}\n".encode())
     for file in files:
         state.update(file.read_bytes())
     return state.hexdigest()
@@ -100,7 +106,7 @@ def make_base(stamp: Path, digest: str) -> None:
     shutil.rmtree(VENV, ignore_errors=True)
     step = Step("virtual environment")
     try:
-        run(step, [sys.executable, "-m", "venv", str(VENV)])
+        run(step, [base_python(), "-m", "venv", str(VENV)])
     except SetupFailed as failure:
         raise SetupFailed(f"{failure}\nOn Debian the package python3-venv is needed.") from None
     step.done()
