@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -26,21 +25,15 @@ class Part:
     settings: str
 
     @property
-    def installed(self) -> bool:
-        return importlib.util.find_spec(f"slackwater.{self.name}") is not None and self._has("service")
-
-    @property
     def has_schema(self) -> bool:
         """Whether it keeps something in PostgreSQL."""
-        return self.installed and (files(f"slackwater.{self.name}") / "migrations" / "versions").is_dir()
+        return (files(f"slackwater.{self.name}") / "migrations" / "versions").is_dir()
 
     def build(self, platform: Platform, overrides: Mapping[str, Any] | None = None) -> Service:
         """The service from its environment variables; `overrides` (of the command line) win.
 
         Raises Misconfigured for a setting that is not allowed, naming its variable.
         """
-        if not self.installed:
-            raise Misconfigured(f"service {self.name} is not part of this installation")
         settings_class: type[BaseSettings] = load(f"slackwater.{self.name}.settings:{self.settings}")
         try:
             settings = settings_class(**(overrides or {}))
@@ -48,9 +41,6 @@ class Part:
             raise Misconfigured(_explained(error, settings_class)) from None
         service: Service = load(f"slackwater.{self.name}.service:build")(settings, platform)
         return service
-
-    def _has(self, module: str) -> bool:
-        return importlib.util.find_spec(f"slackwater.{self.name}.{module}") is not None
 
 
 PARTS = (

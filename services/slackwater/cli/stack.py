@@ -96,7 +96,7 @@ async def running_stack(state: StateDir, options: StackOptions, steps: Steps) ->
         stack.push_async_callback(shielded, servers.stop)
         with steps.step("PostgreSQL and NATS"):
             await servers.start()
-        parts = [part for part in options.parts if part.installed]
+        parts = options.parts
         with steps.step("schemas"):
             addresses = await prepare_database(
                 servers.postgres.dsn, [Schema.of(part.name) for part in parts if part.has_schema]
