@@ -7,16 +7,21 @@ answered the same way: make another one just after the last message seen.
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from dataclasses import dataclass
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
-from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StreamState
 
+from slackwater.bus.encoding import MESSAGE_ID
 from slackwater.bus.pulling import EXPIRES_SECONDS, ConsumerGone, Puller
 
 log = logging.getLogger(__name__)
+
+REMEMBERED = 512
+"""How many given messages are known by id: more than a broker that is killed can have shown without storing them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,12 @@ class Start:
 
 
 class OrderedReader:
-    """The messages of some subjects of one stream, in order, each once as long as the stream lives."""
+    """The messages of some subjects of one stream, in order, each once as long as the stream lives.
+
+    A broker that is killed may have shown messages that it had not stored. Their publishers, who saw no
+    acknowledgement, publish them again: under the old position, a later one, or behind another message that now has
+    the old position. So a new consumer begins a little before the last position, and what was given is known by id.
+    """
 
     def __init__(
         self, client: Client, js: JetStreamContext, stream: str, filters: list[str], start: Start, batch: int
@@ -36,7 +46,10 @@ class OrderedReader:
         self._js = js
         self._stream = stream
         self._filters = filters
+        self._start = start
         self._after = start.after_sequence
+        self._whole_after = start.after_sequence or 0
+        self._given: OrderedDict[str, int] = OrderedDict()
         self._batch = batch
         self._puller: Puller | None = None
         self._consumer_sequence = 0
@@ -45,20 +58,28 @@ class OrderedReader:
         """At least one message, or none if there was nothing for a while. Raises nats errors, ConsumerGone."""
         if self._puller is None:
             self._puller = await self._open()
-        messages = await self._puller.next()
-        for position, message in enumerate(messages):
-            metadata = message.metadata
-            if metadata.sequence.consumer != self._consumer_sequence + 1:
+        new: list[Msg] = []
+        for message in await self._puller.next():
+            sequence = message.metadata.sequence
+            if sequence.consumer != self._consumer_sequence + 1:
                 log.info("hole in %s after %s: reading again from there", self._stream, self._after)
                 await self.reset()
-                return messages[:position]
-            self._consumer_sequence = metadata.sequence.consumer
-            self._after = metadata.sequence.stream
-        return messages
+                break
+            if self._consumer_sequence == 0 and self._stands_in_for_another(message):
+                self._begin_anew(0)
+                await self.reset()
+                break
+            self._consumer_sequence = sequence.consumer
+            self._after = max(self._after or 0, sequence.stream)
+            if self._is_new(message):
+                new.append(message)
+        return new
 
     def rewind(self, after_sequence: int) -> None:
         """Go back to a position at the next reset."""
         self._after = after_sequence
+        for identity in [identity for identity, sequence in self._given.items() if sequence > after_sequence]:
+            del self._given[identity]
 
     async def reset(self) -> None:
         """Forget the consumer; the next read makes a new one."""
@@ -71,29 +92,59 @@ class OrderedReader:
             self._puller.interrupt(reason)
 
     async def _open(self) -> Puller:
-        state = (await self._js.stream_info(self._stream)).state
-        if self._after is not None and self._after > state.last_seq:
-            # A memory stream after a restart of the broker, or a tail lost in a power cut: positions begin anew.
-            log.warning(
-                "%s ends at %d, before position %d: it was lost and begins anew",
-                self._stream,
-                state.last_seq,
-                self._after,
-            )
-            self._after = None if state.last_seq == 0 or not self._after else state.last_seq
+        first = self._first((await self._js.stream_info(self._stream)).state)
         config = ConsumerConfig(
             filter_subjects=self._filters,
             ack_policy=AckPolicy.NONE,
             mem_storage=True,
             inactive_threshold=2 * EXPIRES_SECONDS,
-            deliver_policy=DeliverPolicy.LAST_PER_SUBJECT if self._after is None else DeliverPolicy.BY_START_SEQUENCE,
-            opt_start_seq=None if self._after is None else self._after + 1,
+            deliver_policy=DeliverPolicy.LAST_PER_SUBJECT if first is None else DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=first,
         )
         info = await self._js.add_consumer(self._stream, config)
         self._consumer_sequence = 0
         puller = Puller(self._client, self._stream, info.name, self._batch)
         await puller.open()
         return puller
+
+    def _first(self, state: StreamState) -> int | None:
+        """The position to read from, None for the last message of every subject."""
+        if self._after is not None and self._after > state.last_seq:
+            # A tail lost by a killed broker, or a memory stream after its restart.
+            log.warning("%s ends at %d, before %d: its tail was lost", self._stream, state.last_seq, self._after)
+            self._after = state.last_seq
+            if self._whole_after > state.last_seq:
+                self._begin_anew(max(0, state.last_seq - REMEMBERED))
+        if self._after is None:
+            self._whole_after = state.last_seq
+            return None
+        known = [sequence for sequence in self._given.values() if self._whole_after < sequence <= self._after]
+        return min(known, default=self._after + 1)
+
+    def _begin_anew(self, after_sequence: int) -> None:
+        """The positions that were known say nothing about this stream. What was given of it stays known by id."""
+        self._after = None if self._start.after_sequence is None else after_sequence
+        self._whole_after = after_sequence
+        self._given = OrderedDict.fromkeys(self._given, 0)
+
+    def _stands_in_for_another(self, message: Msg) -> bool:
+        """Whether the oldest position that is remembered now holds a message that was not there."""
+        here = [identity for identity, sequence in self._given.items() if sequence == message.metadata.sequence.stream]
+        return here != [] and _identity(message) not in here
+
+    def _is_new(self, message: Msg) -> bool:
+        identity = _identity(message)
+        known = identity in self._given
+        self._given[identity] = message.metadata.sequence.stream
+        self._given.move_to_end(identity)
+        while len(self._given) > REMEMBERED:
+            self._given.popitem(last=False)
+        return not known
+
+
+def _identity(message: Msg) -> str:
+    """The publisher's id of a message; of one without, its position."""
+    return (message.headers or {}).get(MESSAGE_ID) or f"#{message.metadata.sequence.stream}"
 
 
 __all__ = ["ConsumerGone", "OrderedReader", "Start"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.bus.nats import connect_bus
+from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.bus.streams import load
 from slackwater.events.effect_measured import EffectMeasured
@@ -107,6 +108,48 @@ async def test_killed_and_restarted_nothing_acknowledged_is_lost(server: Embedde
             assert await bus.connected()
     if reader == "replay":
         assert list(dict.fromkeys(ledger.handled)) == ledger.handled, "replay gives everything once and in order"
+
+
+@pytest.mark.parametrize("reader", ["replay", "watch"])
+async def test_what_a_broker_showed_and_then_lost_is_given_once_and_what_took_its_place_is_given(
+    tmp_path: Path, reader: str
+) -> None:
+    server = EmbeddedNats(tmp_path / "nats")
+    await server.start()
+    ledger = Ledger()
+    async with connect_bus(server.url, name="test") as bus:
+        opened = {
+            "replay": lambda: bus.replay(EffectMeasured, ledger.handle, after_sequence=0),
+            "watch": lambda: bus.watch(EffectMeasured, ledger.watched),
+        }[reader]
+        async with opened():
+            kept = [effect(f"kept{number}") for number in range(3)]
+            lost = [effect(f"lost{number}") for number in range(3)]
+            await publish_and_await(bus, ledger, kept)
+            await server.kill()
+            shutil.copytree(tmp_path / "nats", tmp_path / "before")
+            await server.start()
+            await publish_and_await(bus, ledger, lost)
+            await server.kill()
+            shutil.rmtree(tmp_path / "nats")
+            shutil.copytree(tmp_path / "before", tmp_path / "nats")
+            await server.start()
+            await publish_and_await(bus, ledger, [effect("other"), *lost, effect("last")])
+    await server.stop()
+    assert ledger.handled == ["kept0", "kept1", "kept2", "lost0", "lost1", "lost2", "other", "last"]
+
+
+async def publish_and_await(bus: NatsBus, ledger: Ledger, events: Sequence[Event[EffectMeasured]]) -> None:
+    for event in events:
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    await bus.publish(event)
+                    break
+                except Unavailable:
+                    await asyncio.sleep(0.02)
+        ledger.acked.append(event.data.decision_id)
+    await ledger.all_handled()
 
 
 async def test_while_the_broker_is_away_consumers_wait_instead_of_spinning(server: EmbeddedNats) -> None:
