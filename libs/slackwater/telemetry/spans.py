@@ -26,9 +26,7 @@ def configure_tracing(service: str) -> bool:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # type: ignore[import-not-found] # optional
-            OTLPSpanExporter,
-        )
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:
         raise Misconfigured(
             f"{ENDPOINT_VARIABLE} is set, but its exporter is not installed: "
