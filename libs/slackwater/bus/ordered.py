@@ -40,7 +40,15 @@ class OrderedReader:
     """
 
     def __init__(
-        self, client: Client, js: JetStreamContext, stream: str, filters: list[str], start: Start, batch: int
+        self,
+        client: Client,
+        js: JetStreamContext,
+        stream: str,
+        filters: list[str],
+        start: Start,
+        batch: int,
+        *,
+        headers_only: bool = False,
     ) -> None:
         self._client = client
         self._js = js
@@ -51,6 +59,7 @@ class OrderedReader:
         self._whole_after = start.after_sequence or 0
         self._given: OrderedDict[str, int] = OrderedDict()
         self._batch = batch
+        self._headers_only = headers_only
         self._puller: Puller | None = None
         self._consumer_sequence = 0
 
@@ -100,6 +109,7 @@ class OrderedReader:
             inactive_threshold=2 * EXPIRES_SECONDS,
             deliver_policy=DeliverPolicy.LAST_PER_SUBJECT if first is None else DeliverPolicy.BY_START_SEQUENCE,
             opt_start_seq=first,
+            headers_only=self._headers_only or None,
         )
         info = await self._js.add_consumer(self._stream, config)
         self._consumer_sequence = 0
