@@ -26,6 +26,7 @@ for portion in ("services", "libs", "."):
         sys.path.append(str(ROOT / portion))
 
 from contracts import protos  # noqa: E402 - as below
+
 from slackwater.bus.streams import load  # noqa: E402 - needs the path above when run from a bare checkout
 from slackwater.cli.openapi import document  # noqa: E402
 from slackwater.cli.unasked import unasked_services  # noqa: E402

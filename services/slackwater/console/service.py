@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from fastapi import APIRouter
 
 from slackwater.console.adapters.feed import LocalFeed
+from slackwater.console.adapters.offer_board import OfferBoard
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.edge.events import consuming
 from slackwater.console.edge.html import html_router
@@ -18,7 +18,7 @@ from slackwater.console.settings import ConsoleSettings
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.model.time import Clock
 from slackwater.runtime.platform import Platform
-from slackwater.runtime.service import Check
+from slackwater.runtime.service import Check, RpcPart
 
 
 class ConsoleService:
@@ -31,6 +31,7 @@ class ConsoleService:
         self._model = model
         self._feed = feed
         self._settings = settings
+        self._offers = OfferBoard(platform.bus, platform.clock)
         self._record = RecordEvents(
             model,
             feed,
@@ -44,7 +45,7 @@ class ConsoleService:
         try:
             async with consuming(self._platform.bus, self._record):
                 started()
-                await asyncio.Event().wait()
+                await self._offers.run()
         finally:
             self._feed.close()
 
@@ -55,6 +56,12 @@ class ConsoleService:
 
     def routers(self) -> Sequence[APIRouter]:
         return routers_of(self._model, self._feed, self._platform.clock, self._settings.heartbeat_seconds)
+
+    def rpc_parts(self) -> Sequence[RpcPart]:
+        from slackwater.console.edge.rpc import Colocation, rpc_part  # loads grpc
+
+        validity = timedelta(seconds=self._settings.offer_validity_seconds)
+        return [rpc_part(Colocation(self._model, self._offers, self._platform.clock, validity))]
 
 
 def routers_of(model: ReadModel, feed: Feed, clock: Clock, heartbeat_seconds: float = 15.0) -> list[APIRouter]:
