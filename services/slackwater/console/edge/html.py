@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import Depends, Query, Response
 from fastapi.responses import FileResponse, HTMLResponse
 
 from slackwater.console.domain.fleet import SHOWS, NodeQuery
@@ -21,6 +21,8 @@ from slackwater.console.usecases.overview import RESOURCES, SPANS, Overview
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.model.errors import InvalidInput, NotFound
 from slackwater.model.time import Clock
+from slackwater.runtime.roles import Role
+from slackwater.runtime.routes import Routes
 
 _STATIC = Path(__file__).parent.parent / "static"
 _FILES = {
@@ -58,15 +60,15 @@ class Pages:
         return self("missing.html", status=404, message=error.message)
 
 
-def html_router(reads: Reads, clock: Clock) -> APIRouter:
+def html_router(reads: Reads, clock: Clock) -> Routes:
     """The pages and their static files."""
-    router = APIRouter(include_in_schema=False)
+    router = Routes(include_in_schema=False)
     pages = Pages()
     _overview_routes(router, pages, reads, clock)
     _node_routes(router, pages, reads, clock)
     _decision_routes(router, pages, reads, clock)
 
-    @router.get("/static/console/{name:path}")
+    @router.get("/static/console/{name:path}", role=Role.VIEWER)
     async def static(name: str) -> Response:
         if name not in _FILES:
             raise NotFound(f"{name!r} is not a file of the console")
@@ -76,17 +78,17 @@ def html_router(reads: Reads, clock: Clock) -> APIRouter:
     return router
 
 
-def _overview_routes(router: APIRouter, pages: Pages, reads: Reads, clock: Clock) -> None:
+def _overview_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -> None:
     overview = Overview(reads, clock)
 
-    @router.get("/")
+    @router.get("/", role=Role.VIEWER)
     async def front(part: bool = False, span: str = "1h", resource: str = "cpu") -> HTMLResponse:
         view = await overview(span, resource)
         return pages("overview_part.html" if part else "overview.html", page=view, spans=SPANS, resources=RESOURCES)
 
 
-def _node_routes(router: APIRouter, pages: Pages, reads: Reads, clock: Clock) -> None:
-    @router.get("/nodes")
+def _node_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -> None:
+    @router.get("/nodes", role=Role.VIEWER)
     async def nodes(
         part: bool = False,
         show: str = "all",
@@ -98,7 +100,7 @@ def _node_routes(router: APIRouter, pages: Pages, reads: Reads, clock: Clock) ->
         view = await node_list(reads, asked, clock.now())
         return pages("nodes_part.html" if part else "nodes.html", page=view, number=page, shows=SHOWS)
 
-    @router.get("/nodes/{name}")
+    @router.get("/nodes/{name}", role=Role.VIEWER)
     async def node(name: str, part: bool = False) -> HTMLResponse:
         try:
             view = await node_page(reads, name, clock.now())
@@ -107,8 +109,8 @@ def _node_routes(router: APIRouter, pages: Pages, reads: Reads, clock: Clock) ->
         return pages("node_part.html" if part else "node.html", page=view)
 
 
-def _decision_routes(router: APIRouter, pages: Pages, reads: Reads, clock: Clock) -> None:
-    @router.get("/decisions")
+def _decision_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -> None:
+    @router.get("/decisions", role=Role.VIEWER)
     async def decisions(asked: Annotated[Asked, Depends()]) -> HTMLResponse:
         now = clock.now()
         try:
@@ -117,12 +119,12 @@ def _decision_routes(router: APIRouter, pages: Pages, reads: Reads, clock: Clock
             return pages("decisions.html", status=400, page=None, error=error.message, asked=asked, **_CHOICES)
         return pages("decisions.html", page=view, error="", asked=asked, **_CHOICES, **_cursors(view))
 
-    @router.get("/decisions/newer")
+    @router.get("/decisions/newer", role=Role.VIEWER)
     async def newer_decisions(asked: Annotated[Asked, Depends()], than: str) -> HTMLResponse:
         count = await newer(reads, asked.question(clock.now()), decode_cursor(than))
         return pages("newer.html", count=count, asked=asked)
 
-    @router.get("/decisions/{id}")
+    @router.get("/decisions/{id}", role=Role.VIEWER)
     async def decision(id: str, part: bool = False) -> HTMLResponse:  # noqa: A002 - the path parameter is called id
         try:
             view = await decision_page(reads, id, clock.now())
