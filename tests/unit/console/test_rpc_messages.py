@@ -20,7 +20,8 @@ from slackwater.v1 import node_pb2, offer_pb2, quantity_pb2
 VALIDITY = timedelta(seconds=180)
 names = st.text(min_size=1, max_size=20).filter(lambda text: text.isprintable())
 amounts = st.builds(Resources, st.integers(-(2**40), 2**40), st.integers(-(2**60), 2**60))
-moments = st.datetimes(datetime(1990, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+moments = st.integers(0, 7 * 10**15).map(lambda micros: EPOCH + timedelta(microseconds=micros))
 ratios = st.none() | st.floats(0, 1)
 offers = st.builds(
     OfferView,

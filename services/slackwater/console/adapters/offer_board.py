@@ -41,7 +41,8 @@ class OfferBoard:
     def __init__(self, bus: Bus, clock: Clock) -> None:
         self._bus = bus
         self._clock = clock
-        self._watchers = 0
+        self.watchers = 0
+        """How many watch now."""
         self._watched = asyncio.Event()
         self._change = asyncio.Event()
         self.sight: OfferSight | None = None
@@ -49,13 +50,13 @@ class OfferBoard:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        self._watchers += 1
+        self.watchers += 1
         self._watched.set()
         try:
             yield
         finally:
-            self._watchers -= 1
-            if self._watchers == 0:
+            self.watchers -= 1
+            if self.watchers == 0:
                 self._watched.clear()
 
     async def ready(self) -> OfferSight:
