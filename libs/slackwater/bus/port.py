@@ -107,6 +107,10 @@ class Bus(Protocol):
         """
         ...
 
+    async def settled_up_to(self, consumer: str) -> int:
+        """The stream position up to which a durable consumer has settled everything, in whatever process it runs."""
+        ...
+
     async def connected(self) -> bool:
         """A round trip to the broker succeeds now (used by readiness, never by liveness)."""
         ...

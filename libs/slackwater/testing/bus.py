@@ -146,6 +146,11 @@ class MemoryBroker:
         unsettled = self._consumers[name].unsettled.values()
         return max(0.0, min(u.due for u in unsettled) - self.clock.monotonic()) if unsettled else None
 
+    def settled_up_to(self, name: str) -> int:
+        """The position before the oldest that is unsettled, or the last that was taken."""
+        consumer = self._consumers[name]
+        return min(consumer.unsettled, default=consumer.position + 1) - 1
+
     def start_new_consumers(self) -> None:
         """Put every consumer with `deliver: new` at the end of its stream, as a first declaration does."""
         for name, spec in self.topology.consumers.items():
@@ -304,6 +309,9 @@ class MemoryBus:
             raise Unavailable("the bus is away")
         async with self.broker.listening() as changed:
             yield MemoryFollowing(self.broker, changed, payloads, after or {}, since, keys, bodies)
+
+    async def settled_up_to(self, consumer: str) -> int:
+        return self.broker.settled_up_to(consumer)
 
     async def connected(self) -> bool:
         return not self.broker.away

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -11,14 +12,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from slackwater.console.adapters.feed import LocalFeed
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.events import routes
+from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.envelope import Event, Payload
 from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.settings import HttpSettings
+from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import EPOCH, FakeClock
 from slackwater.testing.story import LENGTH_SECONDS, story
 
@@ -29,12 +31,20 @@ async def _no_checks() -> Sequence[Any]:
     return []
 
 
+class BusOfWhatIsRecorded(MemoryBus):
+    """Here everything is in the read model before it is published."""
+
+    async def settled_up_to(self, consumer: str) -> int:
+        return sys.maxsize
+
+
 @dataclass
 class Served:
     """A console that stands `second` seconds into the story; `tell` lets it go on."""
 
     url: str
-    feed: LocalFeed
+    bus: MemoryBus
+    streams: Streams
     clock: FakeClock
     loop: asyncio.AbstractEventLoop
     record: RecordEvents
@@ -50,6 +60,8 @@ class Served:
         self.rest = self.rest[len(now) :]
         await self.clock.advance(seconds)
         await record_all(self.record, now)
+        for event in now:
+            await self.bus.publish(event)
 
 
 async def record_all(record: RecordEvents, events: Sequence[Event[Any]]) -> None:
@@ -65,11 +77,13 @@ async def record_all(record: RecordEvents, events: Sequence[Event[Any]]) -> None
 def served(second: float = LENGTH_SECONDS, end: datetime = END) -> Iterator[Served]:
     """A console that has heard the first `second` seconds of the story."""
     start = end - timedelta(seconds=LENGTH_SECONDS)
-    clock, feed, model = FakeClock(start), LocalFeed(), MemoryReadModel()
+    clock, model = FakeClock(start), MemoryReadModel()
+    bus = BusOfWhatIsRecorded(clock=clock)
+    streams = Streams(bus, clock)
     month = timedelta(days=30)
-    record = RecordEvents(model, feed, clock, usage_retention=month, decision_retention=month)
+    record = RecordEvents(model, clock, usage_retention=month, decision_retention=month)
     server = HttpServer(HttpSettings(host="127.0.0.1", port=0))
-    app = build_app(routers_of(model, feed, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
+    app = build_app(routers_of(model, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
     runner = asyncio.Runner()
     loop, ready = runner.get_loop(), threading.Event()
 
@@ -86,7 +100,7 @@ def served(second: float = LENGTH_SECONDS, end: datetime = END) -> Iterator[Serv
     thread.start()
     try:
         assert ready.wait(20)
-        console = Served(server.url, feed, clock, loop, record, story(end))
+        console = Served(server.url, bus, streams, clock, loop, record, story(end))
         console.tell(second)
         yield console
     finally:

@@ -91,5 +91,8 @@ class LateBus:
     ) -> AbstractAsyncContextManager[Following]:
         return self._connected().follow(payloads, after=after, since=since, keys=keys, bodies=bodies)
 
+    async def settled_up_to(self, consumer: str) -> int:
+        return await self._connected().settled_up_to(consumer)
+
     async def connected(self) -> bool:
         return self._bus is not None and await self._bus.connected()

@@ -190,6 +190,9 @@ def _matches(record: DecisionRecord, wanted: DecisionFilter) -> bool:
     return (
         wanted.node in (None, record.node)
         and wanted.kind in (None, record.kind)
+        and (wanted.kinds is None or record.kind in wanted.kinds)
+        and wanted.reason in (None, record.reason)
+        and (wanted.pod is None or any(wanted.pod in (a.pod_name, a.pod_uid) for a in record.actions))
         and wanted.subject in (None, record.subject)
         and (wanted.since is None or record.decided_at >= wanted.since)
         and (wanted.until is None or record.decided_at <= wanted.until)

@@ -159,7 +159,11 @@ DECISIONS = text("""
         'relieved', e.body -> 'relieved', 'seconds_to_actuation', e.body -> 'seconds_to_actuation') AS text)
     FROM decision d LEFT JOIN effect e ON e.decision_id = d.id
     WHERE (CAST(:node AS text) IS NULL OR d.node = :node)
-      AND (CAST(:kind AS text) IS NULL OR d.kind = :kind)
+      AND (CAST(:kinds AS text[]) IS NULL OR d.kind = ANY(CAST(:kinds AS text[])))
+      AND (CAST(:reason AS text) IS NULL OR d.reason = :reason)
+      AND (CAST(:pod AS text) IS NULL
+           OR d.body -> 'actions' @> jsonb_build_array(jsonb_build_object('pod_name', CAST(:pod AS text)))
+           OR d.body -> 'actions' @> jsonb_build_array(jsonb_build_object('pod_uid', CAST(:pod AS text))))
       AND (CAST(:subject AS text) IS NULL OR d.subject = :subject)
       AND (CAST(:since AS timestamptz) IS NULL OR d.decided_at >= :since)
       AND (CAST(:until AS timestamptz) IS NULL OR d.decided_at <= :until)

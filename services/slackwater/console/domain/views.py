@@ -276,10 +276,16 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class DecisionFilter:
-    """Which decisions to list, newest first. `before` is the (time, id) of the last one already seen."""
+    """Which decisions to list, newest first. `before` is the (time, id) of the last one already seen.
+
+    `kinds` are several at once (None = any); `pod` is the name or the uid of a pod that an action is about.
+    """
 
     node: str | None = None
     kind: DecisionKind | None = None
+    kinds: tuple[DecisionKind, ...] | None = None
+    reason: Reason | None = None
+    pod: str | None = None
     subject: str | None = None
     since: datetime | None = None
     until: datetime | None = None
