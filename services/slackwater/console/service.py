@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
+import structlog
 from fastapi import APIRouter
 
 from slackwater.console.adapters.postgres import PostgresReadModel
@@ -15,10 +16,14 @@ from slackwater.console.edge.http import api_router
 from slackwater.console.edge.stream import Streams
 from slackwater.console.ports import ReadModel
 from slackwater.console.settings import ConsoleSettings
+from slackwater.console.usecases.keep_level import KeepLevel
 from slackwater.console.usecases.record_events import RecordEvents
+from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
+
+log = structlog.get_logger(__name__)
 
 
 class ConsoleService:
@@ -45,12 +50,27 @@ class ConsoleService:
 
     async def run(self, started: Callable[[], None]) -> None:
         """Consume until cancelled. Open streams end first and with a word, so that nobody has to be cut off."""
-        async with consuming(self._platform.bus, self._record):
-            started()
+        keeping = asyncio.create_task(self._keep_levels(), name="console levels")
+        try:
+            async with consuming(self._platform.bus, self._record):
+                started()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    self._streams.close()
+        finally:
+            keeping.cancel()
+            await asyncio.wait([keeping])
+
+    async def _keep_levels(self) -> None:
+        """A level that could not be kept is a hole in a chart, nothing more."""
+        keep = KeepLevel(self._model, self._platform.clock)
+        while True:
+            await self._platform.clock.sleep(keep.seconds_to_next())
             try:
-                await asyncio.Event().wait()
-            finally:
-                self._streams.close()
+                await keep()
+            except Unavailable as error:
+                log.warning("the fleet's level was not kept", reason=error.message)
 
     async def checks(self) -> Sequence[Check]:
         """The read model answers."""

@@ -241,17 +241,6 @@ class Chain:
 
 
 @dataclass(frozen=True, slots=True)
-class FleetPoint:
-    """All nodes together in one time bucket: the averages of their reports, and what was offered and present."""
-
-    at: datetime
-    nodes: int
-    usage: Resources
-    system: Resources
-    tiers: Mapping[str, Resources]
-
-
-@dataclass(frozen=True, slots=True)
 class ReasonCount:
     """How many decisions of a kind were taken for a reason."""
 

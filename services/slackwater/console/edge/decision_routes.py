@@ -5,17 +5,19 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 
 from slackwater.console.domain.views import Chain, DecisionFilter, DecisionSummary, Why
 from slackwater.console.edge.api_models import Listing
-from slackwater.console.edge.filters import At, Node, Since, Until
 from slackwater.console.edge.paging import Continue, Limit, behind_key, foreign, micros, moment_of, token_of
 from slackwater.console.edge.parameters import Times
+from slackwater.console.edge.query import At, Node, Since, Until
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.explain import chain, existing_decision, why
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord
+from slackwater.runtime.roles import Role
+from slackwater.runtime.routes import Routes
 
 NAME = "decisions"
 DecisionId = Annotated[str, Path(description="The id of a decision record.")]
@@ -25,11 +27,11 @@ Subject = Annotated[str | None, Query(description="Only about this.", examples=[
 Pod = Annotated[str | None, Query(description="Only those that act on this pod, by name or uid.")]
 
 
-def decision_router(reads: Reads, times: Times) -> APIRouter:
+def decision_router(reads: Reads, times: Times) -> Routes:
     """What was decided, why, and what came of it."""
-    router = APIRouter(prefix="/v1", tags=["decisions"])
+    router = Routes(prefix="/v1", tags=["decisions"])
 
-    @router.get("/decisions", summary="Decisions, newest first")
+    @router.get("/decisions", role=Role.VIEWER, summary="Decisions, newest first")
     async def list_decisions(
         node: Node = None,
         pod: Pod = None,
@@ -57,15 +59,15 @@ def decision_router(reads: Reads, times: Times) -> APIRouter:
         token = token_of(NAME, (micros(last.decided_at), last.id)) if last is not None else None
         return Listing(items=found[:limit], continue_=token)
 
-    @router.get("/decisions/{id}", summary="A decision record, whole")
+    @router.get("/decisions/{id}", role=Role.VIEWER, summary="A decision record, whole")
     async def get_decision(id: DecisionId) -> DecisionRecord:  # noqa: A002 - the path parameter is called id
         return await existing_decision(reads, id)
 
-    @router.get("/decisions/{id}/chain", summary="From the cause of a decision to its effect")
+    @router.get("/decisions/{id}/chain", role=Role.VIEWER, summary="From the cause of a decision to its effect")
     async def get_chain(id: DecisionId) -> Chain:  # noqa: A002 - the path parameter is called id
         return await chain(reads, id)
 
-    @router.get("/why", summary="Why a number is, or was, what it is")
+    @router.get("/why", role=Role.VIEWER, summary="Why a number is, or was, what it is")
     async def get_why(
         node: Annotated[str, Query(description="The node asked about.")],
         subject: Annotated[str, Query(description="What was decided.", examples=["batch-cpu"])] = "batch-cpu",

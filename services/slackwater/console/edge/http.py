@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from slackwater.console.domain.views import Counts
 from slackwater.console.edge.decision_routes import decision_router
 from slackwater.console.edge.node_routes import node_router
@@ -13,11 +11,13 @@ from slackwater.console.edge.stream import Streams
 from slackwater.console.edge.stream_routes import stream_router
 from slackwater.console.ports import Reads
 from slackwater.model.time import Clock
+from slackwater.runtime.roles import Role
+from slackwater.runtime.routes import Routes
 
 
-def api_router(reads: Reads, streams: Streams, clock: Clock) -> APIRouter:
+def api_router(reads: Reads, streams: Streams, clock: Clock) -> Routes:
     """All routes of the read model. Building it does no I/O."""
-    router = APIRouter()
+    router = Routes()
     times = Times(clock)
     for part in (
         node_router(reads, times),
@@ -30,10 +30,10 @@ def api_router(reads: Reads, streams: Streams, clock: Clock) -> APIRouter:
     return router
 
 
-def _overview_router(reads: Reads) -> APIRouter:
-    router = APIRouter(prefix="/v1", tags=["overview"])
+def _overview_router(reads: Reads) -> Routes:
+    router = Routes(prefix="/v1", tags=["overview"])
 
-    @router.get("/counts", summary="How much of everything is kept")
+    @router.get("/counts", role=Role.VIEWER, summary="How much of everything is kept")
     async def get_counts() -> Counts:
         return await reads.counts()
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from slackwater.console.domain.views import ForecastView, NodeView, PodView, UsagePoint
 from slackwater.console.edge.api_models import Listing
-from slackwater.console.edge.filters import (
+from slackwater.console.edge.paging import USUAL, Continue, Key, Limit, micros, paged
+from slackwater.console.edge.parameters import Times
+from slackwater.console.edge.query import (
     Label,
     Node,
     NodeName,
@@ -21,25 +23,25 @@ from slackwater.console.edge.filters import (
     Until,
     wanted_labels,
 )
-from slackwater.console.edge.paging import USUAL, Continue, Key, Limit, micros, paged
-from slackwater.console.edge.parameters import Times
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.explain import existing_node
+from slackwater.runtime.roles import Role
+from slackwater.runtime.routes import Routes
 
 Throttled = Annotated[bool | None, Query(description="Only pods that are (true) or are not (false) throttled.")]
 Workload = Annotated[str | None, Query(description="Only of this workload.")]
 
 
-def node_router(reads: Reads, times: Times) -> APIRouter:
+def node_router(reads: Reads, times: Times) -> Routes:
     """Nodes, their pods, and what they reported and were expected to need."""
-    router = APIRouter(prefix="/v1", tags=["nodes"])
+    router = Routes(prefix="/v1", tags=["nodes"])
     _lists(router, reads)
     _histories(router, reads, times)
     return router
 
 
-def _lists(router: APIRouter, reads: Reads) -> None:
-    @router.get("/nodes", summary="All nodes, with their last report and offer, by name")
+def _lists(router: Routes, reads: Reads) -> None:
+    @router.get("/nodes", role=Role.VIEWER, summary="All nodes, with their last report and offer, by name")
     async def list_nodes(
         pool: Pool = None,
         liveness: OnlyLiveness = None,
@@ -57,11 +59,11 @@ def _lists(router: APIRouter, reads: Reads) -> None:
         ]
         return paged(found, lambda node: (node.name,), continue_, limit, "nodes")
 
-    @router.get("/nodes/{name}", summary="One node")
+    @router.get("/nodes/{name}", role=Role.VIEWER, summary="One node")
     async def get_node(name: NodeName) -> NodeView:
         return await existing_node(reads, name)
 
-    @router.get("/nodes/{name}/pods", summary="The pods of a node as last reported, by tier and name")
+    @router.get("/nodes/{name}/pods", role=Role.VIEWER, summary="The pods of a node as last reported, by tier and name")
     async def list_node_pods(
         name: NodeName, tier: OnlyTier = None, limit: Limit = USUAL, continue_: Continue = None
     ) -> Listing[PodView]:
@@ -69,7 +71,7 @@ def _lists(router: APIRouter, reads: Reads) -> None:
         found = [pod for pod in await reads.pods(name) if tier in (None, pod.tier)]
         return paged(found, _pod_key, continue_, limit, "pods")
 
-    @router.get("/pods", summary="All pods as last reported, by node, tier and name")
+    @router.get("/pods", role=Role.VIEWER, summary="All pods as last reported, by node, tier and name")
     async def list_pods(
         node: Node = None,
         pool: Pool = None,
@@ -93,8 +95,8 @@ def _lists(router: APIRouter, reads: Reads) -> None:
         return paged(found, _pod_key, continue_, limit, "pods")
 
 
-def _histories(router: APIRouter, reads: Reads, times: Times) -> None:
-    @router.get("/nodes/{name}/usage", summary="What a node reported, oldest first")
+def _histories(router: Routes, reads: Reads, times: Times) -> None:
+    @router.get("/nodes/{name}/usage", role=Role.VIEWER, summary="What a node reported, oldest first")
     async def list_usage(
         name: NodeName, since: Since = None, until: Until = None, limit: Limit = USUAL, continue_: Continue = None
     ) -> Listing[UsagePoint]:
@@ -102,7 +104,7 @@ def _histories(router: APIRouter, reads: Reads, times: Times) -> None:
         found = await reads.usage(name, *times.span(since, until))
         return paged(found, lambda point: (micros(point.sampled_at), point.event_id), continue_, limit, "usage")
 
-    @router.get("/nodes/{name}/forecast", summary="The peaks that were expected of a node, oldest first")
+    @router.get("/nodes/{name}/forecast", role=Role.VIEWER, summary="The peaks expected of a node, oldest first")
     async def list_forecasts(
         name: NodeName, since: Since = None, until: Until = None, limit: Limit = USUAL, continue_: Continue = None
     ) -> Listing[ForecastView]:

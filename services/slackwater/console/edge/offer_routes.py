@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 
 from slackwater.console.domain.views import OfferView
 from slackwater.console.edge.api_models import Listing
-from slackwater.console.edge.filters import At, Node, NodeName, Pool, Since, Until
 from slackwater.console.edge.node_routes import in_pool
 from slackwater.console.edge.paging import USUAL, Continue, Key, Limit, micros, paged
 from slackwater.console.edge.parameters import Times
+from slackwater.console.edge.query import At, Node, NodeName, Pool, Since, Until
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.explain import existing_node
 from slackwater.model.errors import NotFound
 from slackwater.runtime.etags import NOT_MODIFIED, IfNoneMatch, etag, unchanged
+from slackwater.runtime.roles import Role
+from slackwater.runtime.routes import Routes
 
 Degraded = Annotated[bool | None, Query(description="Only offers that are (true) or are not (false) degraded.")]
 
 
-def offer_router(reads: Reads, times: Times) -> APIRouter:
+def offer_router(reads: Reads, times: Times) -> Routes:
     """What nodes offer, and offered."""
-    router = APIRouter(prefix="/v1", tags=["offers"])
+    router = Routes(prefix="/v1", tags=["offers"])
 
-    @router.get("/nodes/{name}/offers", summary="A node's offers, oldest first, or with `at` the one in force then")
+    @router.get(
+        "/nodes/{name}/offers",
+        role=Role.VIEWER,
+        summary="A node's offers, or with `at` the one in force then",
+    )
     async def list_node_offers(
         name: NodeName,
         at: At = None,
@@ -41,7 +47,10 @@ def offer_router(reads: Reads, times: Times) -> APIRouter:
         return paged(offers, _history_key, continue_, limit, "node-offers")
 
     @router.get(
-        "/nodes/{name}/offer", summary="A node's offer in force; its ETag is its generation", responses=NOT_MODIFIED
+        "/nodes/{name}/offer",
+        role=Role.VIEWER,
+        summary="A node's offer in force; its ETag is its generation",
+        responses=NOT_MODIFIED,
     )
     async def get_offer(name: NodeName, response: Response, if_none_match: IfNoneMatch = None) -> OfferView:
         offer = (await existing_node(reads, name)).offer
@@ -56,7 +65,7 @@ def offer_router(reads: Reads, times: Times) -> APIRouter:
             return Response(status_code=304, headers={"etag": etag(offer.generation)})  # type: ignore[return-value]  # FastAPI sends a Response as it is
         return offer
 
-    @router.get("/offers", summary="The offer in force of every node, by node")
+    @router.get("/offers", role=Role.VIEWER, summary="The offer in force of every node, by node")
     async def list_offers(
         node: Node = None,
         pool: Pool = None,

@@ -1,7 +1,9 @@
-"""Times as the API takes them."""
+"""Times as the API takes them, and cursors as the pages do."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -50,3 +52,25 @@ class Times:
                 f"since ({start.isoformat()}) is after until ({end.isoformat()})", code="invalid_time", field="since"
             )
         return start, end
+
+
+def encode_cursor(at: datetime, id_: str) -> str:
+    """An opaque cursor behind the last item of a page."""
+    return base64.urlsafe_b64encode(f"{at.isoformat()}|{id_}".encode()).decode().rstrip("=")
+
+
+def decode_cursor(text: str) -> tuple[datetime, str]:
+    """The (time, id) of a cursor. Raises InvalidInput for anything that `encode_cursor` did not make."""
+    try:
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+        at, _, id_ = raw.partition("|")
+        when = datetime.fromisoformat(at)
+    except (ValueError, binascii.Error, UnicodeDecodeError):
+        when, id_ = None, ""
+    if when is None or when.tzinfo is None or not id_ or "\0" in id_:
+        raise InvalidInput(
+            f"cursor: {text!r} was not issued here; leave it out to begin at the newest",
+            code="invalid_continue",
+            field="cursor",
+        )
+    return when, id_

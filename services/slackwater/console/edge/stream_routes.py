@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from fastapi.responses import StreamingResponse
 
 from slackwater.bus.streams import event_named
@@ -14,6 +14,8 @@ from slackwater.console.edge.stream import EventStream, Streams, Wanted
 from slackwater.events.registry import EVENTS
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.time import Clock
+from slackwater.runtime.roles import Role
+from slackwater.runtime.routes import Routes
 
 KNOWN = tuple(sorted(payload.TYPE for payload in EVENTS))
 BY_REQUEST = (UsageReported.TYPE,)
@@ -54,12 +56,13 @@ Two more events may come: `gap` says that what followed a place is not kept any 
 """
 
 
-def stream_router(streams: Streams, clock: Clock) -> APIRouter:
+def stream_router(streams: Streams, clock: Clock) -> Routes:
     """The stream. Building it does no I/O."""
-    router = APIRouter(prefix="/v1", tags=["stream"])
+    router = Routes(prefix="/v1", tags=["stream"])
 
     @router.get(
         "/stream",
+        role=Role.VIEWER,
         summary="What happens, as it happens (server-sent events)",
         description=DESCRIPTION,
         response_class=StreamingResponse,
