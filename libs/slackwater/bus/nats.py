@@ -160,6 +160,13 @@ class NatsBus:
     async def mark(self, payloads: Sequence[type[Payload]]) -> Mark:
         return await mark_of(self._js, payloads)
 
+    async def settled_up_to(self, consumer: str) -> int:
+        try:
+            info = await self._js.consumer_info(self._topology.stream_of(consumer), consumer)
+        except (NatsError, TimeoutError) as error:
+            raise Unavailable(f"consumer {consumer} cannot be asked now: {error!r}") from error
+        return info.ack_floor.stream_seq if info.ack_floor is not None else 0
+
     async def connected(self) -> bool:
         if not self._client.is_connected:
             return False

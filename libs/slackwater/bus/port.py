@@ -120,6 +120,10 @@ class Bus(Protocol):
         """The end of what `follow` would show of these types, which are kept by one stream. Raises Unavailable."""
         ...
 
+    async def settled_up_to(self, consumer: str) -> int:
+        """The stream position up to which a durable consumer has settled everything, in whatever process it runs."""
+        ...
+
     async def connected(self) -> bool:
         """A round trip to the broker succeeds now (used by readiness, never by liveness)."""
         ...

@@ -152,6 +152,11 @@ class MemoryBroker:
         unsettled = self._consumers[name].unsettled.values()
         return max(0.0, min(u.due for u in unsettled) - self.clock.monotonic()) if unsettled else None
 
+    def settled_up_to(self, name: str) -> int:
+        """The position before the oldest that is unsettled, or the last that was taken."""
+        consumer = self._consumers[name]
+        return min(consumer.unsettled, default=consumer.position + 1) - 1
+
     def start_new_consumers(self) -> None:
         """Put every consumer with `deliver: new` at the end of its stream, as a first declaration does."""
         for name, spec in self.topology.consumers.items():
@@ -316,6 +321,9 @@ class MemoryBus:
             raise Unavailable("the bus is away")
         found = [self.broker.after(each.STREAM, f"sw.v1.{each.TYPE}.", 0)[-1:] for each in payloads]
         return Mark(self.broker.epoch, max((last[0][0] for last in found if last), default=0))
+
+    async def settled_up_to(self, consumer: str) -> int:
+        return self.broker.settled_up_to(consumer)
 
     async def connected(self) -> bool:
         return not self.broker.away

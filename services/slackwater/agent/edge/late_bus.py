@@ -94,5 +94,8 @@ class LateBus:
     async def mark(self, payloads: Sequence[type[Payload]]) -> Mark:
         return await self._connected().mark(payloads)
 
+    async def settled_up_to(self, consumer: str) -> int:
+        return await self._connected().settled_up_to(consumer)
+
     async def connected(self) -> bool:
         return self._bus is not None and await self._bus.connected()
