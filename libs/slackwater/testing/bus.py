@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.encoding import MESSAGE_ID, Message, Undecodable, decode, encode
+from slackwater.bus.encoding import MESSAGE_ID, Message, Undecodable, decode_on, encode
 from slackwater.bus.port import BatchHandler
 from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
@@ -241,7 +241,7 @@ class MemoryBus:
                 if superseded or (wanted is not None and tokens[: len(wanted)] != wanted):
                     continue
                 try:
-                    event = decode(payload, message.headers, message.body)
+                    event = decode_on(message.subject, payload, message.headers, message.body)
                 except Undecodable:
                     continue
                 await handler(event)
