@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from nats.aio.client import Client
@@ -20,6 +21,7 @@ from slackwater.bus.declaring import declare
 from slackwater.bus.delivering import NatsDelivery, ReadDelivery
 from slackwater.bus.encoding import Undecodable, decode_on, encode
 from slackwater.bus.encrypted import EncryptedClient
+from slackwater.bus.looking import Look, NatsFollowing
 from slackwater.bus.ordered import Confined, OrderedReader, Start
 from slackwater.bus.port import BatchHandler
 from slackwater.bus.publishing import Publisher
@@ -115,7 +117,9 @@ class NatsBus:
         self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None
     ) -> AsyncIterator[None]:
         filters, start = [_filter(payload, key)], Start(None)
-        reader = OrderedReader(self._client, self._js, payload.STREAM, filters, start, WATCH_BATCH, self._confined)
+        reader = OrderedReader(
+            self._client, self._js, payload.STREAM, filters, start, WATCH_BATCH, confined=self._confined
+        )
 
         async def work() -> bool:
             messages = await reader.next()
@@ -146,6 +150,34 @@ class NatsBus:
 
         async with self._reading(f"replay of {payload.TYPE}", work, reader):
             yield
+
+    @asynccontextmanager
+    async def follow(
+        self,
+        payloads: Sequence[type[Payload]],
+        *,
+        after: Mapping[str, int] | None = None,
+        since: datetime | None = None,
+        keys: Sequence[str] = (),
+        bodies: bool = True,
+    ) -> AsyncIterator[NatsFollowing]:
+        following = NatsFollowing()
+        look = Look(payloads, after or {}, since, keys, bodies)
+        await following.begin(self._client, self._js, self._topology, look)
+        async with AsyncExitStack() as stack:
+            for part in following.parts:
+                await stack.enter_async_context(self._reading(f"look at {part.stream}", part.work, part.reader))
+            try:
+                yield following
+            finally:
+                following.mailbox.close()
+
+    async def settled_up_to(self, consumer: str) -> int:
+        try:
+            info = await self._js.consumer_info(self._topology.stream_of(consumer), consumer)
+        except (NatsError, TimeoutError) as error:
+            raise Unavailable(f"consumer {consumer} cannot be asked now: {error!r}") from error
+        return info.ack_floor.stream_seq if info.ack_floor is not None else 0
 
     async def connected(self) -> bool:
         if not self._client.is_connected:
