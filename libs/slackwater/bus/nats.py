@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -26,12 +25,15 @@ from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.bus.streams import DLQ, ConsumerSpec, Topology, load
+from slackwater.bus.tracing import publishing
 from slackwater.events.envelope import Event, Payload, subjects_of
 from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.spans import exporting
 
 P = TypeVar("P", bound=Payload)
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 PUBLISH_SECONDS = 5.0
 REQUEST_SECONDS = 3.0
@@ -72,7 +74,12 @@ class NatsBus:
         await declare(self._js, self._topology)
 
     async def publish(self, event: Event[Any]) -> None:
-        await self._publisher.store(event.data.STREAM, encode(event))
+        if not exporting(event.traceparent):
+            await self._publisher.store(event.data.STREAM, encode(event))
+            return
+        with publishing(event) as step:
+            message = encode(event.model_copy(update={"traceparent": step.traceparent}))
+            await self._publisher.store(event.data.STREAM, message)
 
     @asynccontextmanager
     async def consume(
@@ -173,12 +180,12 @@ class NatsBus:
         try:
             event = decode(payload, message.headers, message.data)
         except Undecodable as error:
-            log.warning("watch of %s: %s skipped: %s", payload.TYPE, message.subject, error.message)
+            log.warning("watched message skipped", type=payload.TYPE, subject=message.subject, error=error.message)
             return
         try:
             await handler(event)
         except Exception:
-            log.exception("watch of %s: handler failed on %s", payload.TYPE, message.subject)
+            log.exception("watch handler failed", type=payload.TYPE, subject=message.subject)
 
     @asynccontextmanager
     async def _reading(
@@ -226,10 +233,10 @@ class NatsBus:
                 continue  # a new connection, or leaving: ask again at once
             except (ConsumerGone, NatsError, TimeoutError, Unavailable) as error:
                 if not leaving.is_set():
-                    log.info("%s: %s; trying again", what, error)
+                    log.info("reader tries again", reader=what, error=str(error))
                     await self._heal()
             except Exception:
-                log.exception("%s: defect; trying again", what)
+                log.exception("defect of a reader", reader=what)
             await _first_of(leaving.wait(), pauses.next())
 
     async def _heal(self) -> None:
@@ -275,18 +282,18 @@ async def connect_bus(
     bus: NatsBus | None = None
 
     async def on_reconnect() -> None:
-        log.info("%s: connected to NATS again", name)
+        log.info("bus connected again", client=name)
         if bus is not None:
             bus.reconnected()
 
     async def on_disconnect() -> None:
         if not client.is_closed:
-            log.warning("%s: connection to NATS lost; reconnecting", name)
+            log.warning("bus connection lost", client=name)
         if bus is not None:
             bus.disconnected()
 
     async def on_error(error: Exception) -> None:
-        log.debug("%s: %r", name, error)
+        log.debug("bus client error", client=name, error=repr(error))
 
     async def open_client() -> None:
         await client.connect(

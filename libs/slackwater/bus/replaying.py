@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -11,12 +10,14 @@ from slackwater.bus.encoding import Undecodable, decode, subject_key
 from slackwater.bus.port import BatchHandler, Received, Reject, Retry
 from slackwater.bus.settling import Bury
 from slackwater.bus.stats import Counters
+from slackwater.bus.tracing import traced
 from slackwater.events.envelope import Payload
 from slackwater.model.errors import Unavailable
+from slackwater.telemetry.logs import get_logger
 
 P = TypeVar("P", bound=Payload)
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 class Readable(Protocol):
@@ -40,7 +41,7 @@ class Replayer(Generic[P]):
     def __init__(self, payload: type[P], name: str, handler: BatchHandler[P], bury: Bury, counters: Counters) -> None:
         self._payload = payload
         self._name = name
-        self._handler = handler
+        self._handler = traced(name, handler)
         self._bury = bury
         self._counters = counters
 
@@ -66,11 +67,11 @@ class Replayer(Generic[P]):
                 else:
                     self._counters.done += 1
         except Unavailable as error:
-            log.warning("%s: %s; trying again", self._name, error.message)
+            log.warning("replay tries again", reader=self._name, error=error.message)
             return before
         except Exception:
             self._counters.handler_failures += 1
-            log.exception("%s: handler failed; reading again after %d", self._name, before)
+            log.exception("handler failed", consumer=self._name, again_after=before)
             return before
         return None
 

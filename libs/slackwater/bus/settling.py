@@ -6,7 +6,6 @@ Nothing is dropped without a trace: a message ends acknowledged, or in the dead 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
@@ -16,15 +15,17 @@ from slackwater.bus.encoding import Undecodable, decode, subject_key
 from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement
 from slackwater.bus.stats import Counters
 from slackwater.bus.streams import ConsumerSpec
+from slackwater.bus.tracing import traced
 from slackwater.events.envelope import Payload
 from slackwater.model.errors import Unavailable
+from slackwater.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 P = TypeVar("P", bound=Payload)
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 class Delivery(Protocol):
@@ -67,7 +68,7 @@ class Settler(Generic[P]):
         self._payload = payload
         self._consumer = consumer
         self._spec = spec
-        self._handler = handler
+        self._handler = traced(consumer, handler)
         self._bury_letter = bury
         self._counters = counters
         self._suspects: set[int] = set()
@@ -119,7 +120,7 @@ class Settler(Generic[P]):
         except Exception as error:
             self._counters.handler_failures += 1
             self._suspects.update(delivery.stream_sequence for delivery in deliveries)
-            log.exception("handler of %s failed on %d message(s); they come again", self._consumer, len(batch))
+            log.exception("handler failed", consumer=self._consumer, batch_size=len(batch))
             return [Retry(f"handler failed: {type(error).__name__}: {error}")] * len(batch)
         self._suspects.difference_update(delivery.stream_sequence for delivery in deliveries)
         return verdicts
@@ -155,11 +156,18 @@ class Settler(Generic[P]):
         try:
             await self._bury_letter(letter)
         except Unavailable as error:  # never terminate what is not in the dead letters
-            log.warning("%s: dead letter could not be stored, message comes again: %s", self._consumer, error.message)
+            log.warning("dead letter not stored", consumer=self._consumer, error=error.message)
             await delivery.nak(self._pause(delivery))
             return
         self._suspects.discard(delivery.stream_sequence)
-        log.warning("%s: dead letter (%s) from %s: %s", self._consumer, reason, delivery.subject, detail)
+        log.warning(
+            "dead letter",
+            consumer=self._consumer,
+            reason=reason,
+            subject=delivery.subject,
+            detail=detail,
+            traceparent=delivery.headers.get("traceparent"),
+        )
         await delivery.term()
 
     def _pause(self, delivery: Delivery) -> float:

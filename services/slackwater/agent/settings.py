@@ -28,5 +28,9 @@ class AgentSettings(BaseSettings):
     """Memory that no tier may count on, like `1Gi`."""
     sample_seconds: float = Field(default=1.0, ge=0.05, le=60)
     report_seconds: float = Field(default=5.0, ge=0.05, le=300)
+    trace_seconds: float = Field(default=60.0, ge=0)
+    """One report per so many seconds begins a trace that is exported (where an endpoint is set); 0 = every one."""
+    urgent_trace_seconds: float = Field(default=5.0, ge=0)
+    """The same for reports that a crossed waterline sent."""
     buffered_reports: int = Field(default=24, ge=1, le=1000)
     """Reports kept while the bus is away; the oldest are dropped and counted."""

@@ -72,7 +72,7 @@ class EmbeddedServers:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             if not self.postgres.running or self.nats.pid is None:
-                log.error("an embedded server died and is started again")
+                log.error("embedded server restarts")
                 await self.start()
 
     async def checks(self) -> Sequence[Check]:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
-import structlog
 from fastapi import APIRouter
 
 from slackwater.ensurance.adapters.metrics import process_meter
@@ -26,8 +25,9 @@ from slackwater.model.errors import Unavailable
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
 from slackwater.store.port import Database
+from slackwater.telemetry.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class EnsuranceService:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,17 +17,19 @@ from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.close_windows import CloseWindows
 from slackwater.ingestion.usecases.describe_node import DescribeNode
 from slackwater.ingestion.usecases.keep_history import KeepHistory
+from slackwater.ingestion.usecases.tracing import WindowTraces
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.time import Clock
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
 from slackwater.store.port import Database
+from slackwater.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 _MAINTENANCE_SECONDS = 3600.0
 _PAUSE_SECONDS = 1.0
@@ -52,6 +53,7 @@ class IngestionService:
         silence = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
         self._accept = AcceptReports(database, ledgers, clock, limits)
         self._describe = DescribeNode(database, ledgers)
+        self._traces = WindowTraces(settings.window_seconds)
         self._close = CloseWindows(
             database,
             ledgers,
@@ -59,6 +61,7 @@ class IngestionService:
             seconds=settings.window_seconds,
             lateness_seconds=settings.lateness_seconds,
             silence_seconds=max(silence.stale_seconds, settings.lateness_seconds),
+            traces=self._traces,
         )
         self._liveness = WatchLiveness(database, ledgers, clock, silence, bus.connected)
         self._keep = KeepHistory(database, ledgers, clock, settings.retention_days)
@@ -73,7 +76,7 @@ class IngestionService:
                 tasks.create_task(self._repeat(self._liveness, self._settings.liveness_tick_seconds)),
             ]
             try:
-                async with consuming(self._bus, self._accept, self._describe, self._settings.batch):
+                async with consuming(self._bus, self._accept, self._describe, self._traces, self._settings.batch):
                     started()
                     try:
                         await asyncio.Event().wait()
@@ -106,7 +109,7 @@ class IngestionService:
                 await work()
                 seconds = pause_seconds
             except (Unavailable, Conflict) as error:
-                log.warning("the store is away, trying again: %s", error.message)
+                log.warning("store away", error=error.message)
                 self._listen_anew()
                 seconds = _PAUSE_SECONDS
             await self._clock.sleep(seconds)

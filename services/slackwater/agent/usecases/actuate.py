@@ -14,6 +14,7 @@ from slackwater.agent.domain.journal import Journal, Record, record
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.ports import Driver, JournalFile
 from slackwater.model.errors import Misconfigured, NotFound
+from slackwater.telemetry.spans import step_of_current
 
 _COMPACT_ABOVE = 512
 _SETTLED_KEPT = 2048
@@ -68,10 +69,14 @@ class Actuator:
         outcome = Outcome()
         if not steps:
             return outcome
-        self._announce([step for step in steps if step.do is Do.WRITE])
-        for step in steps:
-            self._carry_out(step, outcome)
-        self._compact()
+        with step_of_current("agent actuate", {"steps": len(steps)}) as actuation:
+            self._announce([step for step in steps if step.do is Do.WRITE])
+            for step in steps:
+                self._carry_out(step, outcome)
+            self._compact()
+            actuation.note({"done": outcome.done, "yielded": len(outcome.yielded)})
+            if outcome.errors:
+                actuation.failed(", ".join(sorted(set(outcome.errors.values()))))
         return outcome
 
     def restore_all(self) -> RestoreReport:

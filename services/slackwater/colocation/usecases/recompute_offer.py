@@ -20,6 +20,7 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.quantities import Resources
 from slackwater.model.time import Clock
+from slackwater.telemetry.traceparent import trace_id_of
 
 SOURCE = "colocation"
 _IDS = uuid.UUID("5b7c1d0e-27a5-5d0b-8d0f-6a1c4f0f9b52")
@@ -102,7 +103,8 @@ def _events(
     now: datetime,
     trigger: Event[Any] | None,
 ) -> list[Event[Any]]:
-    told = Told(before, after, snapshot, strategy, _reason(before, after), now, trigger.id if trigger else None)
+    trigger_id, trace_id = (trigger.id, trace_id_of(trigger.traceparent)) if trigger else (None, None)
+    told = Told(before, after, snapshot, strategy, _reason(before, after), now, trigger_id, trace_id)
     records = [
         offer_record(told, resource, result, _id(after, SUBJECTS[resource], told))
         for resource, result in zip(SUBJECTS, decided, strict=True)

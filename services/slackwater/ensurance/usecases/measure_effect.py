@@ -10,6 +10,7 @@ from slackwater.ensurance.usecases.declaring import SOURCE
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_reported import UsageReported
+from slackwater.telemetry.spans import Attributes, span
 from slackwater.waterline.metrics import METRICS
 from slackwater.waterline.snapshot import Snapshot
 
@@ -24,8 +25,24 @@ def measure_effects(
         metric = METRICS.get(one.metric)
         reading = metric.reading(snapshot) if metric is not None else None
         if reading is not None:
-            found.append(event_of(_effect(one, snapshot, reading), source=SOURCE, time=now, causedby=report))
+            found.append(_measured(_effect(one, snapshot, reading), one, report, now))
     return found, after
+
+
+def _measured(
+    effect: EffectMeasured, one: Awaited, report: Event[UsageReported], now: datetime
+) -> Event[EffectMeasured]:
+    """Caused by the report that shows it, in the trace of the decision that it is the effect of."""
+    attributes: Attributes = {
+        "node": effect.node,
+        "decision_id": effect.decision_id,
+        "relieved": effect.relieved,
+        "before": effect.before,
+        "after": effect.after,
+    }
+    parent = one.traceparent or report.traceparent
+    with span("ensurance measure effect", parent, attributes, links=(report.traceparent,)) as step:
+        return event_of(effect, source=SOURCE, time=now, causedby=report, traceparent=step.traceparent)
 
 
 def _effect(one: Awaited, snapshot: Snapshot, reading: float) -> EffectMeasured:
