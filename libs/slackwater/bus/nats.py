@@ -13,10 +13,12 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 
+from slackwater.bus.backlogs import Backlogs, backlogs
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.declaring import declare
 from slackwater.bus.delivering import NatsDelivery, ReadDelivery
 from slackwater.bus.encoding import Undecodable, decode, encode
+from slackwater.bus.metrics import BusMetrics
 from slackwater.bus.ordered import OrderedReader, Start
 from slackwater.bus.port import BatchHandler
 from slackwater.bus.publishing import Publisher
@@ -29,6 +31,7 @@ from slackwater.bus.tracing import publishing
 from slackwater.events.envelope import Event, Payload, subjects_of
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
 from slackwater.telemetry.spans import exporting
 
 P = TypeVar("P", bound=Payload)
@@ -61,6 +64,7 @@ class NatsBus:
         self._publisher = Publisher(client, PUBLISH_SECONDS)
         self._counters: dict[str, Counters] = {}
         self._readers: set[_Interruptible] = set()
+        self._metrics = BusMetrics(process_meters())
         self._declares = declares
         self._healing = False
 
@@ -74,12 +78,16 @@ class NatsBus:
         await declare(self._js, self._topology)
 
     async def publish(self, event: Event[Any]) -> None:
-        if not exporting(event.traceparent):
-            await self._publisher.store(event.data.STREAM, encode(event))
-            return
-        with publishing(event) as step:
-            message = encode(event.model_copy(update={"traceparent": step.traceparent}))
-            await self._publisher.store(event.data.STREAM, message)
+        try:
+            if not exporting(event.traceparent):
+                await self._publisher.store(event.data.STREAM, encode(event))
+                return
+            with publishing(event) as step:
+                message = encode(event.model_copy(update={"traceparent": step.traceparent}))
+                await self._publisher.store(event.data.STREAM, message)
+        except Unavailable:
+            self._metrics.publish_failures.labels(event.data.STREAM).inc()
+            raise
 
     @asynccontextmanager
     async def consume(
@@ -153,6 +161,10 @@ class NatsBus:
         """What became of the messages of each consumer opened by this process."""
         return {name: counters.snapshot() for name, counters in self._counters.items()}
 
+    async def backlogs(self) -> Backlogs:
+        """How far behind each consumer is, and how full each stream. Raises Unavailable."""
+        return await backlogs(self._js, self._topology)
+
     async def bury(self, letter: DeadLetter) -> None:
         """Store a dead letter. Raises Unavailable."""
         await self._publisher.store(DLQ, letter.message())
@@ -167,6 +179,7 @@ class NatsBus:
 
     def reconnected(self) -> None:
         """A new connection: answers to open requests may have been lost with the old one."""
+        self._metrics.reconnects.inc()
         for reader in self._readers:
             reader.interrupt("connection was lost in between")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.encoding import Undecodable, decode, subject_key
+from slackwater.bus.metrics import BusMetrics
 from slackwater.bus.port import BatchHandler, Received, Reject, Retry
 from slackwater.bus.settling import Bury
 from slackwater.bus.stats import Counters
@@ -14,6 +16,7 @@ from slackwater.bus.tracing import traced
 from slackwater.events.envelope import Payload
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
 
 P = TypeVar("P", bound=Payload)
 
@@ -44,6 +47,7 @@ class Replayer(Generic[P]):
         self._handler = traced(name, handler)
         self._bury = bury
         self._counters = counters
+        self._meter = BusMetrics(process_meters()).of(name)
 
     async def handle(self, batch: Sequence[Readable]) -> int | None:
         """Returns None when all is handled, else the position after which reading must start again."""
@@ -56,7 +60,9 @@ class Replayer(Generic[P]):
             readable = [pair for message in batch if (pair := await self._read(message)) is not None]
             if not readable:
                 return None
+            begun = time.perf_counter()
             verdicts = await self._handler([received for _, received in readable])
+            self._meter.handled(time.perf_counter() - begun, verdicts)
             for (message, _), verdict in zip(readable, verdicts, strict=True):
                 if isinstance(verdict, Retry):
                     self._counters.retried += 1
@@ -80,11 +86,13 @@ class Replayer(Generic[P]):
             event = decode(self._payload, message.headers, message.body)
         except Undecodable as error:
             self._counters.undecodable += 1
+            self._meter.undecodable()
             await self._give_up(message, error.code, error.message)
             return None
         return message, Received(event, message.stream_sequence, 1, subject_key(message.subject))
 
     async def _give_up(self, message: Readable, reason: str, detail: str) -> None:
+        self._meter.buried(reason)
         await self._bury(
             DeadLetter(
                 self._name, reason, detail, message.subject, message.headers, message.body, message.stream_sequence

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn, get_args
 
+from slackwater.agent.edge.exposition import exposing
 from slackwater.agent.edge.late_bus import LateBus
 from slackwater.agent.service import AgentService, build_agent
 from slackwater.agent.settings import AgentSettings
@@ -23,6 +24,7 @@ from slackwater.model.errors import Misconfigured, SlackwaterError
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
 from slackwater.telemetry.logs import Level, configure, get_logger
+from slackwater.telemetry.metrics import note_build
 from slackwater.telemetry.spans import configure_tracing
 
 _CONNECT_SECONDS = 5.0
@@ -36,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     configure("agent", level=options.log_level)
     configure_tracing("agent")
     settings = AgentSettings() if options.node is None else AgentSettings(node=options.node)
+    note_build("agent")
     try:
         service = asyncio.run(_work(settings, options.nats, options.state_dir.absolute()))
     except SlackwaterError as error:
@@ -48,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentService:
     bus = LateBus()
     service = build_agent(settings, Platform(bus, SystemClock(), _no_database, state_dir))
-    async with bus.connecting(lambda: connect_bus(url, name="agent", declares=False, wait_seconds=_CONNECT_SECONDS)):
+    connecting = bus.connecting(lambda: connect_bus(url, name="agent", declares=False, wait_seconds=_CONNECT_SECONDS))
+    async with exposing(settings), connecting:
         running = asyncio.create_task(_run(service, bus))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -17,6 +18,7 @@ from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.agent.adapters.linux.driver import LinuxDriver, linux_driver
 from slackwater.agent.adapters.linux.lock import AgentLock
 from slackwater.agent.adapters.memory import MemoryJournal, MemoryLedger
+from slackwater.agent.adapters.metrics import AgentMetrics
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.domain.observation import Observation
 from slackwater.agent.domain.tracing import TraceBudget
@@ -41,6 +43,7 @@ from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
 from slackwater.runtime.state import StateDir
 from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
 from slackwater.telemetry.spans import Attributes, span
 
 if TYPE_CHECKING:  # an agent must not pay for FastAPI
@@ -64,6 +67,7 @@ class AgentService:
     lock: AgentLock | None = None
     report_file: Path | None = None
     restore_report: RestoreReport | None = None
+    metrics: AgentMetrics = field(default_factory=lambda: AgentMetrics(process_meters()))
     recovery_report: RestoreReport | None = None
     """What a crashed run had left and the last start put back."""
     _running: Running | None = None
@@ -76,7 +80,7 @@ class AgentService:
         if self.lock is not None:
             self.lock.acquire()
         try:
-            actuator = Actuator(self.driver, self.journal)
+            actuator = Actuator(self.driver, self.journal, performed=self.metrics.wrote)
             self.recovery_report = actuator.recover()
             self.driver.open()
             self._running = Running(self, actuator, described(self.driver.facts(), self.settings))
@@ -131,11 +135,13 @@ class Running:
     sampling: SampleMachine = field(init=False)
     _group: asyncio.TaskGroup | None = None
     _ticks: int = 0
+    _lapsed: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         settings, clock, driver = self.service.settings, self.service.platform.clock, self.service.driver
         node = self.facts.name
-        self.outgoing = Outgoing(self.service.platform.bus, clock, settings.buffered_reports)
+        dropped = self.service.metrics.dropped
+        self.outgoing = Outgoing(self.service.platform.bus, clock, settings.buffered_reports, dropped)
         traces = TraceBudget(settings.trace_seconds, settings.urgent_trace_seconds)
         self.envelopes = Envelopes(node, clock, traces)
         self.converge = ConvergeToIntents(
@@ -203,11 +209,14 @@ class Running:
             await clock.sleep(due - clock.monotonic())
 
     def _tick(self) -> None:
+        begun = time.perf_counter()
         tick = self.sampling.tick()
         self._tell(tick.observed)
         self._consider_evictions()
+        self._measure(time.perf_counter() - begun)
         if tick.report is not None:
             self.outgoing.report(self.envelopes.report(tick.report))
+            self.service.metrics.reported(tick.report.trigger)
         self._ticks += 1
         if self._ticks % _LOOK_AT_FACTS_EVERY_TICKS == 0:
             facts = described(self.service.driver.facts(), self.service.settings)
@@ -215,6 +224,14 @@ class Running:
                 self.facts = facts
                 self.converge.capacity_milli = facts.capacity.cpu_milli
                 self._describe()
+
+    def _measure(self, seconds: float) -> None:
+        metrics, at = self.service.metrics, self.service.platform.clock.now().timestamp()
+        metrics.ticked(self.facts.name, seconds, at, len(self.outgoing), self.converge.throttled())
+        lapsed = self.converge.lapsed()
+        for writer in lapsed - self._lapsed:
+            metrics.lease_expired(writer)
+        self._lapsed = lapsed
 
     async def _watch(self) -> None:
         pause = _WATCH_PAUSE
@@ -246,6 +263,7 @@ class Running:
 
     def _announce(self, completion: Completion) -> None:
         id_ = completion.payload.id
+        self.service.metrics.evicted(completion.payload.outcome)
         event = self.envelopes.completed(completion)
         self.outgoing.fact(f"eviction/{id_}", event, lambda: self.evict.published(id_))
 

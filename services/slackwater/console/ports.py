@@ -133,6 +133,14 @@ class News:
     data: Mapping[str, Any]
 
 
+class Meter(Protocol):
+    """What operators watch."""
+
+    def recorded(self, event: str, delay_seconds: float) -> None:
+        """One event of a type is in the read model, so long after its time."""
+        ...
+
+
 class Feed(Protocol):
     """Tells those who are looking now. Never blocks a writer; who is too slow loses the oldest and is told so."""
 

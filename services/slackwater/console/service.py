@@ -9,16 +9,18 @@ from datetime import timedelta
 from fastapi import APIRouter
 
 from slackwater.console.adapters.feed import LocalFeed
+from slackwater.console.adapters.metrics import ConsoleMetrics
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.edge.events import consuming
 from slackwater.console.edge.html import html_router
 from slackwater.console.edge.http import api_router
-from slackwater.console.ports import Feed, ReadModel
+from slackwater.console.ports import Feed, Meter, ReadModel
 from slackwater.console.settings import ConsoleSettings
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.model.time import Clock
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
+from slackwater.telemetry.metrics import process_meters
 
 
 class ConsoleService:
@@ -26,7 +28,10 @@ class ConsoleService:
 
     name = "console"
 
-    def __init__(self, settings: ConsoleSettings, platform: Platform, model: ReadModel, feed: Feed) -> None:
+    def __init__(
+        self, settings: ConsoleSettings, platform: Platform, model: ReadModel, feed: Feed, meter: Meter | None = None
+    ) -> None:
+        self._meter = meter or ConsoleMetrics(process_meters())
         self._platform = platform
         self._model = model
         self._feed = feed
@@ -42,7 +47,7 @@ class ConsoleService:
     async def run(self, started: Callable[[], None]) -> None:
         """Consume until cancelled. Open streams end with it, so that a server can stop without waiting for them."""
         try:
-            async with consuming(self._platform.bus, self._record):
+            async with consuming(self._platform.bus, self._record, self._meter, self._platform.clock):
                 started()
                 await asyncio.Event().wait()
         finally:

@@ -7,14 +7,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from slackwater.bus.port import Bus
+from slackwater.ingestion.adapters.metrics import IngestionMetrics
 from slackwater.ingestion.adapters.postgres import PostgresLedger
 from slackwater.ingestion.domain.liveness import LivenessLimits
 from slackwater.ingestion.domain.validation import Limits
 from slackwater.ingestion.edge.events import consuming
-from slackwater.ingestion.ports import Ledgers
+from slackwater.ingestion.ports import Ledgers, Meter
 from slackwater.ingestion.settings import IngestionSettings
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.close_windows import CloseWindows
+from slackwater.ingestion.usecases.count_nodes import CountNodes
 from slackwater.ingestion.usecases.describe_node import DescribeNode
 from slackwater.ingestion.usecases.keep_history import KeepHistory
 from slackwater.ingestion.usecases.tracing import WindowTraces
@@ -25,6 +27,7 @@ from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
 from slackwater.store.port import Database
 from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 _MAINTENANCE_SECONDS = 3600.0
+_COUNT_SECONDS = 10.0
 _PAUSE_SECONDS = 1.0
 _BACKLOG_LIMIT_SECONDS = 30.0
 
@@ -42,7 +46,13 @@ class IngestionService:
     name = "ingestion"
 
     def __init__(
-        self, settings: IngestionSettings, bus: Bus, database: Database, ledgers: Ledgers, clock: Clock
+        self,
+        settings: IngestionSettings,
+        bus: Bus,
+        database: Database,
+        ledgers: Ledgers,
+        clock: Clock,
+        meter: Meter,
     ) -> None:
         self._settings = settings
         self._bus = bus
@@ -51,19 +61,21 @@ class IngestionService:
         self._relay = database.relay(bus.publish)
         limits = Limits(settings.clock_ahead_seconds, settings.clock_behind_seconds)
         silence = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
-        self._accept = AcceptReports(database, ledgers, clock, limits)
+        self._accept = AcceptReports(database, ledgers, clock, limits, meter)
         self._describe = DescribeNode(database, ledgers)
         self._traces = WindowTraces(settings.window_seconds)
         self._close = CloseWindows(
             database,
             ledgers,
             clock,
+            meter,
             seconds=settings.window_seconds,
             lateness_seconds=settings.lateness_seconds,
             silence_seconds=max(silence.stale_seconds, settings.lateness_seconds),
             traces=self._traces,
         )
         self._liveness = WatchLiveness(database, ledgers, clock, silence, bus.connected)
+        self._count = CountNodes(database, ledgers, meter)
         self._keep = KeepHistory(database, ledgers, clock, settings.retention_days)
 
     async def run(self, started: Callable[[], None]) -> None:
@@ -72,6 +84,7 @@ class IngestionService:
             own = [
                 tasks.create_task(self._relay.run()),
                 tasks.create_task(self._repeat(self._keep, _MAINTENANCE_SECONDS)),
+                tasks.create_task(self._repeat(self._count, _COUNT_SECONDS)),
                 tasks.create_task(self._repeat(self._close, self._close.pause_seconds)),
                 tasks.create_task(self._repeat(self._liveness, self._settings.liveness_tick_seconds)),
             ]
@@ -116,5 +129,7 @@ class IngestionService:
 
 
 def build(settings: IngestionSettings, platform: Platform) -> IngestionService:
-    """Ingestion on PostgreSQL."""
-    return IngestionService(settings, platform.bus, platform.database("ingestion"), PostgresLedger.of, platform.clock)
+    """Ingestion on PostgreSQL and the process's metrics."""
+    meter = IngestionMetrics(process_meters())
+    database = platform.database("ingestion")
+    return IngestionService(settings, platform.bus, database, PostgresLedger.of, platform.clock, meter)

@@ -21,7 +21,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 class Outgoing:
     """One queue per agent. Nothing here ever blocks a sample or a write to the machine."""
 
-    def __init__(self, bus: Bus, clock: Clock, capacity: int) -> None:
+    def __init__(self, bus: Bus, clock: Clock, capacity: int, lost: Callable[[], None] = lambda: None) -> None:
+        self._lost = lost
         self._bus = bus
         self._clock = clock
         self._capacity = capacity
@@ -44,6 +45,7 @@ class Outgoing:
         if len(self._reports) >= self._capacity:
             self._reports.popleft()
             self.dropped += 1
+            self._lost()
         self._reports.append(event)
         self._wake.set()
 

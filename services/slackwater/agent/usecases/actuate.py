@@ -6,7 +6,7 @@ before it is written, a release is noted after the previous text is back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from slackwater.agent.domain.convergence import Do, Step
@@ -56,6 +56,8 @@ class Actuator:
     driver: Driver
     file: JournalFile
     journal: Journal = field(default_factory=Journal)
+    performed: Callable[[Outcome], None] = lambda outcome: None
+    """Told what came of every plan that was carried out."""
     _settled: dict[Knob, str] = field(default_factory=dict)
     _appended: int = 0
 
@@ -77,6 +79,7 @@ class Actuator:
             actuation.note({"done": outcome.done, "yielded": len(outcome.yielded)})
             if outcome.errors:
                 actuation.failed(", ".join(sorted(set(outcome.errors.values()))))
+        self.performed(outcome)
         return outcome
 
     def restore_all(self) -> RestoreReport:

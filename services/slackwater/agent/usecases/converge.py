@@ -83,9 +83,18 @@ class ConvergeToIntents:
             return []
         return self._answer_foreign(self._converge(pods, self._ticks % _LOOK_AT_WEIGHTS_EVERY_TICKS == 0))
 
+    def throttled(self) -> int:
+        """How many CPU limits of ours are in force."""
+        return sum(knob.field == "cpu_limit" for knob in self.actuator.journal.knobs())
+
     def throttling(self) -> bool:
         """Whether any CPU limit of ours is in force."""
-        return any(knob.field == "cpu_limit" for knob in self.actuator.journal.knobs())
+        return self.throttled() > 0
+
+    def lapsed(self) -> set[str]:
+        """The writers whose lease has run out."""
+        now = self.clock.monotonic()
+        return {writer for writer, held in self.held.items() if not held.wish.alive(now)}
 
     def waterlines(self) -> list[Waterline]:
         """All writers' local waterlines; they outlive leases, because a report at once costs little."""

@@ -38,6 +38,11 @@ class Awaited:
     traceparent: str | None = None
     """The step that decided: the effect belongs to its trace."""
 
+    @property
+    def sample_age_seconds(self) -> float:
+        """How old the sample was when it was decided; 0 where that is not known."""
+        return 0.0 if self.sampled_at is None else (self.decided_at - self.sampled_at).total_seconds()
+
 
 @dataclass(frozen=True, slots=True)
 class Guarded:

@@ -13,9 +13,8 @@ from slackwater.ensurance.domain.guarded import Cause, Guarded, LastReport, carr
 from slackwater.ensurance.ports import Meter
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.declaring import declared, recorded
-from slackwater.ensurance.usecases.measure_effect import measure_effects
+from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
 from slackwater.ensurance.usecases.sampling import snapshot_of
-from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.identifiers import new_id
@@ -36,7 +35,7 @@ class _Answer:
     after: Guarded
     outcome: Outcome
     record: DecisionRecord | None
-    effects: Sequence[Event[EffectMeasured]]
+    effects: Sequence[Effect]
     cause: Event[UsageReported]
     """The report, in the step that decided."""
 
@@ -95,9 +94,10 @@ class GuardNode:
     async def _commit(self, answer: _Answer, report: Event[UsageReported], now: datetime) -> _Answer:
         async with self._book.writing() as unit:
             if not await unit.first_time(CONSUMER, report.id):
-                return replace(answer, after=replace(answer.before, last_report=_position(report)), record=None)
+                before = replace(answer.before, last_report=_position(report))
+                return replace(answer, after=before, record=None, effects=())
             for effect in answer.effects:
-                await unit.publish(effect)
+                await unit.publish(effect.event)
             cause: Event[Any] = answer.cause
             if answer.record is not None:
                 cause = recorded(answer.record, answer.cause)
@@ -107,8 +107,11 @@ class GuardNode:
             return replace(answer, after=await unit.save(answer.after))
 
     def _tell(self, answer: _Answer) -> None:
+        for effect in answer.effects:
+            self._meter.effect(effect.event.data, effect.decision_age_seconds)
         if answer.record is not None:
-            self._meter.decided(answer.record)
+            age = answer.record.decided_at - answer.cause.data.sampled_at
+            self._meter.decided(answer.record, age.total_seconds())
         states = answer.before.state, answer.after.state
         if answer.record is not None or states[0].exhausted_told != states[1].exhausted_told:
             remaining = answer.outcome.plan.remaining_milli

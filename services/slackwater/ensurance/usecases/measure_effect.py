@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from slackwater.ensurance.domain.guarded import Awaited, Guarded, measurable
@@ -15,9 +16,17 @@ from slackwater.waterline.metrics import METRICS
 from slackwater.waterline.snapshot import Snapshot
 
 
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What is published, and how long after its sample the decision had been made."""
+
+    event: Event[EffectMeasured]
+    decision_age_seconds: float
+
+
 def measure_effects(
     guarded: Guarded, snapshot: Snapshot, report: Event[UsageReported], settle_seconds: float, now: datetime
-) -> tuple[Sequence[Event[EffectMeasured]], Guarded]:
+) -> tuple[Sequence[Effect], Guarded]:
     """One event per decision whose effect this sample shows; a sample without the metric shows none."""
     ready, after = measurable(guarded, snapshot.sampled_at, settle_seconds, now)
     found = []
@@ -25,7 +34,7 @@ def measure_effects(
         metric = METRICS.get(one.metric)
         reading = metric.reading(snapshot) if metric is not None else None
         if reading is not None:
-            found.append(_measured(_effect(one, snapshot, reading), one, report, now))
+            found.append(Effect(_measured(_effect(one, snapshot, reading), one, report, now), one.sample_age_seconds))
     return found, after
 
 

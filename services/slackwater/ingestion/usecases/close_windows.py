@@ -8,9 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_windowed import UsageWindowed, WindowedPod, WindowedUsage
-from slackwater.ingestion import metrics
 from slackwater.ingestion.domain.windowing import Amounts, Waiting, Window, closable_until, close_limit, close_windows
-from slackwater.ingestion.ports import Ledger, Ledgers
+from slackwater.ingestion.ports import Ledger, Ledgers, Meter
 from slackwater.ingestion.usecases.accept_reports import SOURCE
 from slackwater.ingestion.usecases.tracing import WindowTraces
 from slackwater.model.time import Clock
@@ -35,6 +34,7 @@ class CloseWindows:
         database: Database,
         ledgers: Ledgers,
         clock: Clock,
+        meter: Meter,
         *,
         seconds: int,
         lateness_seconds: float,
@@ -44,6 +44,7 @@ class CloseWindows:
         self._database = database
         self._ledgers = ledgers
         self._clock = clock
+        self._meter = meter
         self._seconds = seconds
         self._lateness_seconds = lateness_seconds
         self._silence_seconds = silence_seconds
@@ -86,7 +87,7 @@ class CloseWindows:
                 await unit.publish(self._published(window, now))
             moved = [replace(node, closed_until=spans[node.name][1]) for node in nodes if node.name in spans]
             await ledger.save(moved)
-        metrics.WINDOWS.inc(len(windows))
+        self._meter.closed(len(windows))
         return len(windows), nodes[-1].name if nodes else None
 
     def _published(self, window: Window, now: datetime) -> Event[UsageWindowed]:
