@@ -131,5 +131,5 @@ class IngestionService:
 def build(settings: IngestionSettings, platform: Platform) -> IngestionService:
     """Ingestion on PostgreSQL and the process's metrics."""
     meter = IngestionMetrics(process_meters())
-    database = platform.database("ingestion")
-    return IngestionService(settings, platform.bus, database, PostgresLedger.of, platform.clock, meter)
+    database, ledgers = platform.database("ingestion"), PostgresLedger.remembering()
+    return IngestionService(settings, platform.bus, database, ledgers, platform.clock, meter)

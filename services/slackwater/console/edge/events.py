@@ -68,6 +68,11 @@ async def consuming(bus: Bus, record: RecordEvents, meter: Meter, clock: Clock) 
 
     async with AsyncExitStack() as stack:
         for payload, handler in routes(record).items():
-            consumer = "console-" + payload.TYPE.replace(".", "-").replace("_", "-")
-            await stack.enter_async_context(bus.consume(payload, consumer, whole_batch(handler, recorded), batch=BATCH))
+            taking = whole_batch(handler, recorded)
+            await stack.enter_async_context(bus.consume(payload, consumer_of(payload), taking, batch=BATCH))
         yield
+
+
+def consumer_of(payload: type[Payload]) -> str:
+    """The console's durable consumer of an event."""
+    return "console-" + payload.TYPE.replace(".", "-").replace("_", "-")
