@@ -16,6 +16,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from slackwater.bus.access import API_PREFIX
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
@@ -53,9 +54,9 @@ class Pauses:
 class Puller:
     """Messages of one JetStream consumer, batch by batch. One reader at a time."""
 
-    def __init__(self, client: Client, stream: str, consumer: str, batch: int) -> None:
+    def __init__(self, client: Client, stream: str, consumer: str, batch: int, api_prefix: str = API_PREFIX) -> None:
         self._client = client
-        self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+        self._subject = f"{api_prefix}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
         self._inbox = client.new_inbox()
         self._batch = batch
         self._number = 0
