@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from nats.errors import Error as NatsError
@@ -37,7 +37,7 @@ class Backlogs:
     streams: Mapping[str, Fill]
 
 
-async def backlogs(js: JetStreamContext, topology: Topology) -> Backlogs:
+async def backlogs(js: JetStreamContext, topology: Topology, consumers: Iterable[str]) -> Backlogs:
     """One question per stream and per consumer. Raises Unavailable when the broker does not answer."""
     lags: dict[str, Lag] = {}
     fills: dict[str, Fill] = {}
@@ -45,7 +45,7 @@ async def backlogs(js: JetStreamContext, topology: Topology) -> Backlogs:
         for name, spec in topology.streams.items():
             state = (await js.stream_info(name)).state
             fills[name] = Fill(state.messages, state.bytes, spec.max_bytes)
-        for name in topology.consumers:
+        for name in consumers:
             info = await js.consumer_info(topology.stream_of(name), name)
             lags[name] = Lag(info.num_pending or 0, info.num_ack_pending or 0)
     except (NatsError, TimeoutError) as error:

@@ -208,8 +208,10 @@ class NatsBus:
         return {name: counters.snapshot() for name, counters in self._counters.items()}
 
     async def backlogs(self) -> Backlogs:
-        """How far behind each consumer is, and how full each stream. Raises Unavailable."""
-        return await backlogs(self._js, self._topology)
+        """How far behind each consumer of this process is (the broker tells a service no others), and how full each
+        stream. Raises Unavailable."""
+        own = [name for name in self._topology.consumers if name in self._counters]
+        return await backlogs(self._js, self._topology, own)
 
     async def bury(self, letter: DeadLetter) -> None:
         """Store a dead letter. Raises Unavailable."""
