@@ -168,7 +168,10 @@ def story(postgres_dsn: str, nats_url: str, tmp_path_factory: pytest.TempPathFac
         trace_id = whole(receiver)
         found = next(s for s in receiver.traces()[str(trace_id)] if s.name == "ensurance decide")
         decision = json.loads(read(f"{urls['console']}/v1/decisions/{found.attributes['slackwater.decision_id']}"))
-        until(lambda: "slackwater_database_up" in read(f"{urls['ensurance']}/metrics"), "nobody looked at PostgreSQL")
+        until(
+            lambda: "slackwater_bus_lag_messages{" in read(f"{urls['ensurance']}/metrics"),
+            "nobody looked at the consumers",
+        )
         pages = {name: read(f"{url}/metrics") for name, url in urls.items()}
         running.close()  # what is left in the processes is exported on their way out
         yield Story(receiver.traces(), {name: log.read_text() for name, log in logs.items()}, pages, decision)
