@@ -24,10 +24,12 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A dependency was away: deliver again, after `delay_seconds` or, if None, after a growing pause."""
+    """Deliver again, after `delay_seconds` or, if None, after a growing pause. Counts towards the consumer's
+    `max_deliver`, unless `away`: a dependency did not answer, which says nothing against the message."""
 
     reason: str
     delay_seconds: float | None = None
+    away: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ def each(handle: Callable[[Received[P]], Awaitable[Settlement | None]]) -> Batch
             except InvalidInput as error:
                 verdicts.append(Reject(error.code, error.message))
             except Unavailable as error:
-                verdicts.append(Retry(error.message))
+                verdicts.append(Retry(error.message, away=True))
         return verdicts
 
     return handle_batch

@@ -27,6 +27,13 @@ P = TypeVar("P", bound=Payload)
 log = logging.getLogger(__name__)
 
 
+AWAY_SECONDS = 2.0
+"""The longest pause while a dependency is away: when it is back, what waited is handled soon."""
+UNSEEN_FACTOR = 4
+"""A message that this process has not seen may have been delivered so many times `max_deliver` before: in an outage
+each try was nobody's fault, and only the process that made them knew. More than that, and it is what kills us."""
+
+
 class Delivery(Protocol):
     """One message in hand, with the words that the broker understands."""
 
@@ -71,6 +78,7 @@ class Settler(Generic[P]):
         self._bury_letter = bury
         self._counters = counters
         self._suspects: set[int] = set()
+        self._excused: dict[int, int] = {}
 
     async def settle(self, batch: Sequence[Delivery]) -> None:
         """Handle and settle every message. Raises nothing but cancellation."""
@@ -91,7 +99,7 @@ class Settler(Generic[P]):
 
     async def _read(self, delivery: Delivery) -> Received[P] | None:
         """The event in it; None if there is none to handle, and then it is settled."""
-        if delivery.deliveries > self._spec.max_deliver:
+        if self._used_up(delivery):
             await self._exhausted(delivery, f"delivered {delivery.deliveries - 1} times and never settled")
             return None
         try:
@@ -101,6 +109,17 @@ class Settler(Generic[P]):
             await self._bury(delivery, error.code, error.message)
             return None
         return Received(event, delivery.stream_sequence, delivery.deliveries, subject_key(delivery.subject))
+
+    def _used_up(self, delivery: Delivery) -> bool:
+        """Whether it was delivered too often before this time."""
+        known = delivery.stream_sequence in self._excused or delivery.stream_sequence in self._suspects
+        if not known:
+            return delivery.deliveries > UNSEEN_FACTOR * self._spec.max_deliver
+        return self._counted(delivery) > self._spec.max_deliver
+
+    def _counted(self, delivery: Delivery) -> int:
+        """Deliveries without those in which a dependency was away."""
+        return delivery.deliveries - self._excused.get(delivery.stream_sequence, 0)
 
     async def _handle(self, pairs: Sequence[tuple[Delivery, Received[P]]]) -> None:
         if not pairs:
@@ -128,8 +147,13 @@ class Settler(Generic[P]):
         match verdict:
             case Done():
                 self._counters.done += 1
+                self._excused.pop(delivery.stream_sequence, None)
                 await delivery.ack()
-            case Retry(reason) if delivery.deliveries >= self._spec.max_deliver:
+            case Retry(_, delay, away=True):
+                self._counters.retried += 1
+                self._excused[delivery.stream_sequence] = self._excused.get(delivery.stream_sequence, 0) + 1
+                await delivery.nak(min(self._pause(delivery), AWAY_SECONDS) if delay is None else delay)
+            case Retry(reason) if self._counted(delivery) >= self._spec.max_deliver:
                 await self._exhausted(delivery, f"delivered {delivery.deliveries} times; last: {reason}")
             case Retry(_, delay):
                 self._counters.retried += 1
@@ -159,6 +183,7 @@ class Settler(Generic[P]):
             await delivery.nak(self._pause(delivery))
             return
         self._suspects.discard(delivery.stream_sequence)
+        self._excused.pop(delivery.stream_sequence, None)
         log.warning("%s: dead letter (%s) from %s: %s", self._consumer, reason, delivery.subject, detail)
         await delivery.term()
 

@@ -83,7 +83,7 @@ async def test_a_database_that_is_away_means_again_later_for_the_whole_batch(clo
         return None
 
     batch = received(reports(clock)[:3])
-    assert await whole_batch(away)(batch) == [Retry("PostgreSQL does not answer")] * 3
+    assert await whole_batch(away)(batch) == [Retry("PostgreSQL does not answer", away=True)] * 3
     assert await whole_batch(there)(batch) == [Done()] * 3
 
 
