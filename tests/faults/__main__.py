@@ -12,10 +12,12 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 from tests.faults.report import LINES, Outcome, write_line, write_page
-from tests.faults.scenario import FULL, Scenario, Skipped, Strictness
+from tests.faults.scenario import FULL, Result, Scenario, Skipped, Strictness
 from tests.faults.scenarios import SCENARIOS
 
 FOLDER = Path(".slackwater") / "faults"
@@ -31,7 +33,7 @@ def run_one(scenario: Scenario, strictness: Strictness, keep: Path | None = None
         return Outcome(scenario, 0.0, skipped="needs root")
     try:
         limit = max(_LEAST_SECONDS, scenario.minutes * 60 * _LONGEST_FACTOR)
-        result = asyncio.run(_bounded(scenario, folder, strictness, limit))
+        result = _in_a_loop(_bounded(scenario, folder, strictness, limit))
     except Skipped as reason:
         outcome = Outcome(scenario, time.monotonic() - began, skipped=str(reason))
     except Exception as error:
@@ -46,7 +48,17 @@ def run_one(scenario: Scenario, strictness: Strictness, keep: Path | None = None
     return outcome
 
 
-async def _bounded(scenario: Scenario, folder: Path, strictness: Strictness, seconds: float):  # type: ignore[no-untyped-def] # Result
+def _in_a_loop(work: Coroutine[Any, Any, Result]) -> Result:
+    """As asyncio.run, which would unset the loop that pytest-asyncio has set."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+async def _bounded(scenario: Scenario, folder: Path, strictness: Strictness, seconds: float) -> Result:
     async with asyncio.timeout(seconds):
         return await scenario.run(folder, strictness)
 

@@ -20,6 +20,9 @@ _HEADER_BYTES = 16
 """Of a header block and of each of its lines, beside name and value; rather too much than too little."""
 
 
+_DISK_HINT = "if it stays so the broker's disk is full or was: make room there, then restart nats-server"
+
+
 class Publisher:
     """Any number of publishes in flight; each is answered, refused, or Unavailable after `timeout_seconds`."""
 
@@ -29,6 +32,8 @@ class Publisher:
         self._inbox = client.new_inbox()
         self._numbers = itertools.count(1)
         self._waiting: dict[str, asyncio.Future[bytes]] = {}
+        self.trouble = ""
+        """Why the broker, although connected, did not store the last message; empty when it did."""
 
     async def open(self) -> None:
         await self._client.subscribe(f"{self._inbox}.*", cb=self._answered)
@@ -55,13 +60,17 @@ class Publisher:
                 answer = json.loads(await future)
         except TimeoutError as error:
             text = f"stream {stream} did not confirm {message.subject} within {self._timeout:g} s"
+            if self._client.is_connected:
+                self.trouble = f"{text}; {_DISK_HINT}"
             raise Unavailable(text) from error
         except NatsError as error:
             raise Unavailable(f"{message.subject} was not published: {error!r}") from error
         finally:
             del self._waiting[token]
         if "error" in answer:
-            raise Unavailable(_said(stream, message, answer["error"]))
+            self.trouble = _said(stream, message, answer["error"])
+            raise Unavailable(self.trouble)
+        self.trouble = ""
 
     async def _answered(self, message: Msg) -> None:
         future = self._waiting.get(message.subject.rsplit(".", 1)[1])

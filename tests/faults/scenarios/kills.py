@@ -85,6 +85,7 @@ class Stage:
     writer: PolicyWriter
     bus: NatsBus
     recoveries: dict[str, list[float]] = field(default_factory=dict)
+    writing: asyncio.Task[None] | None = None
 
     async def works_since(self, victim: str, at: float) -> bool:
         """Whether the victim has had an effect of something that began after `at` (seconds since 1970)."""
