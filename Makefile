@@ -10,7 +10,7 @@ VENV_PYTHON = .venv/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test check conformance contracts bench lock clean environment environment-dev
+.PHONY: help run test check conformance contracts bench faults lock clean environment environment-dev
 unexport PYTHONPATH PYTHONHOME
 
 help: ## this list
@@ -39,6 +39,9 @@ contracts: environment-dev ## write the generated contracts anew: schemas, Async
 
 bench: environment-dev ## the figures: delays, memory, CPU; written to .slackwater/bench.json
 	@exec $(VENV_PYTHON) -m tests.bench $(ARGS)
+
+faults: environment-dev ## kills, partitions, poison, full disks: all, or ARGS="kill-* poison"; ARGS=--list
+	@exec $(VENV_PYTHON) -m tests.faults $(ARGS)
 
 # The locks name no index and no file of this machine. uv does the resolving: `pip install uv` anywhere on PATH.
 UV ?= uv

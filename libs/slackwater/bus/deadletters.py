@@ -1,4 +1,4 @@
-"""What becomes of a message that cannot be handled: its body unchanged, its headers, and why."""
+"""What becomes of a message that cannot be handled: its body, its headers, and why."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from slackwater.bus.encoding import MESSAGE_ID, Message
 
 DETAIL_CHARACTERS = 500
+BODY_BYTES = 1_000_000
+HEADER_CHARACTERS, MOST_HEADERS = 1024, 16
+"""A letter is larger than its message by what it says about it: what nearly filled a message is cut, and says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +28,9 @@ class DeadLetter:
     def message(self) -> Message:
         """As it is published. The message id is per consumer and position: burying twice leaves one letter."""
         identity = self.headers.get("ce-id", "")
+        kept = {name: text for name, text in self.headers.items() if len(text) <= HEADER_CHARACTERS}
         headers = {
-            **self.headers,
+            **dict(list(kept.items())[:MOST_HEADERS]),
             MESSAGE_ID: f"{self.consumer}:{self.stream_sequence}:{identity}",
             "sw-reason": self.reason,
             "sw-detail": _one_line(self.detail),
@@ -34,7 +38,9 @@ class DeadLetter:
             "sw-subject": self.subject,
             "sw-stream-sequence": str(self.stream_sequence),
         }
-        return Message(f"sw.v1.dlq.{self.consumer}", headers, self.body)
+        if len(self.body) > BODY_BYTES:
+            headers["sw-cut-from-bytes"] = str(len(self.body))
+        return Message(f"sw.v1.dlq.{self.consumer}", headers, self.body[:BODY_BYTES])
 
 
 def _one_line(text: str) -> str:

@@ -225,6 +225,11 @@ class NatsBus:
         """Subscribe to the broker's answers; done by `connect_bus`."""
         await self._publisher.open()
 
+    @property
+    def trouble(self) -> str:
+        """Why the broker, although connected, did not store the last message; empty when it did."""
+        return self._publisher.trouble
+
     def disconnected(self) -> None:
         """The connection is gone, and with it the answers to what is in flight."""
         self._publisher.connection_lost()

@@ -26,10 +26,12 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A dependency was away: deliver again, after `delay_seconds` or, if None, after a growing pause."""
+    """Deliver again, after `delay_seconds` or, if None, after a growing pause. Counts towards the consumer's
+    `max_deliver`, unless `away`: a dependency did not answer, which says nothing against the message."""
 
     reason: str
     delay_seconds: float | None = None
+    away: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ class OneByOne(Generic[P]):
         except InvalidInput as error:
             return Reject(error.code, error.message)
         except Unavailable as error:
-            return Retry(error.message)
+            return Retry(error.message, away=True)
 
     async def __call__(self, batch: Sequence[Received[P]]) -> Sequence[Settlement]:
         return [await self.judge(received) for received in batch]

@@ -14,6 +14,14 @@ from nats.errors import Error as NatsError
 from slackwater.bus.encoding import Message
 from slackwater.model.errors import InvalidInput, Unavailable
 
+SUBJECT_BYTES = 1024
+"""A longer subject would near the broker's control line (4 KiB with the reply), and beyond that it hangs up."""
+_HEADER_BYTES = 16
+"""Of a header block and of each of its lines, beside name and value; rather too much than too little."""
+
+
+_DISK_HINT = "if it stays so the broker's disk is full or was: make room there, then restart nats-server"
+
 
 class Publisher:
     """Any number of publishes in flight; each is answered, refused, or Unavailable after `timeout_seconds`."""
@@ -24,6 +32,8 @@ class Publisher:
         self._inbox = client.new_inbox()
         self._numbers = itertools.count(1)
         self._waiting: dict[str, asyncio.Future[bytes]] = {}
+        self.trouble = ""
+        """Why the broker, although connected, did not store the last message; empty when it did."""
 
     async def open(self) -> None:
         await self._client.subscribe(f"{self._inbox}.*", cb=self._answered)
@@ -36,6 +46,7 @@ class Publisher:
 
     async def store(self, stream: str, message: Message) -> None:
         """Raises Unavailable with what the broker said; InvalidInput for a message that it can never take."""
+        _refuse_unsendable(message, self._client.max_payload)
         if not self._client.is_connected:
             raise Unavailable(f"not connected to NATS: {message.subject} was not published")
         token = str(next(self._numbers))
@@ -49,13 +60,17 @@ class Publisher:
                 answer = json.loads(await future)
         except TimeoutError as error:
             text = f"stream {stream} did not confirm {message.subject} within {self._timeout:g} s"
+            if self._client.is_connected:
+                self.trouble = f"{text}; {_DISK_HINT}"
             raise Unavailable(text) from error
         except NatsError as error:
-            raise _refused(message, self._client.max_payload, error) from error
+            raise Unavailable(f"{message.subject} was not published: {error!r}") from error
         finally:
             del self._waiting[token]
         if "error" in answer:
-            raise Unavailable(_said(stream, message, answer["error"]))
+            self.trouble = _said(stream, message, answer["error"])
+            raise Unavailable(self.trouble)
+        self.trouble = ""
 
     async def _answered(self, message: Msg) -> None:
         future = self._waiting.get(message.subject.rsplit(".", 1)[1])
@@ -67,12 +82,18 @@ class Publisher:
             future.set_result(message.data)
 
 
-def _refused(message: Message, max_payload: int, error: NatsError) -> Exception:
-    if len(message.body) > max_payload:
-        return InvalidInput(
-            f"{message.subject}: {len(message.body)} bytes, NATS takes {max_payload}", code="message_too_large"
-        )
-    return Unavailable(f"{message.subject} was not published: {error!r}")
+def _refuse_unsendable(message: Message, max_payload: int) -> None:
+    """Raises InvalidInput for what would make the broker close the connection, and with it take everybody along."""
+    if len(message.subject.encode()) > SUBJECT_BYTES:
+        text = f"subject {message.subject[:80]}…: {len(message.subject)} bytes; at most {SUBJECT_BYTES} are allowed"
+        raise InvalidInput(text, code="subject_too_long")
+    if "" in message.subject.split("."):  # no stream takes it, and its publisher would wait for one for ever
+        raise InvalidInput(f"subject {message.subject!r} has an empty part: a name is empty", code="subject_malformed")
+    headers = sum(len(name) + len(value) + _HEADER_BYTES for name, value in message.headers.items())
+    size = len(message.body) + headers + _HEADER_BYTES
+    if size > max_payload:
+        text = f"{message.subject}: {size} bytes with headers, NATS takes {max_payload}"
+        raise InvalidInput(text, code="message_too_large")
 
 
 def _said(stream: str, message: Message, error: dict[str, Any]) -> str:

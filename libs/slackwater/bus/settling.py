@@ -31,6 +31,13 @@ P = TypeVar("P", bound=Payload)
 log = get_logger(__name__)
 
 
+AWAY_SECONDS = 2.0
+"""The longest pause while a dependency is away: when it is back, what waited is handled soon."""
+UNSEEN_FACTOR = 4
+"""A message that this process has not seen may have been delivered so many times `max_deliver` before: in an outage
+each try was nobody's fault, and only the process that made them knew. More than that, and it is what kills us."""
+
+
 class Delivery(Protocol):
     """One message in hand, with the words that the broker understands."""
 
@@ -76,6 +83,7 @@ class Settler(Generic[P]):
         self._counters = counters
         self._meter = BusMetrics(process_meters()).of(consumer)
         self._suspects: set[int] = set()
+        self._excused: dict[int, int] = {}
 
     async def settle(self, batch: Sequence[Delivery]) -> None:
         """Handle and settle every message. Raises nothing but cancellation."""
@@ -97,7 +105,7 @@ class Settler(Generic[P]):
 
     async def _read(self, delivery: Delivery) -> Received[P] | None:
         """The event in it; None if there is none to handle, and then it is settled."""
-        if delivery.deliveries > self._spec.max_deliver:
+        if self._used_up(delivery):
             await self._exhausted(delivery, f"delivered {delivery.deliveries - 1} times and never settled")
             return None
         try:
@@ -108,6 +116,17 @@ class Settler(Generic[P]):
             await self._bury(delivery, error.code, error.message)
             return None
         return Received(event, delivery.stream_sequence, delivery.deliveries, subject_key(delivery.subject))
+
+    def _used_up(self, delivery: Delivery) -> bool:
+        """Whether it was delivered too often before this time."""
+        known = delivery.stream_sequence in self._excused or delivery.stream_sequence in self._suspects
+        if not known:
+            return delivery.deliveries > UNSEEN_FACTOR * self._spec.max_deliver
+        return self._counted(delivery) > self._spec.max_deliver
+
+    def _counted(self, delivery: Delivery) -> int:
+        """Deliveries without those in which a dependency was away."""
+        return delivery.deliveries - self._excused.get(delivery.stream_sequence, 0)
 
     async def _handle(self, pairs: Sequence[tuple[Delivery, Received[P]]]) -> None:
         if not pairs:
@@ -139,8 +158,13 @@ class Settler(Generic[P]):
         match verdict:
             case Done():
                 self._counters.done += 1
+                self._excused.pop(delivery.stream_sequence, None)
                 await delivery.ack()
-            case Retry(reason) if delivery.deliveries >= self._spec.max_deliver:
+            case Retry(_, delay, away=True):
+                self._counters.retried += 1
+                self._excused[delivery.stream_sequence] = self._excused.get(delivery.stream_sequence, 0) + 1
+                await delivery.nak(min(self._pause(delivery), AWAY_SECONDS) if delay is None else delay)
+            case Retry(reason) if self._counted(delivery) >= self._spec.max_deliver:
                 await self._exhausted(delivery, f"delivered {delivery.deliveries} times; last: {reason}")
             case Retry(_, delay):
                 self._counters.retried += 1
@@ -171,6 +195,7 @@ class Settler(Generic[P]):
             return
         self._meter.buried(reason)
         self._suspects.discard(delivery.stream_sequence)
+        self._excused.pop(delivery.stream_sequence, None)
         log.warning(
             "dead letter",
             consumer=self._consumer,

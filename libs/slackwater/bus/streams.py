@@ -38,13 +38,14 @@ class ConsumerSpec(BaseModel):
     `max_deliver` is how often the handler may see a message before it goes to the dead letters; the bus counts, not
     the broker, which would drop it without a word. `backoff_seconds` is the pause before each redelivery, the last
     one for all further. `deliver` is where a consumer that never ran starts: everything kept, new only, or the last
-    of each subject.
+    of each subject. `ack_wait_seconds` is how long what a killed process had in hand waits for another; a slow
+    handler is not overtaken by it (settling tells the broker that work goes on).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     event: str
-    ack_wait_seconds: float = Field(default=30, gt=0)
+    ack_wait_seconds: float = Field(default=5, gt=0)
     max_deliver: int = Field(default=5, ge=1)
     max_ack_pending: int = Field(default=1000, ge=1)
     backoff_seconds: tuple[float, ...] = Field(default=(0.5, 2, 10, 30), min_length=1)

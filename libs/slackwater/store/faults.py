@@ -9,10 +9,11 @@ import asyncpg
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from slackwater.model.errors import Conflict, Unavailable
+from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 
 _AWAY = ("08", "57P", "53", "57014")  # connection, shutdown and start, out of resources, statement timeout
 _AGAIN = ("40",)  # serialization failure, deadlock
+_UNSTORABLE = ("22",)  # data exceptions: a NUL in a text, a number out of range, an id that is no UUID
 
 
 def _sqlstate(error: BaseException) -> str:
@@ -21,7 +22,8 @@ def _sqlstate(error: BaseException) -> str:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise Unavailable for a database that is away and Conflict for a transaction that lost; the rest is a defect."""
+    """Raise Unavailable for a database that is away, Conflict for a transaction that lost, InvalidInput for a value
+    that PostgreSQL cannot hold; the rest is a defect."""
     try:
         yield
     except DBAPIError as error:
@@ -30,6 +32,8 @@ def translated() -> Iterator[None]:
             raise Unavailable(f"PostgreSQL does not answer: {error.orig}") from error
         if state.startswith(_AGAIN):
             raise Conflict(f"the transaction lost against another: {error.orig}") from error
+        if state.startswith(_UNSTORABLE):  # waiting does not help: whoever sent the value gets it back
+            raise InvalidInput(f"a value cannot be stored: {error.orig}", code="unstorable") from error
         raise
     except asyncpg.PostgresError as error:
         if _sqlstate(error).startswith(_AWAY):

@@ -14,6 +14,7 @@ from slackwater.cli.hosting import Databases, hosting, shielded
 from slackwater.cli.steps import Steps
 from slackwater.model.errors import InvalidInput
 from slackwater.model.time import SystemClock
+from slackwater.runtime.broker_watch import BrokerWatch
 from slackwater.runtime.http import HttpServer
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.settings import HttpSettings
@@ -53,7 +54,9 @@ async def running_service(part: Part, postgres: str, nats: str, settings: HttpSe
         stack.push_async_callback(shielded, databases.close)
         service = part.build(Platform(bus, SystemClock(), databases.of, default_state_dir()))
         watch = LoopWatch(bus, databases.opened, SystemClock(), process_meters())
-        hosted = await stack.enter_async_context(hosting(http, settings, [service], steps, beside=[watch]))
+        hosted = await stack.enter_async_context(
+            hosting(http, settings, [service], steps, beside=[watch, BrokerWatch(bus)])
+        )
         yield Addresses(http.url, hosted.rpc_address)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,7 +18,9 @@ from slackwater.bus.nats import connect_bus
 from slackwater.cli.composition import PARTS, Part
 from slackwater.cli.hosting import Databases, hosting, shielded
 from slackwater.cli.steps import Steps
+from slackwater.model.errors import Unavailable
 from slackwater.model.time import SystemClock
+from slackwater.runtime.broker_watch import BrokerWatch
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 from slackwater.runtime.http import HttpServer
@@ -34,6 +37,8 @@ from slackwater.telemetry.metrics import process_meters
 
 log = get_logger(__name__)
 WATCH_SECONDS = 1.0
+ROOM_BYTES = 32 * 2**20
+"""Less free than this, and neither server gets far: PostgreSQL alone writes a WAL segment of half of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,10 @@ class EmbeddedServers:
     name = "servers"
 
     def __init__(self, state_dir: Path) -> None:
+        self._state_dir = state_dir
         self.postgres = EmbeddedPostgres(state_dir)
         self.nats = EmbeddedNats(state_dir / "nats")
+        self._one_at_a_time = asyncio.Lock()
 
     async def start(self) -> None:
         """Both are there on return. Runs in the main thread: the kernel ends them with the thread that forked them."""
@@ -62,6 +69,16 @@ class EmbeddedServers:
             self.postgres.start()
         finally:
             await nats
+
+    async def restart_broker(self) -> None:
+        """For a broker that is alive and stores nothing any more. What it had acknowledged is on its disk."""
+        async with self._one_at_a_time:
+            await self.nats.stop()
+            await self.nats.start()
+
+    def has_room(self) -> bool:
+        """Whether the disk of the state directory could hold what a starting broker writes."""
+        return shutil.disk_usage(self._state_dir).free >= ROOM_BYTES
 
     async def stop(self) -> None:
         async with anyio.create_task_group() as group:
@@ -73,9 +90,17 @@ class EmbeddedServers:
         started()
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            if not self.postgres.running or self.nats.pid is None:
-                log.error("embedded server restarts")
-                await self.start()
+            async with self._one_at_a_time:
+                if not self.postgres.running or self.nats.pid is None:
+                    await self._start_again()
+
+    async def _start_again(self) -> None:
+        log.error("embedded server restarts")
+        try:
+            await self.start()
+        except (Unavailable, OSError) as error:  # a full disk, mostly: it may get better
+            log.error("embedded server does not start", error=str(error))
+            await asyncio.sleep(WATCH_SECONDS)
 
     async def checks(self) -> Sequence[Check]:
         return [Check("postgres-process", self.postgres.running), Check("nats-process", self.nats.pid is not None)]
@@ -111,7 +136,10 @@ async def running_stack(state: StateDir, options: StackOptions, steps: Steps) ->
         with steps.step("services built"):
             services = [part.build(platform, options.overrides.get(part.name)) for part in parts]
         watch = LoopWatch(bus, databases.opened, SystemClock(), process_meters())
-        hosted = await stack.enter_async_context(hosting(http, options.http, services, steps, beside=[servers, watch]))
+        broker = BrokerWatch(bus, restart=servers.restart_broker, has_room=servers.has_room)
+        hosted = await stack.enter_async_context(
+            hosting(http, options.http, services, steps, beside=[servers, watch, broker])
+        )
         token = options.http.token.get_secret_value() if options.http.token else None
         endpoint = Endpoint(http.url, servers.nats.url, os.getpid(), token, version(), hosted.rpc_address)
         state.announce(endpoint)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.encoding import encode
 from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement
-from slackwater.bus.settling import Settler
+from slackwater.bus.settling import AWAY_SECONDS, UNSEEN_FACTOR, Settler
 from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.bus.streams import ConsumerSpec
 from slackwater.events.envelope import event_of
@@ -89,11 +89,38 @@ async def test_pauses_grow_with_the_deliveries_and_stay_at_the_last() -> None:
 
 
 async def test_a_message_that_killed_its_process_too_often_does_not_reach_the_handler() -> None:
-    told = Told(deliveries=4)
+    told = Told(deliveries=UNSEEN_FACTOR * SPEC.max_deliver + 1)
     letters, stats = await settle(failing, told)
     assert told.words == ["term"]
     assert letters[0].reason == "max_deliver"
     assert (stats.exhausted, stats.handler_failures) == (1, 0)
+
+
+async def test_while_a_dependency_is_away_no_delivery_counts() -> None:
+    letters, counters = Letters(), Counters()
+    settler = Settler(NodeLivenessChanged, "c", SPEC, answering(Retry("away", away=True)), letters, counters)
+    for number in range(1, 30):
+        told = Told(deliveries=number)
+        await settler.settle([told])
+        assert told.words == [("nak", min(AWAY_SECONDS, (1, 5)[min(number, 2) - 1]))]
+    settler = Settler(NodeLivenessChanged, "c", SPEC, answering(Done()), letters, counters)
+    await settler.settle([told := Told(deliveries=10)])  # another process, which did not see the outage
+    assert (told.words, letters) == (["ack"], [])
+
+
+async def test_failures_count_after_an_outage_as_before() -> None:
+    letters, counters = Letters(), Counters()
+    verdicts = [Retry("away", away=True)] * 5 + [Retry("conflict")] * 3
+
+    async def handler(batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Settlement]:
+        return [verdicts.pop(0)]
+
+    settler = Settler(NodeLivenessChanged, "c", SPEC, handler, letters, counters)
+    told = [Told(deliveries=number) for number in range(1, 9)]
+    for one in told:
+        await settler.settle([one])
+    assert [one.words == ["term"] for one in told] == [False] * 7 + [True]
+    assert [letter.reason for letter in letters] == ["max_deliver"]
 
 
 async def test_what_cannot_be_buried_is_not_terminated() -> None:
@@ -171,6 +198,14 @@ async def test_two_consumers_that_bury_the_same_event_leave_two_letters() -> Non
     ids = [letter.headers["Nats-Msg-Id"] for letter in letters]
     assert ids[0] != ids[1]
     assert ids[0] == ids[2]
+
+
+async def test_a_letter_is_never_too_large_for_the_broker() -> None:
+    headers = {**GOOD.headers, "x-large": "y" * 500_000, **{f"h{n}": "z" * 1000 for n in range(400)}}
+    letter = DeadLetter("c", "r", "d" * 900, "s", headers, b"b" * (2**20 - 10), 7).message()
+    assert len(letter.body) + sum(len(k) + len(v) + 16 for k, v in letter.headers.items()) < 2**20
+    assert letter.headers["sw-cut-from-bytes"] == str(2**20 - 10)
+    assert letter.headers["sw-reason"] == "r"
 
 
 async def test_a_detail_in_any_script_becomes_one_line_of_ascii() -> None:

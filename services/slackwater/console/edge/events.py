@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from slackwater.bus.port import BatchHandler, Bus, Done, P, Received, Retry, Settlement
+from slackwater.bus.port import BatchHandler, Bus, Done, P, Received, Reject, Retry, Settlement
 from slackwater.console.ports import Meter
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.decision_recorded import DecisionRecorded
@@ -19,7 +19,7 @@ from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
-from slackwater.model.errors import Unavailable
+from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.time import Clock
 
 BATCH = 200
@@ -28,7 +28,10 @@ BATCH = 200
 def whole_batch(
     record: Callable[[Sequence[Event[P]]], Awaitable[None]], recorded: Callable[[Sequence[Event[P]]], None]
 ) -> BatchHandler[P]:
-    """A handler that records a batch in one write: all done, or, when the database is away, all again later."""
+    """A handler that records a batch in one write: all done, or, when the database is away, all again later.
+
+    One event that cannot be stored is found by halving the batch, and only that one is rejected.
+    """
 
     async def handle(batch: Sequence[Received[P]]) -> Sequence[Settlement]:
         try:
@@ -36,7 +39,12 @@ def whole_batch(
             await record(events)
             recorded(events)
         except Unavailable as error:
-            return [Retry(error.message)] * len(batch)
+            return [Retry(error.message, away=True)] * len(batch)
+        except InvalidInput as error:
+            if len(batch) == 1:
+                return [Reject(error.code, error.message)]
+            half = len(batch) // 2
+            return [*await handle(batch[:half]), *await handle(batch[half:])]
         return [Done()] * len(batch)
 
     return handle

@@ -1,0 +1,180 @@
+"""Ledger against PostgreSQL, streams and agents' effects: gathers what is there, and lets the oracle judge."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nats.errors import Error as NatsError
+from nats.errors import TimeoutError as NatsTimeout
+from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+from tests.faults.fleet import Fleet, event_id, report_key
+from tests.faults.ledger import Key, Outcome, read
+from tests.faults.oracle import Findings, Track, compare, gaps, monotone
+from tests.faults.site import Site
+
+from slackwater.bus.nats import NatsBus
+
+
+async def audit(site: Site, fleet: Fleet, bus: NatsBus, *, telemetry_may_vanish: bool = False,
+                strangers: bool = False) -> Findings:  # fmt: skip
+    """Everything that a fleet and the services did, compared. Call it when the site has settled.
+
+    `strangers`: others publish, too, so what is found beyond the ledger is not ours to judge.
+    """
+    ledger = read(fleet.ledger.path)
+    findings = await _reports(site, fleet, ledger, telemetry_may_vanish)
+    findings += await _facts(site, bus, ledger, strangers)
+    findings += await _policies(site, ledger)
+    if strangers:
+        return findings + monotone(fleet.applied)  # what strangers made us say may have been refused
+    if "ensurance" in site.programs:
+        findings += await _decisions(site, bus, ledger)
+    if "prediction" in site.programs:
+        findings += await _windows(site, bus)
+    return findings + monotone(fleet.applied) + await _refused_rows(site)
+
+
+async def _reports(site: Site, fleet: Fleet, ledger: Mapping[Key, Outcome], may_vanish: bool) -> Findings:
+    kept = await site.rows("SELECT node, boot_epoch, sequence FROM ingestion.node_usage")
+    kept = [row for row in kept if row["node"] in fleet.nodes]
+    found = [report_key(row["node"], row["boot_epoch"], row["sequence"]) for row in kept]
+    findings = compare(_of(ledger, "report"), found, may_vanish=may_vanish)
+    tracks: dict[str, Track] = defaultdict(Track)
+    for key in _of(ledger, "report"):
+        node, epoch, sequence = key.name.split("|")
+        tracks[node].offered[epoch].add(int(sequence))
+    for row in kept:
+        tracks[row["node"]].kept[row["boot_epoch"]].append(row["sequence"])
+    for row in await site.rows("SELECT name, gaps FROM ingestion.nodes"):
+        if row["name"] in fleet.nodes:
+            tracks[row["name"]].counted = row["gaps"]
+    return findings + gaps({name: track for name, track in tracks.items() if name in fleet.nodes})
+
+
+async def _facts(site: Site, bus: NatsBus, ledger: Mapping[Key, Outcome], strangers: bool) -> Findings:
+    """What agents say for sure: stored once in the stream, and once in the console's read model."""
+    meant = _of(ledger, "intent.observed")
+    stored = [Key("intent.observed", headers.get("ce-id", "")) for headers, _ in await messages(bus, "intent.observed")]
+    findings = compare(meant, [key for key in stored if key in meant or not strangers])
+    if "console" in site.programs:
+        rows = await site.rows("SELECT event_id FROM console.observation")
+        shown = [Key("intent.observed", row["event_id"]) for row in rows]
+        read_model = compare(meant, [key for key in shown if key in meant or not strangers])
+        findings += _only_faults(read_model)
+    described = _of(ledger, "node.described")
+    known = await site.rows("SELECT count(*) FROM ingestion.nodes WHERE facts IS NOT NULL")
+    missing = sum(outcome is Outcome.ACKED for outcome in described.values()) - known[0][0]
+    return findings + Findings(lost=max(0, missing))
+
+
+async def _policies(site: Site, ledger: Mapping[Key, Outcome]) -> Findings:
+    """Each acked change of the policy is one generation; none was made that nobody asked for."""
+    meant = _of(ledger, "policy")
+    if not meant:
+        return Findings()
+    newest = await site.value("SELECT generation FROM ensurance.policies WHERE name = 'default'")
+    return compare(meant, [Key("policy", str(number)) for number in range(2, (newest or 1) + 1)])
+
+
+async def _decisions(site: Site, bus: NatsBus, ledger: Mapping[Key, Outcome]) -> Findings:
+    """A report leads to at most one decision; each decision has a report that was offered; each is in the console."""
+    reports = {event_id(key) for key in ledger if key.kind == "report"}
+    recorded = [json.loads(body)["record"] for _, body in await messages(bus, "decision.recorded")]
+    own = [one for one in recorded if one["service"] == "ensurance"]
+    by_report = Counter(one["trigger_event_id"] for one in own if one["trigger_event_id"])
+    doubled = [key for key, count in by_report.items() if count > 1]
+    strange = [key for key in by_report if key not in reports]
+    findings = Findings(
+        offered=len(own),
+        acked=len(own),
+        duplicates=len(doubled),
+        phantom=len(strange),
+        examples=tuple(f"decisions for one report: {key}" for key in doubled[:2])
+        + tuple(f"decision without a report: {key}" for key in strange[:2]),
+    )
+    if "console" not in site.programs:
+        return findings
+    in_stream = {Key("decision", one["id"]): Outcome.ACKED for one in recorded}
+    shown = [Key("decision", row["id"]) for row in await site.rows("SELECT id FROM console.decision")]
+    return findings + _only_faults(compare(in_stream, shown))
+
+
+async def _windows(site: Site, bus: NatsBus) -> Findings:
+    """Each window is told once, and each that was told was predicted from once, for CPU and for memory."""
+    told = [(headers["ce-id"], json.loads(body)) for headers, body in await messages(bus, "usage.windowed")]
+    numbers = Counter((window["node"], window["number"]) for _, window in told)
+    doubled = [f"window told twice: {node} {number}" for (node, number), count in numbers.items() if count > 1]
+    made = Counter(
+        record["trigger_event_id"]
+        for record in (json.loads(body)["record"] for _, body in await messages(bus, "decision.recorded"))
+        if record["kind"] == "prediction"
+    )
+    known = {identity for identity, _ in told}
+    unpredicted = [f"window without prediction: {identity}" for identity in known if made[identity] < 2]
+    again = [f"predicted twice: {identity}" for identity in known if made[identity] > 2]
+    strange = [f"prediction without window: {identity}" for identity in made if identity not in known]
+    return Findings(
+        offered=len(told),
+        acked=len(told),
+        lost=len(unpredicted),
+        duplicates=len(doubled) + len(again),
+        phantom=len(strange),
+        examples=tuple([*doubled, *unpredicted, *again, *strange][:4]),
+    )
+
+
+async def _refused_rows(site: Site) -> Findings:
+    """An outbox row that the bus will never take is a fact that was lost."""
+    found = Findings()
+    for service in site.programs:
+        refused = await site.value(f"SELECT count(*) FROM {service}.outbox WHERE refused IS NOT NULL")  # noqa: S608
+        found += Findings(lost=refused or 0, examples=(f"{refused} refused in outbox of {service}",) if refused else ())
+    return found
+
+
+async def messages(bus: NatsBus, event: str) -> list[tuple[Mapping[str, str], bytes]]:
+    """Headers and body of everything that is kept of one event type, in order."""
+    return await on_subject(bus, f"sw.v1.{event}.>")
+
+
+async def on_subject(
+    bus: NatsBus, subject: str, *, headers_only: bool = False
+) -> list[tuple[Mapping[str, str], bytes]]:
+    """The same for any subject filter."""
+    stream = await bus.jetstream.find_stream_name_by_subject(subject)
+    config = ConsumerConfig(ack_policy=AckPolicy.NONE, deliver_policy=DeliverPolicy.ALL, inactive_threshold=30,
+                            headers_only=headers_only)  # fmt: skip
+    reader = await bus.jetstream.pull_subscribe(subject, stream=stream, config=config)
+    found: list[tuple[Mapping[str, str], bytes]] = []
+    left = (await reader.consumer_info()).num_pending or 0
+    while len(found) < left:
+        try:
+            batch = await reader.fetch(min(500, left - len(found)), timeout=10)
+        except (NatsTimeout, NatsError) as error:
+            raise TimeoutError(f"{subject}: {len(found)} of {left} messages could be read") from error
+        found += [(message.headers or {}, message.data) for message in batch]
+    await reader.unsubscribe()
+    return found
+
+
+async def dead_letters(bus: NatsBus) -> Counter[str]:
+    """How many by `consumer/reason`."""
+    letters = await on_subject(bus, "sw.v1.dlq.>", headers_only=True)
+    return Counter(f"{headers.get('sw-consumer')}/{headers.get('sw-reason')}" for headers, _ in letters)
+
+
+def _of(ledger: Mapping[Key, Outcome], kind: str) -> dict[Key, Outcome]:
+    return {key: outcome for key, outcome in ledger.items() if key.kind == kind}
+
+
+def _only_faults(found: Findings) -> Findings:
+    """The same facts looked at in another place are not offered again."""
+    return replace(found, offered=0, acked=0, unknown=0)
+
+
+def keys(kind: str, names: Iterable[Any]) -> Sequence[Key]:
+    return [Key(kind, str(name)) for name in names]

@@ -1,0 +1,74 @@
+"""What a scenario is, what it yields, and how strict it is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.faults.oracle import Findings
+
+
+class Skipped(Exception):
+    """The scenario cannot be run here; the reason is reported, never hidden."""
+
+
+class Failed(AssertionError):
+    """A promise was not kept; says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strictness:
+    """Counts are always judged exactly. Times are judged against `patience` times their bound, because a shared
+    machine is slower than a quiet one; `scale` shortens long phases (1.0 = as the issue says)."""
+
+    patience: float = 1.0
+    scale: float = 1.0
+
+
+FULL = Strictness()
+CHOSEN = Strictness(patience=6.0, scale=0.25)
+
+
+@dataclass(slots=True)
+class Result:
+    """Written as one JSON line. `facts` are the figures that only this scenario has; `promises` says in words what
+    was held, each True or False."""
+
+    findings: Findings = field(default_factory=Findings)
+    recovery_seconds: list[float] = field(default_factory=list)
+    facts: dict[str, object] = field(default_factory=dict)
+    promises: dict[str, bool] = field(default_factory=dict)
+    max_rss_bytes: int = 0
+
+    def promise(self, text: str, kept: bool) -> None:
+        """Note one promise; all are judged together at the end, so that one failure does not hide another."""
+        self.promises[text] = self.promises.get(text, True) and kept
+
+    @property
+    def passed(self) -> bool:
+        return self.findings.clean and all(self.promises.values())
+
+    def complaints(self) -> list[str]:
+        broken = [text for text, kept in self.promises.items() if not kept]
+        return broken + ([] if self.findings.clean else [str(self.findings)])
+
+
+Run = Callable[[Path, Strictness], Awaitable[Result]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """`run` gets an empty folder and cleans up whatever it started. `minutes` is what to expect of the full form."""
+
+    name: str
+    title: str
+    run: Run
+    minutes: float = 1.0
+    needs_root: bool = False
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Nearest rank; 0 for nothing."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0

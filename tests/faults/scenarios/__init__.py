@@ -1,0 +1,50 @@
+"""Every scenario of the issue, in the order of the summary page."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from tests.faults.scenario import Scenario
+from tests.faults.scenarios.agents import kill_real, kill_simulated
+from tests.faults.scenarios.kills import VICTIMS, kills
+from tests.faults.scenarios.network import partition, slow
+from tests.faults.scenarios.poisoning import poisoning
+from tests.faults.site import SERVICES
+
+KILLS: Final = 20
+"""How often each is killed."""
+
+_KILLS = tuple(
+    Scenario(
+        f"kill-{victim}",
+        f"kill -9 of {victim}, {KILLS} times under load",
+        partial(kills, victims=(victim,), times=KILLS),
+        minutes=2.5 if victim in SERVICES else 1.5,
+    )
+    for victim in VICTIMS
+)
+
+SCENARIOS: Final = (
+    *_KILLS,
+    Scenario(
+        "kill-agent",
+        f"kill -9 of the agent, {KILLS} times, in the middle of throttling and evicting",
+        partial(kill_simulated, times=KILLS),
+    ),
+    Scenario(
+        "kill-agent-cgroups",
+        f"kill -9 of the agent, {KILLS} times, on real cgroups with a real job",
+        partial(kill_real, times=KILLS),
+        needs_root=True,
+    ),
+    Scenario("partition", "agent and broker apart for 60 s", partition, minutes=1.6),
+    Scenario(
+        "half-open",
+        "the broker's words do not reach the agent for 60 s",
+        partial(partition, half_open=True),
+        minutes=1.6,
+    ),
+    Scenario("slow-network", "half a second, a trickle and resets between everybody and the broker", slow, minutes=1.8),
+    Scenario("poison", "poison on every subject", partial(poisoning, per_type=40), minutes=2.5),
+)

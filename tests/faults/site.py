@@ -1,0 +1,213 @@
+"""A whole installation for one scenario: servers, services, an eye on their memory, and an administrator's view."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import httpx2
+from nats.errors import Error as NatsError
+from nats.js.errors import NotFoundError
+from tests.faults.supervisor import Memory, Program, free_port, service_command, until
+
+from slackwater.bus.nats import NatsBus, connect_bus
+from slackwater.bus.streams import load
+from slackwater.runtime.embedded_nats import EmbeddedNats
+from slackwater.runtime.embedded_postgres import EmbeddedPostgres
+
+SERVICES = ("ingestion", "prediction", "colocation", "ensurance", "console")
+QUICK = {
+    "SLACKWATER_INGESTION_REPORT_INTERVAL_SECONDS": "1",
+    "SLACKWATER_INGESTION_WINDOW_SECONDS": "2",
+    "SLACKWATER_INGESTION_LATENESS_SECONDS": "1",
+    "SLACKWATER_ENSURANCE_LEASE_SECONDS": "6",
+    "SLACKWATER_ENSURANCE_COOL_DOWN_SECONDS": "1",
+    "SLACKWATER_PREDICTION_MIN_WINDOWS": "2",
+    "SLACKWATER_PREDICTION_SNAPSHOT_SECONDS": "5",
+}
+"""Everything faster than in life, so that a minute holds many windows, leases and snapshots."""
+_READY_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Site:
+    """`programs` by service name. `dsn` is the administrator's."""
+
+    folder: Path
+    broker: EmbeddedNats
+    database: EmbeddedPostgres
+    programs: dict[str, Program] = field(default_factory=dict)
+    ports: dict[str, int] = field(default_factory=dict)
+    memory: Memory = field(default_factory=Memory)
+    http: httpx2.AsyncClient = field(default_factory=lambda: httpx2.AsyncClient(trust_env=False, timeout=3.0))
+    thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "postgres"))
+    _eye: asyncpg.Connection[Any] | None = None
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def dsn(self) -> str:
+        return self.database.dsn
+
+    async def start_database(self) -> None:
+        """In a thread that lives as long as the site: the kernel ties the server to the thread that started it."""
+        await asyncio.get_running_loop().run_in_executor(self.thread, self.database.start)
+
+    async def kill_database(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self.thread, self.database.kill)
+
+    async def rows(self, sql: str, *values: object) -> list[asyncpg.Record]:
+        """One query as administrator, through whatever connection works. Raises OSError or asyncpg's errors."""
+        async with self._asking:
+            if self._eye is None or self._eye.is_closed():
+                self._eye = await asyncpg.connect(self.dsn, timeout=2, command_timeout=30)
+            try:
+                return await self._eye.fetch(sql, *values)
+            except (OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError, TimeoutError):
+                self._eye.terminate()
+                self._eye = None
+                raise
+
+    async def value(self, sql: str, *values: object) -> Any:
+        """The first column of the first row, None when the database is away or has no row."""
+        try:
+            found = await self.rows(sql, *values)
+        except (OSError, asyncpg.InterfaceError, asyncpg.PostgresError, TimeoutError):
+            return None
+        return found[0][0] if found else None
+
+    def url(self, service: str, path: str) -> str:
+        return f"http://127.0.0.1:{self.ports[service]}{path}"
+
+    async def ready(self, service: str) -> bool:
+        try:
+            return (await self.http.get(self.url(service, "/readyz"))).status_code == 200
+        except httpx2.HTTPError:
+            return False
+
+    async def start_service(self, name: str, environment: Mapping[str, str], nats: str | None = None) -> None:
+        """As its own process; waits until it is ready."""
+        port = self.ports.setdefault(name, free_port())
+        command = service_command(name, self.dsn, nats or self.broker.url, port)
+        state = {"SLACKWATER_STATE_DIR": str(self.folder / f"state-{name}")}
+        self.programs[name] = program = Program(name, command, self.folder, {**QUICK, **state, **environment})
+        await program.start()
+
+    async def await_ready(self, names: Sequence[str]) -> None:
+        for name in names:
+            try:
+                await until(lambda name=name: self.ready(name), _READY_SECONDS, f"{name} is ready", 0.1)
+            except TimeoutError as error:
+                raise TimeoutError(f"{error}; its log ends:\n{self.programs[name].log_tail()}") from None
+
+    async def settled(self, bus: NatsBus, seconds: float = 90.0, *, ignore: frozenset[str] = frozenset()) -> float:
+        """Wait until every outbox is empty and every consumer has taken and settled everything."""
+
+        async def quiet() -> bool:
+            return not await self.backlog() and not await pending(bus, self.programs, ignore)
+
+        try:
+            return await until(quiet, seconds, "everything is handled", 0.2)
+        except TimeoutError as error:
+            left = {**await self.backlog(), **await pending(bus, self.programs, ignore)}
+            raise TimeoutError(f"{error}: {left}") from None
+
+    async def backlog(self) -> dict[str, int]:
+        """Committed and not yet published, by service."""
+        found = {}
+        for service in self.programs:
+            if service in SERVICES:
+                depth = await self.value(f"SELECT count(*) FROM {service}.outbox WHERE refused IS NULL")  # noqa: S608
+                if depth or depth is None:
+                    found[f"outbox of {service}"] = -1 if depth is None else depth
+        return found
+
+    async def watch_memory(self) -> None:
+        while True:
+            for name, program in self.programs.items():
+                self.memory.look(name, program.pid)
+            self.memory.look("nats-server", self.broker.pid)
+            await asyncio.sleep(0.25)
+
+    async def close(self) -> None:
+        await self.http.aclose()
+        if self._eye is not None:
+            self._eye.terminate()
+
+
+async def pending(bus: NatsBus, services: Mapping[str, object], ignore: frozenset[str] = frozenset()) -> dict[str, int]:
+    """Messages that consumers of these services have not settled."""
+    topology, found = load(), {}
+    for name in topology.consumers:
+        if name.split("-")[0] not in services or name in ignore:
+            continue
+        try:
+            info = await bus.jetstream.consumer_info(topology.stream_of(name), name)
+        except (NotFoundError, NatsError, TimeoutError):
+            found[name] = -1
+            continue
+        left = (info.num_pending or 0) + (info.num_ack_pending or 0)
+        if left:
+            found[name] = left
+    return found
+
+
+@asynccontextmanager
+async def site(
+    folder: Path,
+    services: Sequence[str] = SERVICES,
+    *,
+    broker_folder: Path | None = None,
+    database_folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> AsyncIterator[Site]:
+    """Everything up and ready; everything gone at the end, whatever happened in between."""
+    folder.mkdir(parents=True, exist_ok=True)
+    broker = EmbeddedNats(broker_folder or folder / "nats")
+    here = Site(folder, broker, EmbeddedPostgres(database_folder or folder / "database"))
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(here.close)
+        stack.callback(here.thread.shutdown)
+        stack.push_async_callback(_stop_database, here)
+        await here.start_database()
+        stack.push_async_callback(broker.stop)
+        await broker.start()
+        eye = asyncio.create_task(here.watch_memory())
+        stack.callback(eye.cancel)
+        stack.push_async_callback(_stop_programs, here)
+        for name in services:
+            await here.start_service(name, environment or {})
+        await here.await_ready(services)
+        yield here
+
+
+@asynccontextmanager
+async def harness_bus(url: str, name: str = "harness") -> AsyncIterator[NatsBus]:
+    """Our own view of the broker; patient, because the broker may be on its way back."""
+    deadline = time.monotonic() + 20
+    while True:
+        async with AsyncExitStack() as stack:
+            try:
+                bus = await stack.enter_async_context(connect_bus(url, name=name, declares=False, wait_seconds=2))
+            except Exception:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.2)
+                continue
+            yield bus
+            return
+
+
+async def _stop_programs(here: Site) -> None:
+    await asyncio.gather(*(program.stop() for program in here.programs.values()))
+
+
+async def _stop_database(here: Site) -> None:
+    with suppress(Exception):
+        await asyncio.get_running_loop().run_in_executor(here.thread, here.database.stop)

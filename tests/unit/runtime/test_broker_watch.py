@@ -1,0 +1,81 @@
+"""A broker that answers and stores nothing is noticed, told, and restarted where it is ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from slackwater.runtime.broker_watch import PAUSE_SECONDS, STUCK_SECONDS, BrokerWatch
+
+
+@dataclass
+class Scene:
+    trouble: str = ""
+    now: float = 0.0
+    room: bool = True
+    restarts: list[float] = field(default_factory=list)
+
+    async def restart(self) -> None:
+        self.restarts.append(self.now)
+
+    def watch(self) -> BrokerWatch:
+        return BrokerWatch(self, restart=self.restart, has_room=lambda: self.room, monotonic=lambda: self.now)
+
+    async def pass_seconds(self, watch: BrokerWatch, seconds: float) -> None:
+        for _ in range(round(seconds)):
+            self.now += 1
+            await watch.look()
+
+
+async def test_a_broker_that_stores_is_ready_and_left_alone() -> None:
+    scene = Scene()
+    watch = scene.watch()
+    await scene.pass_seconds(watch, 100)
+    assert [check.ok for check in await watch.checks()] == [True]
+    assert scene.restarts == []
+
+
+async def test_readiness_says_what_the_broker_did_not_store() -> None:
+    scene = Scene("stream STATE did not confirm")
+    check = (await scene.watch().checks())[0]
+    assert (check.ok, check.detail) == (False, "stream STATE did not confirm")
+
+
+async def test_it_is_restarted_when_it_has_lasted_and_not_again_at_once() -> None:
+    scene = Scene("nothing is stored")
+    watch = scene.watch()
+    await scene.pass_seconds(watch, STUCK_SECONDS)
+    assert scene.restarts == []
+    await scene.pass_seconds(watch, 2)
+    assert len(scene.restarts) == 1
+    await scene.pass_seconds(watch, PAUSE_SECONDS - 3)
+    assert len(scene.restarts) == 1
+    await scene.pass_seconds(watch, 5)
+    assert len(scene.restarts) == 2
+
+
+async def test_a_short_trouble_does_not_add_up_with_the_next() -> None:
+    scene = Scene()
+    watch = scene.watch()
+    for _ in range(10):
+        scene.trouble = "slow"
+        await scene.pass_seconds(watch, STUCK_SECONDS - 1)
+        scene.trouble = ""
+        await scene.pass_seconds(watch, 1)
+    assert scene.restarts == []
+
+
+async def test_on_a_full_disk_it_waits_for_room() -> None:
+    scene = Scene("nothing is stored", room=False)
+    watch = scene.watch()
+    await scene.pass_seconds(watch, 100)
+    assert scene.restarts == []
+    scene.room = True
+    await scene.pass_seconds(watch, 1)
+    assert len(scene.restarts) == 1
+
+
+async def test_a_broker_of_others_is_only_told_of() -> None:
+    scene = Scene("nothing is stored")
+    watch = BrokerWatch(scene, monotonic=lambda: scene.now)
+    await scene.pass_seconds(watch, 100)
+    assert not (await watch.checks())[0].ok
