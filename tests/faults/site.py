@@ -33,6 +33,7 @@ QUICK = {
     "SLACKWATER_PREDICTION_SNAPSHOT_SECONDS": "5",
 }
 """Everything faster than in life, so that a minute holds many windows, leases and snapshots."""
+CALM_SECONDS = 4.0
 _READY_SECONDS = 60.0
 
 
@@ -107,10 +108,16 @@ class Site:
                 raise TimeoutError(f"{error}; its log ends:\n{self.programs[name].log_tail()}") from None
 
     async def settled(self, bus: NatsBus, seconds: float = 90.0, *, ignore: frozenset[str] = frozenset()) -> float:
-        """Wait until every outbox is empty and every consumer has taken and settled everything."""
+        """Wait until every outbox is empty, every consumer has settled everything, and nothing new has come of it for
+        CALM_SECONDS (what is replayed, and windows that close by the clock, shows in no count)."""
+        calm_since, before = time.monotonic(), {}
 
         async def quiet() -> bool:
-            return not await self.backlog() and not await pending(bus, self.programs, ignore)
+            nonlocal calm_since, before
+            now = await stored(bus)
+            if now != before or await self.backlog() or await pending(bus, self.programs, ignore):
+                calm_since, before = time.monotonic(), now
+            return time.monotonic() - calm_since >= CALM_SECONDS
 
         try:
             return await until(quiet, seconds, "everything is handled", 0.2)
@@ -139,6 +146,12 @@ class Site:
         await self.http.aclose()
         if self._eye is not None:
             self._eye.terminate()
+
+
+async def stored(bus: NatsBus) -> dict[str, int]:
+    """The last position of each stream of facts. Intents are left out: leases are renewed for ever."""
+    names = ("DECISIONS", "WINDOWS", "STATE")
+    return {name: (await bus.jetstream.stream_info(name)).state.last_seq for name in names}
 
 
 async def pending(bus: NatsBus, services: Mapping[str, object], ignore: frozenset[str] = frozenset()) -> dict[str, int]:
