@@ -25,13 +25,15 @@ from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 from slackwater.runtime.http import HttpServer
 from slackwater.runtime.platform import Platform
-from slackwater.runtime.service import Check
+from slackwater.runtime.service import Check, Service
 from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.state import Endpoint, StateDir
 from slackwater.runtime.version import version
+from slackwater.runtime.watching import LoopWatch
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
 from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
 
 log = get_logger(__name__)
 WATCH_SECONDS = 1.0
@@ -93,11 +95,11 @@ class EmbeddedServers:
                     await self._start_again()
 
     async def _start_again(self) -> None:
-        log.error("an embedded server died and is started again")
+        log.error("embedded server restarts")
         try:
             await self.start()
         except (Unavailable, OSError) as error:  # a full disk, mostly: it may get better
-            log.error("an embedded server does not start; trying again", reason=str(error))
+            log.error("embedded server does not start", reason=str(error))
             await asyncio.sleep(WATCH_SECONDS)
 
     async def checks(self) -> Sequence[Check]:
@@ -133,8 +135,13 @@ async def running_stack(state: StateDir, options: StackOptions, steps: Steps) ->
         platform = Platform(bus, SystemClock(), databases.of, state.path)
         with steps.step("services built"):
             services = [part.build(platform, options.overrides.get(part.name)) for part in parts]
-        watch = BrokerWatch(bus, restart=servers.restart_broker, has_room=servers.has_room)
-        hosted = await stack.enter_async_context(hosting(http, options.http, services, steps, beside=[servers, watch]))
+        watch = LoopWatch(bus, databases.opened, SystemClock(), process_meters())
+        beside: list[Service] = [
+            servers,
+            watch,
+            BrokerWatch(bus, restart=servers.restart_broker, has_room=servers.has_room),
+        ]
+        hosted = await stack.enter_async_context(hosting(http, options.http, services, steps, beside=beside))
         token = options.http.token.get_secret_value() if options.http.token else None
         endpoint = Endpoint(http.url, servers.nats.url, os.getpid(), token, version(), hosted.rpc_address)
         state.announce(endpoint)

@@ -35,7 +35,7 @@ _INGESTION = (
     prod_cpu_last, prod_cpu_avg FROM ingestion.node_usage ORDER BY 1, 2, 3""",
     """SELECT node, boot_epoch, sequence, uid, tier, cpu, memory, cpu_limit_milli FROM ingestion.pod_usage
     ORDER BY 1, 2, 3, 4""",
-    "SELECT uid, node, last_seen_at FROM ingestion.pods ORDER BY 1",
+    "SELECT uid, node, pod::text FROM ingestion.pods ORDER BY 1",
 )
 _CONSOLE = tuple(
     f"SELECT to_jsonb(t)::text FROM console.{table} t ORDER BY 1"  # noqa: S608 - constants

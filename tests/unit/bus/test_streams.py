@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from slackwater.bus.declaring import consumer_config, stream_config
-from slackwater.bus.declaring import stream_config
 from slackwater.bus.streams import ConsumerSpec, load, parse
 from slackwater.events.registry import EVENTS
 from slackwater.model.errors import Misconfigured
