@@ -19,6 +19,7 @@ from tests.faults.supervisor import Program, until
 from slackwater.bus.nats import NatsBus
 from slackwater.events.envelope import event_of
 from slackwater.events.intent_declared import IntentDeclared
+from slackwater.model.errors import Unavailable
 
 AGENTS, PROCESSES = 2000, 2
 BACK_SECONDS = 30.0
@@ -78,13 +79,22 @@ async def _judge(result: Result, here: Site, bus: NatsBus, folder: Path, took: f
 
 
 async def _declare(bus: NatsBus, names: list[str], generation: int) -> None:
-    now = datetime.now(UTC)
+    """One document per agent, tried until the broker has it."""
     for start in range(0, len(names), 64):
-        await asyncio.gather(*(
-            bus.publish(event_of(IntentDeclared(node=name, writer="faults", generation=generation, declared_at=now,
-                                                lease_seconds=60), source="faults", time=now))
-            for name in names[start : start + 64]
-        ))  # fmt: skip
+        await asyncio.gather(*(_declare_one(bus, name, generation) for name in names[start : start + 64]))
+
+
+async def _declare_one(bus: NatsBus, name: str, generation: int) -> None:
+    now = datetime.now(UTC)
+    document = IntentDeclared(node=name, writer="faults", generation=generation, declared_at=now, lease_seconds=60)
+    event = event_of(document, source="faults", time=now)
+    while True:
+        try:
+            await bus.publish(event)
+        except Unavailable:
+            await asyncio.sleep(0.1)
+        else:
+            return
 
 
 def _stamps(folder: Path, since: float, what: str) -> dict[str, float]:
