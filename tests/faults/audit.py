@@ -31,9 +31,9 @@ async def audit(site: Site, fleet: Fleet, bus: NatsBus, *, telemetry_may_vanish:
     findings += await _policies(site, ledger)
     if strangers:
         return findings + monotone(fleet.applied)  # what strangers made us say may have been refused
-    if "ensurance" in site.programs:
+    if "ensurance" in site.services:
         findings += await _decisions(site, bus, ledger)
-    if "prediction" in site.programs:
+    if "prediction" in site.services:
         findings += await _windows(site, bus)
     return findings + monotone(fleet.applied) + await _refused_rows(site)
 
@@ -60,7 +60,7 @@ async def _facts(site: Site, bus: NatsBus, ledger: Mapping[Key, Outcome], strang
     meant = _of(ledger, "intent.observed")
     stored = [Key("intent.observed", headers.get("ce-id", "")) for headers, _ in await messages(bus, "intent.observed")]
     findings = compare(meant, [key for key in stored if key in meant or not strangers])
-    if "console" in site.programs:
+    if "console" in site.services:
         rows = await site.rows("SELECT event_id FROM console.observation")
         shown = [Key("intent.observed", row["event_id"]) for row in rows]
         read_model = compare(meant, [key for key in shown if key in meant or not strangers])
@@ -96,7 +96,7 @@ async def _decisions(site: Site, bus: NatsBus, ledger: Mapping[Key, Outcome]) ->
         examples=tuple(f"decisions for one report: {key}" for key in doubled[:2])
         + tuple(f"decision without a report: {key}" for key in strange[:2]),
     )
-    if "console" not in site.programs:
+    if "console" not in site.services:
         return findings
     in_stream = {Key("decision", one["id"]): Outcome.ACKED for one in recorded}
     shown = [Key("decision", row["id"]) for row in await site.rows("SELECT id FROM console.decision")]
@@ -130,7 +130,7 @@ async def _windows(site: Site, bus: NatsBus) -> Findings:
 async def _refused_rows(site: Site) -> Findings:
     """An outbox row that the bus will never take is a fact that was lost."""
     found = Findings()
-    for service in site.programs:
+    for service in site.services:
         refused = await site.value(f"SELECT count(*) FROM {service}.outbox WHERE refused IS NOT NULL")  # noqa: S608
         found += Findings(lost=refused or 0, examples=(f"{refused} refused in outbox of {service}",) if refused else ())
     return found
