@@ -34,7 +34,7 @@ async def audit(site: Site, fleet: Fleet, bus: NatsBus, *, telemetry_may_vanish:
     if "ensurance" in site.services:
         findings += await _decisions(site, bus, ledger)
     if "prediction" in site.services:
-        findings += await _windows(site, bus)
+        findings += await _windows(site, bus, telemetry_may_vanish)
     return findings + monotone(fleet.applied) + await _refused_rows(site)
 
 
@@ -103,7 +103,7 @@ async def _decisions(site: Site, bus: NatsBus, ledger: Mapping[Key, Outcome]) ->
     return findings + _only_faults(compare(in_stream, shown))
 
 
-async def _windows(site: Site, bus: NatsBus) -> Findings:
+async def _windows(site: Site, bus: NatsBus, may_have_holes: bool) -> Findings:
     """Each window is told once, and each that was told was predicted from once, for CPU and for memory."""
     told = [(headers["ce-id"], json.loads(body)) for headers, body in await messages(bus, "usage.windowed")]
     numbers = Counter((window["node"], window["number"]) for _, window in told)
@@ -114,17 +114,31 @@ async def _windows(site: Site, bus: NatsBus) -> Findings:
         if record["kind"] == "prediction"
     )
     known = {identity for identity, _ in told}
+    holes = [] if may_have_holes else _holes(numbers)
     unpredicted = [f"window without prediction: {identity}" for identity in known if made[identity] < 2]
     again = [f"predicted twice: {identity}" for identity in known if made[identity] > 2]
     strange = [f"prediction without window: {identity}" for identity in made if identity not in known]
     return Findings(
         offered=len(told),
         acked=len(told),
-        lost=len(unpredicted),
+        lost=len(unpredicted) + len(holes),
         duplicates=len(doubled) + len(again),
         phantom=len(strange),
-        examples=tuple([*doubled, *unpredicted, *again, *strange][:4]),
+        examples=tuple([*doubled, *unpredicted, *holes, *again, *strange][:4]),
     )
+
+
+def _holes(numbers: Mapping[tuple[str, int], int]) -> list[str]:
+    """Windows that are missing between the first and the last of a node that reported all the time."""
+    by_node: dict[str, set[int]] = defaultdict(set)
+    for node, number in numbers:
+        by_node[node].add(number)
+    return [
+        f"window never told: {node} {number}"
+        for node, told in by_node.items()
+        for number in range(min(told), max(told))
+        if number not in told
+    ]
 
 
 async def _refused_rows(site: Site) -> Findings:

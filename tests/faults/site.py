@@ -45,6 +45,7 @@ class Site:
     database: EmbeddedPostgres
     programs: dict[str, Program] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
+    sabotage: str = ""
     memory: Memory = field(default_factory=Memory)
     http: httpx2.AsyncClient = field(default_factory=lambda: httpx2.AsyncClient(trust_env=False, timeout=3.0))
     thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "postgres"))
@@ -95,6 +96,8 @@ class Site:
         """As its own process. `ensurance-2` is a second replica of ensurance."""
         port = self.ports.setdefault(name, free_port())
         command = service_command(name.split("-")[0], self.dsn, nats or self.broker.url, port)
+        if self.sabotage:
+            command[1:3] = ["-m", "tests.faults.sabotage", self.sabotage]
         state = {"SLACKWATER_STATE_DIR": str(self.folder / f"state-{name}")}
         self.programs[name] = program = Program(name, command, self.folder, {**QUICK, **state, **environment})
         await program.start()
@@ -181,11 +184,12 @@ async def site(
     broker_folder: Path | None = None,
     database_folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    sabotage: str = "",
 ) -> AsyncIterator[Site]:
     """Everything up and ready; everything gone at the end, whatever happened in between."""
     folder.mkdir(parents=True, exist_ok=True)
     broker = EmbeddedNats(broker_folder or folder / "nats")
-    here = Site(folder, broker, EmbeddedPostgres(database_folder or folder / "database"))
+    here = Site(folder, broker, EmbeddedPostgres(database_folder or folder / "database"), sabotage=sabotage)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(here.close)
         stack.callback(here.thread.shutdown)

@@ -15,6 +15,7 @@ from tests.faults.scenarios.order import order
 from tests.faults.scenarios.overload import overload
 from tests.faults.scenarios.poisoning import poisoning
 from tests.faults.scenarios.reconnecting import AGENTS, reconnecting
+from tests.faults.scenarios.sabotaged import sabotaged
 from tests.faults.scenarios.slowness import slow_consumer
 from tests.faults.site import SERVICES
 
@@ -60,5 +61,6 @@ SCENARIOS: Final = (
     Scenario("up-disk-full", "the disk of a whole `slackwater up` is full", up_full, minutes=1.2, needs_root=True),
     Scenario("slow-consumer", "a consumer that is 100 times too slow", slow_consumer, minutes=1.2),
     Scenario("overload", "ten times what can be handled", overload, minutes=1.2),
+    Scenario("sabotage", "defects put in on purpose are found", sabotaged, minutes=2),
     Scenario("reconnect", f"{AGENTS:,} agents reconnect at once", reconnecting, minutes=0.5),
 )
