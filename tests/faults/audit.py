@@ -31,10 +31,10 @@ async def audit(site: Site, fleet: Fleet, bus: NatsBus, *, telemetry_may_vanish:
     findings += await _policies(site, ledger)
     if strangers:
         return findings + monotone(fleet.applied)  # what strangers made us say may have been refused
-    if "ensurance" in site.programs:
+    if "ensurance" in site.services:
         findings += await _decisions(site, bus, ledger)
-    if "prediction" in site.programs:
-        findings += await _windows(site, bus)
+    if "prediction" in site.services:
+        findings += await _windows(site, bus, telemetry_may_vanish)
     return findings + monotone(fleet.applied) + await _refused_rows(site)
 
 
@@ -60,7 +60,7 @@ async def _facts(site: Site, bus: NatsBus, ledger: Mapping[Key, Outcome], strang
     meant = _of(ledger, "intent.observed")
     stored = [Key("intent.observed", headers.get("ce-id", "")) for headers, _ in await messages(bus, "intent.observed")]
     findings = compare(meant, [key for key in stored if key in meant or not strangers])
-    if "console" in site.programs:
+    if "console" in site.services:
         rows = await site.rows("SELECT event_id FROM console.observation")
         shown = [Key("intent.observed", row["event_id"]) for row in rows]
         read_model = compare(meant, [key for key in shown if key in meant or not strangers])
@@ -96,14 +96,14 @@ async def _decisions(site: Site, bus: NatsBus, ledger: Mapping[Key, Outcome]) ->
         examples=tuple(f"decisions for one report: {key}" for key in doubled[:2])
         + tuple(f"decision without a report: {key}" for key in strange[:2]),
     )
-    if "console" not in site.programs:
+    if "console" not in site.services:
         return findings
     in_stream = {Key("decision", one["id"]): Outcome.ACKED for one in recorded}
     shown = [Key("decision", row["id"]) for row in await site.rows("SELECT id FROM console.decision")]
     return findings + _only_faults(compare(in_stream, shown))
 
 
-async def _windows(site: Site, bus: NatsBus) -> Findings:
+async def _windows(site: Site, bus: NatsBus, may_have_holes: bool) -> Findings:
     """Each window is told once, and each that was told was predicted from once, for CPU and for memory."""
     told = [(headers["ce-id"], json.loads(body)) for headers, body in await messages(bus, "usage.windowed")]
     numbers = Counter((window["node"], window["number"]) for _, window in told)
@@ -114,23 +114,37 @@ async def _windows(site: Site, bus: NatsBus) -> Findings:
         if record["kind"] == "prediction"
     )
     known = {identity for identity, _ in told}
+    holes = [] if may_have_holes else _holes(numbers)
     unpredicted = [f"window without prediction: {identity}" for identity in known if made[identity] < 2]
     again = [f"predicted twice: {identity}" for identity in known if made[identity] > 2]
     strange = [f"prediction without window: {identity}" for identity in made if identity not in known]
     return Findings(
         offered=len(told),
         acked=len(told),
-        lost=len(unpredicted),
+        lost=len(unpredicted) + len(holes),
         duplicates=len(doubled) + len(again),
         phantom=len(strange),
-        examples=tuple([*doubled, *unpredicted, *again, *strange][:4]),
+        examples=tuple([*doubled, *unpredicted, *holes, *again, *strange][:4]),
     )
+
+
+def _holes(numbers: Mapping[tuple[str, int], int]) -> list[str]:
+    """Windows that are missing between the first and the last of a node that reported all the time."""
+    by_node: dict[str, set[int]] = defaultdict(set)
+    for node, number in numbers:
+        by_node[node].add(number)
+    return [
+        f"window never told: {node} {number}"
+        for node, told in by_node.items()
+        for number in range(min(told), max(told))
+        if number not in told
+    ]
 
 
 async def _refused_rows(site: Site) -> Findings:
     """An outbox row that the bus will never take is a fact that was lost."""
     found = Findings()
-    for service in site.programs:
+    for service in site.services:
         refused = await site.value(f"SELECT count(*) FROM {service}.outbox WHERE refused IS NOT NULL")  # noqa: S608
         found += Findings(lost=refused or 0, examples=(f"{refused} refused in outbox of {service}",) if refused else ())
     return found

@@ -14,7 +14,6 @@ from typing import Any
 import asyncpg
 import httpx2
 from nats.errors import Error as NatsError
-from nats.js.errors import NotFoundError
 from tests.faults.supervisor import Memory, Program, free_port, service_command, until
 
 from slackwater.bus.nats import NatsBus, connect_bus
@@ -33,6 +32,7 @@ QUICK = {
     "SLACKWATER_PREDICTION_SNAPSHOT_SECONDS": "5",
 }
 """Everything faster than in life, so that a minute holds many windows, leases and snapshots."""
+CALM_SECONDS = 4.0
 _READY_SECONDS = 60.0
 
 
@@ -45,6 +45,7 @@ class Site:
     database: EmbeddedPostgres
     programs: dict[str, Program] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
+    sabotage: str = ""
     memory: Memory = field(default_factory=Memory)
     http: httpx2.AsyncClient = field(default_factory=lambda: httpx2.AsyncClient(trust_env=False, timeout=3.0))
     thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "postgres"))
@@ -92,9 +93,11 @@ class Site:
             return False
 
     async def start_service(self, name: str, environment: Mapping[str, str], nats: str | None = None) -> None:
-        """As its own process; waits until it is ready."""
+        """As its own process. `ensurance-2` is a second replica of ensurance."""
         port = self.ports.setdefault(name, free_port())
-        command = service_command(name, self.dsn, nats or self.broker.url, port)
+        command = service_command(name.split("-")[0], self.dsn, nats or self.broker.url, port)
+        if self.sabotage:
+            command[1:3] = ["-m", "tests.faults.sabotage", self.sabotage]
         state = {"SLACKWATER_STATE_DIR": str(self.folder / f"state-{name}")}
         self.programs[name] = program = Program(name, command, self.folder, {**QUICK, **state, **environment})
         await program.start()
@@ -106,26 +109,36 @@ class Site:
             except TimeoutError as error:
                 raise TimeoutError(f"{error}; its log ends:\n{self.programs[name].log_tail()}") from None
 
-    async def settled(self, bus: NatsBus, seconds: float = 90.0, *, ignore: frozenset[str] = frozenset()) -> float:
-        """Wait until every outbox is empty and every consumer has taken and settled everything."""
+    async def settled(self, bus: NatsBus, seconds: float = 90.0) -> float:
+        """Wait until every outbox is empty, every consumer has settled everything, and nothing new has come of it for
+        CALM_SECONDS (what is replayed, and windows that close by the clock, shows in no count)."""
+        calm_since, before = time.monotonic(), {}
 
         async def quiet() -> bool:
-            return not await self.backlog() and not await pending(bus, self.programs, ignore)
+            nonlocal calm_since, before
+            now = await stored(bus)
+            if now != before or await self.backlog() or await pending(bus, self.services):
+                calm_since, before = time.monotonic(), now
+            return time.monotonic() - calm_since >= CALM_SECONDS
 
         try:
             return await until(quiet, seconds, "everything is handled", 0.2)
         except TimeoutError as error:
-            left = {**await self.backlog(), **await pending(bus, self.programs, ignore)}
+            left = {**await self.backlog(), **await pending(bus, self.services)}
             raise TimeoutError(f"{error}: {left}") from None
+
+    @property
+    def services(self) -> dict[str, Program]:
+        """By the name of the service; of several replicas the first."""
+        return {name.split("-")[0]: one for name, one in self.programs.items() if name.split("-")[0] in SERVICES}
 
     async def backlog(self) -> dict[str, int]:
         """Committed and not yet published, by service."""
         found = {}
-        for service in self.programs:
-            if service in SERVICES:
-                depth = await self.value(f"SELECT count(*) FROM {service}.outbox WHERE refused IS NULL")  # noqa: S608
-                if depth or depth is None:
-                    found[f"outbox of {service}"] = -1 if depth is None else depth
+        for service in self.services:
+            depth = await self.value(f"SELECT count(*) FROM {service}.outbox WHERE refused IS NULL")  # noqa: S608
+            if depth or depth is None:
+                found[f"outbox of {service}"] = -1 if depth is None else depth
         return found
 
     async def watch_memory(self) -> None:
@@ -141,20 +154,25 @@ class Site:
             self._eye.terminate()
 
 
-async def pending(bus: NatsBus, services: Mapping[str, object], ignore: frozenset[str] = frozenset()) -> dict[str, int]:
-    """Messages that consumers of these services have not settled."""
-    topology, found = load(), {}
-    for name in topology.consumers:
-        if name.split("-")[0] not in services or name in ignore:
-            continue
+async def stored(bus: NatsBus) -> dict[str, int]:
+    """The last position of each stream of facts. Intents are left out: leases are renewed for ever."""
+    names = ("DECISIONS", "WINDOWS", "STATE")
+    return {name: (await bus.jetstream.stream_info(name)).state.last_seq for name in names}
+
+
+async def pending(bus: NatsBus, services: Mapping[str, object]) -> dict[str, int]:
+    """Messages that durable consumers of these services have not settled, as the broker knows them (a consumer may
+    be one of several partitions)."""
+    found = {}
+    for stream in load().streams:
         try:
-            info = await bus.jetstream.consumer_info(topology.stream_of(name), name)
-        except (NotFoundError, NatsError, TimeoutError):
-            found[name] = -1
-            continue
-        left = (info.num_pending or 0) + (info.num_ack_pending or 0)
-        if left:
-            found[name] = left
+            known = await bus.jetstream.consumers_info(stream)
+        except (NatsError, TimeoutError):
+            return {f"consumers of {stream}": -1}
+        for info in known:
+            left = (info.num_pending or 0) + (info.num_ack_pending or 0)
+            if info.config.durable_name and info.name.split("-")[0] in services and left:
+                found[info.name] = left
     return found
 
 
@@ -166,11 +184,12 @@ async def site(
     broker_folder: Path | None = None,
     database_folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    sabotage: str = "",
 ) -> AsyncIterator[Site]:
     """Everything up and ready; everything gone at the end, whatever happened in between."""
     folder.mkdir(parents=True, exist_ok=True)
     broker = EmbeddedNats(broker_folder or folder / "nats")
-    here = Site(folder, broker, EmbeddedPostgres(database_folder or folder / "database"))
+    here = Site(folder, broker, EmbeddedPostgres(database_folder or folder / "database"), sabotage=sabotage)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(here.close)
         stack.callback(here.thread.shutdown)

@@ -25,6 +25,8 @@ from slackwater.telemetry.logs import get_logger
 log = get_logger(__name__)
 
 STREAM_EXISTS_DIFFERENTLY = 10058
+MOST_CONSUMERS = 20_000
+"""Every agent watches its intents with a consumer of its own; without a number the broker stops at 1,000."""
 
 
 async def declare(js: JetStreamContext, topology: Topology) -> None:
@@ -68,6 +70,7 @@ def stream_config(name: str, spec: StreamSpec) -> StreamConfig:
         max_age=spec.max_age_seconds or 0,
         max_msgs_per_subject=spec.max_messages_per_subject or -1,
         duplicate_window=window,
+        max_consumers=MOST_CONSUMERS,
         allow_direct=True,
     )
 

@@ -91,7 +91,7 @@ class Settler(Generic[P]):
         self._counters.pending = batch[-1].pending
         self._meter.delivered(sum(delivery.deliveries > 1 for delivery in batch))
         together: list[tuple[Delivery, Received[P]]] = []
-        for delivery in batch:
+        for delivery in await self._worth_reading(batch):
             received = await self._read(delivery)
             if received is None:
                 continue
@@ -102,6 +102,17 @@ class Settler(Generic[P]):
             else:
                 together.append((delivery, received))
         await self._handle(together)
+
+    async def _worth_reading(self, batch: Sequence[Delivery]) -> Sequence[Delivery]:
+        """All; or, where only the latest counts, the newest of each subject: the others are done unread."""
+        if not self._spec.latest_only:
+            return batch
+        newest = {delivery.subject: delivery for delivery in batch}
+        for delivery in batch:
+            if newest[delivery.subject] is not delivery:
+                self._counters.done += 1
+                await delivery.ack()
+        return list(newest.values())
 
     async def _read(self, delivery: Delivery) -> Received[P] | None:
         """The event in it; None if there is none to handle, and then it is settled."""

@@ -39,7 +39,8 @@ class ConsumerSpec(BaseModel):
     the broker, which would drop it without a word. `backoff_seconds` is the pause before each redelivery, the last
     one for all further. `deliver` is where a consumer that never ran starts: everything kept, new only, or the last
     of each subject. `ack_wait_seconds` is how long what a killed process had in hand waits for another; a slow
-    handler is not overtaken by it (settling tells the broker that work goes on).
+    handler is not overtaken by it (settling tells the broker that work goes on). With `latest_only`, of several
+    messages of one subject that wait in one batch only the newest is read: who lags, catches up.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,6 +51,7 @@ class ConsumerSpec(BaseModel):
     max_ack_pending: int = Field(default=1000, ge=1)
     backoff_seconds: tuple[float, ...] = Field(default=(0.5, 2, 10, 30), min_length=1)
     deliver: Literal["all", "new", "last_per_subject"] = "all"
+    latest_only: bool = False
 
 
 class Topology(BaseModel):

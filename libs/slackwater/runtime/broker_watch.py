@@ -67,10 +67,10 @@ class BrokerWatch:
             return
         if self._since is None:
             self._since = now
-            log.warning("the broker does not store", said=self._bus.trouble)
+            log.warning("broker does not store", said=self._bus.trouble)
         due = now - self._since >= STUCK_SECONDS and now - self._restarted_at >= PAUSE_SECONDS
         if self._restart is not None and due and self._has_room():
-            log.error("the broker has stored nothing for long and is restarted", seconds=round(now - self._since))
+            log.error("broker restarts", seconds=round(now - self._since))
             self._restarted_at = now
             await self._restart()
 

@@ -17,6 +17,7 @@ from slackwater.model.time import SystemClock
 from slackwater.runtime.broker_watch import BrokerWatch
 from slackwater.runtime.http import HttpServer
 from slackwater.runtime.platform import Platform
+from slackwater.runtime.service import Service
 from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.state import default_state_dir
 from slackwater.runtime.watching import LoopWatch
@@ -53,10 +54,8 @@ async def running_service(part: Part, postgres: str, nats: str, settings: HttpSe
         databases = Databases({part.name: address})
         stack.push_async_callback(shielded, databases.close)
         service = part.build(Platform(bus, SystemClock(), databases.of, default_state_dir()))
-        watch = LoopWatch(bus, databases.opened, SystemClock(), process_meters())
-        hosted = await stack.enter_async_context(
-            hosting(http, settings, [service], steps, beside=[watch, BrokerWatch(bus)])
-        )
+        beside: list[Service] = [LoopWatch(bus, databases.opened, SystemClock(), process_meters()), BrokerWatch(bus)]
+        hosted = await stack.enter_async_context(hosting(http, settings, [service], steps, beside=beside))
         yield Addresses(http.url, hosted.rpc_address)
 
 

@@ -25,7 +25,7 @@ from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 from slackwater.runtime.http import HttpServer
 from slackwater.runtime.platform import Platform
-from slackwater.runtime.service import Check
+from slackwater.runtime.service import Check, Service
 from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.state import Endpoint, StateDir
 from slackwater.runtime.version import version
@@ -99,7 +99,7 @@ class EmbeddedServers:
         try:
             await self.start()
         except (Unavailable, OSError) as error:  # a full disk, mostly: it may get better
-            log.error("embedded server does not start", error=str(error))
+            log.error("embedded server does not start", reason=str(error))
             await asyncio.sleep(WATCH_SECONDS)
 
     async def checks(self) -> Sequence[Check]:
@@ -136,10 +136,12 @@ async def running_stack(state: StateDir, options: StackOptions, steps: Steps) ->
         with steps.step("services built"):
             services = [part.build(platform, options.overrides.get(part.name)) for part in parts]
         watch = LoopWatch(bus, databases.opened, SystemClock(), process_meters())
-        broker = BrokerWatch(bus, restart=servers.restart_broker, has_room=servers.has_room)
-        hosted = await stack.enter_async_context(
-            hosting(http, options.http, services, steps, beside=[servers, watch, broker])
-        )
+        beside: list[Service] = [
+            servers,
+            watch,
+            BrokerWatch(bus, restart=servers.restart_broker, has_room=servers.has_room),
+        ]
+        hosted = await stack.enter_async_context(hosting(http, options.http, services, steps, beside=beside))
         token = options.http.token.get_secret_value() if options.http.token else None
         endpoint = Endpoint(http.url, servers.nats.url, os.getpid(), token, version(), hosted.rpc_address)
         state.announce(endpoint)

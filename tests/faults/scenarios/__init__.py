@@ -7,9 +7,16 @@ from typing import Final
 
 from tests.faults.scenario import Scenario
 from tests.faults.scenarios.agents import kill_real, kill_simulated
+from tests.faults.scenarios.disks import broker_full, database_full, up_full
+from tests.faults.scenarios.frozen import frozen
 from tests.faults.scenarios.kills import VICTIMS, kills
 from tests.faults.scenarios.network import partition, slow
+from tests.faults.scenarios.order import order
+from tests.faults.scenarios.overload import overload
 from tests.faults.scenarios.poisoning import poisoning
+from tests.faults.scenarios.reconnecting import AGENTS, reconnecting
+from tests.faults.scenarios.sabotaged import sabotaged
+from tests.faults.scenarios.slowness import slow_consumer
 from tests.faults.site import SERVICES
 
 KILLS: Final = 20
@@ -46,5 +53,14 @@ SCENARIOS: Final = (
         minutes=1.6,
     ),
     Scenario("slow-network", "half a second, a trickle and resets between everybody and the broker", slow, minutes=1.8),
-    Scenario("poison", "poison on every subject", partial(poisoning, per_type=40), minutes=2.5),
+    Scenario("frozen-owner", "an owner is stopped for longer than its lease, and wakes up", frozen, minutes=1.5),
+    Scenario("order", "whole streams twice and out of order", order, minutes=1.5),
+    Scenario("poison", "poison on every subject", partial(poisoning, per_type=40), minutes=1.5),
+    Scenario("broker-disk-full", "the broker's disk is full", broker_full, minutes=0.8, needs_root=True),
+    Scenario("database-disk-full", "PostgreSQL's disk is full", database_full, minutes=1.1, needs_root=True),
+    Scenario("up-disk-full", "the disk of a whole `slackwater up` is full", up_full, minutes=1.2, needs_root=True),
+    Scenario("slow-consumer", "a consumer that is 100 times too slow", slow_consumer, minutes=1.2),
+    Scenario("overload", "ten times what can be handled", overload, minutes=1.2),
+    Scenario("sabotage", "defects put in on purpose are found", sabotaged, minutes=2),
+    Scenario("reconnect", f"{AGENTS:,} agents reconnect at once", reconnecting, minutes=0.5),
 )

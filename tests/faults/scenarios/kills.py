@@ -29,8 +29,9 @@ GIVE_UP_SECONDS = 60.0
 class PolicyWriter:
     """An operator who keeps changing the NodeQOS document over HTTP; each acknowledged change is a durable fact."""
 
-    def __init__(self, here: Site, ledger: Ledger, every_seconds: float = 0.5) -> None:
+    def __init__(self, here: Site, ledger: Ledger, every_seconds: float = 0.5, replica: str = "ensurance") -> None:
         self._site = here
+        self._replica = replica
         self._ledger = ledger
         self._every = every_seconds
         self._turn = 0
@@ -73,7 +74,7 @@ class PolicyWriter:
             await asyncio.sleep(0.05)
 
     def _url(self) -> str:
-        return self._site.url("ensurance", "/v1/nodeqos/default")
+        return self._site.url(self._replica, "/v1/nodeqos/default")
 
 
 @dataclass

@@ -123,6 +123,20 @@ async def test_failures_count_after_an_outage_as_before() -> None:
     assert [letter.reason for letter in letters] == ["max_deliver"]
 
 
+async def test_where_only_the_latest_counts_older_ones_of_a_subject_are_done_unread() -> None:
+    seen: list[int] = []
+
+    async def handler(batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Settlement]:
+        seen.extend(received.stream_sequence for received in batch)
+        return [Done()] * len(batch)
+
+    told = [Told(number) for number in range(1, 5)]
+    letters, stats = await settle(handler, *told, spec=SPEC.model_copy(update={"latest_only": True}))
+    assert seen == [4]
+    assert [one.words for one in told] == [["ack"]] * 4
+    assert (stats.done, letters) == (4, [])
+
+
 async def test_what_cannot_be_buried_is_not_terminated() -> None:
     async def no_broker(letter: DeadLetter) -> None:
         raise Unavailable("full")

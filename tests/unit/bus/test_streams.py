@@ -66,3 +66,8 @@ def test_the_broker_never_gives_up_by_itself_because_it_would_do_so_silently() -
 def test_the_window_for_repeats_is_no_longer_than_the_age_that_jetstream_allows() -> None:
     spec = load().streams["USAGE"].model_copy(update={"max_age_seconds": 60.0})
     assert stream_config("USAGE", spec).duplicate_window == 60
+
+
+def test_more_agents_may_watch_than_the_broker_allows_by_default() -> None:
+    configs = [stream_config(name, spec) for name, spec in load().streams.items()]
+    assert all((config.max_consumers or 0) > 5000 for config in configs)  # AgentSettings.nodes goes up to that

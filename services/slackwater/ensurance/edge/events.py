@@ -21,6 +21,9 @@ from slackwater.model.errors import Conflict
 
 P = TypeVar("P", bound=Payload)
 
+REPORTS_AT_ONCE = 1000
+"""As many as the broker hands out: of those of one node only the newest is read."""
+
 
 def settling(use_case: Callable[[Event[P]], Awaitable[None]]) -> Callable[[Received[P]], Awaitable[Settlement | None]]:
     """A conflict means that somebody else wrote meanwhile: what he wrote is read before the next try."""
@@ -47,6 +50,6 @@ async def consume_all(
     nodes = bus.consume(NodeDescribed, "ensurance-node-described", each(settling(described)))
     observations = bus.consume(IntentObserved, "ensurance-intent-observed", each(settling(seen)))
     evictions = bus.consume(EvictionCompleted, "ensurance-eviction-completed", each(settling(evicted)))
-    reports = bus.consume(UsageReported, USAGE_CONSUMER, each(settling(guard)))
+    reports = bus.consume(UsageReported, USAGE_CONSUMER, each(settling(guard)), batch=REPORTS_AT_ONCE)
     for consumer in (nodes, observations, evictions, reports):
         await stack.enter_async_context(consumer)

@@ -1,0 +1,75 @@
+"""A service with a defect put in on purpose, so that the scenarios can show that they would find it.
+
+`python -m tests.faults.sabotage KIND run SERVICE …`: as `slackwater run SERVICE …`, spoilt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from slackwater.bus.settling import Settler
+from slackwater.cli.main import main
+from slackwater.events.envelope import Event
+from slackwater.model.errors import Unavailable
+from slackwater.store.outbox import OutboxRelay
+
+
+def relay_forgets() -> None:
+    """Every seventh event of the outbox is counted as published and is not."""
+    whole, numbers = OutboxRelay.__init__, itertools.count(1)
+
+    def spoilt(self: OutboxRelay, dsn: str, service: str, publish: Any, *rest: Any, **named: Any) -> None:
+        async def forget(event: Event[Any]) -> None:
+            if next(numbers) % 7:
+                await publish(event)
+
+        whole(self, dsn, service, forget, *rest, **named)
+
+    OutboxRelay.__init__ = spoilt  # type: ignore[method-assign] # the point
+
+
+def relay_doubles() -> None:
+    """Every event of the outbox is told twice, the second time under another id for the broker."""
+    whole = OutboxRelay.__init__
+
+    def spoilt(self: OutboxRelay, dsn: str, service: str, publish: Any, *rest: Any, **named: Any) -> None:
+        async def twice(event: Event[Any]) -> None:
+            await publish(event)
+            if event.data.TYPE == "decision.recorded":
+                await publish(event.model_copy(update={"id": str(uuid.uuid4())}))
+
+        whole(self, dsn, service, twice, *rest, **named)
+
+    OutboxRelay.__init__ = spoilt  # type: ignore[method-assign] # the point
+
+
+def acks_early() -> None:
+    """What is handled is acknowledged first, and handled a little later."""
+    whole = Settler._handle
+
+    async def spoilt(self: Settler[Any], pairs: Sequence[Any]) -> None:
+        for delivery, _ in pairs:
+            await delivery.ack()
+        await asyncio.sleep(0.3)
+        try:
+            await whole(self, pairs)
+        except Unavailable:
+            return
+
+    Settler._handle = spoilt  # type: ignore[method-assign] # the point
+
+
+KINDS: dict[str, Callable[[], None]] = {
+    "relay-forgets": relay_forgets,
+    "relay-doubles": relay_doubles,
+    "acks-early": acks_early,
+}
+
+if __name__ == "__main__":
+    KINDS[sys.argv.pop(1)]()
+    main()

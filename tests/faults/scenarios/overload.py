@@ -1,0 +1,208 @@
+"""Ten times what can be handled: as much is handled as before, those who guard prod come first, queues stay bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.faults.flood import node_name
+from tests.faults.oracle import Findings
+from tests.faults.scenario import Result, Strictness, percentile
+from tests.faults.site import Site, harness_bus, site
+from tests.faults.supervisor import REPOSITORY, python_path, until
+
+from slackwater.bus.nats import NatsBus
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.measures import Pressure
+from slackwater.model.tiers import Tier
+from slackwater.testing.reports import described, pod_usage, report
+
+NODES = 400
+STEPS = (500.0, 1000.0, 2000.0, 4000.0)
+"""Reports a second that are tried to find the peak."""
+FACTOR = 10
+LEAST_GOODPUT = 0.9
+URGENT_SECONDS = 1.0
+NORMAL_SECONDS = 10.0
+STREAM_BYTES, SERVICE_BYTES = 70 * 2**20, 400 * 2**20
+
+
+@dataclass(slots=True)
+class Urgent:
+    """Nodes that cross their waterline once each; how long until ensurance has declared what to do."""
+
+    bus: NatsBus
+    sent: dict[str, float] = field(default_factory=dict)
+    took: dict[str, float] = field(default_factory=dict)
+
+    async def describe(self, names: list[str]) -> None:
+        for name in names:
+            now = datetime.now(UTC)
+            await self.bus.publish(event_of(described(name, now, cpu_milli=8000), source=name, time=now))
+
+    async def cross(self, name: str) -> None:
+        """A report that cannot wait."""
+        now = datetime.now(UTC)
+        pods = [pod_usage(f"{name}-a", Tier.PROD, 3000), pod_usage(f"{name}-b", Tier.BATCH, 4000)]
+        pressure = Pressure(cpu_some_last=0.6, cpu_some_avg=0.6, cpu_some_max=0.6)
+        data = report(name, 1, now, cpu_milli=7500, pods=pods).model_copy(
+            update={"prod_pressure": pressure, "trigger": "waterline"}
+        )
+        self.sent[name] = time.monotonic()
+        await self.bus.publish(event_of(data, source=name, time=now))
+
+    async def declared(self, event: Event[IntentDeclared]) -> None:
+        name = event.data.node
+        if name in self.sent and event.data.throttles:
+            self.took.setdefault(name, time.monotonic() - self.sent[name])
+
+
+async def overload(folder: Path, strictness: Strictness) -> Result:
+    """Find the peak, offer ten times as much, and look at what comes of it."""
+    result = Result()
+    async with AsyncExitStack() as stack:
+        here = await stack.enter_async_context(site(folder, ("ingestion", "ensurance")))
+        bus = await stack.enter_async_context(harness_bus(here.broker.url))
+        urgent = Urgent(bus)
+        await stack.enter_async_context(bus.watch(IntentDeclared, urgent.declared))
+        probes = [f"urgent-{number:02d}" for number in range(30)]
+        await urgent.describe([*probes, *(node_name(number) for number in range(NODES))])
+        await here.settled(bus)
+        result.facts["broker_on_a_core_of_its_own"] = _part(here)
+        peak = 0.0
+        for rate in STEPS:
+            _, good = await _offer(here, folder, rate, 5)
+            result.facts[f"goodput_per_second at {rate:g} offered"] = round(good)
+            peak = max(peak, good)
+            if good < 0.7 * rate:
+                break
+        await _calm(here)
+        crossing = asyncio.create_task(_cross_all(urgent, probes, 0.4))
+        stack.callback(crossing.cancel)
+        offered, good = await _offer(here, folder, FACTOR * peak, 14)
+        ended = time.monotonic()
+        result.facts |= {"peak_goodput_per_second": round(peak), "offered_per_second": round(offered),
+                         "goodput_per_second under overload": round(good)}  # fmt: skip
+        await _judge_queues(result, here, bus)
+        result.recovery_seconds.append(await _calm(here) + time.monotonic() - ended)
+        _judge(result, urgent, peak, good, strictness)
+        result.findings = await _gaps(result, here)
+    return result
+
+
+def _judge(result: Result, urgent: Urgent, peak: float, good: float, strictness: Strictness) -> None:
+    share = good / peak if peak else 0.0
+    least = LEAST_GOODPUT if strictness.patience == 1 else LEAST_GOODPUT / 2
+    result.facts["goodput_share_of_peak"] = round(share, 3)
+    result.promise(f"goodput is at least {least:.0%} of its peak", share >= least)
+    took = sorted(urgent.took.values())
+    result.facts["urgent_p50_seconds"] = round(percentile(took, 0.5), 3)
+    result.facts["urgent_p99_seconds"] = round(percentile(took, 0.99), 3)
+    result.facts["urgent_answered"] = f"{len(took)} of {len(urgent.sent)}"
+    bound = URGENT_SECONDS * strictness.patience
+    result.promise(f"who crosses a waterline is answered within {bound:g} s (p99)",
+                   len(took) == len(urgent.sent) and percentile(took, 0.99) <= bound)  # fmt: skip
+    bound = NORMAL_SECONDS * strictness.patience
+    result.promise(f"all is normal within {bound:g} s", result.recovery_seconds[0] <= bound)
+
+
+def _part(here: Site) -> bool:
+    """Broker on one core, services and PostgreSQL on the others, while the peak is measured as well as in the flood:
+    what is judged is how we shed, not how much of a core ten times the load costs the broker before we see it."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2 or here.broker.pid is None:
+        return False
+    _pin(here.broker.pid, {cores[0]})
+    for program in here.programs.values():
+        _pin(program.pid, set(cores[1:]))
+    for pid in here.database._server_pids():
+        _pin(pid, set(cores[1:]))
+    return True
+
+
+def _pin(pid: int, cores: set[int]) -> None:
+    """Every thread of a process."""
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):
+            os.sched_setaffinity(int(thread.name), cores)
+
+
+async def _cross_all(urgent: Urgent, probes: list[str], every: float) -> None:
+    await asyncio.sleep(1.5)
+    for name in probes:
+        await urgent.cross(name)
+        await asyncio.sleep(every)
+
+
+async def _offer(here: Site, folder: Path, rate: float, seconds: float) -> tuple[float, float]:
+    """Offered and handled per second; the first second is not counted."""
+    command = [sys.executable, "-m", "tests.faults.flood", "--nats", here.broker.url, "--rate", str(rate), "--seconds",
+               str(seconds), "--nodes", str(NODES), "--state", str(folder / "flood.json")]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": python_path()}
+    process = await asyncio.create_subprocess_exec(*command, env=environment, cwd=REPOSITORY,
+                                                   stdout=asyncio.subprocess.PIPE)  # fmt: skip
+    _pin(process.pid, {min(os.sched_getaffinity(0))})
+    before = await _accepted(here)
+    while await _accepted(here) == before and process.returncode is None:
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(1)
+    first, began = await _accepted(here), time.monotonic()
+    await asyncio.sleep(seconds - 2.5)
+    handled = (await _accepted(here) - first) / (time.monotonic() - began)
+    said, _ = await process.communicate()
+    return int(said) / seconds, handled
+
+
+async def _accepted(here: Site) -> float:
+    """From the service's own counter: a query over all rows would compete with what is measured."""
+    text = (await here.http.get(here.url("ingestion", "/metrics"), timeout=20)).text
+    for line in text.splitlines():
+        if line.startswith("slackwater_ingestion_reports_accepted_total "):
+            return float(line.split()[1])
+    return 0.0
+
+
+async def _calm(here: Site) -> float:
+    """How long until nothing more comes out of the queue and a new report is handled at once."""
+    began, before = time.monotonic(), -1.0
+    while (now := await _accepted(here)) != before:
+        before = now
+        await asyncio.sleep(0.5)
+    await until(lambda: here.ready("ingestion"), 60, "ingestion is ready")
+    return time.monotonic() - began - 0.5
+
+
+async def _judge_queues(result: Result, here: Site, bus: NatsBus) -> None:
+    usage = (await bus.jetstream.stream_info("USAGE")).state
+    result.facts["usage_stream_bytes"] = usage.bytes
+    result.promise("the stream is bounded", usage.bytes <= STREAM_BYTES)
+    highest = here.memory.highest
+    result.max_rss_bytes = max(highest.values())
+    result.facts["max_rss_bytes"] = dict(highest)
+    result.promise("the services' memory is bounded", max(highest["ingestion"], highest["ensurance"]) <= SERVICE_BYTES)
+    died = {name: program.unasked_exits for name, program in here.programs.items() if program.unasked_exits}
+    result.promise("no service died", not died)
+
+
+async def _gaps(result: Result, here: Site) -> Findings:
+    """What the stream dropped is missing, and what is missing has been counted, report by report."""
+    rows = await here.rows(
+        "SELECT n.name, n.gaps, max(u.sequence) AS newest, count(*) AS kept, count(DISTINCT u.sequence) AS once"
+        " FROM ingestion.nodes n JOIN ingestion.node_usage u ON u.node = n.name"
+        " WHERE n.name LIKE 'flood-%' GROUP BY 1, 2"
+    )
+    missing = sum(row["newest"] - row["once"] for row in rows)
+    wrong = sum(abs(row["newest"] - row["once"] - row["gaps"]) for row in rows)
+    result.facts["nodes_heard"] = len(rows)
+    result.promise("no node is left out", len(rows) == NODES)
+    return Findings(
+        offered=sum(row["newest"] for row in rows), acked=sum(row["once"] for row in rows), gaps=missing,
+        gaps_unaccounted=wrong, duplicates=sum(row["kept"] - row["once"] for row in rows),
+    )  # fmt: skip
