@@ -40,7 +40,8 @@ def service_subjects(part: Part, topology: Topology) -> list[str]:
     """What a service may publish on; it hears only its own inbox, for JetStream sends what was asked for."""
     allowed = {subjects_of(event_named(event)) for event in part.publishes}
     for stream in topology.streams:
-        allowed |= {f"{API_PREFIX}.STREAM.{verb}.{stream}" for verb in ("CREATE", "UPDATE", "INFO")}
+        verbs = ("CREATE", "UPDATE", "INFO") + (("MSG.GET",) if part.name in READS_ALONG else ())
+        allowed |= {f"{API_PREFIX}.STREAM.{verb}.{stream}" for verb in verbs}
     for event in part.consumes:
         stream, consumer = event_named(event).STREAM, f"{part.name}-{_dashed(event)}"
         if consumer in topology.consumers:
