@@ -40,8 +40,7 @@ def service_subjects(part: Part, topology: Topology) -> list[str]:
     """What a service may publish on; it hears only its own inbox, for JetStream sends what was asked for."""
     allowed = {subjects_of(event_named(event)) for event in part.publishes}
     for stream in topology.streams:
-        verbs = ("CREATE", "UPDATE", "INFO") + (("MSG.GET",) if part.name in READS_ALONG else ())
-        allowed |= {f"{API_PREFIX}.STREAM.{verb}.{stream}" for verb in verbs}
+        allowed |= {f"{API_PREFIX}.STREAM.{verb}.{stream}" for verb in ("CREATE", "UPDATE", "INFO")}
     for event in part.consumes:
         stream, consumer = event_named(event).STREAM, f"{part.name}-{_dashed(event)}"
         if consumer in topology.consumers:
@@ -50,6 +49,7 @@ def service_subjects(part: Part, topology: Topology) -> list[str]:
             allowed |= _of_reader(stream) | {f"sw.v1.dlq.{part.name}-replay-{_dashed(event)}"}
     if part.name in READS_ALONG:
         allowed |= {subject for stream in topology.streams for subject in _of_reader(stream)}
+        allowed |= {f"{API_PREFIX}.STREAM.MSG.GET.{stream}" for stream in topology.streams}  # where each type ends
     return sorted(allowed)
 
 
