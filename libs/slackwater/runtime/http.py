@@ -14,6 +14,7 @@ from fastapi import APIRouter, FastAPI
 
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.access import Authentication, LocalNamesOnly
+from slackwater.runtime.certificates import ServerTls
 from slackwater.runtime.description import description_router
 from slackwater.runtime.gate import Gate
 from slackwater.runtime.health import health_router
@@ -26,6 +27,10 @@ from slackwater.runtime.version import version
 
 GRACE_SECONDS = 0.2
 """What requests in flight get at stop; an open event stream never ends by itself."""
+
+
+CERTIFICATE_SECONDS = 10.0
+"""How often certificate files are looked at."""
 
 
 def build_app(
@@ -77,14 +82,14 @@ class HttpServer:
 
     def __init__(self, settings: HttpSettings) -> None:
         settings.refuse_if_open_to_all()
-        self._settings = settings
+        self._tls = ServerTls(settings) if settings.wants_tls else None
         self._socket = _listen(settings)
         self.url = _url_of(self._socket, tls=settings.tls)
         """Where a browser finds it; fixed even if the port was left to us."""
 
     async def run(self, app: FastAPI, started: Callable[[], None] = lambda: None) -> None:
         """Serve until cancelled; open connections are closed and every request's task is ended."""
-        settings = self._settings
+        tls = self._tls
         server = _Server(
             uvicorn.Config(
                 app,
@@ -93,8 +98,7 @@ class HttpServer:
                 access_log=False,
                 server_header=False,
                 timeout_graceful_shutdown=1,
-                ssl_certfile=settings.tls_certificate,
-                ssl_keyfile=settings.tls_key,
+                ssl_context_factory=None if tls is None else lambda *_: tls.context,
             )
         )
         # Cancelling serve() leaves its sockets behind, so it runs in its own task and is told to end.
@@ -103,11 +107,18 @@ class HttpServer:
             while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has a flag, no event
                 await asyncio.sleep(0.01)
             started()
-            await asyncio.shield(serving)
+            await self._until_ended(serving)
         finally:
             with anyio.CancelScope(shield=True):
                 await server.stop()
                 await asyncio.wait([serving])
+
+    async def _until_ended(self, serving: asyncio.Task[None]) -> None:
+        """Waits for the server; looks for new certificates in between."""
+        while self._tls is not None and not serving.done():
+            await asyncio.wait({serving}, timeout=CERTIFICATE_SECONDS)
+            self._tls.refresh()
+        await asyncio.shield(serving)
 
     def close(self) -> None:
         """Stop listening if `run` was never reached."""

@@ -47,6 +47,11 @@ class HttpSettings(BaseSettings):
         return self.tls_certificate is not None and self.tls_key is not None
 
     @property
+    def wants_tls(self) -> bool:
+        """Whether anything of TLS is set; half of it is an error, not plaintext."""
+        return not self.tls_certificate is self.tls_key is self.tls_client_ca is None
+
+    @property
     def asks_for_token(self) -> bool:
         return self.token is not None or self.tokens_file is not None
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import QueuePool
 
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.time import Clock
+from slackwater.store.dialing import engine_of
 from slackwater.store.faults import connecting, translated
 from slackwater.store.names import schema_of
 from slackwater.store.outbox import BACKLOG, OutboxRelay
@@ -100,15 +101,15 @@ def connect_database(dsn: str, service: str, clock: Clock) -> PostgresDatabase:
 
     Raises InvalidInput for an address that is not `postgresql://…`; opens nothing yet.
     """
-    parts = urlsplit(dsn)
-    if parts.scheme not in ("postgresql", "postgres"):
+    if urlsplit(dsn).scheme not in ("postgresql", "postgres"):
         raise InvalidInput("dsn: must begin with postgresql://", field="dsn")
-    engine = create_async_engine(
-        urlunsplit(parts._replace(scheme="postgresql+asyncpg")),
+    engine = engine_of(
+        dsn,
+        timeout_seconds=_CONNECT_SECONDS,
+        settings=session_settings(service),
         pool_size=_POOL_SIZE,
         max_overflow=_POOL_OVERFLOW,
         pool_timeout=_CHECKOUT_SECONDS,
         pool_pre_ping=True,  # a restart of the server is met at checkout, not in the middle of a unit of work
-        connect_args={"timeout": _CONNECT_SECONDS, "server_settings": session_settings(service)},
     )
     return PostgresDatabase(engine, dsn, service, clock)

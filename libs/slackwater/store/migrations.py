@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from slackwater.model.errors import Misconfigured
+from slackwater.store.dialing import engine_of
 from slackwater.store.faults import connecting
 from slackwater.store.names import lock_key, schema_of
 
@@ -58,9 +58,8 @@ async def migrate(dsn: str, schema: Schema) -> str:
 
     `dsn` is the service's own. Raises Unavailable.
     """
-    address = dsn.replace("postgresql://", "postgresql+asyncpg://", 1)
     settings = {"search_path": schema_of(schema.service), "application_name": f"slackwater-{schema.service}-migrations"}
-    engine = create_async_engine(address, poolclass=NullPool, connect_args={"timeout": 5, "server_settings": settings})
+    engine = engine_of(dsn, timeout_seconds=5, settings=settings, poolclass=NullPool)
     try:
         with connecting():
             async with engine.begin() as connection:

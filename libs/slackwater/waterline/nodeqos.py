@@ -106,6 +106,8 @@ class Metadata(_Part):
 
     name: Label
     generation: Annotated[int, Field(ge=0)] = 0
+    changed_by: str = ""
+    """Who made this generation, as its token is named. Set by the server, ignored in what is applied."""
 
 
 class NodeQos(_Part):
@@ -128,6 +130,10 @@ class NodeQos(_Part):
 
     def document(self) -> dict[str, Any]:
         return self.model_dump(mode="json", by_alias=True)
+
+    def changed_to(self, generation: int, by: str) -> NodeQos:
+        metadata = self.metadata.model_copy(update={"generation": generation, "changed_by": by})
+        return self.model_copy(update={"metadata": metadata})
 
     def with_generation(self, generation: int) -> NodeQos:
         return self.model_copy(update={"metadata": self.metadata.model_copy(update={"generation": generation})})

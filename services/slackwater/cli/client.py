@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from slackwater.cli.credentials import TOKEN_VARIABLE, credentials
 from slackwater.model.errors import InvalidInput, Misconfigured, NotFound, SlackwaterError, Unavailable
 
 if TYPE_CHECKING:
     import httpx2
 
 SERVER_VARIABLE = "SLACKWATER_SERVER"
-TOKEN_VARIABLE = "SLACKWATER_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 TIMEOUT_SECONDS = 10.0
 
 Params = Mapping[str, str | int | None]
@@ -84,7 +84,8 @@ def answer_of(response: httpx2.Response) -> Any:
     if response.status_code in (400, 422):
         raise InvalidInput(str(message), code=code)
     if response.status_code in (401, 403):
-        raise Misconfigured(f"{message}; set {TOKEN_VARIABLE}", code=code)
+        advice = f"; give --token-file, or set {TOKEN_VARIABLE}" if response.status_code == 401 else ""
+        raise Misconfigured(f"{message}{advice}", code=code)
     if response.status_code in (502, 503, 504):
         raise Unavailable(str(message), code=code)
     raise SlackwaterError(str(message), code=code)
@@ -100,7 +101,8 @@ def reading(server: str | None = None, state_dir: Path | None = None) -> Iterato
     """`--server` or SLACKWATER_SERVER if given, else the instance of the state directory, else what it left behind."""
     import httpx2
 
-    url, token = server or os.environ.get(SERVER_VARIABLE), os.environ.get(TOKEN_VARIABLE)
+    proof = credentials()
+    url, token = server or os.environ.get(SERVER_VARIABLE), proof.token()
     if not url:
         from slackwater.runtime.state import StateDir, default_state_dir
 
@@ -113,9 +115,12 @@ def reading(server: str | None = None, state_dir: Path | None = None) -> Iterato
             with stopped_instance(state.path, error.message) as reader:
                 yield reader
             return
-        url, token = endpoint.http_url, endpoint.token or token
+        url, token = endpoint.http_url, token or endpoint.token
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    with httpx2.Client(base_url=url, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=False) as client:
+    verify = proof.verify() if url.startswith("https:") else True
+    with httpx2.Client(
+        base_url=url, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=False, verify=verify
+    ) as client:
         yield HttpReader(client)
 
 

@@ -6,7 +6,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,10 +15,14 @@ import httpx2
 from slackwater.agent.adapters.journal_file import claims_in
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
 from slackwater.agent.adapters.linux.machine import online_cpus
+from slackwater.bus.access import NatsAccess
 from slackwater.cli.findings import Instance, Snapshot
 from slackwater.model.errors import Misconfigured, NotFound
+from slackwater.runtime.certificates import ServerTls
 from slackwater.runtime.embedded_nats import find_nats_server
 from slackwater.runtime.embedded_postgres import installed_binaries
+from slackwater.runtime.gate import Gate
+from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.state import Endpoint, StateDir
 
 ASK_SECONDS = 5.0
@@ -52,8 +56,29 @@ def snapshot(state_dir: Path) -> Snapshot:
         instance=_instance(StateDir(state_dir)),
         cgroups=cgroups,
         live_cgroups=frozenset(owner for owner, paths in cgroups.items() if _has_processes(paths)),
+        asks_for_token=HttpSettings().asks_for_token,
+        access_trouble=access_trouble(HttpSettings(), NatsAccess(), os.environ.get("SLACKWATER_NATS_URL", "")),
         journal_claims=claims_in(state_dir / "agent" / "journal"),
     )
+
+
+def access_trouble(http: HttpSettings, nats: NatsAccess, nats_url: str) -> Sequence[str]:
+    """What would keep a process with these settings from starting. Opens no connection."""
+    found = []
+
+    def attempt(look: Callable[[], object]) -> None:
+        try:
+            look()
+        except Misconfigured as error:
+            found.append(error.message)
+
+    attempt(http.refuse_if_open_to_all)
+    attempt(lambda: Gate(http))
+    if http.wants_tls:
+        attempt(lambda: ServerTls(http))
+    if nats_url:
+        attempt(lambda: nats.options(nats_url))
+    return found
 
 
 def cgroups_of_ours(hierarchy: Hierarchy) -> Mapping[str, Sequence[str]]:

@@ -73,6 +73,10 @@ class Snapshot:
     """Directories named slackwater-<id> by id."""
     live_cgroups: frozenset[str] = frozenset()
     """The ids below which processes are."""
+    asks_for_token: bool = False
+    """Whether the settings here name a token or a file of them."""
+    access_trouble: Sequence[str] = ()
+    """What stands in the way of the settings of access: files that others may read, halves of TLS …"""
     journal_claims: int = 0
     """Files that the journal of the agent says we have changed."""
 
@@ -185,6 +189,16 @@ def _instance(seen: Snapshot) -> Sequence[Finding]:
     return [Finding("instance", Level.OK, f"{where}, ready")]
 
 
+def _access(seen: Snapshot) -> Sequence[Finding]:
+    found = [Finding("access", Level.FAIL, trouble, "see docs/how-to/secure.md") for trouble in seen.access_trouble]
+    if seen.asks_for_token:
+        found.append(Finding("access", Level.OK, "callers of the API need a token"))
+    else:
+        text = "no token is set: on loopback everybody on this machine is admin (docs/how-to/secure.md)"
+        found.append(Finding("access", Level.OK, text))
+    return found
+
+
 def _leftovers(seen: Snapshot) -> Sequence[Finding]:
     running = seen.instance_id if seen.instance.holder is not None else None
     found = [
@@ -219,5 +233,5 @@ def _claims(count: int) -> str:
 
 _LOOKS: Sequence[Callable[[Snapshot], Sequence[Finding]]] = (
     *(_python, _kernel, _cgroups, _pressure, _cpus, _clock),
-    *(_servers, _state, _instance, _leftovers, _journal),
+    *(_servers, _state, _instance, _access, _leftovers, _journal),
 )

@@ -11,6 +11,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -44,6 +45,11 @@ def root(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
+    token: Annotated[str | None, typer.Option(help="Of an instance that asks for one; or SLACKWATER_TOKEN.")] = None,
+    token_file: Annotated[Path | None, typer.Option(help="A file with the token; or SLACKWATER_TOKEN_FILE.")] = None,
+    ca: Annotated[Path | None, typer.Option(help="Whose certificates to believe; or SLACKWATER_CA.")] = None,
+    cert: Annotated[Path | None, typer.Option(help="Our certificate (mTLS); or SLACKWATER_CERT.")] = None,
+    key: Annotated[Path | None, typer.Option(help="Its key; or SLACKWATER_KEY.")] = None,
 ) -> None:
     """Finds the slack that workloads leave, lends it, and takes it back before it hurts."""
 

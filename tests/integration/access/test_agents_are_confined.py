@@ -24,6 +24,7 @@ from slackwater.agent.service import AgentService, build_agent
 from slackwater.agent.settings import AgentSettings
 from slackwater.bus.access import AGENT_API_PREFIX, NatsAccess, inbox_of
 from slackwater.bus.encoding import encode
+from slackwater.bus.following import Followed
 from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.bus.permissions import agent_user
 from slackwater.bus.port import Done, Received, Settlement
@@ -311,6 +312,17 @@ async def test_services_have_no_more_than_they_need(broker: Broker) -> None:
         with pytest.raises(Unavailable):
             await asyncio.wait_for(refusing(bus), PATIENCE_SECONDS)
         assert await bus.connected()
+
+
+async def test_the_console_looks_on_and_marks_under_its_permissions(broker: Broker, control: NatsBus) -> None:
+    async with broker.service("console") as console, console.follow([IntentDeclared]) as following:
+        sent = event_of(intent(OTHER, 11), source="test", time=datetime.now(UTC))
+        await control.publish(sent)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            seen = await following.next()
+        assert [one.id for one in seen if isinstance(one, Followed)] == [sent.id]
+        assert (await console.mark([IntentDeclared])).sequence > 0
+        assert await console.settled_up_to("console-intent-observed") >= 0
 
 
 async def refusing(bus: NatsBus) -> None:

@@ -15,10 +15,12 @@ from typer.testing import CliRunner
 
 from slackwater.agent.adapters.journal_file import claims_in
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
+from slackwater.bus.access import NatsAccess
 from slackwater.cli import doctor
-from slackwater.cli.examining import cgroups_of_ours, snapshot
+from slackwater.cli.examining import access_trouble, cgroups_of_ours, snapshot
 from slackwater.cli.findings import Finding, Instance, Level, Snapshot, examine, exit_needed
 from slackwater.cli.main import app
+from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.state import StateDir
 
 WELL = Snapshot(
@@ -176,3 +178,22 @@ def test_text_stays_within_the_width(width: int, texts: list[str]) -> None:
     found = [Finding("disk", Level.WARN, text, text) for text in texts]
     longest_word = max((len(word) for text in texts for word in text.split()), default=0)
     assert all(len(line) <= max(width, 20 + longest_word) for line in doctor.lines(found, width, colours=False))
+
+
+def test_it_says_who_may_do_what_without_a_token_and_what_stands_in_the_way(tmp_path: Path) -> None:
+    seen = [finding for finding in examine(WELL) if finding.check == "access"]
+    assert [(one.level, "everybody on this machine is admin" in one.seen) for one in seen] == [(Level.OK, True)]
+    tokens = tmp_path / "tokens"
+    tokens.write_text("anna viewer a-token-for-anna\n")
+    tokens.chmod(0o644)
+    http = HttpSettings(host="10.0.0.1", tokens_file=tokens, tls_key=tmp_path / "key")
+    trouble = access_trouble(http, NatsAccess(user="ingestion"), "nats://127.0.0.1:4222")
+    assert ["chmod" in trouble[0], "both" in trouble[1], "PASSWORD" in trouble[2], len(trouble)] == [
+        True,
+        True,
+        True,
+        3,
+    ]
+    worse = examine(replace(WELL, asks_for_token=True, access_trouble=trouble))
+    assert sum(one.level is Level.FAIL for one in worse if one.check == "access") == 3
+    assert access_trouble(HttpSettings.local(), NatsAccess(), "") == []

@@ -67,6 +67,13 @@ async def test_a_change_reaches_every_node_at_once_and_is_stored(scene: Scene, c
     assert scene.store.policies["default"].metadata.generation == 2
 
 
+async def test_a_policy_says_who_changed_it_whatever_the_caller_says(client: httpx2.AsyncClient) -> None:
+    document = await changed(client, mode="observe")
+    document["metadata"]["changedBy"] = "somebody else"
+    assert (await client.put(URL, json=document)).json()["metadata"]["changedBy"] == "local"
+    assert (await client.get(URL)).json()["metadata"]["changedBy"] == "local"
+
+
 async def test_the_same_spec_again_changes_nothing(scene: Scene, client: httpx2.AsyncClient) -> None:
     before = len(scene.database.published)
     answer = await client.put(URL, json=await changed(client))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Header, HTTPException, Query, Response
+from fastapi import Depends, Header, HTTPException, Query, Response
 
 from slackwater.ensurance.usecases.change_policy import ChangePolicy
-from slackwater.runtime.roles import Role
-from slackwater.runtime.routes import Routes
+from slackwater.runtime.roles import Principal, Role
+from slackwater.runtime.routes import Routes, caller
 from slackwater.waterline.nodeqos import NodeQos
 
 
@@ -27,6 +27,7 @@ def nodeqos_router(change: ChangePolicy) -> Routes:
     async def replace_nodeqos(
         wanted: NodeQos,
         response: Response,
+        principal: Annotated[Principal, Depends(caller)],
         if_match: Annotated[str | None, Header(description='the ETag that was read, e.g. "3"')] = None,
         dry_run: Annotated[bool, Query(alias="dryRun", description="validate and show, store nothing")] = False,
     ) -> NodeQos:
@@ -36,7 +37,7 @@ def nodeqos_router(change: ChangePolicy) -> Routes:
             raise HTTPException(412, f"If-Match: {if_match} was read, {etag_of(present)} is stored; read it again")
         if if_match is not None:  # what was just compared must still be there when it is written
             wanted = wanted.with_generation(present.metadata.generation)
-        stored = await change(wanted, dry_run=dry_run)
+        stored = await change(wanted, by=principal.name, dry_run=dry_run)
         response.headers["etag"] = etag_of(stored)
         return stored
 

@@ -34,8 +34,9 @@ class ChangePolicy:
         """Raises Unavailable before the first load."""
         return self._book.policy
 
-    async def __call__(self, wanted: NodeQos, *, dry_run: bool = False) -> NodeQos:
+    async def __call__(self, wanted: NodeQos, *, by: str = "", dry_run: bool = False) -> NodeQos:
         """The document as it is (or with `dry_run` would be) stored. A spec that is the same changes nothing.
+        `by` is who asked for it; it stays in the document.
 
         Raises InvalidInput for another name, Conflict if `wanted` has a generation that is not the present one.
         """
@@ -53,7 +54,7 @@ class ChangePolicy:
                 )
             if wanted.spec == present.spec:
                 return present
-            changed = wanted.with_generation(present.metadata.generation + 1)
+            changed = wanted.changed_to(present.metadata.generation + 1, by)
             if not dry_run:
                 await self._carry_out(changed)
             return changed

@@ -1,0 +1,64 @@
+"""TLS of a server: one context that takes up new certificate files while it runs."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+from slackwater.model.errors import Misconfigured
+from slackwater.runtime.settings import HttpSettings
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
+
+
+class ServerTls:
+    """The context of a listener. Connections that are open keep their certificate, new ones get the newest."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        """Raises Misconfigured if certificate, key or client CA are missing or do not fit."""
+        if settings.tls_certificate is None or settings.tls_key is None:
+            raise Misconfigured("set both SLACKWATER_HTTP_TLS_CERTIFICATE and SLACKWATER_HTTP_TLS_KEY", field="tls")
+        self._certificate, self._key, self._client_ca = (
+            settings.tls_certificate,
+            settings.tls_key,
+            settings.tls_client_ca,
+        )
+        self._version = self._present()
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._load(self.context)
+
+    def refresh(self) -> None:
+        """Take up changed files; files that cannot be used leave everything as it is."""
+        present = self._present()
+        if present == self._version:
+            return
+        self._version = present
+        try:
+            self._load(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))  # tried on another one first
+            self._load(self.context)
+        except Misconfigured as error:
+            log.error("certificate cannot be used, the former one stays", error=error.message)
+        else:
+            log.info("certificate read again", file=str(self._certificate))
+
+    def _load(self, context: ssl.SSLContext) -> None:
+        try:
+            context.load_cert_chain(self._certificate, self._key)
+            if self._client_ca is not None:
+                context.load_verify_locations(self._client_ca)
+                context.verify_mode = ssl.CERT_REQUIRED
+        except OSError as error:
+            raise Misconfigured(
+                f"TLS: {self._certificate}, {self._key} or the client CA: {error}", field="tls"
+            ) from None
+
+    def _present(self) -> tuple[int, ...]:
+        return tuple(_changed_at(file) for file in (self._certificate, self._key, self._client_ca) if file is not None)
+
+
+def _changed_at(file: Path) -> int:
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return 0
