@@ -41,13 +41,17 @@ def codes_in(source: str) -> Iterator[str]:
     """String literals given as `code=`, or to something called `code`."""
     for node in ast.walk(ast.parse(source)):
         if (isinstance(node, ast.keyword) and node.arg == "code") or (
-            isinstance(node, ast.Assign) and any(getattr(target, "id", "") == "code" for target in node.targets)
+            isinstance(node, ast.Assign) and "code" in {getattr(target, "id", "") for target in node.targets}
         ):
             yield from _texts(node.value)
 
 
 def _texts(node: ast.AST) -> Iterator[str]:
-    yield from (each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str))
+    """A literal, or both sides of `a if … else b`."""
+    if isinstance(node, ast.IfExp):
+        yield from (*_texts(node.body), *_texts(node.orelse))
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
 
 
 def test_every_code_that_is_raised_is_on_the_list_or_never_leaves_the_process() -> None:
