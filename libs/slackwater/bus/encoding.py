@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from pydantic import ValidationError
 
+from slackwater.bus import quick
 from slackwater.events.envelope import Event, Payload
 from slackwater.model.errors import InvalidInput
 
@@ -32,7 +33,8 @@ _ESCAPED = re.compile(r"(?:=[0-9A-F]{2})+")
 class Undecodable(InvalidInput):
     """A message that no version of us that is running here can read.
 
-    `code` is one of `unknown_type`, `wrong_version`, `missing_attribute`, `malformed_json`, `invalid_payload`.
+    `code` is one of `unknown_type`, `wrong_version`, `missing_attribute`, `malformed_json`, `invalid_payload`,
+    `wrong_subject`.
     """
 
     code = "invalid_payload"
@@ -88,6 +90,19 @@ def attributes_of(payload: type[Payload], headers: Mapping[str, str] | None) -> 
     }
 
 
+def decode_on(subject: str, payload: type[P], headers: Mapping[str, str] | None, body: bytes) -> Event[P]:
+    """The event in a message that came on `subject`, which must be the event's own. Raises Undecodable.
+
+    The broker lets an agent publish on its own node's subjects only, so the subject says who spoke: a body that names
+    another node is a lie or a defect, and reaches nobody.
+    """
+    event = decode(payload, headers, body)
+    if event.subject != subject:
+        message = f"{payload.TYPE} of {event.data.key()!r} came on the subject of {subject_key(subject)!r} ({subject})"
+        raise Undecodable(message, code="wrong_subject")
+    return event
+
+
 def subject_key(subject: str) -> str:
     """The key that a subject carries, as `Payload.key` gave it; empty if the subject is not one of ours."""
     tokens = subject.split(".")[_KEY_POSITION:]
@@ -130,6 +145,12 @@ def _time(text: str) -> datetime:
 
 
 def _payload(payload: type[P], body: bytes) -> P:
+    known = quick.read(payload, body)
+    return _judged(payload, body) if known is None else known
+
+
+def _judged(payload: type[P], body: bytes) -> P:
+    """The payload by the book: what cannot be read quickly is read here, and what is wrong gets its reason."""
     try:
         return payload.model_validate_json(body)
     except ValidationError as error:

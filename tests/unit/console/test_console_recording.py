@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -53,7 +54,7 @@ async def test_pressure_that_cannot_be_is_unknown(
 ) -> None:
     event = reports(clock)[0]
     for value in (float("nan"), float("inf"), -0.1, 1.2):
-        pressure = event.data.prod_pressure.model_copy(update={"cpu_some_avg": value})
+        pressure = replace(event.data.prod_pressure, cpu_some_avg=value)
         data = event.data.model_copy(update={"prod_pressure": pressure})
         await record.usage_reported([event.model_copy(update={"id": str(value), "data": data})])
         found = await model.event(str(value))
