@@ -29,6 +29,7 @@ NEVER_ANSWERED = frozenset(
         "unknown_type",
         "missing_attribute",
         "malformed_json",
+        "wrong_subject",
         "message_too_large",
         # of starting a server
         "nats_server_missing",
