@@ -4,16 +4,17 @@ import asyncio
 import sys
 
 import nats
+from nats.js.api import AckPolicy, ConsumerConfig
 
 
 async def main(url: str, count: float) -> None:
     connection = await nats.connect(url)
     subjects = ["sw.v1.decision.recorded.>", "sw.v1.effect.measured.>"]
-    wanted = nats.js.api.ConsumerConfig(filter_subjects=subjects, ack_policy="none", inactive_threshold=60)
+    wanted = ConsumerConfig(filter_subjects=subjects, ack_policy=AckPolicy.NONE, inactive_threshold=60)
     events = await connection.jetstream().pull_subscribe("", stream="DECISIONS", config=wanted)
     while count > 0:
         for message in await events.fetch(1, timeout=60):
-            print(message.headers["ce-type"], message.headers["ce-time"], message.data.decode(), flush=True)
+            print((message.headers or {})["ce-type"], message.data.decode(), flush=True)
             count -= 1
     await connection.close()
 

@@ -31,6 +31,10 @@ NEVER_ANSWERED = frozenset(
         "malformed_json",
         "wrong_subject",
         "message_too_large",
+        # of gRPC calls only
+        "exhausted",
+        "too_slow",
+        "stopping",
         # of starting a server
         "nats_server_missing",
     }
