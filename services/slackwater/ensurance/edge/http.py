@@ -5,12 +5,21 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Query, Response
+from pydantic import BaseModel
 
 from slackwater.ensurance.usecases.change_policy import ChangePolicy
 from slackwater.runtime.etags import NOT_MODIFIED, IfMatch, IfNoneMatch, etag, refuse_other, unchanged
 from slackwater.runtime.roles import Role
 from slackwater.runtime.routes import Routes
+from slackwater.waterline.changes import FieldChange, changes
 from slackwater.waterline.nodeqos import NodeQos
+
+
+class DryRun(BaseModel):
+    """What would be stored, and how that differs from what is."""
+
+    document: NodeQos
+    changes: tuple[FieldChange, ...]
 
 
 def nodeqos_router(change: ChangePolicy) -> Routes:
@@ -31,14 +40,19 @@ def nodeqos_router(change: ChangePolicy) -> Routes:
         wanted: NodeQos,
         response: Response,
         if_match: IfMatch = None,
-        dry_run: Annotated[bool, Query(alias="dryRun", description="validate and show, store nothing")] = False,
-    ) -> NodeQos:
+        dry_run: Annotated[
+            bool,
+            Query(alias="dryRun", description="Validate, show what would be stored and changed, store nothing."),
+        ] = False,
+    ) -> NodeQos | DryRun:
         """Replace it. 412 if If-Match is not the present ETag, 409 if metadata.generation is not the present one."""
         present = change.current()
         refuse_other(if_match, etag_of(present))
         if if_match is not None:  # what was just compared must still be there when it is written
             wanted = wanted.with_generation(present.metadata.generation)
         stored = await change(wanted, dry_run=dry_run)
+        if dry_run:
+            return DryRun(document=stored, changes=changes(present.document(), stored.document()))
         response.headers["etag"] = etag_of(stored)
         return stored
 
