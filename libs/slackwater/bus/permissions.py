@@ -49,6 +49,7 @@ def service_subjects(part: Part, topology: Topology) -> list[str]:
             allowed |= _of_reader(stream) | {f"sw.v1.dlq.{part.name}-replay-{_dashed(event)}"}
     if part.name in READS_ALONG:
         allowed |= {subject for stream in topology.streams for subject in _of_reader(stream)}
+        allowed |= {f"{API_PREFIX}.STREAM.MSG.GET.{stream}" for stream in topology.streams}  # where each type ends
     return sorted(allowed)
 
 
