@@ -14,11 +14,15 @@ from slackwater.model.errors import InvalidInput
 from slackwater.testing.clock import EPOCH
 
 
+NAMES = st.text(st.characters(exclude_characters="\0"), max_size=4)
+"""PostgreSQL, where they are kept, takes no NUL."""
+
+
 def key(item: str) -> Key:
     return (item, 1)
 
 
-@given(st.sets(st.text(max_size=4)), st.sets(st.text(max_size=4)), st.integers(1, 5))
+@given(st.sets(NAMES), st.sets(NAMES), st.integers(1, 5))
 def test_what_stays_is_listed_once_and_in_order_whatever_comes_and_goes(
     stays: set[str], comes_and_goes: set[str], limit: int
 ) -> None:
@@ -33,7 +37,7 @@ def test_what_stays_is_listed_once_and_in_order_whatever_comes_and_goes(
         if token is None:
             break
     assert found == sorted(set(found))
-    assert set(found) >= {each for each in stays if "\0" not in each}
+    assert set(found) >= stays
 
 
 def test_a_token_of_another_list_is_refused() -> None:
