@@ -13,7 +13,6 @@ from slackwater.console.edge.paging import Key, behind_key, micros, moment_of, p
 from slackwater.model.errors import InvalidInput
 from slackwater.testing.clock import EPOCH
 
-
 NAMES = st.text(st.characters(exclude_characters="\0"), max_size=4)
 """PostgreSQL, where they are kept, takes no NUL."""
 
