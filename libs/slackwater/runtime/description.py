@@ -7,6 +7,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from slackwater.runtime.problem_pages import Problem
+from slackwater.runtime.problems import MEDIA_TYPE
 from slackwater.runtime.roles import Role
 from slackwater.runtime.routes import SECURITY_SCHEME, Routes
 
@@ -25,6 +27,7 @@ def description_router(app: FastAPI) -> Routes:
 def openapi_of(app: FastAPI) -> dict[str, Any]:
     """The OpenAPI document of `app`, with how a caller proves who it is."""
     found: dict[str, Any] = get_openapi(title=app.title, version=app.version, routes=app.routes)
+    _describe_problems(found)
     found.setdefault("components", {})["securitySchemes"] = {
         SECURITY_SCHEME: {
             "type": "http",
@@ -34,3 +37,20 @@ def openapi_of(app: FastAPI) -> dict[str, Any]:
         }
     }
     return found
+
+
+def _describe_problems(found: dict[str, Any]) -> None:
+    """Every operation may answer with a problem; what FastAPI says of validation errors is not what we send."""
+    components = found.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    for theirs in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(theirs, None)
+    schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas |= schema.pop("$defs", {}) | {"Problem": schema}
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    components["responses"] = {"Problem": {"description": "A problem document.", "content": content}}
+    for operations in found["paths"].values():
+        for operation in operations.values():
+            operation["responses"].pop("422", None)
+            for others in ("4XX", "5XX"):
+                operation["responses"][others] = {"$ref": "#/components/responses/Problem"}

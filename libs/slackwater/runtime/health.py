@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from fastapi import Query, Response
 from fastapi.responses import PlainTextResponse
@@ -19,6 +20,11 @@ CHECKS_SECONDS = 3.0
 """All checks together may take this long; a readiness probe that hangs tells nothing."""
 
 
+_NOT_READY: dict[int | str, dict[str, Any]] = {
+    503: {"description": "What is not ready, a line each.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+}
+
+
 def health_router(checks: Callable[[], Awaitable[Sequence[Check]]]) -> Routes:
     """The health endpoints over `checks`, which is asked anew for every /readyz."""
     router = Routes(tags=["health"])
@@ -28,7 +34,7 @@ def health_router(checks: Callable[[], Awaitable[Sequence[Check]]]) -> Routes:
         """The process answers. Never depends on PostgreSQL or NATS: restarting us would not bring them back."""
         return "ok\n"
 
-    @router.get("/readyz", role=OPEN, response_class=PlainTextResponse)
+    @router.get("/readyz", role=OPEN, response_class=PlainTextResponse, responses=_NOT_READY)
     async def readyz(
         verbose: str | None = Query(None, description="give any value, or none, for the list"),
     ) -> Response:

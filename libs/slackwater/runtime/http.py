@@ -18,6 +18,8 @@ from slackwater.runtime.certificates import ServerTls
 from slackwater.runtime.description import description_router
 from slackwater.runtime.gate import Gate
 from slackwater.runtime.health import health_router
+from slackwater.runtime.plain_text import NoNul
+from slackwater.runtime.problem_pages import problem_pages
 from slackwater.runtime.problems import install_problem_handlers
 from slackwater.runtime.roles import OPEN
 from slackwater.runtime.routes import guarded_routes
@@ -42,8 +44,9 @@ def build_app(
     """
     app = FastAPI(title="Slackwater", version=version(), openapi_url=None, docs_url=None, redoc_url=None)
     install_problem_handlers(app)
-    for router in (health_router(checks), description_router(app), *routers):
+    for router in (health_router(checks), description_router(app), problem_pages(), *routers):
         app.include_router(router)
+    app.add_middleware(NoNul)
     gate = Gate(settings)
     open_paths = frozenset(path for path, _, needed in guarded_routes(app) if needed == OPEN)
     app.add_middleware(Authentication, gate=gate, open_paths=open_paths, secure_cookie=settings.tls)

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from slackwater.model import errors
 from slackwater.runtime.gate import Forbidden, Unauthorized
+from slackwater.runtime.problem_codes import PROBLEMS, type_of
 
 MEDIA_TYPE = "application/problem+json"
 STATUS_OF: Sequence[tuple[type[errors.SlackwaterError], int]] = (
@@ -27,7 +28,7 @@ STATUS_OF: Sequence[tuple[type[errors.SlackwaterError], int]] = (
 
 def problem(status: int, code: str, detail: str, *, headers: dict[str, str] | None = None, **more: Any) -> JSONResponse:
     """One problem document. `code` is stable and meant for programs, `detail` for people."""
-    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail}
+    body = {"type": type_of(code), "title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail}
     return JSONResponse(body | more, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
@@ -39,7 +40,9 @@ def unauthorized() -> JSONResponse:
 
 
 def status_of(error: errors.SlackwaterError) -> int:
-    """InvalidInput that names a field of the request is 422, any other 400."""
+    """What its code is registered with. Else by its kind; InvalidInput that names a field is 422, any other 400."""
+    if error.code in PROBLEMS:
+        return PROBLEMS[error.code].status
     if isinstance(error, errors.InvalidInput):
         return 422 if error.field else 400
     return next((status for kind, status in STATUS_OF if isinstance(error, kind)), 500)

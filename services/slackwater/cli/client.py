@@ -60,7 +60,8 @@ class HttpReader:
         return answer_of(response)
 
     def follow(self, types: str) -> Iterator[Mapping[str, Any]]:
-        with self.client.stream("GET", "/v1/stream", params={"types": types}, timeout=None) as response:
+        params = {"types": types, "brief": "true"}
+        with self.client.stream("GET", "/v1/stream", params=params, timeout=None) as response:
             if response.is_error:
                 response.read()
                 answer_of(response)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import typer
 
-from slackwater.cli.get import DECISION, POD, as_recorded, split_target
+from slackwater.cli.get import DECISION, POD, as_recorded, split_target, whole
 from slackwater.cli.output import (
     UNKNOWN,
     Format,
@@ -47,7 +47,7 @@ def command(
             raise InvalidInput(f"{what!r} cannot be described; allowed: node NAME or node/NAME")
         with reading(server) as reader:
             node = reader.get(f"/v1/nodes/{quote(only, safe='')}")
-            pods = reader.get(f"/v1/nodes/{quote(only, safe='')}/pods")["items"]
+            pods = whole(reader, f"/v1/nodes/{quote(only, safe='')}/pods")["items"]
             decisions = reader.get("/v1/decisions", {"node": only, "limit": 10})["items"]
         if output in (Format.JSON, Format.YAML):
             print_object({"node": node, "pods": pods, "decisions": decisions}, output)

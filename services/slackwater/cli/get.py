@@ -254,11 +254,23 @@ def _fetch(reader: Reader, kind: Kind, only: str | None, node: str | None, param
         from urllib.parse import quote
 
         return reader.get(kind.item_path.format(quote(only, safe="")))
-    answer = reader.get(kind.path, params)
+    answer = whole(reader, kind.path) if not params else reader.get(kind.path, params)
     items = [item for item in answer["items"] if node in (None, item.get("node", item.get("name")))]
     if only:
         return _only(items, kind, only)
     return {**answer, "items": items}
+
+
+def whole(reader: Reader, path: str) -> dict[str, Any]:
+    """Every page of a list as one."""
+    items: list[Item] = []
+    token: str | None = None
+    while True:
+        page = reader.get(path, {"continue": token})
+        items += page["items"]
+        token = page.get("continue")
+        if token is None:
+            return {**page, "items": items}
 
 
 def _only(items: Sequence[Item], kind: Kind, only: str) -> Any:

@@ -11,6 +11,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "console"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
 from served import Served, served
 
 from slackwater.cli.main import app

@@ -124,7 +124,74 @@ async def test_decisions_filter_by_node_kind_and_time(api: httpx2.AsyncClient) -
     assert [item["relieved"] for item in items] == [True, False], "newest first: the second step brought relief"
     assert (await answer(api, "/v1/decisions", kind="throttle", since="-1m"))["items"] == []
     await problem(api, "/v1/decisions", 422, kind="guess")
-    assert (await problem(api, "/v1/decisions", 422, **{"continue": "%%%"}))["field"] == "continue"
+    assert (await problem(api, "/v1/decisions", 400, **{"continue": "%%%"}))["field"] == "continue"
+
+
+async def test_decisions_filter_by_reason_pod_and_end(api: httpx2.AsyncClient) -> None:
+    every = (await answer(api, "/v1/decisions", limit=500))["items"]
+    reason = "throttle_waterline_crossed"
+    items = (await answer(api, "/v1/decisions", reason=reason))["items"]
+    assert [each["id"] for each in items] == [each["id"] for each in every if each["reason"] == reason] != []
+    pod = items[0]["actions"][0]["pod_name"]
+    mine = (await answer(api, "/v1/decisions", pod=pod, limit=500))["items"]
+    assert mine
+    assert all(pod in {action["pod_name"] for action in each["actions"]} for each in mine)
+    assert (await answer(api, "/v1/decisions", until="1d"))["items"] == []
+    assert "throttle_waterline_crossed" in (await problem(api, "/v1/decisions", 422, reason="bored"))["detail"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/nodes",
+        "/v1/pods",
+        "/v1/offers",
+        "/v1/decisions",
+        *(f"/v1/nodes/edge-7/{part}" for part in ("usage", "forecast", "pods", "offers")),
+    ],
+)
+async def test_every_list_has_pages(api: httpx2.AsyncClient, path: str) -> None:
+    whole = (await answer(api, path, limit=500))["items"]
+    found: list[Any] = []
+    token: dict[str, str] = {}
+    while True:
+        page = await answer(api, path, limit=2, **token)
+        found += page["items"]
+        if page["continue"] is None:
+            break
+        token = {"continue": page["continue"]}
+    assert found == whole[: len(found)] == whole
+    for wrong in (0, 1001, "many", -1):
+        await problem(api, path, 422, limit=wrong)
+    body = await problem(api, path, 400, **{"continue": "bm9uZQ"})
+    assert (body["code"], body["field"]) == ("invalid_continue", "continue")
+
+
+async def test_nodes_pods_and_offers_are_filtered_by_what_they_are(api: httpx2.AsyncClient) -> None:
+    nodes = (await answer(api, "/v1/nodes"))["items"]
+    pool = nodes[0]["facts"]["pool"]
+    expected = [each["name"] for each in nodes if each["facts"]["pool"] == pool]
+    assert [each["name"] for each in (await answer(api, "/v1/nodes", pool=pool))["items"]] == expected
+    assert [each["node"] for each in (await answer(api, "/v1/offers", pool=pool))["items"]] == expected
+    assert (await answer(api, "/v1/nodes", pool="none"))["items"] == []
+    assert (await answer(api, "/v1/nodes", label="none=1"))["items"] == []
+    assert (await answer(api, "/v1/nodes", liveness="lost"))["items"] == []
+    pods = (await answer(api, "/v1/pods", tier="batch", node="edge-7"))["items"]
+    assert {(each["tier"], each["node"]) for each in pods} == {("batch", "edge-7")}
+    workload = pods[0]["workload"]
+    same = (await answer(api, "/v1/pods", workload=workload))["items"]
+    assert {each["workload"] for each in same} == {workload}
+    assert "batch" in (await problem(api, "/v1/pods", 422, tier="silver"))["detail"]
+    assert (await problem(api, "/v1/nodes", 422, label="=x"))["field"] == "label"
+
+
+async def test_an_offer_has_an_etag_that_is_its_generation(api: httpx2.AsyncClient) -> None:
+    first = await api.get("/v1/nodes/edge-7/offer")
+    assert first.headers["etag"] == f'"{first.json()["generation"]}"'
+    again = await api.get("/v1/nodes/edge-7/offer", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    other = await api.get("/v1/nodes/edge-7/offer", headers={"If-None-Match": '"0"'})
+    assert other.json() == first.json()
 
 
 async def test_why_adds_up_and_names_its_sources(api: httpx2.AsyncClient) -> None:

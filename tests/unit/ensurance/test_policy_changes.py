@@ -83,7 +83,9 @@ async def test_the_same_spec_again_changes_nothing(scene: Scene, client: httpx2.
 
 async def test_a_dry_run_shows_and_stores_nothing(scene: Scene, client: httpx2.AsyncClient) -> None:
     answer = await client.put(f"{URL}?dryRun=true", json=await changed(client, mode="observe"))
-    assert answer.json()["metadata"]["generation"] == 2
+    assert answer.json()["document"]["metadata"]["generation"] == 2
+    assert answer.json()["changes"] == [{"field": "spec.mode", "before": "throttle", "after": "observe"}]
+    assert "etag" not in answer.headers
     assert (await client.get(URL)).json()["spec"]["mode"] == "throttle"
     assert len(scene.intents()) == 1
 

@@ -84,7 +84,8 @@ async def test_every_error_is_a_problem_with_a_stable_code(kind: str, status: in
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
     body = answer.json()
-    assert (body["status"], body["code"], body["type"]) == (status, code, "about:blank")
+    page = "about:blank" if code == "nonsense" else f"/v1/problems/{code}"
+    assert (body["status"], body["code"], body["type"]) == (status, code, page)
     assert "secret" not in answer.text
     assert body.get("field") == ("cpu" if kind == "field" else None)
 

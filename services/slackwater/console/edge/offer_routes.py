@@ -50,9 +50,10 @@ def offer_router(reads: Reads, times: Times) -> Routes:
         "/nodes/{name}/offer",
         role=Role.VIEWER,
         summary="A node's offer in force; its ETag is its generation",
+        response_model=OfferView,
         responses=NOT_MODIFIED,
     )
-    async def get_offer(name: NodeName, response: Response, if_none_match: IfNoneMatch = None) -> OfferView:
+    async def get_offer(name: NodeName, response: Response, if_none_match: IfNoneMatch = None) -> OfferView | Response:
         offer = (await existing_node(reads, name)).offer
         if offer is None:
             raise NotFound(
@@ -62,7 +63,7 @@ def offer_router(reads: Reads, times: Times) -> Routes:
             )
         response.headers["etag"] = etag(offer.generation)
         if unchanged(if_none_match, etag(offer.generation)):
-            return Response(status_code=304, headers={"etag": etag(offer.generation)})  # type: ignore[return-value]  # FastAPI sends a Response as it is
+            return Response(status_code=304, headers={"etag": etag(offer.generation)})
         return offer
 
     @router.get("/offers", role=Role.VIEWER, summary="The offer in force of every node, by node")

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, Header, HTTPException, Query, Response
+from fastapi import Depends, Query, Response
+from pydantic import BaseModel
 
 from slackwater.ensurance.usecases.change_policy import ChangePolicy
+from slackwater.runtime.etags import NOT_MODIFIED, IfMatch, IfNoneMatch, etag, refuse_other, unchanged
 from slackwater.runtime.roles import Principal, Role
 from slackwater.runtime.routes import Routes, caller
+from slackwater.waterline.changes import FieldChange, changes
 from slackwater.waterline.nodeqos import NodeQos
+
+
+class DryRun(BaseModel):
+    """What would be stored, and how that differs from what is."""
+
+    document: NodeQos
+    changes: tuple[FieldChange, ...]
 
 
 def nodeqos_router(change: ChangePolicy) -> Routes:
     """The one NodeQOS document. Its ETag is its generation."""
     router = Routes(prefix="/v1/nodeqos", tags=["nodeqos"])
 
-    @router.get("/default", role=Role.VIEWER)
-    async def read_nodeqos(response: Response) -> NodeQos:
+    @router.get("/default", role=Role.VIEWER, response_model=NodeQos, responses=NOT_MODIFIED)
+    async def read_nodeqos(response: Response, if_none_match: IfNoneMatch = None) -> NodeQos | Response:
         """The document in force."""
         present = change.current()
+        if unchanged(if_none_match, etag_of(present)):
+            return Response(status_code=304, headers={"etag": etag_of(present)})
         response.headers["etag"] = etag_of(present)
         return present
 
@@ -28,16 +40,20 @@ def nodeqos_router(change: ChangePolicy) -> Routes:
         wanted: NodeQos,
         response: Response,
         principal: Annotated[Principal, Depends(caller)],
-        if_match: Annotated[str | None, Header(description='the ETag that was read, e.g. "3"')] = None,
-        dry_run: Annotated[bool, Query(alias="dryRun", description="validate and show, store nothing")] = False,
-    ) -> NodeQos:
+        if_match: IfMatch = None,
+        dry_run: Annotated[
+            bool,
+            Query(alias="dryRun", description="Validate, show what would be stored and changed, store nothing."),
+        ] = False,
+    ) -> NodeQos | DryRun:
         """Replace it. 412 if If-Match is not the present ETag, 409 if metadata.generation is not the present one."""
         present = change.current()
-        if if_match is not None and if_match.strip() not in ("*", etag_of(present)):
-            raise HTTPException(412, f"If-Match: {if_match} was read, {etag_of(present)} is stored; read it again")
+        refuse_other(if_match, etag_of(present))
         if if_match is not None:  # what was just compared must still be there when it is written
             wanted = wanted.with_generation(present.metadata.generation)
         stored = await change(wanted, by=principal.name, dry_run=dry_run)
+        if dry_run:
+            return DryRun(document=stored, changes=changes(present.document(), stored.document()))
         response.headers["etag"] = etag_of(stored)
         return stored
 
@@ -45,4 +61,4 @@ def nodeqos_router(change: ChangePolicy) -> Routes:
 
 
 def etag_of(document: NodeQos) -> str:
-    return f'"{document.metadata.generation}"'
+    return etag(document.metadata.generation)

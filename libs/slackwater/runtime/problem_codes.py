@@ -1,0 +1,195 @@
+"""Every code that a problem document of the API may carry: the one list, for programs, pages and the reference.
+
+A code is never reused for another meaning. docs/reference/problems.md and GET /v1/problems/{code} are made from this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemCode:
+    """One code: the HTTP status it comes with, what it means, and what whoever gets it can do."""
+
+    code: str
+    status: int
+    meaning: str
+    remedy: str
+
+
+_CODES = (
+    ProblemCode(
+        "bad_request",
+        400,
+        "The request is not HTTP or JSON that can be read.",
+        "Look at `detail`; send a well-formed request.",
+    ),
+    ProblemCode(
+        "invalid_character",
+        400,
+        "A path or query parameter holds a NUL character, which no name can.",
+        "Leave it out of the parameter that `field` names.",
+    ),
+    ProblemCode(
+        "unknown_event_type",
+        400,
+        "A pattern in `types` names no event type.",
+        "Choose from the types that `detail` lists, or a pattern of them such as `decision.*`.",
+    ),
+    ProblemCode(
+        "invalid_position",
+        400,
+        "Last-Event-ID (or `after`) is not an event id of /v1/stream.",
+        "Send back an id as it came, or leave it out to begin now.",
+    ),
+    ProblemCode(
+        "invalid_continue",
+        400,
+        "The continue token was not issued for this list.",
+        "Send back `continue` of the page before as it came, to the same list; or leave it out for the first page.",
+    ),
+    ProblemCode(
+        "unauthorized",
+        401,
+        "Nobody was recognised: no token, or one that is not known here.",
+        "Send the header `Authorization: Bearer TOKEN`; the CLI reads SLACKWATER_TOKEN.",
+    ),
+    ProblemCode(
+        "forbidden",
+        403,
+        "The caller is known, but its role does not reach this far.",
+        "Use a token with the role that `detail` names; `x-required-role` in the API description says it too.",
+    ),
+    ProblemCode(
+        "not_found",
+        404,
+        "There is nothing under this path.",
+        "Compare the path with the API description at /v1/openapi.json.",
+    ),
+    ProblemCode(
+        "node_not_found",
+        404,
+        "No node of this name has been heard of.",
+        "`detail` lists names that come close; GET /v1/nodes lists all.",
+    ),
+    ProblemCode(
+        "offer_not_found",
+        404,
+        "The node has offered nothing yet.",
+        "Wait for its first report and prediction; an offer follows by itself.",
+    ),
+    ProblemCode(
+        "decision_not_found",
+        404,
+        "No decision of this id is kept (they are for 30 days, unless set otherwise).",
+        "List them with GET /v1/decisions.",
+    ),
+    ProblemCode(
+        "subject_not_found",
+        404,
+        "Nothing has been decided about this subject of the node.",
+        "`detail` lists the subjects that are known.",
+    ),
+    ProblemCode(
+        "nothing_in_force",
+        404,
+        "At the time asked about, nothing had been decided about this subject yet.",
+        "Ask for a later time.",
+    ),
+    ProblemCode(
+        "problem_not_found",
+        404,
+        "There is no problem of this code.",
+        "GET /v1/problems lists all.",
+    ),
+    ProblemCode(
+        "method_not_allowed",
+        405,
+        "The path exists, but not with this method.",
+        "The header `Allow` lists the methods.",
+    ),
+    ProblemCode(
+        "conflict",
+        409,
+        "The object changed since it was read.",
+        "Read it again, apply your change to that, and write again.",
+    ),
+    ProblemCode(
+        "precondition_failed",
+        412,
+        "If-Match names another ETag than the present one: somebody else wrote in between.",
+        "Read it again, apply your change to that, and write with the new ETag.",
+    ),
+    ProblemCode(
+        "misdirected_request",
+        421,
+        "Without a token this server answers only to its local names.",
+        "Use 127.0.0.1 or localhost, or set a token.",
+    ),
+    ProblemCode(
+        "invalid_input",
+        422,
+        "A value will never be accepted.",
+        "Correct the field that `field` or `errors` names; the message says what is allowed.",
+    ),
+    ProblemCode(
+        "invalid_time",
+        422,
+        "A time parameter is not a time, or a span ends before it begins.",
+        "Send RFC 3339 such as 2026-01-05T10:32:00Z, or a time ago such as 90s, 5m, 2h, 1d.",
+    ),
+    ProblemCode(
+        "internal",
+        500,
+        "A defect of ours.",
+        "The log of the server has the details; please report it.",
+    ),
+    ProblemCode(
+        "misconfigured",
+        500,
+        "The machine or the settings of the server do not allow what was asked.",
+        "An operator must change what `detail` names.",
+    ),
+    ProblemCode(
+        "unavailable",
+        503,
+        "A dependency (PostgreSQL, NATS) does not answer now.",
+        "Try again after the seconds that `Retry-After` says; /readyz?verbose names the dependency.",
+    ),
+    ProblemCode(
+        "too_many_streams",
+        503,
+        "All streams that this console gives are open.",
+        "Close one, ask another replica, or raise SLACKWATER_CONSOLE_STREAMS.",
+    ),
+)
+
+PROBLEMS: Mapping[str, ProblemCode] = {each.code: each for each in _CODES}
+
+
+def type_of(code: str) -> str:
+    """The `type` of a problem document: a page that this server itself serves."""
+    return f"/v1/problems/{code}" if code in PROBLEMS else "about:blank"
+
+
+def reference_page() -> str:
+    """docs/reference/problems.md."""
+    rows = [f"| `{each.code}` | {each.status} | {each.meaning} | {each.remedy} |" for each in _CODES]
+    return "\n".join(
+        [
+            "# Problems",
+            "",
+            "Generated by contracts/generate.py from slackwater.runtime.problem_codes.",
+            "",
+            "Every error answer of the API is a problem document (RFC 9457, `application/problem+json`). `code` is",
+            "stable and for programs; `detail` is for people and names the field, the value and what is allowed;",
+            "`field` or `errors` tell which parameter. `type` is a page of the server: `GET /v1/problems/{code}`.",
+            "",
+            "| code | status | what it means | what to do |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )

@@ -1,0 +1,39 @@
+"""`slackwater diff -f`: what applying documents would change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slackwater.cli.exits import FINDINGS
+from slackwater.cli.output import errors_to_stderr
+
+
+def command(
+    files: Annotated[list[Path], typer.Option("-f", "--filename", help="YAML with one or more documents; - is stdin")],
+    server: Annotated[
+        str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
+    ] = None,
+) -> None:
+    """Show field by field what `apply` would change; status 3 if anything would, 0 if nothing.
+
+    Example: `slackwater diff -f policy.yaml`
+    """
+    from slackwater.cli.client import HttpReader, reading
+    from slackwater.cli.documents import documents, put
+    from slackwater.model.errors import InvalidInput
+
+    with errors_to_stderr(), reading(server) as reader:
+        if not isinstance(reader, HttpReader):
+            raise InvalidInput("diff needs a running instance: start one with `slackwater up`")
+        found = False
+        for document in list(documents(files)):
+            for change in put(reader.client, document, dry_run=True)["changes"]:
+                found = True
+                before, after = json.dumps(change["before"]), json.dumps(change["after"])
+                print(f"{document.title} {change['field']}: {before} -> {after}")
+        if found:
+            raise typer.Exit(FINDINGS)

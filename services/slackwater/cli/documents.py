@@ -1,0 +1,77 @@
+"""Policy documents from files: read, sent, and what the server says of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slackwater.cli.client import answer_of
+from slackwater.model.errors import InvalidInput, Unavailable
+
+if TYPE_CHECKING:
+    import httpx2
+
+PATHS: Mapping[str, str] = {"NodeQOS": "/v1/nodeqos/{}"}
+"""Where the documents of each kind are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of a file; `origin` is the file and its number in it, from 1."""
+
+    origin: str
+    kind: str
+    name: str
+    body: Mapping[str, Any]
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind.lower()}/{self.name}"
+
+
+def documents(files: list[Path]) -> Iterator[Document]:
+    """Every document of every file (`-` is standard input). Raises InvalidInput that names file and field."""
+    import yaml
+
+    for file in files:
+        try:
+            text = sys.stdin.read() if str(file) == "-" else file.read_text()
+            found = list(yaml.safe_load_all(text))
+        except OSError as error:
+            raise InvalidInput(f"{file}: {error.strerror}") from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise InvalidInput(f"{file}: is not YAML: {' '.join(str(error).split())}") from None
+        for number, body in enumerate(found, 1):
+            if body is not None:
+                yield _document(f"{file} document {number}", body)
+
+
+def _document(origin: str, body: Any) -> Document:
+    kind = body.get("kind") if isinstance(body, dict) else None
+    if not isinstance(kind, str) or kind not in PATHS:
+        raise InvalidInput(f"{origin}: kind: {kind!r} cannot be applied; allowed: {', '.join(PATHS)}", field="kind")
+    metadata = body.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(name, str) or not name:
+        raise InvalidInput(f"{origin}: metadata.name: is missing; name the document", field="metadata.name")
+    return Document(origin, kind, name, body)
+
+
+def put(client: httpx2.Client, document: Document, *, dry_run: bool) -> Any:
+    """What the server stored or, as a dry run, would store and change. Raises what the server names."""
+    from urllib.parse import quote
+
+    import httpx2
+
+    path = PATHS[document.kind].format(quote(document.name, safe=""))
+    try:
+        response = client.put(path, json=document.body, params={"dryRun": "true"} if dry_run else {})
+    except httpx2.HTTPError as error:
+        raise Unavailable(f"no answer from {client.base_url}: {error}") from None
+    try:
+        return answer_of(response)
+    except InvalidInput as error:
+        raise InvalidInput(f"{document.origin}: {error.message}", code=error.code) from None

@@ -1,0 +1,200 @@
+"""`slackwater events`: what happens, as it happens."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from slackwater.cli.output import clock_time, colours_wanted, cpu, errors_to_stderr, memory, message
+
+EMPTY = ""
+QUIET_SECONDS = 1.0
+"""Without --watch: what is kept arrives at once, so a pause this long means that there is no more."""
+_COLOURS = {"throttle": "33", "evict": "31", "restore": "32", "lost": "31", "stale": "33", "gap": "31"}
+Item = Mapping[str, Any]
+
+
+class Form(StrEnum):
+    """One line per event; `json` is the event as the server sent it."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def command(
+    types: Annotated[
+        str | None, typer.Option("--types", "-t", help="types or patterns with commas between, e.g. decision.*")
+    ] = None,
+    node: Annotated[str | None, typer.Option("--node", help="names or patterns, e.g. edge-*")] = None,
+    since: Annotated[str | None, typer.Option("--since", help="begin so long ago (15m) or at a time")] = None,
+    after: Annotated[str | None, typer.Option("--after", help="begin behind this place (of -o json)")] = None,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="go on until Ctrl-C")] = False,
+    output: Annotated[Form, typer.Option("-o", "--output", help="json: one object per line")] = Form.TABLE,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="leave the titles out")] = False,
+    server: Annotated[
+        str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
+    ] = None,
+) -> None:
+    """Show events: those of the last 15 minutes (or --since), with -w also what comes, resumed by itself.
+
+    All types but usage.reported, unless --types asks for it. A lost connection is resumed where it ended; events that
+    are not kept any more are told as a gap.
+
+    Examples: `slackwater events --since 1h -t decision.*`, `slackwater events -w --types eviction.*,effect.* -o json`
+    """
+    from slackwater.cli.client import HttpReader, given, reading
+    from slackwater.cli.following import Follower
+    from slackwater.model.errors import InvalidInput
+
+    begin = since or (None if after or watch else "15m")
+    with errors_to_stderr(), reading(server) as reader:
+        if not isinstance(reader, HttpReader):
+            raise InvalidInput("events need a running instance: start one with `slackwater up`")
+        params = given({"types": types, "node": node, "since": begin})
+        follower = Follower(reader.client, params, message, place=after or "")
+        show = _printer(output, headers=not no_headers)
+        if watch:
+            for sent in follower:
+                show(sent.place, sent.data)
+        else:
+            _kept(follower, show)
+
+
+def _kept(follower: Any, show: Callable[[str, Item], None]) -> None:
+    """What the server has of the past: until it falls silent for a moment."""
+    import httpx2
+
+    from slackwater.cli.client import answer_of
+    from slackwater.cli.following import STREAM, parsed
+
+    headers = {"Last-Event-ID": follower.place} if follower.place else {}
+    timeout = httpx2.Timeout(10.0, read=QUIET_SECONDS)
+    with follower.client.stream("GET", STREAM, params=follower.params, headers=headers, timeout=timeout) as response:
+        if response.is_error:
+            response.read()
+            answer_of(response)
+        try:
+            for sent in parsed(response.iter_lines()):
+                if sent.name:
+                    show(sent.place, sent.data)
+        except httpx2.ReadTimeout:
+            return
+
+
+def _printer(form: Form, *, headers: bool) -> Callable[[str, Item], None]:
+    if form is Form.JSON:
+        return lambda place, item: _write(json.dumps({"place": place, **item}, ensure_ascii=False))
+    width = shutil.get_terminal_size((160, 24)).columns if sys.stdout.isatty() else 0
+    untitled = [headers]
+
+    def show(_: str, item: Item) -> None:
+        if untitled[0]:
+            _write(f"{'TIME':<20}  {'NODE':<16}  {'TYPE':<21}  WHAT")
+            untitled[0] = False
+        if item["type"] != "closing":
+            _write(line_of(item, width, colours=colours_wanted()))
+
+    return show
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def line_of(item: Item, width: int = 0, *, colours: bool = False) -> str:
+    """One event as a line, cut to `width` columns if that is not 0."""
+    at = clock_time(item["time"]) if "time" in item else time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())
+    word, text = words_of(item)
+    line = f"{at:<20}  {item.get('node', EMPTY) or '-':<16}  {item['type']:<21}  {text}"
+    line = line[: width - 1] + "…" if width and len(line) > width else line
+    colour = _COLOURS.get(word)
+    return f"\033[{colour}m{line}\033[0m" if colours and colour else line
+
+
+def words_of(item: Item) -> tuple[str, str]:
+    """What kind of thing happened, for its colour, and what to say of it."""
+    if item["type"] == "gap":
+        return "gap", f"{item['detail']}"
+    say = _SAYINGS.get(item["type"])
+    data = item.get("data") or {}
+    return say(data) if say else ("", "")
+
+
+def _decision(data: Item) -> tuple[str, str]:
+    record = data["record"]
+    pods = [action["pod_name"] for action in record["actions"]]
+    whom = f": {', '.join(pods[:3])}{f' and {len(pods) - 3} more' if len(pods) > 3 else ''}" if pods else ""
+    return record["kind"], f"{record['kind']} {record['subject']} ({record['reason']}){whom}"
+
+
+def _effect(data: Item) -> tuple[str, str]:
+    relieved = "relieved" if data["relieved"] else "not relieved"
+    before, after = data["before"], data["after"]
+    return "", f"{data['metric']} {before:.1%} -> {after:.1%}, {relieved} in {data['seconds_to_measurement']:.1f} s"
+
+
+def _observed(data: Item) -> tuple[str, str]:
+    limits = len(data["limits"])
+    written = f"{limits} limit{'' if limits == 1 else 's'} written"
+    return "", f"generation {data['generation']} of {data['writer']}: {written}"
+
+
+def _offered(data: Item) -> tuple[str, str]:
+    cautious = f", cautious: {data['degraded']}" if data["degraded"] else ""
+    batch = data["batch"]
+    return "", f"batch {cpu(batch['cpu_milli'])} cores, {memory(batch['memory_bytes'])}{cautious}"
+
+
+def _liveness(data: Item) -> tuple[str, str]:
+    return data["liveness"], f"{data['previous'] or 'unknown'} -> {data['liveness']}"
+
+
+def _predicted(data: Item) -> tuple[str, str]:
+    peak, reclaimable = data["prod_peak"]["cpu_milli"], data["prod_reclaimable"]["cpu_milli"]
+    return "", f"prod peak {cpu(peak)} cores, reclaimable {cpu(reclaimable)}"
+
+
+def _windowed(data: Item) -> tuple[str, str]:
+    return "", f"window {data['number']}: {data['reports']} reports, {data['gaps']} missing, {len(data['pods'])} pods"
+
+
+def _evicted(data: Item) -> tuple[str, str]:
+    return "evict", f"{data['pod_uid']} {data['outcome']} {data['detail']}".rstrip()
+
+
+def _declared(data: Item) -> tuple[str, str]:
+    throttles, evictions = len(data["throttles"]), len(data["evictions"])
+    return "", f"generation {data['generation']} of {data['writer']}: {throttles} throttled, {evictions} to evict"
+
+
+def _described(data: Item) -> tuple[str, str]:
+    facts = data["facts"]
+    return "", f"{cpu(facts['capacity']['cpu_milli'])} cores, pool {facts['pool']}, driver {facts['driver']}"
+
+
+def _reported(data: Item) -> tuple[str, str]:
+    used = data["node_usage"]["cpu_milli"]["avg"]
+    return "", f"{cpu(used)} cores used, {len(data['pods'])} pods, {data['trigger']}"
+
+
+_SAYINGS: Mapping[str, Callable[[Item], tuple[str, str]]] = {
+    "decision.recorded": _decision,
+    "effect.measured": _effect,
+    "intent.observed": _observed,
+    "resources.offered": _offered,
+    "node.liveness_changed": _liveness,
+    "peak.predicted": _predicted,
+    "usage.windowed": _windowed,
+    "eviction.completed": _evicted,
+    "intent.declared": _declared,
+    "node.described": _described,
+    "usage.reported": _reported,
+}
