@@ -12,7 +12,7 @@ from devtools import Browser, Page, chromium_on_path
 from slackwater.testing.story import SURGE, identifier
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "console"))
-from served import served
+from served import Served, served
 
 IMAGE = Path(__file__).parents[2] / "docs" / "images" / "console.png"
 PAGES = {
@@ -23,6 +23,10 @@ PAGES = {
     "filtered": "/decisions?pod=encode-video-0&kind=throttle",
     "node": "/nodes/edge-7",
     "decision": f"/decisions/{identifier('edge-7', 'throttle', SURGE[0] + 25)}",
+    "loop": "/loop",
+    "deadletters": "/deadletters",
+    "letter": "/deadletters/2",
+    "prediction": f"/decisions/{identifier('edge-7', 'prediction', 840)}",
     "offer": f"/decisions/{identifier('edge-7', 'offer', 840)}",
 }
 
@@ -38,6 +42,7 @@ def main(folder: str | None = None) -> None:
         browser.page() as page,
     ):
         console.remember(9)
+        give_up_two(console)
         if folder is None:
             IMAGE.parent.mkdir(parents=True, exist_ok=True)
             IMAGE.write_bytes(picture(page, console.url + PAGES["node"], 1280, "light", height=1475))
@@ -45,6 +50,13 @@ def main(folder: str | None = None) -> None:
         for name, width, scheme in product(PAGES, (1280, 400), ("light", "dark")):
             shot = picture(page, console.url + PAGES[name], width, scheme)
             Path(folder, f"{name}-{width}-{scheme}.png").write_bytes(shot)
+
+
+def give_up_two(console: Served) -> None:
+    """Dead letters to look at: one that is no JSON, one of another version."""
+    console.bury("malformed_json", "body is not JSON: EOF while parsing an object at line 1", b'{"node": "edge-7", "sa')
+    body = b'{"node": "edge-7", "decided_at": "2026-01-05T09:31:06Z", "kind": "throttle", "result": "a lot"}'
+    console.bury("invalid_payload", "decision.recorded: 11 invalid field(s), first record: Field required", body)
 
 
 def picture(page: Page, url: str, width: int, scheme: str, height: int | None = None) -> bytes:

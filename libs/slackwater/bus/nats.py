@@ -18,6 +18,7 @@ from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.declaring import declare
 from slackwater.bus.delivering import NatsDelivery, ReadDelivery
 from slackwater.bus.encoding import Undecodable, decode, encode
+from slackwater.bus.nats_desk import NatsDesk
 from slackwater.bus.ordered import OrderedReader, Start
 from slackwater.bus.port import BatchHandler
 from slackwater.bus.publishing import Publisher
@@ -66,6 +67,10 @@ class NatsBus:
     def jetstream(self) -> JetStreamContext:
         """The client below, for tests and `slackwater doctor`."""
         return self._js
+
+    def desk(self) -> NatsDesk:
+        """The operator's desk: consumers, dead letters, replay."""
+        return NatsDesk(self._js, self._publisher, self._topology)
 
     async def declare(self) -> None:
         """Create or update every stream and consumer of the topology. Raises Unavailable, Misconfigured."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from slackwater.bus.deadletters import DeadLetter
+from slackwater.bus.desk import ConsumerState
 from slackwater.bus.encoding import MESSAGE_ID, Message, Undecodable, decode, encode
 from slackwater.bus.port import BatchHandler
 from slackwater.bus.replaying import Replayer
@@ -125,6 +126,13 @@ class MemoryBroker:
         """How long until something unsettled is due again."""
         unsettled = self._consumers[name].unsettled.values()
         return max(0.0, min(u.due for u in unsettled) - self.clock.monotonic()) if unsettled else None
+
+    def consumer_state(self, name: str) -> ConsumerState:
+        """As the operator's desk shows it."""
+        consumer, stream = self._consumers[name], self.topology.stream_of(name)
+        again = sum(unsettled.deliveries > 1 for unsettled in consumer.unsettled.values())
+        pending = len(self.after(stream, consumer.prefix, consumer.position))
+        return ConsumerState(name, stream, pending, len(consumer.unsettled), again)
 
     def start_new_consumers(self) -> None:
         """Put every consumer with `deliver: new` at the end of its stream, as a first declaration does."""

@@ -17,6 +17,7 @@ from slackwater.decisions.record import Action, Alternative, DecisionRecord, Inp
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, Payload, event_of
+from slackwater.events.health_reported import HealthCheck, HealthReported, ServiceHealth
 from slackwater.events.intent_observed import IntentObserved, ObservedLimit
 from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
 from slackwater.events.node_described import NodeDescribed
@@ -24,6 +25,7 @@ from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChange
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
 from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
@@ -32,6 +34,7 @@ from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
 GIB = 2**30
 REPORT_SECONDS = 5
 OFFER_SECONDS = 60
+HEALTH_SECONDS = 5
 LENGTH_SECONDS = 900
 SURGE = (420, 600)
 """Seconds from the start in which the first node's service is busy."""
@@ -61,7 +64,40 @@ FLEET = (
 def story(end: datetime, fleet: tuple[Character, ...] = FLEET) -> list[Event[Any]]:
     """All events of the quarter of an hour that ends at `end`, in the order they happened."""
     found = [event for node in fleet for event in _Node(node, end - timedelta(seconds=LENGTH_SECONDS)).events()]
+    found += health(end)
     return sorted(found, key=lambda event: event.time)
+
+
+def health(end: datetime) -> list[Event[Any]]:
+    """What the one process of the story tells of its services."""
+    start = end - timedelta(seconds=LENGTH_SECONDS)
+    found = []
+    for second in range(HEALTH_SECONDS, LENGTH_SECONDS + 1, HEALTH_SECONDS):
+        at = start + timedelta(seconds=second)
+        services = []
+        for number, name in enumerate(("colocation", "console", "ensurance", "ingestion", "prediction")):
+            checks = tuple(HealthCheck(name=f"{name}-{what}", ok=True) for what in ("bus", "database"))
+            depth = (second // HEALTH_SECONDS * (number + 1)) % 3 if name != "console" else 0
+            services.append(
+                ServiceHealth(
+                    name=name,
+                    state="running",
+                    checks=checks,
+                    outbox_depth=depth,
+                    outbox_oldest_seconds=depth * 0.004,
+                    outbox_refused=0,
+                )
+            )
+        data = HealthReported(
+            instance="harbour-4711",
+            version="0.1.0",
+            started_at=start - timedelta(hours=3),
+            reported_at=at,
+            interval_seconds=HEALTH_SECONDS,
+            services=tuple(services),
+        )
+        found.append(event_of(data, source="story", time=at, id=identifier("health", second)))
+    return found
 
 
 def identifier(*parts: object) -> str:
@@ -217,8 +253,11 @@ class _Node:
         )
 
     def offer(self, second: int) -> Iterator[Event[Any]]:
-        """A prediction, and the offer that follows from it 0.3 s later, each with its record."""
+        """A window, the prediction from it, and the offer that follows from that 0.3 s later, each with its record."""
         peak = self.node.prod_milli + 500 + (round(0.9 * 3300) if self.surge(second) else 0)
+        window = self.window(second)
+        yield window
+        yield self.event(second, DecisionRecorded(record=self.prediction_record(second, peak, window.id)))
         forecast = self.forecast(second, peak)
         yield forecast
         record = self.offer_record(second, peak, forecast.id)
@@ -232,6 +271,42 @@ class _Node:
             decision_ids={"batch-cpu": record.id},
         )
         yield self.event(second + 0.3, data, cause=forecast.id)
+
+    def window(self, second: int) -> Event[Any]:
+        """The minute before, closed half a second ago."""
+        number = second // OFFER_SECONDS - 1
+        data = UsageWindowed(
+            node=self.node.name,
+            number=number,
+            window_start=self.at(second - OFFER_SECONDS),
+            window_seconds=OFFER_SECONDS,
+            node_usage=_windowed(self.prod(second) + 3000),
+            system_usage=_windowed(self.system(second)),
+            tiers={"prod": _windowed(self.prod(second))},
+            pods=(),
+            reports=12,
+            gaps=0,
+        )
+        return self.event(second - 0.5, data)
+
+    def prediction_record(self, second: int, peak: int, cause: str) -> DecisionRecord:
+        terms = (Term(name="p95 of the histogram", value=peak - 150), Term(name="safety", value=150, note="5 %"))
+        return DecisionRecord(
+            id=identifier(self.node.name, "prediction", second),
+            kind=DecisionKind.PREDICTION,
+            node=self.node.name,
+            subject="prod-peak-cpu",
+            service="prediction",
+            rule="decaying-histogram",
+            reason=Reason.PREDICTION_WINDOW_FOLDED,
+            decided_at=self.at(second),
+            trigger_event_id=cause,
+            inputs=(),
+            terms=terms,
+            result=peak,
+            unit="milli",
+            replay=Replay(function="slackwater.testing.story:total", arguments={"values": [t.value for t in terms]}),
+        )
 
     def forecast(self, second: int, peak: int) -> Event[Any]:
         data = PeakPredicted(
@@ -404,6 +479,21 @@ def total(values: list[int]) -> int:
 
 def _usage(cpu_milli: int, memory_bytes: int) -> Usage:
     return Usage(cpu_milli=_distribution(cpu_milli), memory_bytes=_distribution(memory_bytes))
+
+
+def _windowed(cpu: int) -> WindowedUsage:
+    high = round(cpu * 1.08)
+    return WindowedUsage(
+        cpu_avg_milli=cpu,
+        cpu_p90_milli=high,
+        cpu_p95_milli=high,
+        cpu_max_milli=high,
+        memory_avg_bytes=GIB,
+        memory_p90_bytes=GIB,
+        memory_p95_bytes=GIB,
+        memory_max_bytes=GIB,
+        samples=60,
+    )
 
 
 def _distribution(value: int) -> Distribution:

@@ -12,10 +12,12 @@ from fastapi import APIRouter, FastAPI
 
 from slackwater.cli.steps import Steps
 from slackwater.model.time import SystemClock
+from slackwater.runtime.health_reports import HealthReports
 from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.service import Check, Service
 from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.supervisor import Supervisor
+from slackwater.store.backlog import OutboxState, outbox_state
 from slackwater.store.engine import PostgresDatabase, connect_database
 from slackwater.telemetry.metrics import note_build
 
@@ -53,6 +55,10 @@ class Databases:
             self._open[service] = connect_database(self._addresses[service], service, self._clock)
         return self._open[service]
 
+    async def outbox(self, service: str) -> OutboxState | None:
+        """Of a service that asked for its database. Raises Unavailable."""
+        return await outbox_state(self._open[service]) if service in self._open else None
+
     async def close(self) -> None:
         for database in self._open.values():
             await database.close()
@@ -60,11 +66,19 @@ class Databases:
 
 @asynccontextmanager
 async def hosting(
-    http: HttpServer, settings: HttpSettings, services: Sequence[Service], steps: Steps, *, beside: Sequence[Service]
+    http: HttpServer,
+    settings: HttpSettings,
+    services: Sequence[Service],
+    steps: Steps,
+    *,
+    beside: Sequence[Service],
+    health: HealthReports | None = None,
 ) -> AsyncIterator[None]:
     """HTTP first, then `beside`, then the services with their routes, all supervised while the context is open."""
     front = HttpService(http)
-    supervisor = Supervisor([front, *beside, *services])
+    supervisor = Supervisor([front, *beside, *([health] if health else []), *services])
+    if health is not None:
+        health.watch(supervisor.supervised)
     routers = [router for service in services for router in service.routers()]
     front.app = build_app(routers, supervisor.checks, settings)
     for service in services:

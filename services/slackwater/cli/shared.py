@@ -11,6 +11,7 @@ from slackwater.cli.hosting import Databases, hosting, shielded
 from slackwater.cli.steps import Steps
 from slackwater.model.errors import InvalidInput
 from slackwater.model.time import SystemClock
+from slackwater.runtime.health_reports import HealthReports
 from slackwater.runtime.http import HttpServer
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.settings import HttpSettings
@@ -36,8 +37,10 @@ async def running_service(part: Part, postgres: str, nats: str, settings: HttpSe
             bus = await stack.enter_async_context(connect_bus(nats, name=part.name))
         databases = Databases({part.name: address})
         stack.push_async_callback(shielded, databases.close)
-        service = part.build(Platform(bus, SystemClock(), databases.of, default_state_dir()))
-        await stack.enter_async_context(hosting(http, settings, [service], steps, beside=()))
+        clock = SystemClock()
+        service = part.build(Platform(bus, clock, databases.of, default_state_dir()))
+        health = HealthReports(bus, clock, databases.outbox)
+        await stack.enter_async_context(hosting(http, settings, [service], steps, beside=(), health=health))
         yield http.url
 
 

@@ -20,6 +20,7 @@ from slackwater.cli.steps import Steps
 from slackwater.model.time import SystemClock
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
+from slackwater.runtime.health_reports import HealthReports
 from slackwater.runtime.http import HttpServer
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
@@ -108,7 +109,8 @@ async def running_stack(state: StateDir, options: StackOptions, steps: Steps) ->
         platform = Platform(bus, SystemClock(), databases.of, state.path)
         with steps.step("services built"):
             services = [part.build(platform, options.overrides.get(part.name)) for part in parts]
-        await stack.enter_async_context(hosting(http, options.http, services, steps, beside=[servers]))
+        health = HealthReports(bus, platform.clock, databases.outbox)
+        await stack.enter_async_context(hosting(http, options.http, services, steps, beside=[servers], health=health))
         token = options.http.token.get_secret_value() if options.http.token else None
         endpoint = Endpoint(http.url, servers.nats.url, os.getpid(), token, version())
         state.announce(endpoint)

@@ -9,11 +9,14 @@ from datetime import timedelta
 import structlog
 from fastapi import APIRouter
 
+from slackwater.bus.desk import ClosedDesk, Desk, desk_of
 from slackwater.console.adapters.feed import LocalFeed
 from slackwater.console.adapters.postgres import PostgresReadModel
+from slackwater.console.edge.deadletters import deadletters_router
 from slackwater.console.edge.events import consuming
 from slackwater.console.edge.html import html_router
 from slackwater.console.edge.http import api_router
+from slackwater.console.edge.loop import loop_router
 from slackwater.console.ports import Feed, ReadModel
 from slackwater.console.settings import ConsoleSettings
 from slackwater.console.usecases.keep_level import KeepLevel
@@ -72,14 +75,20 @@ class ConsoleService:
         return [Check("console-read-model", well, "" if well else "PostgreSQL does not answer")]
 
     def routers(self) -> Sequence[APIRouter]:
-        return routers_of(self._model, self._feed, self._platform.clock, self._settings.heartbeat_seconds)
+        desk = desk_of(self._platform.bus)
+        return routers_of(self._model, self._feed, self._platform.clock, desk, self._settings.heartbeat_seconds)
 
 
-def routers_of(model: ReadModel, feed: Feed, clock: Clock, heartbeat_seconds: float = 15.0) -> list[APIRouter]:
+def routers_of(
+    model: ReadModel, feed: Feed, clock: Clock, desk: Desk | None = None, heartbeat_seconds: float = 15.0
+) -> list[APIRouter]:
     """The API and the pages over any read model. No I/O."""
+    desk = desk or ClosedDesk()
     return [
         api_router(model, feed, clock, heartbeat_seconds=heartbeat_seconds),
+        deadletters_router(model, desk, clock),
         html_router(model, clock),
+        loop_router(model, desk, clock),
     ]
 
 

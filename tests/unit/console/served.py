@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from slackwater.bus.deadletters import DeadLetter
 from slackwater.console.adapters.feed import LocalFeed
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.fleet import LEVEL_SECONDS, FleetLevel
@@ -23,7 +24,9 @@ from slackwater.events.envelope import Event, Payload
 from slackwater.model.quantities import Resources
 from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.settings import HttpSettings
+from slackwater.testing.bus import MemoryBroker
 from slackwater.testing.clock import EPOCH, FakeClock
+from slackwater.testing.desk import MemoryDesk
 from slackwater.testing.story import FLEET, LENGTH_SECONDS, story
 
 END = EPOCH + timedelta(hours=10)
@@ -44,6 +47,7 @@ class Served:
     record: RecordEvents
     keep: KeepLevel
     model: MemoryReadModel
+    broker: MemoryBroker
     rest: list[Event[Any]]
 
     def tell(self, seconds: float) -> None:
@@ -58,6 +62,17 @@ class Served:
                 await self.model.save_level(level, level.at)
 
         asyncio.run_coroutine_threadsafe(save(), self.loop).result(timeout=20)
+
+    def bury(self, reason: str, detail: str, body: bytes, *, event: str = "decision.recorded") -> None:
+        """A message that a consumer gives up."""
+        headers = {
+            "ce-id": f"event-{reason}",
+            "ce-type": f"io.slackwater.{event}.v1",
+            "ce-time": "2026-01-05T09:31:07Z",
+        }
+        subject = f"sw.v1.{event}.7.edge-7"
+        letter = DeadLetter(f"console-{event.replace('.', '-')}", reason, detail, subject, headers, body, 41)
+        asyncio.run_coroutine_threadsafe(self.broker.bury(letter), self.loop).result(timeout=20)
 
     async def _tell(self, seconds: float) -> None:
         """In steps, so that the level of the fleet is kept on its way as it would be."""
@@ -113,7 +128,10 @@ def served(second: float = LENGTH_SECONDS, end: datetime = END) -> Iterator[Serv
     month = timedelta(days=30)
     record = RecordEvents(model, feed, clock, usage_retention=month, decision_retention=month)
     server = HttpServer(HttpSettings(host="127.0.0.1", port=0))
-    app = build_app(routers_of(model, feed, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
+    broker = MemoryBroker(clock=clock)
+    app = build_app(
+        routers_of(model, feed, clock, MemoryDesk(broker)), _no_checks, HttpSettings(host="127.0.0.1", port=0)
+    )
     runner = asyncio.Runner()
     loop, ready = runner.get_loop(), threading.Event()
 
@@ -130,7 +148,7 @@ def served(second: float = LENGTH_SECONDS, end: datetime = END) -> Iterator[Serv
     thread.start()
     try:
         assert ready.wait(20)
-        console = Served(server.url, feed, clock, loop, record, KeepLevel(model, clock), model, story(end))
+        console = Served(server.url, feed, clock, loop, record, KeepLevel(model, clock), model, broker, story(end))
         console.tell(second)
         yield console
     finally:

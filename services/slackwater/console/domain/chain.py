@@ -14,6 +14,7 @@ from slackwater.console.domain.views import (
     ForecastView,
     ObservationView,
     UsagePoint,
+    WindowView,
 )
 from slackwater.console.domain.words import cores, outcome, shortfall
 from slackwater.decisions.reasons import DecisionKind, Mode
@@ -25,7 +26,7 @@ _ACTED_ON = frozenset({DecisionKind.THROTTLE, DecisionKind.RESTORE})
 def chain_of(
     record: DecisionRecord,
     *,
-    trigger: UsagePoint | ForecastView | None,
+    trigger: UsagePoint | ForecastView | WindowView | None,
     observations: Sequence[ObservationView],
     effect: EffectView | None,
     evictions: Sequence[EvictionView] = (),
@@ -65,7 +66,7 @@ def _complete(
     return True
 
 
-def _trigger_steps(record: DecisionRecord, trigger: UsagePoint | ForecastView | None) -> list[ChainStep]:
+def _trigger_steps(record: DecisionRecord, trigger: UsagePoint | ForecastView | WindowView | None) -> list[ChainStep]:
     if record.trigger_event_id is None:
         return []
     if isinstance(trigger, UsagePoint):
@@ -77,6 +78,14 @@ def _trigger_steps(record: DecisionRecord, trigger: UsagePoint | ForecastView | 
         text = f"{trigger.model} expects a prod peak of {cores(trigger.prod_peak.cpu_milli)} cores"
         detail = {"window_number": trigger.window_number, "decision_id": trigger.decision_id}
         return [ChainStep("peak.predicted", trigger.event_id, trigger.predicted_at, None, text, detail)]
+    if isinstance(trigger, WindowView):
+        gaps = f", {trigger.gaps} missing" if trigger.gaps else ""
+        text = (
+            f"window {trigger.number} closed: {trigger.reports} reports{gaps}, {trigger.pods} pods,"
+            f" p95 of the node {cores(trigger.node_p95.cpu_milli)} cores"
+        )
+        window = {"window_start": trigger.window_start, "window_seconds": trigger.window_seconds}
+        return [ChainStep("usage.windowed", trigger.event_id, trigger.closed_at, None, text, window)]
     return [
         ChainStep(
             "trigger", record.trigger_event_id, None, None, "the event that led here is not kept, or not any more"

@@ -97,6 +97,23 @@ class ForecastView:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowView:
+    """A closed window of a node's usage: what predictions are made of. Peaks are the p95 of the window, as folded."""
+
+    event_id: str
+    node: str
+    number: int
+    window_start: datetime
+    window_seconds: int
+    closed_at: datetime
+    reports: int
+    gaps: int
+    pods: int
+    node_p95: Resources
+    tiers_p95: Mapping[str, Resources]
+
+
+@dataclass(frozen=True, slots=True)
 class NodeView:
     """A node: its facts, whether it is alive, its last report and its offer. Parts not heard of yet are None."""
 

@@ -22,6 +22,13 @@ def gibibytes(count: int | float) -> str:
     return f"{count / 2**30:.1f}".removesuffix(".0")
 
 
+def seconds(value: float) -> str:
+    """A duration with its unit: `12 ms`, `0.35 s`, `4.2 s`, `95 s`."""
+    if value < 0.1:
+        return f"{value * 1000:.3g} ms"
+    return f"{value:.2f} s" if value < 1 else f"{value:.3g} s"
+
+
 def bare(value: int, unit: str) -> str:
     """Milli-cores as cores, bytes in binary units, anything else as it is; cores without the word."""
     if unit.startswith("milli"):

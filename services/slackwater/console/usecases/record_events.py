@@ -17,12 +17,14 @@ from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event
 from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.health_reported import HealthReported
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.time import Clock
 
 FUTURE_TOLERANCE = timedelta(seconds=60)
@@ -88,6 +90,14 @@ class RecordEvents:
     async def eviction_completed(self, events: Sequence[Event[EvictionCompleted]]) -> None:
         await self._writes.save_evictions([translate.eviction_view(e) for e in events])
         self._tell([(e, e.data.node, e.data.model_dump(mode="json")) for e in events])
+
+    async def usage_windowed(self, events: Sequence[Event[UsageWindowed]]) -> None:
+        await self._writes.save_windows([translate.window_view(e) for e in events])
+        self._tell([(e, e.data.node, e.data.model_dump(mode="json", exclude={"pods"})) for e in events])
+
+    async def health_reported(self, events: Sequence[Event[HealthReported]]) -> None:
+        await self._writes.save_processes([translate.process_view(e) for e in events])
+        self._tell([(e, "", e.data.model_dump(mode="json")) for e in events])
 
     def _tell(self, arrived: Sequence[tuple[Event[Any], str, Mapping[str, Any]]]) -> None:
         self._feed.publish([News(event.id, event.data.TYPE, node, data) for event, node, data in arrived])
