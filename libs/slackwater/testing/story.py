@@ -17,7 +17,6 @@ from slackwater.decisions.record import Action, Alternative, DecisionRecord, Inp
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, Payload, event_of
-from slackwater.events.health_reported import HealthCheck, HealthReported, ServiceHealth
 from slackwater.events.intent_observed import IntentObserved, ObservedLimit
 from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
 from slackwater.events.node_described import NodeDescribed
@@ -25,16 +24,16 @@ from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChange
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
-from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
+from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
+from slackwater.testing.story_health import health, windowed
 
 GIB = 2**30
 REPORT_SECONDS = 5
 OFFER_SECONDS = 60
-HEALTH_SECONDS = 5
 LENGTH_SECONDS = 900
 SURGE = (420, 600)
 """Seconds from the start in which the first node's service is busy."""
@@ -64,40 +63,8 @@ FLEET = (
 def story(end: datetime, fleet: tuple[Character, ...] = FLEET) -> list[Event[Any]]:
     """All events of the quarter of an hour that ends at `end`, in the order they happened."""
     found = [event for node in fleet for event in _Node(node, end - timedelta(seconds=LENGTH_SECONDS)).events()]
-    found += health(end)
+    found += health(end, LENGTH_SECONDS)
     return sorted(found, key=lambda event: event.time)
-
-
-def health(end: datetime) -> list[Event[Any]]:
-    """What the one process of the story tells of its services."""
-    start = end - timedelta(seconds=LENGTH_SECONDS)
-    found = []
-    for second in range(HEALTH_SECONDS, LENGTH_SECONDS + 1, HEALTH_SECONDS):
-        at = start + timedelta(seconds=second)
-        services = []
-        for number, name in enumerate(("colocation", "console", "ensurance", "ingestion", "prediction")):
-            checks = tuple(HealthCheck(name=f"{name}-{what}", ok=True) for what in ("bus", "database"))
-            depth = (second // HEALTH_SECONDS * (number + 1)) % 3 if name != "console" else 0
-            services.append(
-                ServiceHealth(
-                    name=name,
-                    state="running",
-                    checks=checks,
-                    outbox_depth=depth,
-                    outbox_oldest_seconds=depth * 0.004,
-                    outbox_refused=0,
-                )
-            )
-        data = HealthReported(
-            instance="harbour-4711",
-            version="0.1.0",
-            started_at=start - timedelta(hours=3),
-            reported_at=at,
-            interval_seconds=HEALTH_SECONDS,
-            services=tuple(services),
-        )
-        found.append(event_of(data, source="story", time=at, id=identifier("health", second)))
-    return found
 
 
 def identifier(*parts: object) -> str:
@@ -280,9 +247,9 @@ class _Node:
             number=number,
             window_start=self.at(second - OFFER_SECONDS),
             window_seconds=OFFER_SECONDS,
-            node_usage=_windowed(self.prod(second) + 3000),
-            system_usage=_windowed(self.system(second)),
-            tiers={"prod": _windowed(self.prod(second))},
+            node_usage=windowed(self.prod(second) + 3000),
+            system_usage=windowed(self.system(second)),
+            tiers={"prod": windowed(self.prod(second))},
             pods=(),
             reports=12,
             gaps=0,
@@ -479,21 +446,6 @@ def total(values: list[int]) -> int:
 
 def _usage(cpu_milli: int, memory_bytes: int) -> Usage:
     return Usage(cpu_milli=_distribution(cpu_milli), memory_bytes=_distribution(memory_bytes))
-
-
-def _windowed(cpu: int) -> WindowedUsage:
-    high = round(cpu * 1.08)
-    return WindowedUsage(
-        cpu_avg_milli=cpu,
-        cpu_p90_milli=high,
-        cpu_p95_milli=high,
-        cpu_max_milli=high,
-        memory_avg_bytes=GIB,
-        memory_p90_bytes=GIB,
-        memory_p95_bytes=GIB,
-        memory_max_bytes=GIB,
-        samples=60,
-    )
 
 
 def _distribution(value: int) -> Distribution:
