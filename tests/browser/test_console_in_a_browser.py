@@ -181,14 +181,14 @@ FOCUSED = "(document.activeElement.innerText || document.activeElement.className
 def test_the_keyboard_walks_the_page_from_top_to_bottom(page: Page, told: Served) -> None:
     page.open(told.url)
     walked, heights = [], []
-    for _ in range(17):
+    for _ in range(18):
         page.press("Tab", 9)
         walked.append(page.ask(FOCUSED))
         heights.append(page.ask("document.activeElement.getBoundingClientRect().top + scrollY"))
         style = page.ask("getComputedStyle(document.activeElement).outlineStyle")
         assert style != "none" or walked[-1] == "Skip to content", f"{walked[-1]!r} does not show that it has the focus"
-    assert walked[:5] == ["Skip to content", "Slackwater", "Overview", "Nodes", "Decisions"]
-    assert walked[5:11] == ["CPU", "Memory", "15m", "1h", "6h", "24h"]
+    assert walked[:6] == ["Skip to content", "Slackwater", "Overview", "Nodes", "Decisions", "Loop"]
+    assert walked[6:12] == ["CPU", "Memory", "15m", "1h", "6h", "24h"]
     names = [name for name in walked if name.startswith("edge-")]
     assert sorted(names) == sorted(node.name for node in FLEET)
     last = max(walked.index(name) for name in names)

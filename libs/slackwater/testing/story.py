@@ -24,12 +24,11 @@ from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChange
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
-from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
-from slackwater.testing.story_health import health, windowed
+from slackwater.testing.story_health import health, window_of
 
 GIB = 2**30
 REPORT_SECONDS = 5
@@ -241,19 +240,9 @@ class _Node:
 
     def window(self, second: int) -> Event[Any]:
         """The minute before, closed half a second ago."""
+        start = self.at(second - OFFER_SECONDS)
         number = second // OFFER_SECONDS - 1
-        data = UsageWindowed(
-            node=self.node.name,
-            number=number,
-            window_start=self.at(second - OFFER_SECONDS),
-            window_seconds=OFFER_SECONDS,
-            node_usage=windowed(self.prod(second) + 3000),
-            system_usage=windowed(self.system(second)),
-            tiers={"prod": windowed(self.prod(second))},
-            pods=(),
-            reports=12,
-            gaps=0,
-        )
+        data = window_of(self.node.name, number, start, OFFER_SECONDS, self.prod(second), self.system(second))
         return self.event(second - 0.5, data)
 
     def prediction_record(self, second: int, peak: int, cause: str) -> DecisionRecord:

@@ -8,7 +8,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.health_reported import HealthCheck, HealthReported, ServiceHealth
-from slackwater.events.usage_windowed import WindowedUsage
+from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
 
 HEALTH_SECONDS = 5
 GIB = 2**30
@@ -44,6 +44,22 @@ def health(end: datetime, length_seconds: int) -> list[Event[Any]]:
         )
         found.append(event_of(data, source="story", time=at, id=str(uuid5(NAMESPACE_URL, f"health/{second}"))))
     return found
+
+
+def window_of(node: str, number: int, start: datetime, seconds: int, prod: int, system: int) -> UsageWindowed:
+    """A whole window in which prod and the system used so many milli-cores."""
+    return UsageWindowed(
+        node=node,
+        number=number,
+        window_start=start,
+        window_seconds=seconds,
+        node_usage=windowed(prod + 3000),
+        system_usage=windowed(system),
+        tiers={"prod": windowed(prod)},
+        pods=(),
+        reports=12,
+        gaps=0,
+    )
 
 
 def windowed(cpu: int) -> WindowedUsage:

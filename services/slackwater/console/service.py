@@ -90,7 +90,7 @@ def routers_of(model: ReadModel, streams: Streams, clock: Clock, desk: Desk | No
     return [
         api_router(model, streams, clock),
         deadletters_router(model, desk, clock),
-        html_router(model, clock),
+        html_router(model, clock, desk),
         loop_router(model, desk, clock),
     ]
 

@@ -164,6 +164,10 @@ class MemoryReadModel(MemoryFleet, MemoryLoop):
         found = [o for o in self._observations.values() if any(x.decision_id == decision_id for x in o.limits)]
         return sorted(found, key=lambda o: o.observed_at)
 
+    async def last_observation(self, node: str) -> ObservationView | None:
+        mine = [each for each in self._observations.values() if each.node == node]
+        return max(mine, key=lambda each: each.observed_at, default=None)
+
     async def evictions(self, decision_id: str) -> Sequence[EvictionView]:
         found = [each for each in self._evictions.values() if each.decision_id == decision_id]
         return sorted(found, key=lambda each: (each.completed_at, each.id))

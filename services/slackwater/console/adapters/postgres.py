@@ -200,6 +200,10 @@ class PostgresReadModel(PostgresFleet, PostgresLoop):
     async def observations(self, decision_id: str) -> Sequence[ObservationView]:
         return await self._all(_OBSERVATION, sql.OBSERVATIONS, id=decision_id)
 
+    async def last_observation(self, node: str) -> ObservationView | None:
+        found: ObservationView | None = await self._one(_OBSERVATION, sql.LAST_OBSERVATION, node=node)
+        return found
+
     async def evictions(self, decision_id: str) -> Sequence[EvictionView]:
         return await self._all(_EVICTION, sql.EVICTIONS, id=decision_id)
 

@@ -183,6 +183,20 @@ class EvictionView:
 
 
 @dataclass(frozen=True, slots=True)
+class IntentView:
+    """The last document of one writer for a node. `limits` are wanted milli-cores by pod; the lease is in seconds."""
+
+    node: str
+    writer: str
+    generation: int
+    declared_at: datetime
+    lease_seconds: float
+    limits: Mapping[str, int]
+    evictions: int
+    waterlines: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class DecisionSummary:
     """A decision as a list shows it; `relieved` and `seconds_to_actuation` are None until its effect is measured."""
 

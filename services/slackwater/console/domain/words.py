@@ -67,3 +67,22 @@ def shortfall(decision: DecisionRecord | DecisionSummary) -> str:
         return ""
     because = f": {decision.remaining_because}" if decision.remaining_because else ""
     return f"{amount(decision.remaining, decision.unit)} remain{because}"
+
+
+def equation(record: DecisionRecord) -> str:
+    """The sum with its numbers, to be redone by hand: `8 - 0.4 - 1.6 = 6 cores`. In whole units, nothing rounded.
+
+    Memory is written in bytes: rounded to a binary unit it would not add up.
+    """
+    milli = record.unit.startswith("milli")
+
+    def figure(value: int) -> str:
+        return cores(value) if milli else f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+    parts: list[str] = []
+    for term in record.terms:
+        sign = "\N{MINUS SIGN}" if term.value < 0 else "+"
+        parts += [sign, figure(abs(term.value))] if parts or term.value < 0 else [figure(term.value)]
+    result = figure(record.result).replace("-", "\N{MINUS SIGN}")
+    unit = "cores" if milli else record.unit
+    return f"{' '.join(parts) or '0'} = {result} {unit}".rstrip()

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Query, Response
 from fastapi.responses import FileResponse, HTMLResponse
 
+from slackwater.bus.desk import Desk
 from slackwater.console.domain.fleet import SHOWS, NodeQuery
 from slackwater.console.edge.filters import Asked
 from slackwater.console.edge.parameters import decode_cursor, encode_cursor
@@ -39,12 +40,12 @@ _CHOICES: Mapping[str, Any] = {"kinds": tuple(DecisionKind), "reasons": tuple(Re
 NODES_PER_PAGE = 50
 
 
-def html_router(reads: Reads, clock: Clock) -> Routes:
+def html_router(reads: Reads, clock: Clock, desk: Desk) -> Routes:
     """The pages and their static files."""
     router = Routes(include_in_schema=False)
     pages = Pages()
     _overview_routes(router, pages, reads, clock)
-    _node_routes(router, pages, reads, clock)
+    _node_routes(router, pages, reads, clock, desk)
     _decision_routes(router, pages, reads, clock)
 
     @router.get("/static/console/{name:path}", role=Role.VIEWER)
@@ -67,7 +68,7 @@ def _overview_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -
         return pages("overview_part.html" if part else "overview.html", page=view, spans=SPANS, resources=RESOURCES)
 
 
-def _node_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -> None:
+def _node_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock, desk: Desk) -> None:
     @router.get("/nodes", role=Role.VIEWER)
     @pages.told
     async def nodes(
@@ -84,7 +85,7 @@ def _node_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -> No
     @router.get("/nodes/{name}", role=Role.VIEWER)
     @pages.told
     async def node(name: str, part: bool = False) -> HTMLResponse:
-        view = await node_page(reads, name, clock.now())
+        view = await node_page(reads, desk, name, clock.now())
         return pages("node_part.html" if part else "node.html", page=view)
 
 

@@ -86,6 +86,7 @@ def environment() -> jinja2.Environment:
         number=_number,
         seconds=lambda value: NOTHING if value is None else seconds(value),
         gib=lambda count: NOTHING if count is None else gibibytes(count),
+        capitalize_first=lambda text: text[:1].upper() + text[1:],
         words=lambda text: str(text).replace("_", " "),
         drawing=Markup,  # the drawings escape their own text
     )

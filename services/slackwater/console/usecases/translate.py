@@ -10,6 +10,7 @@ from slackwater.console.domain.views import (
     EffectView,
     EvictionView,
     ForecastView,
+    IntentView,
     ObservationView,
     OfferView,
     PodView,
@@ -21,6 +22,7 @@ from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.health_reported import HealthReported, ServiceHealth
+from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.measures import PodUsage, Usage
 from slackwater.events.peak_predicted import PeakPredicted
@@ -196,4 +198,17 @@ def _service_view(service: ServiceHealth) -> ServiceView:
         outbox_depth=service.outbox_depth,
         outbox_oldest_seconds=service.outbox_oldest_seconds,
         outbox_refused=service.outbox_refused,
+    )
+
+
+def intent_view(data: IntentDeclared) -> IntentView:
+    return IntentView(
+        node=data.node,
+        writer=data.writer,
+        generation=data.generation,
+        declared_at=data.declared_at,
+        lease_seconds=data.lease_seconds,
+        limits={throttle.pod_uid: throttle.cpu_limit_milli for throttle in data.throttles},
+        evictions=len(data.evictions),
+        waterlines={each.metric: each.value for each in data.waterlines},
     )

@@ -14,6 +14,7 @@ def upgrade() -> None:
         "CREATE TABLE usage_window (event_id text PRIMARY KEY, closed_at timestamptz NOT NULL, body jsonb NOT NULL)"
     )
     op.execute("CREATE INDEX usage_window_time ON usage_window USING brin (closed_at)")
+    op.execute("CREATE INDEX observation_node ON observation ((body ->> 'node'), observed_at)")
     op.execute(
         "CREATE TABLE process (instance text PRIMARY KEY, reported_at timestamptz NOT NULL, body jsonb NOT NULL)"
     )
@@ -25,5 +26,6 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Forget them."""
+    op.execute("DROP INDEX observation_node")
     for table in ("letter_replay", "process", "usage_window"):
         op.execute(f"DROP TABLE {table}")
