@@ -16,7 +16,7 @@ from slackwater.console.domain.views import (
     UsagePoint,
     WindowView,
 )
-from slackwater.console.domain.words import cores, outcome, shortfall
+from slackwater.console.domain.words import cores, outcome, percent, shortfall
 from slackwater.decisions.reasons import DecisionKind, Mode
 from slackwater.decisions.record import DecisionRecord
 
@@ -70,7 +70,7 @@ def _trigger_steps(record: DecisionRecord, trigger: UsagePoint | ForecastView | 
     if record.trigger_event_id is None:
         return []
     if isinstance(trigger, UsagePoint):
-        pressure = "unknown" if trigger.prod_pressure is None else f"{trigger.prod_pressure:.1%}"
+        pressure = "unknown" if trigger.prod_pressure is None else percent(trigger.prod_pressure)
         text = f"{trigger.node} used {cores(trigger.usage.cpu_milli)} cores, prod CPU pressure {pressure}"
         detail = {"trigger": trigger.trigger, "prod_pressure": trigger.prod_pressure}
         return [ChainStep("usage.reported", trigger.event_id, trigger.sampled_at, None, text, detail)]
@@ -134,7 +134,8 @@ def _eviction_step(ended: EvictionView) -> ChainStep:
 def _effect_step(effect: EffectView) -> ChainStep:
     word = "relieved" if effect.relieved else "not relieved"
     metric = effect.metric.replace("_", " ").replace("cpu", "CPU")
-    text = f"{metric} from {effect.before:.1%} to {effect.after:.1%}, waterline {effect.waterline:.1%}: {word}"
+    change = f"from {percent(effect.before)} to {percent(effect.after)}"
+    text = f"{metric} {change}, waterline {percent(effect.waterline)}: {word}"
     detail = {
         "relieved": effect.relieved,
         "seconds_to_actuation": effect.seconds_to_actuation,

@@ -22,6 +22,11 @@ def gibibytes(count: int | float) -> str:
     return f"{count / 2**30:.1f}".removesuffix(".0")
 
 
+def percent(value: float, digits: int = 1) -> str:
+    """A ratio with its sign behind a space: `12.5 %`."""
+    return f"{value * 100:.{digits}f} %"
+
+
 def seconds(value: float) -> str:
     """A duration with its unit: `12 ms`, `0.35 s`, `4.2 s`, `95 s`."""
     if value < 0.1:
@@ -84,5 +89,5 @@ def equation(record: DecisionRecord) -> str:
         sign = "\N{MINUS SIGN}" if term.value < 0 else "+"
         parts += [sign, figure(abs(term.value))] if parts or term.value < 0 else [figure(term.value)]
     result = figure(record.result).replace("-", "\N{MINUS SIGN}")
-    unit = "cores" if milli else record.unit
+    unit = ("core" if abs(record.result) == 1000 else "cores") if milli else record.unit
     return f"{' '.join(parts) or '0'} = {result} {unit}".rstrip()

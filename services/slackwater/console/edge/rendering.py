@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from slackwater.console.domain.drawing.bars import share_bar
 from slackwater.console.domain.drawing.stacks import Layer
-from slackwater.console.domain.words import amount, bare, cores, gibibytes, outcome, seconds, short, shortfall
+from slackwater.console.domain.words import amount, bare, cores, gibibytes, outcome, percent, seconds, short, shortfall
 from slackwater.model.errors import InvalidInput, NotFound, Unavailable
 from slackwater.model.quantities import format_memory
 
@@ -100,7 +100,7 @@ def _cores(milli: int | None, digits: int = 1) -> str:
 
 
 def _percent(value: float | None, digits: int = 1) -> str:
-    return NOTHING if value is None else f"{value * 100:.{digits}f} %"
+    return NOTHING if value is None else percent(value, digits)
 
 
 def _reading(value: float | int | str | None) -> str:

@@ -53,6 +53,12 @@ class LoopPage:
         return sum(each.pending for each in self.broker.consumers)
 
     @property
+    def busy(self) -> Sequence[ConsumerState]:
+        """Consumers with something to tell, the furthest behind first."""
+        found = [each for each in self.broker.consumers if each.pending or each.unsettled or each.redelivered]
+        return sorted(found, key=lambda each: (-each.pending, -each.redelivered, each.name))
+
+    @property
     def redelivered(self) -> int:
         return sum(each.redelivered for each in self.broker.consumers)
 
