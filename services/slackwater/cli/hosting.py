@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from fastapi import APIRouter, FastAPI
@@ -15,12 +16,22 @@ from slackwater.model.time import SystemClock
 from slackwater.runtime.collecting import collect_rarely
 from slackwater.runtime.health_reports import HealthReports
 from slackwater.runtime.http import HttpServer, build_app
-from slackwater.runtime.service import Check, Service
-from slackwater.runtime.settings import HttpSettings
+from slackwater.runtime.service import Check, Service, SpeaksRpc
+from slackwater.runtime.settings import HttpSettings, RpcSettings
 from slackwater.runtime.supervisor import Supervisor
 from slackwater.store.backlog import OutboxState, outbox_state
 from slackwater.store.engine import PostgresDatabase, connect_database
 from slackwater.telemetry.metrics import note_build
+
+if TYPE_CHECKING:  # grpc is loaded only where a service speaks it
+    from slackwater.runtime.rpc import RpcServer
+
+
+@dataclass(frozen=True, slots=True)
+class Hosted:
+    """What became of it. `rpc_address` is HOST:PORT, None when nothing is served over gRPC."""
+
+    rpc_address: str | None
 
 
 class HttpService:
@@ -74,10 +85,20 @@ async def hosting(
     *,
     beside: Sequence[Service],
     health: HealthReports | None = None,
-) -> AsyncIterator[None]:
-    """HTTP first, then `beside`, then the services with their routes, all supervised while the context is open."""
+    rpc: RpcSettings | None = None,
+) -> AsyncIterator[Hosted]:
+    """HTTP first, then `beside`, then the services with their routes, all supervised while the context is open.
+
+    gRPC comes last where a service speaks it and `rpc` (default: the environment) does not switch it off.
+    """
     front = HttpService(http)
-    supervisor = Supervisor([front, *beside, *([health] if health else []), *services])
+
+    async def checks() -> Sequence[Check]:
+        return await supervisor.checks()
+
+    remote = _rpc_server(rpc or RpcSettings(), settings, services, checks)
+    reporting = [health] if health else []
+    supervisor = Supervisor([front, *beside, *reporting, *services, *([remote] if remote else [])])
     if health is not None:
         health.watch(supervisor.supervised)
     routers = [router for service in services for router in service.routers()]
@@ -86,7 +107,21 @@ async def hosting(
         note_build(service.name)
     async with _supervised(supervisor, steps):
         collect_rarely()
-        yield
+        yield Hosted(remote.address if remote else None)
+
+
+def _rpc_server(
+    rpc: RpcSettings,
+    settings: HttpSettings,
+    services: Sequence[Service],
+    checks: Callable[[], Awaitable[Sequence[Check]]],
+) -> RpcServer | None:
+    speaking = [service for service in services if isinstance(service, SpeaksRpc)]
+    if not rpc.enabled or not speaking:
+        return None
+    from slackwater.runtime.rpc import RpcServer
+
+    return RpcServer(rpc, settings, [part for service in speaking for part in service.rpc_parts()], checks)
 
 
 @asynccontextmanager

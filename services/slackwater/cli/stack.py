@@ -110,8 +110,10 @@ async def running_stack(state: StateDir, options: StackOptions, steps: Steps) ->
         with steps.step("services built"):
             services = [part.build(platform, options.overrides.get(part.name)) for part in parts]
         health = HealthReports(bus, platform.clock, databases.outbox)
-        await stack.enter_async_context(hosting(http, options.http, services, steps, beside=[servers], health=health))
+        hosted = await stack.enter_async_context(
+            hosting(http, options.http, services, steps, beside=[servers], health=health)
+        )
         token = options.http.token.get_secret_value() if options.http.token else None
-        endpoint = Endpoint(http.url, servers.nats.url, os.getpid(), token, version())
+        endpoint = Endpoint(http.url, servers.nats.url, os.getpid(), token, version(), hosted.rpc_address)
         state.announce(endpoint)
         yield endpoint

@@ -10,6 +10,7 @@ import structlog
 from fastapi import APIRouter
 
 from slackwater.bus.desk import ClosedDesk, Desk, desk_of
+from slackwater.console.adapters.offer_board import OfferBoard
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.edge.deadletters import deadletters_router
 from slackwater.console.edge.events import consuming
@@ -24,7 +25,7 @@ from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 from slackwater.runtime.platform import Platform
-from slackwater.runtime.service import Check
+from slackwater.runtime.service import Check, RpcPart
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +38,8 @@ class ConsoleService:
     def __init__(self, settings: ConsoleSettings, platform: Platform, model: ReadModel) -> None:
         self._platform = platform
         self._model = model
+        self._settings = settings
+        self._offers = OfferBoard(platform.bus, platform.clock)
         self._streams = Streams(
             platform.bus,
             platform.clock,
@@ -58,7 +61,7 @@ class ConsoleService:
             async with consuming(self._platform.bus, self._record):
                 started()
                 try:
-                    await asyncio.Event().wait()
+                    await self._offers.run()
                 finally:
                     self._streams.close()
         finally:
@@ -82,6 +85,12 @@ class ConsoleService:
 
     def routers(self) -> Sequence[APIRouter]:
         return routers_of(self._model, self._streams, self._platform.clock, desk_of(self._platform.bus))
+
+    def rpc_parts(self) -> Sequence[RpcPart]:
+        from slackwater.console.edge.rpc import Colocation, rpc_part  # loads grpc
+
+        validity = timedelta(seconds=self._settings.offer_validity_seconds)
+        return [rpc_part(Colocation(self._model, self._offers, self._platform.clock, validity))]
 
 
 def routers_of(model: ReadModel, streams: Streams, clock: Clock, desk: Desk | None = None) -> list[APIRouter]:

@@ -76,7 +76,7 @@ def effect_bar(before: float, after: float, waterline: float, frame: Frame = EFF
     height = (frame.y0 - frame.y1 - 4) / 2
     body = [
         svg.rect(frame.x0, frame.y1, frame.x1 - frame.x0, frame.y0 - frame.y1, "lane", radius=3),
-        svg.rect(frame.x0, frame.y1, x(before) - frame.x0, height, "bar before", f"before {percent(before)}", radius=2),
+        svg.rect(frame.x0, frame.y1, x(before) - frame.x0, height, "bar before", f"before {percent(before)}", 2),
         svg.rect(
             frame.x0, frame.y0 - height, x(after) - frame.x0, height, "bar after", f"after {percent(after)}", radius=2
         ),
