@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from contracts.proto_page import reference_page
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet, MethodDescriptorProto
 
 ROOT = Path(__file__).parents[1]
@@ -24,6 +25,7 @@ PROTOS = ROOT / "contracts" / "proto"
 BASELINE = PROTOS / "baseline.binpb"
 PACKAGE = Path("libs/slackwater/v1")
 """Where the stubs are kept: beside the libraries, so that a wheel has them and a client needs only the package."""
+PAGE = Path("docs/reference/grpc.md")
 FRONT_DOOR = '''"""The messages and the client of the gRPC API, generated from contracts/proto by contracts/generate.py.
 
 Nothing here is written by hand, and nothing but edges and clients should import it.
@@ -32,7 +34,7 @@ Nothing here is written by hand, and nothing but edges and clients should import
 
 
 def stubs() -> Mapping[Path, str]:
-    """Every generated file of the package with its text, by path below the root of the checkout."""
+    """Every file of the package, and the reference page, with its text; by path below the root of the checkout."""
     from grpc_tools import protoc  # type: ignore[import-untyped]  # it has no annotations
 
     sources = sorted(PROTOS.rglob("*.proto"))
@@ -41,12 +43,22 @@ def stubs() -> Mapping[Path, str]:
         image = f"{scratch}/image.binpb"
         options = [f"-I{PROTOS}", f"-I{known}", f"--python_out={scratch}", f"--pyi_out={scratch}"]
         with_services = [str(source) for source in sources if "\nservice " in source.read_text()]
-        _compile(protoc, [*options, "--include_imports", f"--descriptor_set_out={image}", *map(str, sources)])
+        _compile(
+            protoc,
+            [
+                *options,
+                "--include_imports",
+                "--include_source_info",
+                f"--descriptor_set_out={image}",
+                *map(str, sources),
+            ],
+        )
         _compile(protoc, [*options[:2], f"--grpc_python_out={scratch}", *with_services])
         written = {path.name: path.read_text() for path in Path(scratch, "slackwater/v1").glob("*.py*")}
         described = FileDescriptorSet.FromString(Path(image).read_bytes())
     typed = {_stub_name(file): typed_stub(file) for file in described.file if file.service}
-    return {PACKAGE / name: text for name, text in sorted({"__init__.py": FRONT_DOOR, **written, **typed}.items())}
+    package = {PACKAGE / name: text for name, text in sorted({"__init__.py": FRONT_DOOR, **written, **typed}.items())}
+    return {**package, PAGE: reference_page(list(described.file))}
 
 
 def _compile(protoc: object, arguments: list[str]) -> None:

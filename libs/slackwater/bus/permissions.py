@@ -53,14 +53,11 @@ def service_subjects(part: Part, topology: Topology) -> list[str]:
             allowed |= _of_reader(stream) | {f"sw.v1.dlq.{part.name}-replay-{_dashed(event)}"}
     if part.name in READS_ALONG:
         allowed |= {subject for stream in topology.streams for subject in _of_reader(stream)}
+        allowed |= {f"{API_PREFIX}.STREAM.MSG.GET.{stream}" for stream in topology.streams}  # where each type ends
     if part.name in OPERATES:
-        allowed |= {subject for stream in topology.streams for subject in _of_desk(stream)}
+        allowed |= {f"{API_PREFIX}.CONSUMER.LIST.{stream}" for stream in topology.streams}
         allowed |= {subjects_of(payload) for payload in EVENTS}
     return sorted(allowed)
-
-
-def _of_desk(stream: str) -> set[str]:
-    return {f"{API_PREFIX}.CONSUMER.LIST.{stream}", f"{API_PREFIX}.STREAM.MSG.GET.{stream}"}
 
 
 def _of_durable(stream: str, consumer: str) -> set[str]:

@@ -71,6 +71,10 @@ class Databases:
         """Of a service that asked for its database. Raises Unavailable."""
         return await outbox_state(self._open[service]) if service in self._open else None
 
+    def opened(self) -> Mapping[str, PostgresDatabase]:
+        """Those that were asked for, by service."""
+        return dict(self._open)
+
     async def close(self) -> None:
         for database in self._open.values():
             await database.close()

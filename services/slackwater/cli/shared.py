@@ -19,8 +19,10 @@ from slackwater.runtime.http import HttpServer
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.state import default_state_dir
+from slackwater.runtime.watching import LoopWatch
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_service
+from slackwater.telemetry.metrics import process_meters
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,11 @@ async def running_service(part: Part, postgres: str, nats: str, settings: HttpSe
         stack.push_async_callback(shielded, databases.close)
         clock = SystemClock()
         service = part.build(Platform(bus, clock, databases.of, default_state_dir()))
+        watch = LoopWatch(bus, databases.opened, clock, process_meters())
         health = HealthReports(bus, clock, databases.outbox)
-        hosted = await stack.enter_async_context(hosting(http, settings, [service], steps, beside=(), health=health))
+        hosted = await stack.enter_async_context(
+            hosting(http, settings, [service], steps, beside=[watch], health=health)
+        )
         yield Addresses(http.url, hosted.rpc_address)
 
 

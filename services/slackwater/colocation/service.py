@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import structlog
-
 from slackwater.bus.port import each
 from slackwater.colocation.adapters.metrics import ColocationMetrics
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
@@ -27,7 +25,9 @@ from slackwater.telemetry.metrics import process_meters
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-log = structlog.get_logger(__name__)
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
 
 
 class ColocationService:
@@ -39,6 +39,7 @@ class ColocationService:
         self, settings: ColocationSettings, platform: Platform, database: Database, metrics: ColocationMetrics
     ) -> None:
         self._platform = platform
+        self._metrics = metrics
         self._database = database
         self._age_check_seconds = settings.age_check_seconds
         store = PostgresColocationStore(database)
@@ -83,6 +84,7 @@ class ColocationService:
             await self._platform.clock.sleep(self._age_check_seconds)
             try:
                 await age_offers(self._offering)
+                self._metrics.totals(await self._offering.store.totals())
             except Unavailable as error:
                 log.warning("ages were not looked at", reason=error.message)
 

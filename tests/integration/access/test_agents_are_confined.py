@@ -27,14 +27,18 @@ from slackwater.bus.encoding import encode
 from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.bus.permissions import agent_user
 from slackwater.bus.port import Done, Received, Settlement
+from slackwater.console.adapters.offer_board import OfferBoard
+from slackwater.console.domain.offer_table import WantedOffers
 from slackwater.events.envelope import event_of, own_subjects, subject_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.ingestion.service import build as build_ingestion
 from slackwater.ingestion.settings import IngestionSettings
 from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.model.quantities import Resources
 from slackwater.model.time import SystemClock
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.platform import Platform
@@ -277,6 +281,29 @@ async def test_a_body_that_names_another_node_is_a_dead_letter(broker: Broker, c
         await js.publish(own_subjects(UsageReported, MINE), lie.body, headers=dict(lie.headers))
         await until(lambda: control.stats()["ensurance-usage-reported"].undecodable > 0)
     assert lie.headers["ce-id"] not in taken
+
+
+async def test_the_console_reads_offers_along_under_these_permissions(broker: Broker) -> None:
+    offer = ResourcesOffered(
+        node=MINE,
+        offered_at=datetime.now(UTC),
+        generation=1,
+        batch=Resources(1000, 2**30),
+        degraded=None,
+        decision_ids={},
+    )
+    async with broker.service("colocation") as colocation, broker.service("console") as console:
+        await colocation.publish(event_of(offer, source="test", time=offer.offered_at))
+        board = OfferBoard(console, SystemClock())
+        reading = asyncio.create_task(board.run())
+        try:
+            with board.watching():
+                sight = await asyncio.wait_for(board.ready(), PATIENCE_SECONDS)
+        finally:
+            reading.cancel()
+            await asyncio.wait([reading])
+    found, _ = sight.table.news(0, 0, WantedOffers(frozenset({MINE})), 10)
+    assert [change.node for change in found] == [MINE]
 
 
 async def test_services_have_no_more_than_they_need(broker: Broker) -> None:
