@@ -60,7 +60,7 @@ class HealthReports:
 
     def watch(self, supervised: Sequence[Supervised]) -> None:
         """These are the services of the process."""
-        self._watched = [each for each in supervised if each.name not in (self.name, "http", "grpc", "loop-watch")]
+        self._watched = [each for each in supervised if each.name not in (self.name, "http", "grpc", "watch")]
 
     async def run(self, started: Callable[[], None]) -> None:
         """A report that the bus does not take is not kept: the next one is newer."""
