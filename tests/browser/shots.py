@@ -1,4 +1,4 @@
-"""Takes docs/images/console.png from the story, or with a folder named, every page in every look into it."""
+"""Takes the pictures of docs/images from the story, or with a folder named, every page in every look into it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from slackwater.testing.story import SURGE, identifier
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "console"))
 from served import Served, served
 
-IMAGE = Path(__file__).parents[2] / "docs" / "images" / "console.png"
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+SHOWN = {"console": "node", "overview": "overview", "record": "decision", "loop": "loop"}
+"""Picture in docs/images: page."""
 PAGES = {
     "overview": "/?span=6h",
     "memory": "/?span=24h&resource=memory",
@@ -44,8 +46,9 @@ def main(folder: str | None = None) -> None:
         console.remember(9)
         give_up_two(console)
         if folder is None:
-            IMAGE.parent.mkdir(parents=True, exist_ok=True)
-            IMAGE.write_bytes(picture(page, console.url + PAGES["node"], 1280, "light", height=1475))
+            for file, name in SHOWN.items():
+                IMAGES.mkdir(parents=True, exist_ok=True)
+                (IMAGES / f"{file}.png").write_bytes(picture(page, console.url + PAGES[name], 1280, "light"))
             return
         for name, width, scheme in product(PAGES, (1280, 400), ("light", "dark")):
             shot = picture(page, console.url + PAGES[name], width, scheme)

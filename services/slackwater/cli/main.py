@@ -18,7 +18,19 @@ import typer
 from slackwater.cli.exits import ERROR, INTERRUPTED, USAGE
 from slackwater.model.errors import InvalidInput, SlackwaterError
 
-VERBS: Sequence[str] = ("up", "run", "agent", "exec", "get", "describe", "why", "doctor", "openapi", "nats-config")
+VERBS: Sequence[str] = (
+    "up",
+    "run",
+    "agent",
+    "exec",
+    "get",
+    "describe",
+    "why",
+    "replay",
+    "doctor",
+    "openapi",
+    "nats-config",
+)
 """Verb = module `slackwater.cli.<verb>` (a `-` in the verb is a `_` in the module), in the order of the help."""
 
 app = typer.Typer(
