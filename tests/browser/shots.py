@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "console"))
 from served import Served, served
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
+TALLEST = 1180
 SHOWN = {"console": "node", "overview": "overview", "record": "decision", "loop": "loop"}
 """Picture in docs/images: page."""
 PAGES = {
@@ -48,7 +49,7 @@ def main(folder: str | None = None) -> None:
         if folder is None:
             for file, name in SHOWN.items():
                 IMAGES.mkdir(parents=True, exist_ok=True)
-                (IMAGES / f"{file}.png").write_bytes(picture(page, console.url + PAGES[name], 1280, "light"))
+                (IMAGES / f"{file}.png").write_bytes(picture(page, console.url + PAGES[name], 1280, "light", TALLEST))
             return
         for name, width, scheme in product(PAGES, (1280, 400), ("light", "dark")):
             shot = picture(page, console.url + PAGES[name], width, scheme)
@@ -67,7 +68,8 @@ def picture(page: Page, url: str, width: int, scheme: str, height: int | None = 
     page.look(width, scheme=scheme)
     page.open(url)
     page.until("document.getElementById('live').dataset.state === 'open'")
-    return page.screenshot(height=height)
+    whole: int = page.ask("document.documentElement.scrollHeight")
+    return page.screenshot(height=min(height or whole, whole))
 
 
 if __name__ == "__main__":

@@ -165,6 +165,11 @@ class MemoryBroker:
         consumer = self._consumers[name]
         return min(consumer.unsettled, default=consumer.position + 1) - 1
 
+    def consumed_all(self) -> None:
+        """As if every consumer had handled everything."""
+        for name, consumer in self._consumers.items():
+            consumer.position = self._streams[self.topology.stream_of(name)].last_sequence
+
     def start_new_consumers(self) -> None:
         """Put every consumer with `deliver: new` at the end of its stream, as a first declaration does."""
         for name, spec in self.topology.consumers.items():

@@ -91,6 +91,7 @@ class Served:
             self.rest = self.rest[len(now) :]
             await record_all(self.record, now)
             await self.keep()
+            self.bus.broker.consumed_all()
             for event in now:
                 await self.bus.publish(event)
 
