@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from devtools import Browser, Page, chromium_on_path
 
-from slackwater.testing.story import SURGE
+from slackwater.events.envelope import Event
+from slackwater.testing.story import LENGTH_SECONDS, SURGE
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "console"))
 from served import Served, served
@@ -35,7 +38,27 @@ def page(browser: Browser) -> Iterator[Page]:
 def told() -> Iterator[Served]:
     """The console at the end of the story; nothing more happens there."""
     with served() as console:
+        console.bury("invalid_payload", "record: Field required", b'{"node": "edge-7", "kind": "throttle"}')
         yield console
+
+
+@pytest.fixture
+def hostile() -> Iterator[Served]:
+    """A console whose pods bear names that would like to be markup."""
+    with served(0) as console:
+        console.rest = [renamed(event) for event in console.rest]
+        console.tell(LENGTH_SECONDS)
+        console.bury(HOSTILE, HOSTILE, HOSTILE.encode())
+        yield console
+
+
+HOSTILE = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 1">'
+
+
+def renamed(event: Event[Any]) -> Event[Any]:
+    """The event with another name for the pod encode-video-0, wherever it stands."""
+    body = event.data.model_dump_json().replace('"encode-video-0"', json.dumps(HOSTILE))
+    return event.model_copy(update={"data": type(event.data).model_validate_json(body)})
 
 
 @pytest.fixture

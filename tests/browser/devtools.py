@@ -160,8 +160,9 @@ class Page:
 
     def press(self, key: str, code: int) -> None:
         """One stroke of a key, e.g. `press("Tab", 9)`."""
-        for kind in ("rawKeyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+        typed = {"text": "\r"} if key == "Enter" else {}  # what makes a button or a form act
+        for kind, more in (("keyDown" if typed else "rawKeyDown", typed), ("keyUp", {})):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **more)
 
     def screenshot(self, whole: bool = True, height: int | None = None) -> bytes:
         """A PNG of the page, or of its upper `height` pixels."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,11 +21,17 @@ PATHS = {
     "node": "/nodes/edge-7",
     "decisions": "/decisions",
     "decision": f"/decisions/{THROTTLE}",
+    "loop": "/loop",
+    "letters": "/deadletters",
+    "letter": "/deadletters/1",
 }
 CHARTS = {
     "overview": {"Fleet CPU by tier, last 15m": 1},
     "nodes": {},
     "decisions": {},
+    "loop": {"From sample to effect: how durations are spread": 1},
+    "letters": {},
+    "letter": {},
     "node": {
         "CPU by tier over time": 1,
         "When batch was throttled, and to how much": 1,
@@ -33,9 +40,10 @@ CHARTS = {
     },
     "decision": {},
 }
-BARS = {"overview": len(FLEET) + 2, "nodes": len(FLEET), "node": 7, "decisions": 0, "decision": 3}
-"""Small drawings: a tank per node, a bar per gain; a bar per term and one for the result."""
+BARS = {"overview": len(FLEET) + 2, "nodes": len(FLEET), "node": 7, "decision": 4}
+"""Small drawings: a tank per node, a bar per gain; a bar per term, one for the result, one for the effect."""
 
+HOSTILE = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 1">'
 LIVE = "document.getElementById('live').dataset.state === 'open'"
 VISIBLE_CHARTS = """(() => {
   const shown = [...document.querySelectorAll('svg.chart')].filter(svg => {
@@ -71,6 +79,29 @@ CONTRASTS = """(() => {
 })()"""
 
 
+UNNAMED = """[
+  ...[...document.querySelectorAll('svg[role=img]')].filter(e => !e.getAttribute('aria-label')),
+  ...[...document.querySelectorAll('a, button')].filter(e => !e.closest('svg') && !e.innerText.trim()),
+  ...[...document.querySelectorAll('input, select')].filter(e => !e.labels.length),
+  ...[...document.querySelectorAll('[role=region], section, nav, form')]
+    .filter(e => !e.getAttribute('aria-label') && !document.getElementById(e.getAttribute('aria-labelledby'))),
+  ...[...document.querySelectorAll('table')]
+    .filter(e => !e.tHead || [...e.tHead.querySelectorAll('th')].some(t => t.scope !== 'col')),
+  ...[...document.querySelectorAll('.scroll')].filter(e => e.tabIndex !== 0),
+  ...[...document.querySelectorAll('[onclick], [style]')],
+  ...(document.querySelectorAll('h1').length === 1 && document.documentElement.lang ? [] : [document.body]),
+  ...[...document.querySelectorAll('[id]')].filter((e, _, all) => all.some(o => o !== e && o.id === e.id)),
+].map(e => e.outerHTML.slice(0, 120))"""
+"""What a person who cannot see or point would miss: names, labels, headers, an order, ids that are unique."""
+ARTIFACTS = Path(__file__).parents[2] / ".slackwater" / "screenshots"
+
+
+def keep(page: Page, name: str) -> None:
+    """A screenshot to look at; the folder is not under version control."""
+    ARTIFACTS.mkdir(parents=True, exist_ok=True)
+    (ARTIFACTS / f"{name}.png").write_bytes(page.screenshot())
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 400])
 @pytest.mark.parametrize("name", PATHS)
@@ -85,10 +116,12 @@ def test_a_page_fits_its_window_with_every_drawing_in_it(
     shown = page.ask(VISIBLE_CHARTS)
     for label, count in CHARTS[name].items():
         assert shown.count(label) == count, f"{label}: of the wide and the narrow drawing exactly one is shown"
-    assert len(shown) - len(CHARTS[name]) == BARS[name]
+    assert len(shown) - len(CHARTS[name]) == BARS.get(name, 0)
     red, green, blue = page.ask(BACKGROUND)
     assert (red + green + blue < 150) == (scheme == "dark")
     assert page.ask(CONTRASTS) == [], "text must stand out from what is behind it by 4.5 to 1"
+    assert page.ask(UNNAMED) == []
+    keep(page, f"{name}-{width}-{scheme}")
 
 
 @pytest.mark.parametrize("name", PATHS)
@@ -181,14 +214,14 @@ FOCUSED = "(document.activeElement.innerText || document.activeElement.className
 def test_the_keyboard_walks_the_page_from_top_to_bottom(page: Page, told: Served) -> None:
     page.open(told.url)
     walked, heights = [], []
-    for _ in range(17):
+    for _ in range(18):
         page.press("Tab", 9)
         walked.append(page.ask(FOCUSED))
         heights.append(page.ask("document.activeElement.getBoundingClientRect().top + scrollY"))
         style = page.ask("getComputedStyle(document.activeElement).outlineStyle")
         assert style != "none" or walked[-1] == "Skip to content", f"{walked[-1]!r} does not show that it has the focus"
-    assert walked[:5] == ["Skip to content", "Slackwater", "Overview", "Nodes", "Decisions"]
-    assert walked[5:11] == ["CPU", "Memory", "15m", "1h", "6h", "24h"]
+    assert walked[:6] == ["Skip to content", "Slackwater", "Overview", "Nodes", "Decisions", "Loop"]
+    assert walked[6:12] == ["CPU", "Memory", "15m", "1h", "6h", "24h"]
     names = [name for name in walked if name.startswith("edge-")]
     assert sorted(names) == sorted(node.name for node in FLEET)
     last = max(walked.index(name) for name in names)
@@ -216,3 +249,84 @@ def test_an_unknown_page_offers_the_way_back(page: Page, told: Served) -> None:
     page.open(told.url + "/nodes/edge-77")
     assert "did you mean 'edge-7'" in page.ask("document.querySelector('main').innerText")
     assert page.ask("document.querySelector('main a').getAttribute('href')") == "/"
+
+
+def test_a_hostile_pod_name_is_text_on_every_page(page: Page, hostile: Served) -> None:
+    shown = 0
+    for path in ("/", "/nodes/edge-7", "/decisions", f"/decisions/{THROTTLE}", "/deadletters", "/deadletters/1"):
+        page.open(hostile.url + path)
+        assert page.ask("window.hacked") is None
+        assert page.ask("document.querySelectorAll('main script, main img').length") == 0
+        shown += HOSTILE in page.ask("document.body.innerText")
+    assert shown >= 4
+    assert page.heard("Runtime.exceptionThrown") == []
+
+
+def test_a_dead_letter_is_replayed_by_keyboard_and_says_so(page: Page, living: Served) -> None:
+    living.bury("invalid_payload", "record: Field required", b'{"node": "edge-7"}')
+    page.open(living.url + "/deadletters/1")
+    page.until(LIVE)
+    answer = "document.getElementById('answer').innerText"
+    page.ask("[...document.querySelectorAll('button')].find(e => e.innerText === 'What would it do?').focus()")
+    page.press("Enter", 13)
+    page.until(answer, lambda text: text.startswith("would publish"))
+    assert page.ask("document.querySelector('button').innerText") == "Replay"
+    page.ask("document.querySelector('button').focus()")
+    page.press("Enter", 13)
+    page.until(answer, lambda text: text.startswith("published to sw.v1.decision.recorded"))
+    page.until("document.querySelector('button').innerText === 'Replay again'")
+    assert "by local" in page.ask("document.querySelector('main').innerText")
+
+
+def test_filters_are_a_form_and_errors_stand_beside_it(page: Page, told: Served) -> None:
+    page.open(told.url + "/decisions?pod=encode-video-0&kind=throttle")
+    assert page.ask("document.querySelectorAll('table.log tbody tr').length") == 2
+    assert page.ask("document.querySelector('[name=pod]').value") == "encode-video-0"
+    page.open(told.url + "/decisions")
+    page.ask("document.querySelector('[name=since]').value = 'yesterday'")
+    page.ask("document.querySelector('[name=since]').focus()")
+    page.press("Enter", 13)
+    page.until("location.search.includes('since=yesterday') && document.readyState === 'complete'")
+    assert "'yesterday' is not a time" in page.ask("document.querySelector('[role=alert].notice').innerText")
+    assert page.ask("document.querySelector('[name=since]').value") == "yesterday"
+
+
+def test_older_decisions_are_a_page_further_and_newer_ones_are_announced(page: Page, living: Served) -> None:
+    page.open(living.url + "/decisions?kind=any")
+    page.until(LIVE)
+    first = page.ask("document.querySelector('table.log a').href")
+    page.open(page.ask("document.querySelector('[rel=next]').href"))
+    assert page.ask("document.querySelector('table.log a').href") != first
+    page.open(living.url + "/decisions")
+    page.until(LIVE)
+    rows = page.ask("document.querySelectorAll('table.log tbody tr').length")
+    living.tell(12)
+    page.until("document.getElementById('newer').innerText", lambda text: "newer decision" in text)
+    assert page.ask("document.querySelectorAll('table.log tbody tr').length") == rows, "the list itself stays still"
+
+
+def test_a_lost_stream_is_told_and_found_again(page: Page, living: Served) -> None:
+    notice = "document.getElementById('lost')"
+    page.open(living.url)
+    page.until(LIVE)
+    assert page.ask(f"{notice}.hidden") is True
+    page.call("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
+    living.loop.call_soon_threadsafe(living.streams.close)
+    page.until(f"{notice}.hidden === false")
+    assert "is lost since" in page.ask(f"{notice}.innerText")
+    page.call("Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1)
+    page.until(LIVE)
+    page.until(f"{notice}.hidden === true")
+
+
+def test_the_guard_names_the_pod_the_limit_the_time_and_the_record(page: Page, living: Served) -> None:
+    living.tell(25)
+    page.open(living.url)
+    row = page.ask("document.querySelector('table.guard tbody tr').innerText")
+    assert "encode-video-0" in row
+    assert "edge-7" in row
+    assert "no limit" in row
+    href = page.ask("document.querySelector('table.guard a[href^=\"/decisions/\"]').getAttribute('href')")
+    assert href == f"/decisions/{THROTTLE}"
+    page.open(living.url + href)
+    assert "+" in page.ask("document.querySelector('.equation').innerText")

@@ -12,7 +12,7 @@ FLOWS = {flow.service: flow for flow in generate.flows()}
 TYPES = {payload.TYPE for payload in EVENTS}
 CONSUMERS = load().consumers
 SERVICES = ("agent", "ingestion", "prediction", "colocation", "ensurance", "console")
-EVERY_DECIDER_PUBLISHES = {"decision.recorded"}  # each records its own decisions
+EVERY_DECIDER_PUBLISHES = {"health.reported", "decision.recorded"}  # each records its own decisions
 
 
 @pytest.mark.parametrize("flow", FLOWS.values(), ids=lambda flow: flow.service)

@@ -24,6 +24,7 @@ from slackwater.bus.encrypted import EncryptedClient
 from slackwater.bus.looking import Look, NatsFollowing
 from slackwater.bus.marking import mark_of
 from slackwater.bus.metrics import BusMetrics
+from slackwater.bus.nats_desk import NatsDesk
 from slackwater.bus.ordered import Confined, OrderedReader, Start
 from slackwater.bus.port import BatchHandler, Mark
 from slackwater.bus.publishing import Publisher
@@ -88,6 +89,10 @@ class NatsBus:
     def jetstream(self) -> JetStreamContext:
         """The client below, for tests and `slackwater doctor`."""
         return self._js
+
+    def desk(self) -> NatsDesk:
+        """The operator's desk: consumers, dead letters, replay."""
+        return NatsDesk(self._js, self._publisher, self._topology)
 
     async def declare(self) -> None:
         """Create or update every stream and consumer of the topology. Raises Unavailable, Misconfigured."""

@@ -6,6 +6,7 @@ from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Payload
 from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.health_reported import HealthReported
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
@@ -27,4 +28,5 @@ EVENTS: tuple[type[Payload], ...] = (
     EvictionCompleted,
     EffectMeasured,
     DecisionRecorded,
+    HealthReported,
 )

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from slackwater.bus.deadletters import DeadLetter
+from slackwater.bus.desk import ConsumerState
 from slackwater.bus.encoding import MESSAGE_ID, Message, Undecodable, decode_on, encode
 from slackwater.bus.following import Following
 from slackwater.bus.port import BatchHandler, Mark
@@ -152,10 +153,22 @@ class MemoryBroker:
         unsettled = self._consumers[name].unsettled.values()
         return max(0.0, min(u.due for u in unsettled) - self.clock.monotonic()) if unsettled else None
 
+    def consumer_state(self, name: str) -> ConsumerState:
+        """As the operator's desk shows it."""
+        consumer, stream = self._consumers[name], self.topology.stream_of(name)
+        again = sum(unsettled.deliveries > 1 for unsettled in consumer.unsettled.values())
+        pending = len(self.after(stream, consumer.prefix, consumer.position))
+        return ConsumerState(name, stream, pending, len(consumer.unsettled), again)
+
     def settled_up_to(self, name: str) -> int:
         """The position before the oldest that is unsettled, or the last that was taken."""
         consumer = self._consumers[name]
         return min(consumer.unsettled, default=consumer.position + 1) - 1
+
+    def consumed_all(self) -> None:
+        """As if every consumer had handled everything."""
+        for name, consumer in self._consumers.items():
+            consumer.position = self._streams[self.topology.stream_of(name)].last_sequence
 
     def start_new_consumers(self) -> None:
         """Put every consumer with `deliver: new` at the end of its stream, as a first declaration does."""

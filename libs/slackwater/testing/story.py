@@ -28,6 +28,7 @@ from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
+from slackwater.testing.story_health import health, window_of
 
 GIB = 2**30
 REPORT_SECONDS = 5
@@ -61,6 +62,7 @@ FLEET = (
 def story(end: datetime, fleet: tuple[Character, ...] = FLEET) -> list[Event[Any]]:
     """All events of the quarter of an hour that ends at `end`, in the order they happened."""
     found = [event for node in fleet for event in _Node(node, end - timedelta(seconds=LENGTH_SECONDS)).events()]
+    found += health(end, LENGTH_SECONDS)
     return sorted(found, key=lambda event: event.time)
 
 
@@ -217,8 +219,11 @@ class _Node:
         )
 
     def offer(self, second: int) -> Iterator[Event[Any]]:
-        """A prediction, and the offer that follows from it 0.3 s later, each with its record."""
+        """A window, the prediction from it, and the offer that follows from that 0.3 s later, each with its record."""
         peak = self.node.prod_milli + 500 + (round(0.9 * 3300) if self.surge(second) else 0)
+        window = self.window(second)
+        yield window
+        yield self.event(second, DecisionRecorded(record=self.prediction_record(second, peak, window.id)))
         forecast = self.forecast(second, peak)
         yield forecast
         record = self.offer_record(second, peak, forecast.id)
@@ -232,6 +237,32 @@ class _Node:
             decision_ids={"batch-cpu": record.id},
         )
         yield self.event(second + 0.3, data, cause=forecast.id)
+
+    def window(self, second: int) -> Event[Any]:
+        """The minute before, closed half a second ago."""
+        start = self.at(second - OFFER_SECONDS)
+        number = second // OFFER_SECONDS - 1
+        data = window_of(self.node.name, number, start, OFFER_SECONDS, self.prod(second), self.system(second))
+        return self.event(second - 0.5, data)
+
+    def prediction_record(self, second: int, peak: int, cause: str) -> DecisionRecord:
+        terms = (Term(name="p95 of the histogram", value=peak - 150), Term(name="safety", value=150, note="5 %"))
+        return DecisionRecord(
+            id=identifier(self.node.name, "prediction", second),
+            kind=DecisionKind.PREDICTION,
+            node=self.node.name,
+            subject="prod-peak-cpu",
+            service="prediction",
+            rule="decaying-histogram",
+            reason=Reason.PREDICTION_WINDOW_FOLDED,
+            decided_at=self.at(second),
+            trigger_event_id=cause,
+            inputs=(),
+            terms=terms,
+            result=peak,
+            unit="milli",
+            replay=Replay(function="slackwater.testing.story:total", arguments={"values": [t.value for t in terms]}),
+        )
 
     def forecast(self, second: int, peak: int) -> Event[Any]:
         data = PeakPredicted(

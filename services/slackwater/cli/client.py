@@ -59,6 +59,16 @@ class HttpReader:
             raise Unavailable(f"no answer from {base}: {error}; is it running? (see `slackwater doctor`)") from None
         return answer_of(response)
 
+    def post(self, path: str, params: Params | None = None) -> Any:
+        """The JSON of what was done; the error of the server otherwise."""
+        import httpx2
+
+        try:
+            response = self.client.post(path, params=given(params))
+        except httpx2.HTTPError as error:
+            raise Unavailable(f"no answer from {self.client.base_url}: {error}; look before you repeat it") from None
+        return answer_of(response)
+
     def follow(self, types: str) -> Iterator[Mapping[str, Any]]:
         params = {"types": types, "brief": "true"}
         with self.client.stream("GET", "/v1/stream", params=params, timeout=None) as response:

@@ -1,4 +1,4 @@
-"""`slackwater get`: lists of nodes, pods, offers and decisions."""
+"""`slackwater get`: lists of nodes, pods, offers, decisions and dead letters."""
 
 from __future__ import annotations
 
@@ -167,6 +167,17 @@ DECISION = (
     Column("MODE", _text_at("mode"), wide=True),
     Column("PODS", lambda item: str(len(item["actions"])), right=True, wide=True),
 )
+DEAD_LETTER = (
+    Column("ID", _text_at("position"), right=True),
+    Column("GIVEN-UP", _age_at("buried_at"), right=True),
+    Column("REASON", _text_at("reason")),
+    Column("CONSUMER", _text_at("consumer")),
+    Column("EVENT", lambda item: item["event_type"].removeprefix("io.slackwater.") or UNKNOWN),
+    Column("REPLAYED", lambda item: age(item["replays"][-1]["replayed_at"], _now()) if item["replays"] else UNKNOWN),
+    Column("DETAIL", _text_at("detail")),
+    Column("SUBJECT", _text_at("subject"), wide=True),
+    Column("EVENT-ID", _text_at("event_id"), wide=True),
+)
 KINDS = (
     Kind(
         names=("nodes", "node", "no"),
@@ -200,6 +211,14 @@ KINDS = (
         columns=DECISION,
         events="decision.recorded,effect.measured",
     ),
+    Kind(
+        names=("deadletters", "deadletter", "dl"),
+        path="/v1/deadletters",
+        item_path="/v1/deadletters/{}",
+        key=lambda item: str(item["position"]),
+        columns=DEAD_LETTER,
+        events="health.reported",
+    ),
 )
 
 
@@ -222,7 +241,7 @@ def split_target(what: str, name: str | None) -> tuple[str, str | None]:
 
 
 def command(
-    what: Annotated[str, typer.Argument(metavar="KIND[/NAME]", help="nodes, pods, offers or decisions")],
+    what: Annotated[str, typer.Argument(metavar="KIND[/NAME]", help="nodes, pods, offers, decisions or deadletters")],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="only this one")] = None,
     output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml are the API's object")] = Format.TABLE,
     no_headers: Annotated[bool, typer.Option("--no-headers", help="leave the titles out")] = False,
@@ -233,7 +252,7 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Show nodes, pods, offers or decisions.
+    """Show nodes, pods, offers, decisions or dead letters.
 
     Examples: `slackwater get nodes`, `slackwater get node/edge-7 -o json`, `slackwater get decisions --node edge-7 -w`
     """

@@ -14,10 +14,12 @@ from fastapi import APIRouter, FastAPI
 from slackwater.cli.steps import Steps
 from slackwater.model.time import SystemClock
 from slackwater.runtime.collecting import collect_rarely
+from slackwater.runtime.health_reports import HealthReports
 from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.service import Check, Service, SpeaksRpc
 from slackwater.runtime.settings import HttpSettings, RpcSettings
 from slackwater.runtime.supervisor import Supervisor
+from slackwater.store.backlog import OutboxState, outbox_state
 from slackwater.store.engine import PostgresDatabase, connect_database
 from slackwater.telemetry.metrics import note_build
 
@@ -65,6 +67,10 @@ class Databases:
             self._open[service] = connect_database(self._addresses[service], service, self._clock)
         return self._open[service]
 
+    async def outbox(self, service: str) -> OutboxState | None:
+        """Of a service that asked for its database. Raises Unavailable."""
+        return await outbox_state(self._open[service]) if service in self._open else None
+
     def opened(self) -> Mapping[str, PostgresDatabase]:
         """Those that were asked for, by service."""
         return dict(self._open)
@@ -82,6 +88,7 @@ async def hosting(
     steps: Steps,
     *,
     beside: Sequence[Service],
+    health: HealthReports | None = None,
     rpc: RpcSettings | None = None,
 ) -> AsyncIterator[Hosted]:
     """HTTP first, then `beside`, then the services with their routes, all supervised while the context is open.
@@ -94,7 +101,10 @@ async def hosting(
         return await supervisor.checks()
 
     remote = _rpc_server(rpc or RpcSettings(), settings, services, checks)
-    supervisor = Supervisor([front, *beside, *services, *([remote] if remote else [])])
+    reporting = [health] if health else []
+    supervisor = Supervisor([front, *beside, *reporting, *services, *([remote] if remote else [])])
+    if health is not None:
+        health.watch(supervisor.supervised)
     routers = [router for service in services for router in service.routers()]
     front.app = build_app(routers, supervisor.checks, settings)
     for service in services:

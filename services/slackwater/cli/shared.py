@@ -15,6 +15,7 @@ from slackwater.cli.steps import Steps
 from slackwater.model.errors import InvalidInput
 from slackwater.model.time import SystemClock
 from slackwater.runtime.broker_watch import BrokerWatch
+from slackwater.runtime.health_reports import HealthReports
 from slackwater.runtime.http import HttpServer
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Service
@@ -53,9 +54,13 @@ async def running_service(part: Part, postgres: str, nats: str, settings: HttpSe
             )
         databases = Databases({part.name: address})
         stack.push_async_callback(shielded, databases.close)
-        service = part.build(Platform(bus, SystemClock(), databases.of, default_state_dir()))
-        beside: list[Service] = [LoopWatch(bus, databases.opened, SystemClock(), process_meters()), BrokerWatch(bus)]
-        hosted = await stack.enter_async_context(hosting(http, settings, [service], steps, beside=beside))
+        clock = SystemClock()
+        service = part.build(Platform(bus, clock, databases.of, default_state_dir()))
+        beside: list[Service] = [LoopWatch(bus, databases.opened, clock, process_meters()), BrokerWatch(bus)]
+        health = HealthReports(bus, clock, databases.outbox)
+        hosted = await stack.enter_async_context(
+            hosting(http, settings, [service], steps, beside=beside, health=health)
+        )
         yield Addresses(http.url, hosted.rpc_address)
 
 

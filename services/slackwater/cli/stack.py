@@ -23,6 +23,7 @@ from slackwater.model.time import SystemClock
 from slackwater.runtime.broker_watch import BrokerWatch
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
+from slackwater.runtime.health_reports import HealthReports
 from slackwater.runtime.http import HttpServer
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check, Service
@@ -135,13 +136,16 @@ async def running_stack(state: StateDir, options: StackOptions, steps: Steps) ->
         platform = Platform(bus, SystemClock(), databases.of, state.path)
         with steps.step("services built"):
             services = [part.build(platform, options.overrides.get(part.name)) for part in parts]
-        watch = LoopWatch(bus, databases.opened, SystemClock(), process_meters())
+        watch = LoopWatch(bus, databases.opened, platform.clock, process_meters())
+        health = HealthReports(bus, platform.clock, databases.outbox)
         beside: list[Service] = [
             servers,
             watch,
             BrokerWatch(bus, restart=servers.restart_broker, has_room=servers.has_room),
         ]
-        hosted = await stack.enter_async_context(hosting(http, options.http, services, steps, beside=beside))
+        hosted = await stack.enter_async_context(
+            hosting(http, options.http, services, steps, beside=beside, health=health)
+        )
         token = options.http.token.get_secret_value() if options.http.token else None
         endpoint = Endpoint(http.url, servers.nats.url, os.getpid(), token, version(), hosted.rpc_address)
         state.announce(endpoint)

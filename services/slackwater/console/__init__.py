@@ -7,12 +7,14 @@ CONSUMES = (
     "node.described",
     "node.liveness_changed",
     "usage.reported",
+    "usage.windowed",
     "peak.predicted",
     "resources.offered",
     "decision.recorded",
     "effect.measured",
     "intent.observed",
     "eviction.completed",
+    "health.reported",
 )
-PUBLISHES: tuple[str, ...] = ()
+PUBLISHES = ("health.reported",)
 OWNS = ("console",)

@@ -11,6 +11,8 @@ from typing import Protocol
 
 from slackwater.bus.port import Mark
 from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, PoolRow, Totals
+from slackwater.console.domain.letters import ReplayView
+from slackwater.console.domain.loop import LoopTime, ProcessView
 from slackwater.console.domain.offer_table import OfferTable
 from slackwater.console.domain.views import (
     Counts,
@@ -24,6 +26,7 @@ from slackwater.console.domain.views import (
     OfferView,
     PodView,
     UsagePoint,
+    WindowView,
 )
 from slackwater.decisions.record import DecisionRecord
 from slackwater.model.nodes import NodeFacts
@@ -59,6 +62,18 @@ class Writes(Protocol):
     async def save_level(self, level: FleetLevel, at: datetime) -> None:
         """Keep a level under a round time; the first one kept stays."""
         ...
+
+    async def save_windows(self, rows: Sequence[WindowView]) -> None: ...
+
+    async def save_processes(self, rows: Sequence[ProcessView]) -> None:
+        """The newest report per process stays; those that are long silent are forgotten."""
+        ...
+
+    async def note_replay(self, replay: ReplayView) -> bool:
+        """False if this replay of the letter is noted already."""
+        ...
+
+    async def forget_replay(self, replay: ReplayView) -> None: ...
 
     async def prune(self, usage_before: datetime, decisions_before: datetime) -> None:
         """Forget usage, forecasts and offers before the first time, decisions and outcomes before the second."""
@@ -105,7 +120,23 @@ class FleetReads(Protocol):
         ...
 
 
-class Reads(FleetReads, Protocol):
+class LoopReads(Protocol):
+    """The control loop itself."""
+
+    async def loop_times(self, since: datetime, limit: int) -> Sequence[LoopTime]:
+        """Of throttles, restores and evictions, newest first."""
+        ...
+
+    async def processes(self) -> Sequence[ProcessView]:
+        """The last report of every process."""
+        ...
+
+    async def replays(self, identities: Sequence[str]) -> Sequence[ReplayView]:
+        """Of these letters, in the order they were replayed."""
+        ...
+
+
+class Reads(FleetReads, LoopReads, Protocol):
     """Lists are sorted as their docstrings say; unknown names give None or nothing, never an error."""
 
     async def nodes(self) -> Sequence[NodeView]:
@@ -142,7 +173,7 @@ class Reads(FleetReads, Protocol):
         """The newest decision about `subject` at or before `at`."""
         ...
 
-    async def event(self, event_id: str) -> UsagePoint | ForecastView | None:
+    async def event(self, event_id: str) -> UsagePoint | ForecastView | WindowView | None:
         """What an event id stands for, if it is kept."""
         ...
 
@@ -151,6 +182,8 @@ class Reads(FleetReads, Protocol):
     async def observations(self, decision_id: str) -> Sequence[ObservationView]:
         """Those that wrote a limit for the decision, oldest first."""
         ...
+
+    async def last_observation(self, node: str) -> ObservationView | None: ...
 
     async def evictions(self, decision_id: str) -> Sequence[EvictionView]: ...
 

@@ -8,12 +8,15 @@ from datetime import timedelta
 
 from fastapi import APIRouter
 
+from slackwater.bus.desk import ClosedDesk, Desk, desk_of
 from slackwater.console.adapters.metrics import ConsoleMetrics
 from slackwater.console.adapters.offer_board import OfferBoard
 from slackwater.console.adapters.postgres import PostgresReadModel
+from slackwater.console.edge.deadletters import deadletters_router
 from slackwater.console.edge.events import consuming
 from slackwater.console.edge.html import html_router
 from slackwater.console.edge.http import api_router
+from slackwater.console.edge.loop import loop_router
 from slackwater.console.edge.stream import Streams
 from slackwater.console.ports import Meter, ReadModel
 from slackwater.console.settings import ConsoleSettings
@@ -86,7 +89,7 @@ class ConsoleService:
         return [Check("console-read-model", well, "" if well else "PostgreSQL does not answer")]
 
     def routers(self) -> Sequence[APIRouter]:
-        return routers_of(self._model, self._streams, self._platform.clock)
+        return routers_of(self._model, self._streams, self._platform.clock, desk_of(self._platform.bus))
 
     def rpc_parts(self) -> Sequence[RpcPart]:
         from slackwater.console.edge.rpc import Colocation, rpc_part  # loads grpc
@@ -95,9 +98,15 @@ class ConsoleService:
         return [rpc_part(Colocation(self._model, self._offers, self._platform.clock, validity))]
 
 
-def routers_of(model: ReadModel, streams: Streams, clock: Clock) -> list[APIRouter]:
+def routers_of(model: ReadModel, streams: Streams, clock: Clock, desk: Desk | None = None) -> list[APIRouter]:
     """The API and the pages over any read model. No I/O."""
-    return [api_router(model, streams, clock), html_router(model, clock)]
+    desk = desk or ClosedDesk()
+    return [
+        api_router(model, streams, clock),
+        deadletters_router(model, desk, clock),
+        html_router(model, clock, desk),
+        loop_router(model, desk, clock),
+    ]
 
 
 def build(settings: ConsoleSettings, platform: Platform) -> ConsoleService:

@@ -8,5 +8,5 @@ policy, the records of every decision and the measurement of what each really di
 from __future__ import annotations
 
 CONSUMES = ("node.described", "usage.reported", "intent.observed", "eviction.completed")
-PUBLISHES = ("intent.declared", "decision.recorded", "effect.measured")
+PUBLISHES = ("intent.declared", "decision.recorded", "effect.measured", "health.reported")
 OWNS = ("ensurance.guarded_nodes", "ensurance.policies")

@@ -5,5 +5,5 @@ usage from that history, each exactly once.
 """
 
 CONSUMES = ("node.described", "usage.reported")
-PUBLISHES = ("node.liveness_changed", "usage.windowed")
+PUBLISHES = ("node.liveness_changed", "usage.windowed", "health.reported")
 OWNS = ("ingestion",)

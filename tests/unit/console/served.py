@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from slackwater.bus.deadletters import DeadLetter
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.fleet import LEVEL_SECONDS, FleetLevel
 from slackwater.console.edge.events import routes
@@ -26,6 +27,7 @@ from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import EPOCH, FakeClock
+from slackwater.testing.desk import MemoryDesk
 from slackwater.testing.story import FLEET, LENGTH_SECONDS, story
 
 END = EPOCH + timedelta(hours=10)
@@ -69,6 +71,17 @@ class Served:
 
         asyncio.run_coroutine_threadsafe(save(), self.loop).result(timeout=20)
 
+    def bury(self, reason: str, detail: str, body: bytes, *, event: str = "decision.recorded") -> None:
+        """A message that a consumer gives up."""
+        headers = {
+            "ce-id": f"event-{reason}",
+            "ce-type": f"io.slackwater.{event}.v1",
+            "ce-time": "2026-01-05T09:31:07Z",
+        }
+        subject = f"sw.v1.{event}.7.edge-7"
+        letter = DeadLetter(f"console-{event.replace('.', '-')}", reason, detail, subject, headers, body, 41)
+        asyncio.run_coroutine_threadsafe(self.bus.broker.bury(letter), self.loop).result(timeout=20)
+
     async def _tell(self, seconds: float) -> None:
         """In steps, so that the level of the fleet is kept on its way as it would be."""
         until = self.clock.now() + timedelta(seconds=seconds)
@@ -78,6 +91,7 @@ class Served:
             self.rest = self.rest[len(now) :]
             await record_all(self.record, now)
             await self.keep()
+            self.bus.broker.consumed_all()
             for event in now:
                 await self.bus.publish(event)
 
@@ -127,7 +141,8 @@ def served(second: float = LENGTH_SECONDS, end: datetime = END) -> Iterator[Serv
     month = timedelta(days=30)
     record = RecordEvents(model, clock, usage_retention=month, decision_retention=month)
     server = HttpServer(HttpSettings(host="127.0.0.1", port=0))
-    app = build_app(routers_of(model, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
+    routers = routers_of(model, streams, clock, MemoryDesk(bus.broker))
+    app = build_app(routers, _no_checks, HttpSettings(host="127.0.0.1", port=0))
     runner = asyncio.Runner()
     loop, ready = runner.get_loop(), threading.Event()
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.bus.desk import ClosedDesk
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.views import UsagePoint
 from slackwater.console.usecases.node_page import limit_spans, node_page
@@ -98,7 +99,7 @@ async def test_the_feed_of_a_node_leaves_predictions_out_and_shows_the_newest_fi
     kinds = [DecisionKind.PREDICTION, DecisionKind.THROTTLE, DecisionKind.OFFER] * 10
     await model.save_decisions([decision(number, kind) for number, kind in enumerate(kinds)])
     await model.save_liveness([("n", "fresh", NOW)])
-    found = (await node_page(model, "n", NOW)).decisions
+    found = (await node_page(model, ClosedDesk(), "n", NOW)).decisions
     assert {each.kind for each in found} == {DecisionKind.OFFER, DecisionKind.THROTTLE}
     assert [each.id for each in found] == sorted((each.id for each in found), reverse=True)
     assert found[0].id == "029"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from slackwater.console.adapters.memory_fleet import MemoryFleet
+from slackwater.console.adapters.memory_loop import MemoryLoop
 from slackwater.console.domain.summary import summary_of
 from slackwater.console.domain.views import (
     Counts,
@@ -22,22 +23,20 @@ from slackwater.console.domain.views import (
     PodView,
     ReasonCount,
     UsagePoint,
+    WindowView,
 )
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
 from slackwater.model.nodes import NodeFacts
 
 
-class MemoryReadModel(MemoryFleet):
+class MemoryReadModel(MemoryFleet, MemoryLoop):
     """Dictionaries; every read sorts. Not for large fleets."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._usage: dict[str, UsagePoint] = {}
         self._forecasts: dict[str, ForecastView] = {}
         self._offers: dict[str, OfferView] = {}
-        self._decisions: dict[str, DecisionRecord] = {}
-        self._effects: dict[str, EffectView] = {}
         self._observations: dict[str, ObservationView] = {}
         self._evictions: dict[str, EvictionView] = {}
 
@@ -88,6 +87,7 @@ class MemoryReadModel(MemoryFleet):
 
     async def prune(self, usage_before: datetime, decisions_before: datetime) -> None:
         self._usage = {k: v for k, v in self._usage.items() if v.sampled_at >= usage_before}
+        self._windows = {k: v for k, v in self._windows.items() if v.closed_at >= usage_before}
         self._forecasts = {k: v for k, v in self._forecasts.items() if v.predicted_at >= usage_before}
         self._offers = {k: v for k, v in self._offers.items() if v.offered_at >= usage_before}
         self._levels = {at: level for at, level in self._levels.items() if at >= decisions_before}
@@ -154,8 +154,8 @@ class MemoryReadModel(MemoryFleet):
         mine = [record for record in self._decisions.values() if _matches(record, wanted)]
         return max(mine, key=lambda record: (record.decided_at, record.id), default=None)
 
-    async def event(self, event_id: str) -> UsagePoint | ForecastView | None:
-        return self._usage.get(event_id) or self._forecasts.get(event_id)
+    async def event(self, event_id: str) -> UsagePoint | ForecastView | WindowView | None:
+        return self._usage.get(event_id) or self._forecasts.get(event_id) or self._windows.get(event_id)
 
     async def effect(self, decision_id: str) -> EffectView | None:
         return self._effects.get(decision_id)
@@ -163,6 +163,10 @@ class MemoryReadModel(MemoryFleet):
     async def observations(self, decision_id: str) -> Sequence[ObservationView]:
         found = [o for o in self._observations.values() if any(x.decision_id == decision_id for x in o.limits)]
         return sorted(found, key=lambda o: o.observed_at)
+
+    async def last_observation(self, node: str) -> ObservationView | None:
+        mine = [each for each in self._observations.values() if each.node == node]
+        return max(mine, key=lambda each: each.observed_at, default=None)
 
     async def evictions(self, decision_id: str) -> Sequence[EvictionView]:
         found = [each for each in self._evictions.values() if each.decision_id == decision_id]

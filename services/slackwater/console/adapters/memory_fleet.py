@@ -32,6 +32,7 @@ class MemoryFleet:
     """See slackwater.console.ports.FleetReads."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._nodes: dict[str, NodeView] = {}
         self._pods: dict[str, tuple[PodView, ...]] = {}
         self._levels: dict[datetime, FleetLevel] = {}

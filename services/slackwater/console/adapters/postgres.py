@@ -10,7 +10,9 @@ from pydantic import TypeAdapter
 
 from slackwater.console.adapters import statements as sql
 from slackwater.console.adapters.fleet_statements import NODE_AMOUNTS, PRUNE_LEVELS
+from slackwater.console.adapters.loop_statements import PRUNE_WINDOWS
 from slackwater.console.adapters.postgres_fleet import PostgresFleet
+from slackwater.console.adapters.postgres_loop import PostgresLoop
 from slackwater.console.adapters.queries import Row
 from slackwater.console.domain.fleet import requested
 from slackwater.console.domain.views import (
@@ -26,6 +28,7 @@ from slackwater.console.domain.views import (
     PodView,
     ReasonCount,
     UsagePoint,
+    WindowView,
 )
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord
@@ -47,7 +50,7 @@ _OBSERVATION = TypeAdapter(ObservationView)
 _EVICTION = TypeAdapter(EvictionView)
 
 
-class PostgresReadModel(PostgresFleet):
+class PostgresReadModel(PostgresFleet, PostgresLoop):
     """See slackwater.console.ports. Every method is one short transaction. Raises Unavailable."""
 
     async def save_facts(self, rows: Sequence[tuple[NodeFacts, str, datetime]]) -> None:
@@ -121,7 +124,7 @@ class PostgresReadModel(PostgresFleet):
 
     async def prune(self, usage_before: datetime, decisions_before: datetime) -> None:
         async with self._database.unit_of_work() as unit:
-            for statement in sql.PRUNE_USAGE:
+            for statement in (*sql.PRUNE_USAGE, PRUNE_WINDOWS):
                 await unit.connection.execute(statement, {"before": usage_before})
             await unit.connection.execute(PRUNE_LEVELS, {"before": decisions_before})
             for statement in sql.PRUNE_DECISIONS:
@@ -184,18 +187,22 @@ class PostgresReadModel(PostgresFleet):
     async def decision_at(self, node: str, subject: str, at: datetime) -> DecisionRecord | None:
         return await self._one(_RECORD, sql.DECISION_AT, node=node, subject=subject, at=at)
 
-    async def event(self, event_id: str) -> UsagePoint | ForecastView | None:
+    async def event(self, event_id: str) -> UsagePoint | ForecastView | WindowView | None:
         report: UsagePoint | None = await self._one(_USAGE, sql.USAGE_EVENT, id=event_id)
         if report is not None:
             return report
         forecast: ForecastView | None = await self._one(_FORECAST, sql.FORECAST_EVENT, id=event_id)
-        return forecast
+        return forecast or await self.window(event_id)
 
     async def effect(self, decision_id: str) -> EffectView | None:
         return await self._one(_EFFECT, sql.EFFECT, id=decision_id)
 
     async def observations(self, decision_id: str) -> Sequence[ObservationView]:
         return await self._all(_OBSERVATION, sql.OBSERVATIONS, id=decision_id)
+
+    async def last_observation(self, node: str) -> ObservationView | None:
+        found: ObservationView | None = await self._one(_OBSERVATION, sql.LAST_OBSERVATION, node=node)
+        return found
 
     async def evictions(self, decision_id: str) -> Sequence[EvictionView]:
         return await self._all(_EVICTION, sql.EVICTIONS, id=decision_id)

@@ -265,6 +265,9 @@ EFFECT = text("SELECT CAST(body AS text) FROM effect WHERE decision_id = :id")
 OBSERVATIONS = text("""
     SELECT CAST(body AS text) FROM observation WHERE decision_ids @> ARRAY[CAST(:id AS text)] ORDER BY observed_at
 """)
+LAST_OBSERVATION = text("""
+    SELECT CAST(body AS text) FROM observation WHERE body ->> 'node' = :node ORDER BY observed_at DESC LIMIT 1
+""")
 EVICTIONS = text("SELECT CAST(body AS text) FROM eviction WHERE decision_id = :id ORDER BY completed_at, id")
 
 COUNTS = text("""

@@ -14,8 +14,9 @@ from slackwater.console.domain.views import (
     ForecastView,
     ObservationView,
     UsagePoint,
+    WindowView,
 )
-from slackwater.console.domain.words import cores, outcome, shortfall
+from slackwater.console.domain.words import cores, outcome, percent, shortfall
 from slackwater.decisions.reasons import DecisionKind, Mode
 from slackwater.decisions.record import DecisionRecord
 
@@ -25,7 +26,7 @@ _ACTED_ON = frozenset({DecisionKind.THROTTLE, DecisionKind.RESTORE})
 def chain_of(
     record: DecisionRecord,
     *,
-    trigger: UsagePoint | ForecastView | None,
+    trigger: UsagePoint | ForecastView | WindowView | None,
     observations: Sequence[ObservationView],
     effect: EffectView | None,
     evictions: Sequence[EvictionView] = (),
@@ -65,11 +66,11 @@ def _complete(
     return True
 
 
-def _trigger_steps(record: DecisionRecord, trigger: UsagePoint | ForecastView | None) -> list[ChainStep]:
+def _trigger_steps(record: DecisionRecord, trigger: UsagePoint | ForecastView | WindowView | None) -> list[ChainStep]:
     if record.trigger_event_id is None:
         return []
     if isinstance(trigger, UsagePoint):
-        pressure = "unknown" if trigger.prod_pressure is None else f"{trigger.prod_pressure:.1%}"
+        pressure = "unknown" if trigger.prod_pressure is None else percent(trigger.prod_pressure)
         text = f"{trigger.node} used {cores(trigger.usage.cpu_milli)} cores, prod CPU pressure {pressure}"
         detail = {"trigger": trigger.trigger, "prod_pressure": trigger.prod_pressure}
         return [ChainStep("usage.reported", trigger.event_id, trigger.sampled_at, None, text, detail)]
@@ -77,6 +78,14 @@ def _trigger_steps(record: DecisionRecord, trigger: UsagePoint | ForecastView | 
         text = f"{trigger.model} expects a prod peak of {cores(trigger.prod_peak.cpu_milli)} cores"
         detail = {"window_number": trigger.window_number, "decision_id": trigger.decision_id}
         return [ChainStep("peak.predicted", trigger.event_id, trigger.predicted_at, None, text, detail)]
+    if isinstance(trigger, WindowView):
+        gaps = f", {trigger.gaps} missing" if trigger.gaps else ""
+        text = (
+            f"window {trigger.number} closed: {trigger.reports} reports{gaps}, {trigger.pods} pods,"
+            f" p95 of the node {cores(trigger.node_p95.cpu_milli)} cores"
+        )
+        window = {"window_start": trigger.window_start, "window_seconds": trigger.window_seconds}
+        return [ChainStep("usage.windowed", trigger.event_id, trigger.closed_at, None, text, window)]
     return [
         ChainStep(
             "trigger", record.trigger_event_id, None, None, "the event that led here is not kept, or not any more"
@@ -125,7 +134,8 @@ def _eviction_step(ended: EvictionView) -> ChainStep:
 def _effect_step(effect: EffectView) -> ChainStep:
     word = "relieved" if effect.relieved else "not relieved"
     metric = effect.metric.replace("_", " ").replace("cpu", "CPU")
-    text = f"{metric} from {effect.before:.1%} to {effect.after:.1%}, waterline {effect.waterline:.1%}: {word}"
+    change = f"from {percent(effect.before)} to {percent(effect.after)}"
+    text = f"{metric} {change}, waterline {percent(effect.waterline)}: {word}"
     detail = {
         "relieved": effect.relieved,
         "seconds_to_actuation": effect.seconds_to_actuation,

@@ -97,6 +97,23 @@ class ForecastView:
 
 
 @dataclass(frozen=True, slots=True)
+class WindowView:
+    """A closed window of a node's usage: what predictions are made of. Peaks are the p95 of the window, as folded."""
+
+    event_id: str
+    node: str
+    number: int
+    window_start: datetime
+    window_seconds: int
+    closed_at: datetime
+    reports: int
+    gaps: int
+    pods: int
+    node_p95: Resources
+    tiers_p95: Mapping[str, Resources]
+
+
+@dataclass(frozen=True, slots=True)
 class NodeView:
     """A node: its facts, whether it is alive, its last report and its offer. Parts not heard of yet are None."""
 
@@ -163,6 +180,20 @@ class EvictionView:
     detail: str
     completed_at: datetime
     decision_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class IntentView:
+    """The last document of one writer for a node. `limits` are wanted milli-cores by pod; the lease is in seconds."""
+
+    node: str
+    writer: str
+    generation: int
+    declared_at: datetime
+    lease_seconds: float
+    limits: Mapping[str, int]
+    evictions: int
+    waterlines: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)

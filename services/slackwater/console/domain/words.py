@@ -22,6 +22,18 @@ def gibibytes(count: int | float) -> str:
     return f"{count / 2**30:.1f}".removesuffix(".0")
 
 
+def percent(value: float, digits: int = 1) -> str:
+    """A ratio with its sign behind a space: `12.5 %`."""
+    return f"{value * 100:.{digits}f} %"
+
+
+def seconds(value: float) -> str:
+    """A duration with its unit: `12 ms`, `0.35 s`, `4.2 s`, `95 s`."""
+    if value < 0.1:
+        return f"{value * 1000:.3g} ms"
+    return f"{value:.2f} s" if value < 1 else f"{value:.3g} s"
+
+
 def bare(value: int, unit: str) -> str:
     """Milli-cores as cores, bytes in binary units, anything else as it is; cores without the word."""
     if unit.startswith("milli"):
@@ -60,3 +72,22 @@ def shortfall(decision: DecisionRecord | DecisionSummary) -> str:
         return ""
     because = f": {decision.remaining_because}" if decision.remaining_because else ""
     return f"{amount(decision.remaining, decision.unit)} remain{because}"
+
+
+def equation(record: DecisionRecord) -> str:
+    """The sum with its numbers, to be redone by hand: `8 - 0.4 - 1.6 = 6 cores`. In whole units, nothing rounded.
+
+    Memory is written in bytes: rounded to a binary unit it would not add up.
+    """
+    milli = record.unit.startswith("milli")
+
+    def figure(value: int) -> str:
+        return cores(value) if milli else f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+    parts: list[str] = []
+    for term in record.terms:
+        sign = "\N{MINUS SIGN}" if term.value < 0 else "+"
+        parts += [sign, figure(abs(term.value))] if parts or term.value < 0 else [figure(term.value)]
+    result = figure(record.result).replace("-", "\N{MINUS SIGN}")
+    unit = ("core" if abs(record.result) == 1000 else "cores") if milli else record.unit
+    return f"{' '.join(parts) or '0'} = {result} {unit}".rstrip()

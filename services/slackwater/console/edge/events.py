@@ -13,12 +13,14 @@ from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.health_reported import HealthReported
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.time import Clock
 
@@ -56,12 +58,14 @@ def routes(record: RecordEvents) -> dict[type[Payload], Callable[[Sequence[Event
         NodeDescribed: record.described,
         NodeLivenessChanged: record.liveness_changed,
         UsageReported: record.usage_reported,
+        UsageWindowed: record.usage_windowed,
         PeakPredicted: record.peak_predicted,
         ResourcesOffered: record.resources_offered,
         DecisionRecorded: record.decision_recorded,
         EffectMeasured: record.effect_measured,
         IntentObserved: record.intent_observed,
         EvictionCompleted: record.eviction_completed,
+        HealthReported: record.health_reported,
     }
 
 

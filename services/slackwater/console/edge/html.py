@@ -9,10 +9,11 @@ from typing import Annotated, Any
 from fastapi import Depends, Query, Response
 from fastapi.responses import FileResponse, HTMLResponse
 
+from slackwater.bus.desk import Desk
 from slackwater.console.domain.fleet import SHOWS, NodeQuery
 from slackwater.console.edge.filters import Asked
 from slackwater.console.edge.parameters import decode_cursor, encode_cursor
-from slackwater.console.edge.rendering import environment
+from slackwater.console.edge.rendering import Pages
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.decision_pages import DecisionList, decision_list, decision_page, newer
 from slackwater.console.usecases.node_list import node_list
@@ -35,37 +36,16 @@ _FILES = {
 }
 """All that is served besides pages; nothing is ever fetched from elsewhere."""
 
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
 _CHOICES: Mapping[str, Any] = {"kinds": tuple(DecisionKind), "reasons": tuple(Reason)}
 NODES_PER_PAGE = 50
 
 
-class Pages:
-    """Templates and what every page is sent with. Building it reads nothing; templates are loaded on first use."""
-
-    def __init__(self) -> None:
-        self._templates = environment()
-
-    def __call__(self, name: str, status: int = 200, **values: Any) -> HTMLResponse:
-        text = self._templates.get_template(name).render(**values)
-        return HTMLResponse(text, status_code=status, headers=_HEADERS)
-
-    def missing(self, error: NotFound) -> HTMLResponse:
-        return self("missing.html", status=404, message=error.message)
-
-
-def html_router(reads: Reads, clock: Clock) -> Routes:
+def html_router(reads: Reads, clock: Clock, desk: Desk) -> Routes:
     """The pages and their static files."""
     router = Routes(include_in_schema=False)
     pages = Pages()
     _overview_routes(router, pages, reads, clock)
-    _node_routes(router, pages, reads, clock)
+    _node_routes(router, pages, reads, clock, desk)
     _decision_routes(router, pages, reads, clock)
 
     @router.get("/static/console/{name:path}", role=Role.VIEWER)
@@ -82,13 +62,15 @@ def _overview_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -
     overview = Overview(reads, clock)
 
     @router.get("/", role=Role.VIEWER)
+    @pages.told
     async def front(part: bool = False, span: str = "1h", resource: str = "cpu") -> HTMLResponse:
         view = await overview(span, resource)
         return pages("overview_part.html" if part else "overview.html", page=view, spans=SPANS, resources=RESOURCES)
 
 
-def _node_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -> None:
+def _node_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock, desk: Desk) -> None:
     @router.get("/nodes", role=Role.VIEWER)
+    @pages.told
     async def nodes(
         part: bool = False,
         show: str = "all",
@@ -101,16 +83,15 @@ def _node_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -> No
         return pages("nodes_part.html" if part else "nodes.html", page=view, number=page, shows=SHOWS)
 
     @router.get("/nodes/{name}", role=Role.VIEWER)
+    @pages.told
     async def node(name: str, part: bool = False) -> HTMLResponse:
-        try:
-            view = await node_page(reads, name, clock.now())
-        except NotFound as error:
-            return pages.missing(error)
+        view = await node_page(reads, desk, name, clock.now())
         return pages("node_part.html" if part else "node.html", page=view)
 
 
 def _decision_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -> None:
     @router.get("/decisions", role=Role.VIEWER)
+    @pages.told
     async def decisions(asked: Annotated[Asked, Depends()]) -> HTMLResponse:
         now = clock.now()
         try:
@@ -120,16 +101,15 @@ def _decision_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -
         return pages("decisions.html", page=view, error="", asked=asked, **_CHOICES, **_cursors(view))
 
     @router.get("/decisions/newer", role=Role.VIEWER)
+    @pages.told
     async def newer_decisions(asked: Annotated[Asked, Depends()], than: str) -> HTMLResponse:
         count = await newer(reads, asked.question(clock.now()), decode_cursor(than))
         return pages("newer.html", count=count, asked=asked)
 
     @router.get("/decisions/{id}", role=Role.VIEWER)
+    @pages.told
     async def decision(id: str, part: bool = False) -> HTMLResponse:  # noqa: A002 - the path parameter is called id
-        try:
-            view = await decision_page(reads, id, clock.now())
-        except NotFound as error:
-            return pages.missing(error)
+        view = await decision_page(reads, id, clock.now())
         return pages("decision_part.html" if part else "decision.html", page=view)
 
 

@@ -2,21 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import jinja2
+from fastapi.responses import HTMLResponse
 from markupsafe import Markup
 
 from slackwater.console.domain.drawing.bars import share_bar
 from slackwater.console.domain.drawing.stacks import Layer
-from slackwater.console.domain.words import amount, bare, cores, gibibytes, outcome, short, shortfall
+from slackwater.console.domain.words import amount, bare, cores, gibibytes, outcome, percent, seconds, short, shortfall
+from slackwater.model.errors import InvalidInput, NotFound, Unavailable
 from slackwater.model.quantities import format_memory
 
 NOTHING = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
+
+
+Endpoint = Callable[..., Awaitable[HTMLResponse]]
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class Pages:
+    """Templates and what every page is sent with. Building it reads nothing; templates are loaded on first use."""
+
+    def __init__(self) -> None:
+        self._templates = environment()
+
+    def __call__(self, name: str, status: int = 200, **values: Any) -> HTMLResponse:
+        text = self._templates.get_template(name).render(**values)
+        return HTMLResponse(text, status_code=status, headers=_HEADERS)
+
+    def told(self, endpoint: Endpoint) -> Endpoint:
+        """An endpoint whose errors are pages too: not there, not answering, not understood."""
+
+        @wraps(endpoint)
+        async def answer(*args: Any, **values: Any) -> HTMLResponse:
+            try:
+                return await endpoint(*args, **values)
+            except NotFound as error:
+                return self("trouble.html", status=404, title="Not found", message=error.message)
+            except InvalidInput as error:
+                return self("trouble.html", status=400, title="Not understood", message=error.message)
+            except Unavailable as error:
+                return self("trouble.html", status=503, title="Not available", message=error.message)
+
+        return answer
 
 
 def environment() -> jinja2.Environment:
@@ -42,7 +84,9 @@ def environment() -> jinja2.Environment:
         since=_since,
         stamp=_stamp,
         number=_number,
+        seconds=lambda value: NOTHING if value is None else seconds(value),
         gib=lambda count: NOTHING if count is None else gibibytes(count),
+        capitalize_first=lambda text: text[:1].upper() + text[1:],
         words=lambda text: str(text).replace("_", " "),
         drawing=Markup,  # the drawings escape their own text
     )
@@ -56,7 +100,7 @@ def _cores(milli: int | None, digits: int = 1) -> str:
 
 
 def _percent(value: float | None, digits: int = 1) -> str:
-    return NOTHING if value is None else f"{value * 100:.{digits}f} %"
+    return NOTHING if value is None else percent(value, digits)
 
 
 def _reading(value: float | int | str | None) -> str:

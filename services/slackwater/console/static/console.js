@@ -25,6 +25,26 @@
     time.textContent = lostAt.toISOString().slice(11, 19) + " UTC";
     notice.hidden = false;
   };
+  const failed = (word) => {
+    const stale = document.getElementById("stale");
+    stale.textContent = word;
+    stale.hidden = !word;
+  };
+  const answered = (event) => {
+    const { xhr, elt } = event.detail;
+    if (!elt.classList.contains("replay")) return;
+    let said = {};
+    try { said = JSON.parse(xhr.responseText); } catch { /* no answer at all */ }
+    const place = document.getElementById("answer");
+    place.textContent = said.message || said.detail || "The server did not answer.";
+    place.className = "answer " + (xhr.status === 200 ? "good" : "bad");
+    if (xhr.status === 200 && !said.dry_run) htmx.trigger("#part", "refresh");
+  };
+  document.addEventListener("htmx:afterRequest", answered);
+  document.addEventListener("htmx:afterOnLoad", () => failed(""));
+  document.addEventListener("htmx:responseError", (event) => {
+    if (!event.detail.elt.classList.contains("replay")) failed("The server cannot read its data now. What is shown may be out of date.");
+  });
   document.addEventListener("htmx:sseOpen", open);
   document.addEventListener("htmx:sseError", () => lost("reconnecting"));
   addEventListener("pagehide", () => { lostAt = lostAt || new Date(); }); // leaving is no loss to tell of

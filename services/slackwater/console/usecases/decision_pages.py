@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from slackwater.console.domain.views import Chain, DecisionFilter, DecisionSummary
+from slackwater.console.domain.drawing.bars import effect_bar
+from slackwater.console.domain.views import Chain, DecisionFilter, DecisionSummary, EffectView
+from slackwater.console.domain.words import equation
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.explain import chain, existing_decision
 from slackwater.console.usecases.pictures import Waterfall, drawn
@@ -31,6 +33,9 @@ class DecisionPageView:
     now: datetime
     waterfall: Waterfall
     chain: Chain
+    equation: str
+    effect: EffectView | None
+    effect_picture: str
 
 
 async def decision_list(reads: Reads, asked: DecisionFilter, now: datetime) -> DecisionList:
@@ -46,4 +51,6 @@ async def newer(reads: Reads, asked: DecisionFilter, than: tuple[datetime, str])
 
 async def decision_page(reads: Reads, decision_id: str, now: datetime) -> DecisionPageView:
     record = await existing_decision(reads, decision_id)
-    return DecisionPageView(now, drawn(record), await chain(reads, decision_id))
+    effect = await reads.effect(decision_id)
+    picture = effect_bar(effect.before, effect.after, effect.waterline) if effect else ""
+    return DecisionPageView(now, drawn(record), await chain(reads, decision_id), equation(record), effect, picture)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from slackwater.bus.desk import Desk
+from slackwater.console.domain.agent import Line, agent_lines
 from slackwater.console.domain.drawing.level_chart import GAP_SECONDS, LevelSample, Mark, level_chart
 from slackwater.console.domain.drawing.line_charts import bounded, forecast_chart, limit_lane, pressure_chart
 from slackwater.console.domain.drawing.stacks import Layer, water_level
@@ -15,6 +17,7 @@ from slackwater.console.domain.views import (
     DecisionFilter,
     DecisionSummary,
     ForecastView,
+    IntentView,
     NodeView,
     OfferView,
     PodView,
@@ -22,6 +25,7 @@ from slackwater.console.domain.views import (
 )
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.explain import existing_node
+from slackwater.console.usecases.look_at_intent import last_intent
 from slackwater.console.usecases.pictures import (
     ACTIONS,
     HALF,
@@ -34,6 +38,7 @@ from slackwater.console.usecases.pictures import (
     feed,
     used_by_layer,
 )
+from slackwater.model.errors import Unavailable
 from slackwater.model.quantities import Resources
 
 TIER_ORDER = {"prod": 0, "mid": 1, "batch": 2, "free": 3}
@@ -55,6 +60,9 @@ class NodePage:
     waterfall: Waterfall | None
     pods: Sequence[PodView]
     decisions: Sequence[DecisionSummary]
+    agent: tuple[Line, ...]
+    waterline: float | None
+    held: float | None
 
 
 def offered_over_time(offers: Sequence[OfferView]) -> list[tuple[datetime, int]]:
@@ -76,8 +84,9 @@ def _at(steps: Sequence[tuple[datetime, int]], moment: datetime) -> int | None:
     return found
 
 
-async def node_page(reads: Reads, name: str, now: datetime) -> NodePage:
+async def node_page(reads: Reads, desk: Desk, name: str, now: datetime) -> NodePage:
     node = await existing_node(reads, name)
+    intent, broker = await _intent(desk, name)
     since = now - SPAN
     points = await reads.usage(name, since, now)
     since = begin_of(now, [point.sampled_at for point in points])
@@ -88,7 +97,10 @@ async def node_page(reads: Reads, name: str, now: datetime) -> NodePage:
     capacity = node.facts.capacity.cpu_milli if node.facts else 0
     marks = marks_of(acted)
     samples = [LevelSample(p.sampled_at, used_by_layer(p), _at(offers, p.sampled_at)) for p in points]
-    waterline = await _waterline(reads, acted)
+    waterlines = intent.waterlines if intent else {}
+    waterline = waterlines.get("prod_cpu_pressure", await _waterline(reads, acted))
+    usage_line = waterlines.get("node_cpu_usage_ratio")
+    line = None if usage_line is None else round(usage_line * capacity)
     pressures = [(p.sampled_at, p.prod_pressure) for p in points if p.prod_pressure is not None]
     prod = [(p.sampled_at, float(p.tiers.get("prod", Resources()).cpu_milli)) for p in points]
     expected = bounded([(f.predicted_at, float(f.prod_peak.cpu_milli)) for f in forecasts], since)
@@ -104,7 +116,7 @@ async def node_page(reads: Reads, name: str, now: datetime) -> NodePage:
             node.offer.batch.cpu_milli if node.offer else None,
             capacity,
         ),
-        usage=both(lambda frame: level_chart(frame, since, now, samples, capacity, marks), height=240),
+        usage=both(lambda frame: level_chart(frame, since, now, samples, capacity, marks, waterline=line), height=240),
         pressure=both(lambda frame: pressure_chart(frame, since, now, pressures, waterline, marks), height=150),
         lane=both(lambda frame: limit_lane(frame, since, now, limits), height=22, flat=True) if limits else None,
         forecast=both(lambda frame: forecast_chart(frame, since, now, prod, expected), height=170, width=HALF),
@@ -112,7 +124,28 @@ async def node_page(reads: Reads, name: str, now: datetime) -> NodePage:
         waterfall=drawn(record) if record else None,
         pods=pods,
         decisions=await feed(reads, name),
+        agent=agent_lines(node, intent, await reads.last_observation(name), now, broker=broker),
+        waterline=waterline,
+        held=held_share(prod, expected),
     )
+
+
+async def _intent(desk: Desk, node: str) -> tuple[IntentView | None, bool]:
+    """The last intent, and whether the broker could be asked for it."""
+    try:
+        return await last_intent(desk, node), True
+    except Unavailable:
+        return None, False
+
+
+def held_share(actual: Sequence[tuple[datetime, float]], expected: Sequence[tuple[datetime, float]]) -> float | None:
+    """The share of samples (0..1) that stayed at or below the peak expected then; None if nothing can be compared."""
+    held = []
+    for at, value in actual:
+        in_force = [peak for since, peak in expected if since <= at]
+        if in_force:
+            held.append(value <= in_force[-1])
+    return sum(held) / len(held) if held else None
 
 
 async def _waterline(reads: Reads, acted: Sequence[DecisionSummary]) -> float | None:

@@ -14,12 +14,14 @@ from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event
 from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.health_reported import HealthReported
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.time import Clock
 
 FUTURE_TOLERANCE = timedelta(seconds=60)
@@ -74,6 +76,12 @@ class RecordEvents:
 
     async def eviction_completed(self, events: Sequence[Event[EvictionCompleted]]) -> None:
         await self._writes.save_evictions([translate.eviction_view(e) for e in events])
+
+    async def usage_windowed(self, events: Sequence[Event[UsageWindowed]]) -> None:
+        await self._writes.save_windows([translate.window_view(e) for e in events])
+
+    async def health_reported(self, events: Sequence[Event[HealthReported]]) -> None:
+        await self._writes.save_processes([translate.process_view(e) for e in events])
 
     async def _prune_when_due(self) -> None:
         if self._clock.monotonic() - self._pruned_at < self._prune_every:

@@ -5,24 +5,30 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
+from slackwater.console.domain.loop import CheckView, ProcessView, ServiceView
 from slackwater.console.domain.views import (
     EffectView,
     EvictionView,
     ForecastView,
+    IntentView,
     ObservationView,
     OfferView,
     PodView,
     UsagePoint,
+    WindowView,
     WrittenLimit,
 )
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event
 from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.health_reported import HealthReported, ServiceHealth
+from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.measures import PodUsage, Usage
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
 
@@ -147,3 +153,62 @@ def observation_view(event: Event[IntentObserved]) -> ObservationView:
 
 def eviction_view(event: Event[EvictionCompleted]) -> EvictionView:
     return EvictionView(**{**event.data.model_dump(), "outcome": str(event.data.outcome)})
+
+
+def window_view(event: Event[UsageWindowed]) -> WindowView:
+    data = event.data
+    return WindowView(
+        event_id=event.id,
+        node=data.node,
+        number=data.number,
+        window_start=data.window_start,
+        window_seconds=data.window_seconds,
+        closed_at=event.time,
+        reports=data.reports,
+        gaps=data.gaps,
+        pods=len(data.pods),
+        node_p95=_p95(data.node_usage),
+        tiers_p95={name: _p95(usage) for name, usage in data.tiers.items()},
+    )
+
+
+def _p95(usage: WindowedUsage) -> Resources:
+    return Resources(usage.cpu_p95_milli, usage.memory_p95_bytes)
+
+
+def process_view(event: Event[HealthReported]) -> ProcessView:
+    data = event.data
+    return ProcessView(
+        data.instance,
+        data.version,
+        data.started_at,
+        data.reported_at,
+        data.interval_seconds,
+        tuple(_service_view(service) for service in data.services),
+    )
+
+
+def _service_view(service: ServiceHealth) -> ServiceView:
+    return ServiceView(
+        name=service.name,
+        state=service.state,
+        restarts=service.restarts,
+        last_error=service.last_error,
+        checks=tuple(CheckView(check.name, check.ok, check.detail) for check in service.checks),
+        outbox_depth=service.outbox_depth,
+        outbox_oldest_seconds=service.outbox_oldest_seconds,
+        outbox_refused=service.outbox_refused,
+    )
+
+
+def intent_view(data: IntentDeclared) -> IntentView:
+    return IntentView(
+        node=data.node,
+        writer=data.writer,
+        generation=data.generation,
+        declared_at=data.declared_at,
+        lease_seconds=data.lease_seconds,
+        limits={throttle.pod_uid: throttle.cpu_limit_milli for throttle in data.throttles},
+        evictions=len(data.evictions),
+        waterlines={each.metric: each.value for each in data.waterlines},
+    )

@@ -8,7 +8,7 @@ from slackwater.console.domain.drawing import svg
 from slackwater.console.domain.drawing.stacks import Layer
 from slackwater.console.domain.drawing.svg import Frame, Scale
 from slackwater.console.domain.views import WaterfallRow
-from slackwater.console.domain.words import amount, cores
+from slackwater.console.domain.words import amount, cores, percent
 
 WATERFALL = Frame(240, 22, left=2, right=2, top=3, bottom=3)
 SHARE = Frame(320, 8, left=0, right=0, top=0, bottom=0)
@@ -64,4 +64,24 @@ def share_bar(value: float, css: str, frame: Frame = SHARE) -> str:
         svg.rect(0, 0, frame.width, frame.height, "lane", radius=3),
         svg.rect(0, 0, x(value), frame.height, f"bar {css}", radius=3),
     ]
-    return svg.figure(frame, body, f"{value:.1%}")
+    return svg.figure(frame, body, percent(value))
+
+
+EFFECT = Frame(440, 62, left=4, right=4, top=20, bottom=18)
+
+
+def effect_bar(before: float, after: float, waterline: float, frame: Frame = EFFECT) -> str:
+    """A ratio before and after an action, against its waterline: two bars and a line, on one scale from zero."""
+    x = Scale(0, max(before, after, waterline, 0.01) * 1.1, frame.x0, frame.x1)
+    height = (frame.y0 - frame.y1 - 4) / 2
+    body = [
+        svg.rect(frame.x0, frame.y1, frame.x1 - frame.x0, frame.y0 - frame.y1, "lane", radius=3),
+        svg.rect(frame.x0, frame.y1, x(before) - frame.x0, height, "bar before", f"before {percent(before)}", 2),
+        svg.rect(
+            frame.x0, frame.y0 - height, x(after) - frame.x0, height, "bar after", f"after {percent(after)}", radius=2
+        ),
+        svg.line(x(waterline), frame.y1 - 4, x(waterline), frame.y0 + 4, "waterline"),
+    ]
+    anchor = "start" if x(waterline) < frame.width / 3 else "end" if x(waterline) > frame.width * 2 / 3 else "middle"
+    body.append(svg.text(x(waterline), frame.y1 - 8, f"waterline {percent(waterline, 0)}", "axis strong", anchor))
+    return svg.figure(frame, body, f"from {percent(before)} to {percent(after)}, waterline {percent(waterline, 0)}")

@@ -53,6 +53,7 @@ def level_chart(
     capacity: int,
     marks: Sequence[Mark] = (),
     label: str = "CPU by tier over time",
+    waterline: int | None = None,
 ) -> str:
     """Stacked areas with the capacity as a line and the marks as upright lines."""
     stacks = {sample.at: water_level(sample.used, sample.offered, capacity) for sample in samples}
@@ -63,6 +64,9 @@ def level_chart(
     for run in runs(samples):
         body += areas(run, [stacks[sample.at] for sample in run], x, y)
     body.append(svg.line(frame.x0, y(capacity), frame.x1, y(capacity), "capacity"))
+    if waterline is not None:
+        body.append(svg.line(frame.x0, y(waterline), frame.x1, y(waterline), "waterline"))
+        body.append(svg.text(frame.x0 + 4, y(waterline) + 13, f"waterline {cores(waterline)}", "axis strong"))
     body += [drawn for mark in marks for drawn in mark_lines(frame, x, mark)]
     body += readings(frame, x, samples)
     body += axes.time_axis(frame, x, since, until, most=5 if frame.width > 500 else 3)

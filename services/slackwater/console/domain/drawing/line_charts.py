@@ -8,7 +8,7 @@ from datetime import datetime
 from slackwater.console.domain.drawing import axes, svg
 from slackwater.console.domain.drawing.level_chart import GAP_SECONDS, Mark, mark_lines
 from slackwater.console.domain.drawing.svg import Frame, Point, Scale
-from slackwater.console.domain.words import amount, cores
+from slackwater.console.domain.words import amount, cores, percent
 
 Series = Sequence[tuple[datetime, float]]
 
@@ -44,7 +44,7 @@ def pressure_chart(
     body += [drawn for mark in marks for drawn in mark_lines(frame, x, mark)]
     if waterline is not None:
         body.append(svg.line(frame.x0, y(waterline), frame.x1, y(waterline), "waterline"))
-        body.append(svg.text(frame.x1, y(waterline) - 5, f"waterline {waterline:.0%}", "axis strong", "end"))
+        body.append(svg.text(frame.x1, y(waterline) - 5, f"waterline {percent(waterline, 0)}", "axis strong", "end"))
     for line in _joined(series, x, y):
         if len(line) > 1:
             body.append(svg.polygon([(line[0][0], frame.y0), *line, (line[-1][0], frame.y0)], "layer pressure"))

@@ -1,0 +1,113 @@
+"""The operator's desk on NATS JetStream, by its management requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from nats.errors import Error as NatsError
+from nats.js import JetStreamContext
+from nats.js.api import ConsumerInfo, RawStreamMsg
+from nats.js.errors import NotFoundError
+
+from slackwater.bus.desk import ConsumerState, Letter, Newest, letter_of
+from slackwater.bus.encoding import Message
+from slackwater.bus.publishing import Publisher
+from slackwater.bus.streams import DLQ, Topology
+from slackwater.model.errors import Unavailable
+
+_CHUNK = 50
+_LONGEST_SEARCH = 2000
+"""Positions looked at for one page: letters that were removed leave holes."""
+
+
+class NatsDesk:
+    """See slackwater.bus.desk.Desk."""
+
+    def __init__(self, js: JetStreamContext, publisher: Publisher, topology: Topology) -> None:
+        self._js = js
+        self._publisher = publisher
+        self._topology = topology
+
+    async def consumers(self) -> Sequence[ConsumerState]:
+        with _answering():
+            lists = await asyncio.gather(*(self._js.consumers_info(stream) for stream in self._topology.streams))
+        durable = [info for infos in lists for info in infos if info.config.durable_name]
+        return sorted((_state(info) for info in durable), key=lambda state: state.name)
+
+    async def letter_count(self) -> int:
+        with _answering():
+            return int((await self._js.stream_info(DLQ)).state.messages)
+
+    async def letters(self, before: int | None = None, limit: int = 50) -> Sequence[Letter]:
+        with _answering():
+            state = (await self._js.stream_info(DLQ)).state
+        found: list[Letter] = []
+        top = min(state.last_seq, before - 1) if before is not None else state.last_seq
+        lowest = max(state.first_seq, 1, top - _LONGEST_SEARCH)
+        while len(found) < limit and top >= lowest and state.messages:
+            bottom = max(lowest, top - _CHUNK + 1)
+            chunk = await asyncio.gather(*(self.letter(at) for at in range(top, bottom - 1, -1)))
+            found += [letter for letter in chunk if letter is not None]
+            top = bottom - 1
+        return found[:limit]
+
+    async def letter(self, position: int) -> Letter | None:
+        message = await self._message(DLQ, position=position)
+        if message is None:
+            return None
+        return letter_of(position, message.headers or {}, message.data or b"", message.time)
+
+    async def newest_on(self, subject: str) -> Newest | None:
+        stream = self._keeper(subject)
+        message = await self._message(stream, subject=subject) if stream else None
+        if stream is None or message is None:
+            return None
+        only = self._topology.streams[stream].max_messages_per_subject == 1
+        return Newest((message.headers or {}).get("ce-id", ""), only)
+
+    async def put_back(self, message: Message) -> None:
+        await self._publisher.store(self._keeper(message.subject) or "?", message)
+
+    async def last_body(self, subject: str) -> bytes | None:
+        stream = self._keeper(subject)
+        message = await self._message(stream, subject=subject) if stream else None
+        return message.data if message is not None else None
+
+    async def _message(
+        self, stream: str, position: int | None = None, subject: str | None = None
+    ) -> RawStreamMsg | None:
+        with _answering():
+            try:
+                return await self._js.get_msg(stream, seq=position, subject=subject)
+            except NotFoundError:
+                return None
+
+    def _keeper(self, subject: str) -> str | None:
+        """The stream that keeps a subject; its filters all end in `>`."""
+        for name, spec in self._topology.streams.items():
+            if any(subject.startswith(pattern.removesuffix(">")) for pattern in spec.subjects):
+                return name
+        return None
+
+
+def _state(info: ConsumerInfo) -> ConsumerState:
+    return ConsumerState(
+        name=info.name,
+        stream=info.stream_name,
+        pending=info.num_pending or 0,
+        unsettled=info.num_ack_pending or 0,
+        redelivered=info.num_redelivered or 0,
+    )
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    """NATS errors as Unavailable; what is not there stays NotFoundError for who asks for one message."""
+    try:
+        yield
+    except NotFoundError as error:
+        raise Unavailable(f"the broker does not have it: {error.description}") from error
+    except (NatsError, TimeoutError) as error:
+        raise Unavailable(f"the broker did not answer: {error or type(error).__name__}") from error

@@ -1,0 +1,138 @@
+"""Tells the bus every few seconds how this process and its services fare: one small event, no answer awaited.
+
+It serves deployments of many processes: no service reads another one's schema, each tells of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from slackwater.bus.port import Bus
+from slackwater.bus.stats import ConsumerStats
+from slackwater.events.envelope import event_of
+from slackwater.events.health_reported import ConsumerHealth, HealthCheck, HealthReported, ServiceHealth
+from slackwater.model.errors import Unavailable
+from slackwater.model.time import Clock
+from slackwater.runtime.service import Check
+from slackwater.runtime.version import version
+from slackwater.telemetry.logs import get_logger
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from slackwater.runtime.supervisor import Supervised
+
+log = get_logger(__name__)
+INTERVAL_SECONDS = 5.0
+
+
+class OutboxNumbers(Protocol):
+    """slackwater.store.backlog.OutboxState, seen from where the store is not known."""
+
+    @property
+    def depth(self) -> int: ...
+    @property
+    def oldest_age_seconds(self) -> float: ...
+    @property
+    def refused(self) -> int: ...
+
+
+Outbox = Callable[[str], Awaitable[OutboxNumbers | None]]
+"""The outbox of a service by its name; None for one that has none."""
+
+
+class HealthReports:
+    """slackwater.runtime.service.Service. It has nothing to report until it is told whom to `watch`."""
+
+    name = "health"
+
+    def __init__(self, bus: Bus, clock: Clock, outbox: Outbox, interval_seconds: float = INTERVAL_SECONDS) -> None:
+        self._bus = bus
+        self._clock = clock
+        self._outbox = outbox
+        self._interval = interval_seconds
+        self._watched: Sequence[Supervised] = ()
+        self._started_at = clock.now()
+        self._instance = f"{socket.gethostname()}-{os.getpid()}"
+
+    def watch(self, supervised: Sequence[Supervised]) -> None:
+        """These are the services of the process."""
+        self._watched = [each for each in supervised if each.name not in (self.name, "http", "grpc", "watch", "broker")]
+
+    async def run(self, started: Callable[[], None]) -> None:
+        """A report that the bus does not take is not kept: the next one is newer."""
+        started()
+        while True:
+            await self._clock.sleep(self._interval)
+            try:
+                await self.report()
+            except Unavailable as error:
+                log.info("health was not reported", reason=error.message)
+
+    async def checks(self) -> Sequence[Check]:
+        return ()
+
+    def routers(self) -> Sequence[APIRouter]:
+        return ()
+
+    async def report(self) -> None:
+        """Look and tell, once. Raises Unavailable."""
+        services = [await self._service(each) for each in self._watched]
+        now = self._clock.now()
+        data = HealthReported(
+            instance=self._instance,
+            version=version(),
+            started_at=self._started_at,
+            reported_at=now,
+            interval_seconds=self._interval,
+            services=tuple(services),
+            consumers=tuple(_consumer(name, stats) for name, stats in sorted(_stats(self._bus).items())),
+        )
+        await self._bus.publish(event_of(data, source=f"health/{self._instance}", time=now))
+
+    async def _service(self, entry: Supervised) -> ServiceHealth:
+        outbox, checks = await self._outbox_of(entry.name), await self._checks(entry)
+        return ServiceHealth(
+            name=entry.name,
+            state=entry.state.value,
+            restarts=entry.restarts,
+            last_error=entry.last_error,
+            checks=tuple(HealthCheck(name=check.name, ok=check.ok, detail=check.detail) for check in checks),
+            outbox_depth=outbox.depth if outbox else None,
+            outbox_oldest_seconds=round(outbox.oldest_age_seconds, 3) if outbox else None,
+            outbox_refused=outbox.refused if outbox else None,
+        )
+
+    async def _checks(self, entry: Supervised) -> Sequence[Check]:
+        try:
+            return await entry.service.checks() if entry.state.value == "running" else ()
+        except Unavailable as error:
+            return [Check(entry.name, False, error.message)]
+
+    async def _outbox_of(self, service: str) -> OutboxNumbers | None:
+        try:
+            return await self._outbox(service)
+        except Unavailable:
+            return None
+
+
+def _stats(bus: Bus) -> Mapping[str, ConsumerStats]:
+    """The real bus counts; a twin in a test need not."""
+    stats = getattr(bus, "stats", None)
+    return stats() if stats is not None else {}
+
+
+def _consumer(name: str, stats: ConsumerStats) -> ConsumerHealth:
+    return ConsumerHealth(
+        name=name,
+        delivered=stats.delivered,
+        done=stats.done,
+        retried=stats.retried,
+        rejected=stats.rejected,
+        undecodable=stats.undecodable,
+        exhausted=stats.exhausted,
+        handler_failures=stats.handler_failures,
+    )

@@ -1,0 +1,77 @@
+"""Beside the story: what its one process tells of its services, and the windows that are closed."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.health_reported import HealthCheck, HealthReported, ServiceHealth
+from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
+
+HEALTH_SECONDS = 5
+GIB = 2**30
+
+
+def health(end: datetime, length_seconds: int) -> list[Event[Any]]:
+    """What the one process of the story tells of its services."""
+    start = end - timedelta(seconds=length_seconds)
+    found = []
+    for second in range(HEALTH_SECONDS, length_seconds + 1, HEALTH_SECONDS):
+        at = start + timedelta(seconds=second)
+        services = []
+        for number, name in enumerate(("colocation", "console", "ensurance", "ingestion", "prediction")):
+            checks = tuple(HealthCheck(name=f"{name}-{what}", ok=True) for what in ("bus", "database"))
+            depth = (second // HEALTH_SECONDS * (number + 1)) % 3 if name != "console" else 0
+            services.append(
+                ServiceHealth(
+                    name=name,
+                    state="running",
+                    checks=checks,
+                    outbox_depth=depth,
+                    outbox_oldest_seconds=depth * 0.004,
+                    outbox_refused=0,
+                )
+            )
+        data = HealthReported(
+            instance="harbour-4711",
+            version="0.1.0",
+            started_at=start - timedelta(hours=3),
+            reported_at=at,
+            interval_seconds=HEALTH_SECONDS,
+            services=tuple(services),
+        )
+        found.append(event_of(data, source="story", time=at, id=str(uuid5(NAMESPACE_URL, f"health/{second}"))))
+    return found
+
+
+def window_of(node: str, number: int, start: datetime, seconds: int, prod: int, system: int) -> UsageWindowed:
+    """A whole window in which prod and the system used so many milli-cores."""
+    return UsageWindowed(
+        node=node,
+        number=number,
+        window_start=start,
+        window_seconds=seconds,
+        node_usage=windowed(prod + 3000),
+        system_usage=windowed(system),
+        tiers={"prod": windowed(prod)},
+        pods=(),
+        reports=12,
+        gaps=0,
+    )
+
+
+def windowed(cpu: int) -> WindowedUsage:
+    high = round(cpu * 1.08)
+    return WindowedUsage(
+        cpu_avg_milli=cpu,
+        cpu_p90_milli=high,
+        cpu_p95_milli=high,
+        cpu_max_milli=high,
+        memory_avg_bytes=GIB,
+        memory_p90_bytes=GIB,
+        memory_p95_bytes=GIB,
+        memory_max_bytes=GIB,
+        samples=60,
+    )

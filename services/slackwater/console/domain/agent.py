@@ -1,0 +1,99 @@
+"""What is known of a node's agent, line by line; what is not known is said, never guessed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from slackwater.console.domain.views import IntentView, NodeView, ObservationView
+from slackwater.console.domain.words import seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """`tone` is empty, good, bad or unknown; `at` is shown as a time behind the text."""
+
+    title: str
+    text: str
+    tone: str = ""
+    at: datetime | None = None
+
+
+def agent_lines(
+    node: NodeView, intent: IntentView | None, observed: ObservationView | None, now: datetime, *, broker: bool = True
+) -> tuple[Line, ...]:
+    """`broker` is False when the last intent could not be looked up: then it is unknown, not absent."""
+    return (
+        _driver(node),
+        _report(node),
+        *_intent(intent, observed, now, broker),
+        _journal(node),
+        _foreign(observed),
+    )
+
+
+def _driver(node: NodeView) -> Line:
+    facts = node.facts
+    if facts is None:
+        return Line("Driver", "unknown: the agent has not described the node yet", "unknown")
+    text = f"{facts.driver}, agent {facts.agent_version}, cgroup {facts.cgroup_version}, kernel {facts.kernel}"
+    return Line("Driver", text, at=node.described_at)
+
+
+def _report(node: NodeView) -> Line:
+    usage = node.usage
+    if usage is None:
+        return Line("Last report", "never", "unknown")
+    word = {"interval": "on time", "waterline": "at once, over a waterline", "shutdown": "its last, at shutdown"}
+    said = word.get(usage.trigger, usage.trigger)
+    return Line(
+        "Last report", f"{said}, {seconds(usage.window_seconds)} window, {usage.pods} pods", at=usage.sampled_at
+    )
+
+
+def _intent(
+    intent: IntentView | None, observed: ObservationView | None, now: datetime, broker: bool
+) -> tuple[Line, ...]:
+    if not broker:
+        return (Line("Wanted", "unknown: the broker does not answer", "unknown"),)
+    if intent is None:
+        return (Line("Wanted", "nothing: no service has declared an intent for this node", "unknown"),)
+    limits = f"{len(intent.limits)} limit{'s' if len(intent.limits) != 1 else ''}" if intent.limits else "no limits"
+    evictions = f", {intent.evictions} to evict" if intent.evictions else ""
+    wanted = f"generation {intent.generation} of {intent.writer}: {limits}{evictions}"
+    return Line("Wanted", wanted, at=intent.declared_at), _converged(intent, observed), _lease(intent, now)
+
+
+def _converged(intent: IntentView, observed: ObservationView | None) -> Line:
+    if observed is None:
+        return Line("Done", "the agent has not answered any generation yet", "unknown")
+    if observed.generation >= intent.generation:
+        return Line("Done", f"generation {observed.generation} is in force", "good", observed.observed_at)
+    behind = f"generation {observed.generation} is in force, {intent.generation} is wanted"
+    return Line("Done", behind, "bad", observed.observed_at)
+
+
+def _lease(intent: IntentView, now: datetime) -> Line:
+    """The agent counts on its own clock from receipt; from here the end is known to about a second."""
+    ends = intent.declared_at + timedelta(seconds=intent.lease_seconds)
+    if ends <= now:
+        said = "ran out: the agent gives its throttles back step by step"
+        return Line("Lease", said if intent.limits else "ran out; there is nothing to give back", "bad", ends)
+    return Line("Lease", f"{seconds(intent.lease_seconds)}, ends about", "", ends)
+
+
+def _journal(node: NodeView) -> Line:
+    held = node.usage.throttled_pods if node.usage else 0
+    if held:
+        text = f"kept on the node, with the values before {held} throttle{'s' if held != 1 else ''}"
+    else:
+        text = "kept on the node; the last report shows nothing to restore"
+    return Line("Journal", text + " (its entries are not reported)", "unknown")
+
+
+def _foreign(observed: ObservationView | None) -> Line:
+    if observed is None:
+        return Line("Foreign writers", "unknown: nothing was written here yet", "unknown")
+    if observed.foreign_writers:
+        return Line("Foreign writers", ", ".join(observed.foreign_writers), "bad", observed.observed_at)
+    return Line("Foreign writers", "none seen at the last write", "", observed.observed_at)

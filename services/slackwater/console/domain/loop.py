@@ -1,0 +1,148 @@
+"""The control loop's own health: how long it takes from sample to effect, and how its parts fare.
+
+Durations in seconds, times aware UTC. None means unknown, never zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from slackwater.decisions.reasons import DecisionKind
+
+SILENT_INTERVALS = 3
+"""A process that has not reported for so many of its intervals is silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopTime:
+    """One action on its way: sample to decision, decision to the write in the kernel, decision to the measurement."""
+
+    decision_id: str
+    node: str
+    kind: DecisionKind
+    decided_at: datetime
+    to_decision: float | None
+    to_write: float | None
+    to_measurement: float | None
+
+    @property
+    def to_effect(self) -> float | None:
+        """From the sample to the write."""
+        if self.to_decision is None or self.to_write is None:
+            return None
+        return self.to_decision + self.to_write
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How a stage's durations are spread; None without any."""
+
+    name: str
+    title: str
+    values: tuple[float, ...]
+
+    @property
+    def p50(self) -> float | None:
+        return percentile(self.values, 0.50)
+
+    @property
+    def p99(self) -> float | None:
+        return percentile(self.values, 0.99)
+
+
+def percentile(values: Sequence[float], share: float) -> float | None:
+    """The nearest rank: the least value that at least this share of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
+
+
+def spreads_of(times: Iterable[LoopTime]) -> tuple[Spread, ...]:
+    """Stage by stage, then the whole way."""
+    found = list(times)
+    return (
+        Spread("decide", "sample → decision", _known(t.to_decision for t in found)),
+        Spread("write", "decision → limit written", _known(t.to_write for t in found)),
+        Spread("effect", "sample → limit written", _known(t.to_effect for t in found)),
+    )
+
+
+def _known(values: Iterable[float | None]) -> tuple[float, ...]:
+    """Clocks of two machines may differ by a little: a negative duration is no duration."""
+    return tuple(max(0.0, value) for value in values if value is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckView:
+    """One line of a service's readiness."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceView:
+    """A service as its process reported it. Outbox numbers are None where there is none, or it did not answer."""
+
+    name: str
+    state: str
+    restarts: int
+    last_error: str
+    checks: tuple[CheckView, ...]
+    outbox_depth: int | None
+    outbox_oldest_seconds: float | None
+    outbox_refused: int | None
+
+    @property
+    def well(self) -> bool:
+        return self.state == "running" and all(check.ok for check in self.checks)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessView:
+    """A process and its services, by its own word at `reported_at`."""
+
+    instance: str
+    version: str
+    started_at: datetime
+    reported_at: datetime
+    interval_seconds: float
+    services: tuple[ServiceView, ...]
+
+    def silent(self, now: datetime) -> bool:
+        """Whether it should have reported again by now."""
+        return (now - self.reported_at).total_seconds() > SILENT_INTERVALS * self.interval_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceRow:
+    """A service in a process; `service` is None for one that nobody has told of."""
+
+    name: str
+    process: ProcessView | None
+    service: ServiceView | None
+    silent: bool
+
+    @property
+    def word(self) -> str:
+        """`running`, `unwell`, `silent`, `unknown`, or the state that the supervisor gives."""
+        if self.service is None:
+            return "unknown"
+        if self.silent:
+            return "silent"
+        return self.service.state if self.service.well or self.service.state != "running" else "unwell"
+
+
+def service_rows(processes: Sequence[ProcessView], expected: Sequence[str], now: datetime) -> list[ServiceRow]:
+    """By name; a silent process is left out once another one tells of the same service; nobody is forgotten."""
+    rows: list[ServiceRow] = []
+    for process in sorted(processes, key=lambda each: each.instance):
+        rows += [ServiceRow(s.name, process, s, process.silent(now)) for s in process.services]
+    told = {row.name for row in rows if not row.silent}
+    rows = [row for row in rows if not (row.silent and row.name in told)]
+    known = {row.name for row in rows}
+    rows += [ServiceRow(name, None, None, False) for name in expected if name not in known]
+    return sorted(rows, key=lambda row: row.name)

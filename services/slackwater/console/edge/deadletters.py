@@ -1,0 +1,65 @@
+"""REST of the dead letters: list, read, replay."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Path, Query, Request
+from pydantic import BaseModel, Field
+
+from slackwater.bus.desk import Desk
+from slackwater.console.domain.letters import LetterView, ReplayAnswer
+from slackwater.console.ports import ReadModel
+from slackwater.console.usecases.dead_letters import existing_letter, letters_page, replay_letter
+from slackwater.model.errors import Conflict
+from slackwater.model.time import Clock
+from slackwater.runtime.roles import Principal, Role
+from slackwater.runtime.routes import Routes, caller
+
+Position = Annotated[int, Path(ge=1, lt=2**63, description="The letter's position, as the list shows it.")]
+LARGEST = 2**63 - 1
+
+
+class LetterPage(BaseModel):
+    """One page, newest first. `next_cursor` is null on the last page."""
+
+    items: list[LetterView]
+    next_cursor: str | None = Field(description="Hand this back as `cursor` for the next page.")
+
+
+def deadletters_router(model: ReadModel, desk: Desk, clock: Clock) -> Routes:
+    """Building it does no I/O."""
+    router = Routes(prefix="/v1/deadletters", tags=["dead letters"])
+
+    @router.get("", role=Role.VIEWER, summary="What no consumer could handle, newest first")
+    async def list_dead_letters(
+        limit: Annotated[int, Query(ge=1, le=100)] = 50,
+        cursor: Annotated[int | None, Query(ge=1, le=LARGEST, description="`next_cursor` of the page before.")] = None,
+    ) -> LetterPage:
+        items, behind = await letters_page(model, desk, cursor, limit)
+        return LetterPage(items=list(items), next_cursor=str(behind) if behind else None)
+
+    @router.get("/{id}", role=Role.VIEWER, summary="A dead letter with its payload")
+    async def get_dead_letter(id: Position) -> LetterView:  # noqa: A002 - the path parameter is called id
+        return await existing_letter(model, desk, id)
+
+    @router.post("/{id}/replay", role=Role.OPERATOR, summary="Publish it again to where it came from")
+    async def replay_dead_letter(
+        id: Position,  # noqa: A002 - the path parameter is called id
+        request: Request,
+        by: Annotated[Principal, Depends(caller)],
+        dry_run: Annotated[bool, Query(alias="dryRun", description="Only say what would happen.")] = False,
+        again: Annotated[bool, Query(description="Also if it was replayed before.")] = False,
+    ) -> ReplayAnswer:
+        refuse_other_sites(request)
+        return await replay_letter(model, desk, id, by=by.name, now=clock.now(), again=again, dry_run=dry_run)
+
+    return router
+
+
+def refuse_other_sites(request: Request) -> None:
+    """A page from elsewhere could send this without asking first; browsers say where a request comes from."""
+    origin, host = request.headers.get("origin"), request.headers.get("host", "")
+    if origin is not None and urlsplit(origin).netloc != host:
+        raise Conflict(f"the request comes from {origin}, not from a page of this server", code="other_site")

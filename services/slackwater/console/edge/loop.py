@@ -1,0 +1,44 @@
+"""The pages of the loop's health and of the dead letters."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Query
+from fastapi.responses import HTMLResponse
+
+from slackwater.bus.desk import Desk
+from slackwater.console.edge.rendering import Pages
+from slackwater.console.ports import Reads
+from slackwater.console.usecases.dead_letters import existing_letter, letters_page
+from slackwater.console.usecases.loop_page import loop_page
+from slackwater.model.time import Clock
+from slackwater.runtime.roles import Role
+from slackwater.runtime.routes import Routes
+
+LETTERS = 25
+
+
+def loop_router(reads: Reads, desk: Desk, clock: Clock) -> Routes:
+    router = Routes(include_in_schema=False)
+    pages = Pages()
+
+    @router.get("/loop", role=Role.VIEWER)
+    @pages.told
+    async def loop(part: bool = False) -> HTMLResponse:
+        view = await loop_page(reads, desk, clock.now())
+        return pages("loop_part.html" if part else "loop.html", page=view)
+
+    @router.get("/deadletters", role=Role.VIEWER)
+    @pages.told
+    async def letters(before: Annotated[int | None, Query(ge=1, lt=2**63)] = None) -> HTMLResponse:
+        items, behind = await letters_page(reads, desk, before, LETTERS)
+        return pages("letters.html", items=items, before=before, behind=behind, now=clock.now())
+
+    @router.get("/deadletters/{position}", role=Role.VIEWER)
+    @pages.told
+    async def letter(position: Annotated[int, Path(ge=1, lt=2**63)], part: bool = False) -> HTMLResponse:
+        view = await existing_letter(reads, desk, position)
+        return pages("letter_part.html" if part else "letter.html", letter=view, now=clock.now())
+
+    return router

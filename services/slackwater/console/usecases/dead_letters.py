@@ -1,0 +1,99 @@
+"""Look at what was given up, and give it another chance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from slackwater.bus.desk import Desk, Letter
+from slackwater.console.domain.letters import LetterView, ReplayAnswer, ReplayView, message_id_of, refusal
+from slackwater.console.ports import ReadModel, Reads
+from slackwater.model.errors import Conflict, NotFound
+
+TEXT_CHARACTERS = 16_000
+
+
+async def letters_page(
+    reads: Reads, desk: Desk, before: int | None, limit: int
+) -> tuple[Sequence[LetterView], int | None]:
+    """Newest first, and where the next page begins. Raises Unavailable."""
+    found = await desk.letters(before, limit + 1)
+    shown = found[:limit]
+    replays = await reads.replays([letter.identity for letter in shown])
+    views = [view_of(letter, replays) for letter in shown]
+    return views, shown[-1].position if len(found) > limit else None
+
+
+async def existing_letter(reads: Reads, desk: Desk, position: int) -> LetterView:
+    letter = await _found(desk, position)
+    return view_of(letter, await reads.replays([letter.identity]))
+
+
+async def replay_letter(
+    model: ReadModel, desk: Desk, position: int, *, by: str, now: datetime, again: bool, dry_run: bool
+) -> ReplayAnswer:
+    """Publish it to where it came from, under a new message id, and note that.
+
+    The note comes first, so that of two who ask at once one is refused; it is taken back if the broker is away.
+    Raises NotFound, Conflict with the reason why not, Unavailable.
+    """
+    letter = await _found(desk, position)
+    done = await model.replays([letter.identity])
+    newest = await desk.newest_on(letter.subject) if letter.subject else None
+    standing = (newest.event_id, newest.last_value_only) if newest else None
+    why_not = refusal(letter.event_id, letter.subject, standing, done, again)
+    if why_not is not None:
+        raise Conflict(f"dead letter {position}: {why_not[1]}", code=why_not[0])
+    number = max((each.number for each in done), default=0) + 1
+    mark = ReplayView(position, letter.identity, number, message_id_of(letter.identity, number), now, by)
+    if dry_run:
+        said = f"would publish {len(letter.body)} bytes to {letter.subject}; every consumer of it sees them once more"
+        return ReplayAnswer(position, letter.subject, mark.message_id, True, None, said)
+    if not await model.note_replay(mark):
+        raise Conflict(f"dead letter {position}: somebody else replays it just now", code="already_replayed")
+    try:
+        await desk.put_back(letter.again(mark.message_id))
+    except BaseException:
+        await model.forget_replay(mark)
+        raise
+    return ReplayAnswer(position, letter.subject, mark.message_id, False, now, f"published to {letter.subject}")
+
+
+async def _found(desk: Desk, position: int) -> Letter:
+    letter = await desk.letter(position)
+    if letter is None:
+        raise NotFound(f"dead letter {position} is not kept (any more)", code="dead_letter_not_found", field="id")
+    return letter
+
+
+def view_of(letter: Letter, replays: Sequence[ReplayView]) -> LetterView:
+    payload, text = readable(letter.body)
+    return LetterView(
+        position=letter.position,
+        buried_at=letter.buried_at,
+        consumer=letter.consumer,
+        reason=letter.reason,
+        detail=letter.detail,
+        subject=letter.subject,
+        event_type=letter.event_type,
+        event_id=letter.event_id,
+        occurred_at=letter.headers.get("ce-time", ""),
+        size_bytes=len(letter.body),
+        payload=payload,
+        text=text,
+        replays=tuple(each for each in replays if each.identity == letter.identity),
+    )
+
+
+def readable(body: bytes) -> tuple[Any, str]:
+    """The body as JSON (None if it is not) and as text that can be shown whatever it holds."""
+    text = body.decode(errors="replace")
+    try:
+        payload = json.loads(body)
+        text = json.dumps(payload, indent=2, ensure_ascii=False)
+    except ValueError:
+        payload = None
+    cut = text[:TEXT_CHARACTERS]
+    return payload, cut + (f"\n… {len(text) - len(cut)} more characters" if len(text) > len(cut) else "")

@@ -1,0 +1,22 @@
+"""The last intent for a node, looked up at the broker when a page asks: storing every renewal would cost far more."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from slackwater.bus.desk import Desk
+from slackwater.console.domain.views import IntentView
+from slackwater.console.usecases.translate import intent_view
+from slackwater.events.envelope import subjects_of
+from slackwater.events.intent_declared import IntentDeclared
+
+
+async def last_intent(desk: Desk, node: str) -> IntentView | None:
+    """None when there is none, or it cannot be read here. Raises Unavailable."""
+    body = await desk.last_body(subjects_of(IntentDeclared, node))
+    if body is None:
+        return None
+    try:
+        return intent_view(IntentDeclared.model_validate_json(body))
+    except ValidationError:
+        return None

@@ -1,0 +1,105 @@
+"""The health of the control loop: is it fast, is anything behind, is anybody silent, what was given up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from slackwater.bus.desk import ConsumerState, Desk
+from slackwater.console.domain.drawing.latency_chart import height_of, latency_chart
+from slackwater.console.domain.fleet import FRESH, NodeQuery, Totals
+from slackwater.console.domain.loop import ServiceRow, Spread, service_rows, spreads_of
+from slackwater.console.ports import Reads
+from slackwater.console.usecases.overview import NodeRow, known_waterline, node_row
+from slackwater.console.usecases.pictures import HALF, Picture, both
+from slackwater.model.errors import Unavailable
+
+SINCE = timedelta(hours=24)
+MOST = 2000
+EXPECTED = ("colocation", "console", "ensurance", "ingestion", "prediction")
+SILENT_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """What the broker says; `error` when it does not."""
+
+    consumers: Sequence[ConsumerState]
+    letters: int
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPage:
+    """`/loop`."""
+
+    now: datetime
+    actions: int
+    spreads: Sequence[Spread]
+    picture: Picture
+    services: Sequence[ServiceRow]
+    broker: BrokerState
+    totals: Totals
+    silent: Sequence[NodeRow]
+
+    @property
+    def effect(self) -> Spread:
+        """The whole way."""
+        return self.spreads[-1]
+
+    @property
+    def pending(self) -> int:
+        return sum(each.pending for each in self.broker.consumers)
+
+    @property
+    def busy(self) -> Sequence[ConsumerState]:
+        """Consumers with something to tell, the furthest behind first."""
+        found = [each for each in self.broker.consumers if each.pending or each.unsettled or each.redelivered]
+        return sorted(found, key=lambda each: (-each.pending, -each.redelivered, each.name))
+
+    @property
+    def redelivered(self) -> int:
+        return sum(each.redelivered for each in self.broker.consumers)
+
+    @property
+    def outbox(self) -> int | None:
+        """Facts that wait in any outbox; None when nobody told."""
+        depths = [row.service.outbox_depth for row in self.services if row.service and not row.silent]
+        known = [depth for depth in depths if depth is not None]
+        return sum(known) if known else None
+
+    @property
+    def oldest(self) -> float:
+        """Seconds that the oldest of them has waited."""
+        ages = [row.service.outbox_oldest_seconds for row in self.services if row.service and not row.silent]
+        return max((age for age in ages if age is not None), default=0.0)
+
+
+async def loop_page(reads: Reads, desk: Desk, now: datetime) -> LoopPage:
+    times = await reads.loop_times(now - SINCE, MOST)
+    spreads = spreads_of(times)
+    waterline = await known_waterline(reads)
+    _, silent = await reads.nodes_shown(NodeQuery(show="silent", limit=SILENT_SHOWN), now - FRESH, waterline)
+    return LoopPage(
+        now=now,
+        actions=len(times),
+        spreads=spreads,
+        picture=both(
+            lambda frame: latency_chart(frame, spreads, "From sample to effect: how durations are spread"),
+            height=height_of(len(spreads)),
+            narrow_height=height_of(len(spreads)),
+            width=HALF,
+        ),
+        services=service_rows(await reads.processes(), EXPECTED, now),
+        broker=await _broker(desk),
+        totals=await reads.totals(now - FRESH, waterline),
+        silent=[node_row(node, now, waterline) for node in silent],
+    )
+
+
+async def _broker(desk: Desk) -> BrokerState:
+    try:
+        return BrokerState(await desk.consumers(), await desk.letter_count())
+    except Unavailable as error:
+        return BrokerState((), 0, error.message)

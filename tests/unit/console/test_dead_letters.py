@@ -1,0 +1,150 @@
+"""Dead letters over REST: seen with reason and payload, replayed once, refused when that would do harm."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from slackwater.bus.deadletters import DeadLetter
+from slackwater.bus.encoding import MESSAGE_ID, encode
+from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.console.edge.stream import Streams
+from slackwater.console.service import routers_of
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.runtime.http import build_app
+from slackwater.runtime.settings import HttpSettings
+from slackwater.testing.bus import MemoryBus
+from slackwater.testing.clock import EPOCH, FakeClock
+from slackwater.testing.desk import MemoryDesk
+from slackwater.testing.story import story
+
+NASTY = "<script>alert(1)</script>"
+
+
+async def _no_checks() -> list[Any]:
+    return []
+
+
+@dataclass
+class Scene:
+    bus: MemoryBus
+    client: httpx2.AsyncClient
+
+    async def bury(self, event: Event[Any] | None = None, body: bytes | None = None) -> None:
+        event = event or next(e for e in story(EPOCH) if e.data.TYPE == "decision.recorded")
+        message = encode(event)
+        headers = dict(message.headers)
+        letter = DeadLetter("console-x", "invalid_payload", NASTY, message.subject, headers, body or message.body, 3)
+        await self.bus.broker.bury(letter)
+
+    def put_back(self) -> list[Any]:
+        found = self.bus.broker.after("DECISIONS", "sw.v1.", 0)
+        return [message for _, message in found if "sw-replayed-from" in message.headers]
+
+
+@pytest_asyncio.fixture
+async def scene(clock: FakeClock, model: MemoryReadModel) -> AsyncIterator[Scene]:
+    bus = MemoryBus(clock=clock)
+    routers = routers_of(model, Streams(bus, clock), clock, MemoryDesk(bus.broker))
+    app = build_app(routers, _no_checks, HttpSettings(host="127.0.0.1", port=0))
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
+        yield Scene(bus, client)
+
+
+async def test_letters_are_listed_in_pages_newest_first(scene: Scene) -> None:
+    assert (await scene.client.get("/v1/deadletters")).json() == {"items": [], "next_cursor": None}
+    events = [event for event in story(EPOCH) if event.data.TYPE == "decision.recorded"][:3]
+    for event in events:
+        await scene.bury(event)
+    first = (await scene.client.get("/v1/deadletters?limit=2")).json()
+    assert [item["position"] for item in first["items"]] == [3, 2]
+    rest = (await scene.client.get(f"/v1/deadletters?limit=2&cursor={first['next_cursor']}")).json()
+    assert [item["event_id"] for item in rest["items"]] == [events[0].id]
+    assert rest["next_cursor"] is None
+    assert rest["items"][0]["reason"] == "invalid_payload"
+    assert rest["items"][0]["payload"]["record"]["id"]
+
+
+async def test_a_replay_publishes_the_same_event_under_a_new_message_id_and_marks_the_letter(scene: Scene) -> None:
+    await scene.bury()
+    answer = await scene.client.post("/v1/deadletters/1/replay")
+    assert answer.status_code == 200, answer.text
+    (message,) = scene.put_back()
+    letter = (await scene.client.get("/v1/deadletters/1")).json()
+    assert message.headers["ce-id"] == letter["event_id"]
+    assert message.headers[MESSAGE_ID] == answer.json()["message_id"] != letter["event_id"]
+    assert not [name for name in message.headers if name in ("sw-reason", "sw-consumer", "sw-detail")]
+    assert [each["replayed_by"] for each in letter["replays"]] == ["local"]
+
+
+async def test_a_second_replay_must_be_asked_for(scene: Scene) -> None:
+    await scene.bury()
+    await scene.client.post("/v1/deadletters/1/replay")
+    refused = await scene.client.post("/v1/deadletters/1/replay")
+    assert (refused.status_code, refused.json()["code"]) == (409, "already_replayed")
+    again = await scene.client.post("/v1/deadletters/1/replay?again=true")
+    assert again.status_code == 200
+    assert len({message.headers[MESSAGE_ID] for message in scene.put_back()}) == 2
+
+
+async def test_a_dry_run_changes_nothing(scene: Scene) -> None:
+    await scene.bury()
+    answer = await scene.client.post("/v1/deadletters/1/replay?dryRun=true")
+    assert answer.json()["dry_run"] is True
+    assert "would publish" in answer.json()["message"]
+    assert scene.put_back() == []
+    assert (await scene.client.get("/v1/deadletters/1")).json()["replays"] == []
+
+
+async def test_old_state_is_not_put_over_newer_state(scene: Scene) -> None:
+    def liveness(word: Liveness) -> Event[NodeLivenessChanged]:
+        data = NodeLivenessChanged(node="n", liveness=word, previous=None, last_report_at=EPOCH, changed_at=EPOCH)
+        return event_of(data, source="test", time=EPOCH)
+
+    old = liveness(Liveness.FRESH)
+    await scene.bury(old)
+    await scene.bus.publish(liveness(Liveness.LOST))
+    refused = await scene.client.post("/v1/deadletters/1/replay")
+    assert (refused.status_code, refused.json()["code"]) == (409, "superseded")
+
+
+async def test_when_the_broker_is_away_the_letter_is_not_marked(scene: Scene) -> None:
+    await scene.bury()
+    scene.bus.broker.away = True
+    assert (await scene.client.post("/v1/deadletters/1/replay")).status_code == 503
+    scene.bus.broker.away = False
+    assert (await scene.client.post("/v1/deadletters/1/replay")).status_code == 200
+
+
+async def test_a_page_from_elsewhere_cannot_replay(scene: Scene) -> None:
+    await scene.bury()
+    for origin in ("http://evil.example", "null"):
+        answer = await scene.client.post("/v1/deadletters/1/replay", headers={"origin": origin})
+        assert answer.json()["code"] == "other_site"
+    answer = await scene.client.post("/v1/deadletters/1/replay", headers={"origin": "http://127.0.0.1"})
+    assert answer.status_code == 200
+
+
+async def test_what_is_not_there_or_not_a_position_is_said(scene: Scene) -> None:
+    assert (await scene.client.get("/v1/deadletters/7")).json()["code"] == "dead_letter_not_found"
+    assert (await scene.client.post("/v1/deadletters/7/replay")).status_code == 404
+    assert (await scene.client.get("/v1/deadletters/0")).status_code in (400, 422)
+    assert (await scene.client.get("/deadletters/7")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "body", [b"\xff\xfe nothing readable", NASTY.encode(), b'{"a": "' + NASTY.encode() + b'"}', b"x" * 40_000]
+)
+async def test_the_pages_show_any_body_and_none_becomes_markup(scene: Scene, body: bytes) -> None:
+    await scene.bury(body=body)
+    for path in ("/deadletters", "/deadletters/1"):
+        page = await scene.client.get(path)
+        assert page.status_code == 200
+        assert NASTY not in page.text
+        assert len(page.text) < 60_000

@@ -1,0 +1,94 @@
+"""The control loop's own health: durations, processes, and pages that say what is unknown."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_drawings import assert_inside
+
+from slackwater.bus.desk import ClosedDesk, desk_of
+from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.console.domain.drawing.latency_chart import BINS, bins, height_of, latency_chart, position
+from slackwater.console.domain.drawing.svg import Frame
+from slackwater.console.domain.loop import CheckView, ProcessView, ServiceView, Spread, percentile, service_rows
+from slackwater.console.usecases.loop_page import EXPECTED, loop_page
+from slackwater.model.errors import Unavailable
+from slackwater.testing.bus import MemoryBus
+from slackwater.testing.clock import EPOCH, FakeClock
+from slackwater.testing.desk import MemoryDesk
+
+NOW = EPOCH + timedelta(hours=10)
+durations = st.lists(st.floats(0, 1000), max_size=60)
+
+
+@given(durations, st.floats(0, 1))
+def test_a_percentile_is_one_of_the_values_and_not_exceeded_by_that_share(values: list[float], share: float) -> None:
+    found = percentile(values, share)
+    if not values:
+        assert found is None
+        return
+    assert found in values
+    assert sum(value <= found for value in values) >= share * len(values) - 1e-9
+
+
+@given(durations)
+def test_a_histogram_loses_no_duration_and_stays_in_its_picture(values: list[float]) -> None:
+    assert sum(bins(values)) == len(values)
+    assert len(bins(values)) == BINS
+    spreads = [Spread("a", "one <way>", tuple(values)), Spread("b", "two", ())]
+    for width in (580, 360):
+        assert_inside(latency_chart(Frame(width, height_of(2), left=34, right=6), spreads, "spread"))
+
+
+@given(st.floats(0, 1e6), st.floats(0, 1e6))
+def test_longer_is_never_further_left(one: float, other: float) -> None:
+    assert (position(min(one, other)) <= position(max(one, other))) is True
+    assert 0 <= position(one) <= 1
+
+
+def process(instance: str, age: float, *services: ServiceView) -> ProcessView:
+    return ProcessView(instance, "1", EPOCH, NOW - timedelta(seconds=age), 5.0, services)
+
+
+def service(name: str, state: str = "running", ok: bool = True) -> ServiceView:
+    return ServiceView(name, state, 0, "", (CheckView("bus", ok, ""),), 0, 0.0, 0)
+
+
+def test_services_are_shown_as_they_fare_and_nobody_is_forgotten() -> None:
+    processes = [
+        process("a", 1, service("ingestion"), service("console", ok=False)),
+        process("b", 60, service("ingestion"), service("prediction")),
+        process("c", 2, service("ensurance", state="pausing")),
+    ]
+    found = [(row.name, row.word) for row in service_rows(processes, EXPECTED, NOW)]
+    assert found == [
+        ("colocation", "unknown"),
+        ("console", "unwell"),
+        ("ensurance", "pausing"),
+        ("ingestion", "running"),
+        ("prediction", "silent"),
+    ]
+
+
+async def test_the_times_of_the_story_are_those_of_its_actions(told: MemoryReadModel) -> None:
+    page = await loop_page(told, MemoryDesk(MemoryBus(clock=FakeClock(NOW)).broker), NOW)
+    assert page.actions == 5
+    assert page.spreads[0].p50 == pytest.approx(0.05)
+    assert page.effect.p99 == pytest.approx(0.4)
+    assert {row.word for row in page.services} == {"running"}
+    assert page.outbox is not None
+    assert len(page.broker.consumers) > 10
+
+
+async def test_what_the_broker_does_not_say_is_unknown_and_the_rest_is_shown(told: MemoryReadModel) -> None:
+    page = await loop_page(told, ClosedDesk(), NOW)
+    assert page.broker.error
+    assert page.actions == 5
+
+
+async def test_a_bus_without_a_desk_has_a_closed_one() -> None:
+    with pytest.raises(Unavailable):
+        await desk_of(object()).letter_count()

@@ -1,0 +1,85 @@
+"""A process tells how its services fare; what cannot be asked is left unknown, and a broker that is away is no harm."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fastapi import APIRouter
+
+from slackwater.events.health_reported import HealthReported
+from slackwater.model.errors import Unavailable
+from slackwater.runtime.health_reports import INTERVAL_SECONDS, HealthReports
+from slackwater.runtime.service import Check
+from slackwater.runtime.supervisor import State, Supervised
+from slackwater.testing.bus import MemoryBus
+from slackwater.testing.clock import FakeClock
+
+
+@dataclass
+class Plain:
+    name: str
+    breaks: bool = False
+
+    async def run(self, started: Callable[[], None]) -> None:
+        started()
+
+    async def checks(self) -> Sequence[Check]:
+        if self.breaks:
+            raise Unavailable("PostgreSQL is away")
+        return [Check(f"{self.name}-bus", True, "fine")]
+
+    def routers(self) -> Sequence[APIRouter]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Numbers:
+    depth: int = 3
+    oldest_age_seconds: float = 0.25
+    refused: int = 1
+
+
+async def outbox(service: str) -> Numbers | None:
+    if service == "broken":
+        raise Unavailable("PostgreSQL is away")
+    return Numbers() if service == "ingestion" else None
+
+
+def watching(bus: MemoryBus, clock: FakeClock, *services: Supervised) -> HealthReports:
+    reports = HealthReports(bus, clock, outbox)
+    reports.watch([Supervised(reports, State.RUNNING), *services])
+    return reports
+
+
+async def test_a_report_holds_every_service_but_itself() -> None:
+    clock = FakeClock()
+    bus = MemoryBus(clock=clock)
+    pausing = Supervised(Plain("console"), State.PAUSING, restarts=2, last_error="it fell")
+    running, broken = Supervised(Plain("ingestion"), State.RUNNING), Supervised(Plain("broken", True), State.RUNNING)
+    await watching(bus, clock, running, pausing, broken).report()
+    (event,) = bus.published
+    data = event.data
+    assert isinstance(data, HealthReported)
+    ingestion, console, away = data.services
+    assert (ingestion.outbox_depth, ingestion.outbox_oldest_seconds, ingestion.outbox_refused) == (3, 0.25, 1)
+    assert [check.name for check in ingestion.checks] == ["ingestion-bus"]
+    assert (console.state, console.restarts, console.last_error, console.checks) == ("pausing", 2, "it fell", ())
+    assert console.outbox_depth is None
+    assert (away.checks[0].ok, away.outbox_depth) == (False, None)
+
+
+async def test_it_reports_again_and_again_also_after_the_broker_was_away() -> None:
+    clock = FakeClock()
+    bus = MemoryBus(clock=clock)
+    bus.broker.away = True
+    running = asyncio.create_task(watching(bus, clock, Supervised(Plain("ingestion"), State.RUNNING)).run(lambda: None))
+    await clock.advance(INTERVAL_SECONDS)
+    assert bus.published == []
+    bus.broker.away = False
+    await clock.advance(INTERVAL_SECONDS)
+    await clock.advance(INTERVAL_SECONDS)
+    assert len(bus.published) == 2
+    running.cancel()
+    await asyncio.wait([running])
