@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from slackwater.agent.edge.late_bus import LateBus
-from slackwater.agent.service import AgentService, build_agent
+from slackwater.agent.fleet import FleetService
+from slackwater.agent.service import AgentService, build
 from slackwater.agent.settings import AgentSettings
 from slackwater.bus.nats import connect_bus
 from slackwater.model.errors import Misconfigured, SlackwaterError
@@ -38,13 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SlackwaterError as error:
         sys.stderr.write(f"slackwater agent: {error.message}\n")
         return 1
-    report = service.restore_report
-    return 0 if report is not None and report.exact else 1
+    return 0 if service.restored_exactly else 1
 
 
-async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentService:
+async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentService | FleetService:
     bus = LateBus()
-    service = build_agent(settings, Platform(bus, SystemClock(), _no_database, state_dir))
+    service = build(settings, Platform(bus, SystemClock(), _no_database, state_dir))
     async with bus.connecting(lambda: connect_bus(url, name="agent", declares=False, wait_seconds=_CONNECT_SECONDS)):
         running = asyncio.create_task(_run(service, bus))
         loop = asyncio.get_running_loop()
@@ -56,7 +56,7 @@ async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentServ
     return service
 
 
-async def _run(service: AgentService, bus: LateBus) -> None:
+async def _run(service: AgentService | FleetService, bus: LateBus) -> None:
     with suppress(TimeoutError):  # usually the broker is there, and the first messages need not wait for a retry
         await asyncio.wait_for(bus.first.wait(), _FIRST_CONNECTION_SECONDS)
     await service.run(lambda: _log.info("the agent works"))

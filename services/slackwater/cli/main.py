@@ -18,7 +18,19 @@ import typer
 from slackwater.cli.exits import ERROR, INTERRUPTED, USAGE
 from slackwater.model.errors import InvalidInput, SlackwaterError
 
-VERBS: Sequence[str] = ("up", "run", "agent", "exec", "get", "describe", "why", "doctor", "openapi")
+VERBS: Sequence[str] = (
+    "up",
+    "run",
+    "agent",
+    "exec",
+    "get",
+    "describe",
+    "why",
+    "doctor",
+    "openapi",
+    "backup",
+    "restore",
+)
 """Verb = module `slackwater.cli.<verb>`, in the order of the help."""
 
 app = typer.Typer(
