@@ -58,7 +58,7 @@ def reading_stopped(state_dir: Path) -> Iterator[StoppedReader]:
         database = runner.run(_console_database(server.dsn))
         try:
             routers = routers_of(PostgresReadModel(database), LocalFeed(), SystemClock())
-            yield StoppedReader(runner, build_app(routers, _never_asked, HttpSettings(host="127.0.0.1", port=0)))
+            yield StoppedReader(runner, build_app(routers, _never_asked, HttpSettings.local()))
         finally:
             runner.run(database.close())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-from fastapi import APIRouter, Response
+from fastapi import Response
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
 from markupsafe import Markup
 
@@ -19,6 +19,8 @@ from slackwater.console.usecases import pages
 from slackwater.model.errors import NotFound
 from slackwater.model.quantities import format_memory
 from slackwater.model.time import Clock
+from slackwater.runtime.roles import Role
+from slackwater.runtime.routes import Routes
 
 NOTHING = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
@@ -43,24 +45,24 @@ _HEADERS = {
 }
 
 
-def html_router(reads: Reads, clock: Clock) -> APIRouter:
+def html_router(reads: Reads, clock: Clock) -> Routes:
     """The pages and their static files. Building it reads nothing; templates are loaded on first use."""
-    router = APIRouter(include_in_schema=False)
+    router = Routes(include_in_schema=False)
     templates = _templates()
 
     def page(name: str, **values: Any) -> HTMLResponse:
         return HTMLResponse(templates.get_template(name).render(**values), headers=_HEADERS)
 
-    @router.get("/")
+    @router.get("/", role=Role.VIEWER)
     async def fleet(part: bool = False) -> HTMLResponse:
         view = await pages.fleet_page(reads, clock.now())
         return page("fleet_part.html" if part else "fleet.html", page=view)
 
-    @router.get("/nodes")
+    @router.get("/nodes", role=Role.VIEWER)
     async def all_nodes() -> RedirectResponse:
         return RedirectResponse("/")
 
-    @router.get("/nodes/{name}")
+    @router.get("/nodes/{name}", role=Role.VIEWER)
     async def node(name: str, part: bool = False) -> HTMLResponse:
         try:
             view = await pages.node_page(reads, name, clock.now())
@@ -68,7 +70,7 @@ def html_router(reads: Reads, clock: Clock) -> APIRouter:
             return _not_found(templates, error)
         return page("node_part.html" if part else "node.html", page=view)
 
-    @router.get("/decisions/{id}")
+    @router.get("/decisions/{id}", role=Role.VIEWER)
     async def decision(id: str, part: bool = False) -> HTMLResponse:  # noqa: A002 - the path parameter is called id
         try:
             view = await pages.decision_page(reads, id, clock.now())
@@ -76,7 +78,7 @@ def html_router(reads: Reads, clock: Clock) -> APIRouter:
             return _not_found(templates, error)
         return page("decision_part.html" if part else "decision.html", page=view)
 
-    @router.get("/static/console/{name:path}")
+    @router.get("/static/console/{name:path}", role=Role.VIEWER)
     async def static(name: str) -> Response:
         if name not in _FILES:
             raise NotFound(f"{name!r} is not a file of the console")

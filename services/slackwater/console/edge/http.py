@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Path, Query
+from fastapi import Header, Path, Query
 from fastapi.responses import StreamingResponse
 
 from slackwater.console.domain.views import (
@@ -30,6 +30,8 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.events.registry import EVENTS
 from slackwater.model.errors import InvalidInput
 from slackwater.model.time import Clock
+from slackwater.runtime.roles import Role
+from slackwater.runtime.routes import Routes
 
 NodeName = Annotated[str, Path(description="The node's name, as `GET /v1/nodes` shows it.", examples=["edge-7"])]
 Since = Annotated[str | None, Query(description=f"From here on: {ALLOWED}.", examples=["-15m"])]
@@ -59,9 +61,9 @@ class _Times:
         return start, end
 
 
-def api_router(reads: Reads, feed: Feed, clock: Clock, *, heartbeat_seconds: float = 15.0) -> APIRouter:
+def api_router(reads: Reads, feed: Feed, clock: Clock, *, heartbeat_seconds: float = 15.0) -> Routes:
     """All routes of the read model. Building it does no I/O."""
-    router = APIRouter(prefix="/v1")
+    router = Routes(prefix="/v1")
     times = _Times(clock)
     _node_routes(router, reads, times)
     _offer_routes(router, reads, times)
@@ -70,39 +72,47 @@ def api_router(reads: Reads, feed: Feed, clock: Clock, *, heartbeat_seconds: flo
     return router
 
 
-def _node_routes(router: APIRouter, reads: Reads, times: _Times) -> None:
-    @router.get("/nodes", tags=["nodes"], summary="All nodes, with their last report and offer")
+def _node_routes(router: Routes, reads: Reads, times: _Times) -> None:
+    @router.get("/nodes", role=Role.VIEWER, tags=["nodes"], summary="All nodes, with their last report and offer")
     async def list_nodes() -> Listing[NodeView]:
         return Listing(items=list(await reads.nodes()))
 
-    @router.get("/nodes/{name}", tags=["nodes"], summary="One node")
+    @router.get("/nodes/{name}", role=Role.VIEWER, tags=["nodes"], summary="One node")
     async def get_node(name: NodeName) -> NodeView:
         return await existing_node(reads, name)
 
-    @router.get("/nodes/{name}/pods", tags=["nodes"], summary="The pods of a node as last reported")
+    @router.get("/nodes/{name}/pods", role=Role.VIEWER, tags=["nodes"], summary="The pods of a node as last reported")
     async def list_node_pods(name: NodeName) -> Listing[PodView]:
         await existing_node(reads, name)
         return Listing(items=list(await reads.pods(name)))
 
-    @router.get("/pods", tags=["nodes"], summary="All pods as last reported")
+    @router.get("/pods", role=Role.VIEWER, tags=["nodes"], summary="All pods as last reported")
     async def list_pods() -> Listing[PodView]:
         return Listing(items=list(await reads.pods()))
 
-    @router.get("/nodes/{name}/usage", tags=["nodes"], summary="What a node reported, oldest first")
+    @router.get("/nodes/{name}/usage", role=Role.VIEWER, tags=["nodes"], summary="What a node reported, oldest first")
     async def list_usage(name: NodeName, since: Since = None, until: Until = None) -> Listing[UsagePoint]:
         await existing_node(reads, name)
         return Listing(items=list(await reads.usage(name, *times.span(since, until))))
 
     @router.get(
-        "/nodes/{name}/forecast", tags=["nodes"], summary="The peaks that were expected of a node, oldest first"
+        "/nodes/{name}/forecast",
+        role=Role.VIEWER,
+        tags=["nodes"],
+        summary="The peaks that were expected of a node, oldest first",
     )
     async def list_forecasts(name: NodeName, since: Since = None, until: Until = None) -> Listing[ForecastView]:
         await existing_node(reads, name)
         return Listing(items=list(await reads.forecasts(name, *times.span(since, until))))
 
 
-def _offer_routes(router: APIRouter, reads: Reads, times: _Times) -> None:
-    @router.get("/nodes/{name}/offers", tags=["offers"], summary="A node's offers, or with `at` the one in force then")
+def _offer_routes(router: Routes, reads: Reads, times: _Times) -> None:
+    @router.get(
+        "/nodes/{name}/offers",
+        role=Role.VIEWER,
+        tags=["offers"],
+        summary="A node's offers, or with `at` the one in force then",
+    )
     async def list_node_offers(
         name: NodeName, at: At = None, since: Since = None, until: Until = None
     ) -> Listing[OfferView]:
@@ -112,13 +122,13 @@ def _offer_routes(router: APIRouter, reads: Reads, times: _Times) -> None:
             return Listing(items=[found] if found else [])
         return Listing(items=list(await reads.offers(name, *times.span(since, until))))
 
-    @router.get("/offers", tags=["offers"], summary="The offer in force of every node")
+    @router.get("/offers", role=Role.VIEWER, tags=["offers"], summary="The offer in force of every node")
     async def list_offers() -> Listing[OfferView]:
         return Listing(items=[node.offer for node in await reads.nodes() if node.offer is not None])
 
 
-def _decision_routes(router: APIRouter, reads: Reads, times: _Times) -> None:
-    @router.get("/decisions", tags=["decisions"], summary="Decisions, newest first")
+def _decision_routes(router: Routes, reads: Reads, times: _Times) -> None:
+    @router.get("/decisions", role=Role.VIEWER, tags=["decisions"], summary="Decisions, newest first")
     async def list_decisions(
         node: Annotated[str | None, Query(description="Only about this node.")] = None,
         kind: Annotated[DecisionKind | None, Query(description="Only of this kind.")] = None,
@@ -133,15 +143,20 @@ def _decision_routes(router: APIRouter, reads: Reads, times: _Times) -> None:
         found = list(await reads.decisions(wanted))
         return DecisionPage(items=found[:limit], next_cursor=_next(found, limit))
 
-    @router.get("/decisions/{id}", tags=["decisions"], summary="A decision record, whole")
+    @router.get("/decisions/{id}", role=Role.VIEWER, tags=["decisions"], summary="A decision record, whole")
     async def get_decision(id: DecisionId) -> DecisionRecord:  # noqa: A002 - the path parameter is called id
         return await existing_decision(reads, id)
 
-    @router.get("/decisions/{id}/chain", tags=["decisions"], summary="From the cause of a decision to its effect")
+    @router.get(
+        "/decisions/{id}/chain",
+        role=Role.VIEWER,
+        tags=["decisions"],
+        summary="From the cause of a decision to its effect",
+    )
     async def get_chain(id: DecisionId) -> Chain:  # noqa: A002 - the path parameter is called id
         return await chain(reads, id)
 
-    @router.get("/why", tags=["decisions"], summary="Why a number is, or was, what it is")
+    @router.get("/why", role=Role.VIEWER, tags=["decisions"], summary="Why a number is, or was, what it is")
     async def get_why(
         node: Annotated[str, Query(description="The node asked about.")],
         subject: Annotated[str, Query(description="What was decided.", examples=["batch-cpu"])] = "batch-cpu",
@@ -154,15 +169,16 @@ def _next(found: list[DecisionSummary], limit: int) -> str | None:
     return encode_cursor(found[limit - 1].decided_at, found[limit - 1].id) if len(found) > limit else None
 
 
-def _overview_routes(router: APIRouter, reads: Reads, feed: Feed, clock: Clock, heartbeat_seconds: float) -> None:
+def _overview_routes(router: Routes, reads: Reads, feed: Feed, clock: Clock, heartbeat_seconds: float) -> None:
     known_types = sorted(payload.TYPE for payload in EVENTS)
 
-    @router.get("/counts", tags=["overview"], summary="How much of everything is kept")
+    @router.get("/counts", role=Role.VIEWER, tags=["overview"], summary="How much of everything is kept")
     async def get_counts() -> Counts:
         return await reads.counts()
 
     @router.get(
         "/stream",
+        role=Role.VIEWER,
         tags=["overview"],
         summary="What arrives, as it arrives (server-sent events)",
         response_class=StreamingResponse,
