@@ -4,7 +4,7 @@
 
 Everything runs on servers from the wheels, in a temporary folder, through the commands that an operator would use.
 Prints the state hashes, which must be equal, and the recovery time: from the start of the restore until every node
-has an offer that is newer than the disaster. Exit status 0 only if both hold. `make rehearse` is the same.
+has a prediction newer than the disaster, and an offer. Exit status 0 only if both hold. `make rehearse` is the same.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 
 SERVICES = ("ingestion", "prediction", "colocation", "ensurance", "console")
 PATIENCE_SECONDS = 120.0
+WINDOWS = {"SLACKWATER_INGESTION_WINDOW_SECONDS": "5"}
+"""Shorter than usual, so that the recovery time says how long the recovery took and not how long a window is."""
 
 
 class Failed(Exception):
@@ -75,27 +77,33 @@ class Site:
         arguments = ("agent", "--nats", self.nats, "--state-dir", str(self._folder / "agent"))
         self._stack.enter_context(running(arguments, fleet))
 
-    def wait_for_offers(self, since: datetime) -> None:
-        """Until every node has an offer made after `since`. Raises Failed."""
+    def wait_for_the_loop(self, since: datetime) -> None:
+        """Until every node has an offer, and a prediction made after `since` on which it rests. Raises Failed."""
+        waiting = set(range(1, self._nodes + 1))
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while (fresh := self._fresh_offers(since)) < self._nodes:
+        while waiting := {number for number in waiting if not self._works(f"sim-{number:02d}", since)}:
             if time.monotonic() > deadline:
-                raise Failed(f"{fresh} of {self._nodes} nodes have a new offer after {PATIENCE_SECONDS:g} s")
+                raise Failed(f"after {PATIENCE_SECONDS:g} s {len(waiting)} of {self._nodes} nodes have no prediction")
             time.sleep(0.1)
 
-    def _fresh_offers(self, since: datetime) -> int:
+    def _works(self, node: str, since: datetime) -> bool:
+        """An offer that did not change is not offered again, so what tells is the prediction."""
+        after = since.isoformat().replace("+00:00", "Z")
+        return bool(self._items(f"nodes/{node}/forecast?since={after}") and self._items(f"nodes/{node}/offers"))
+
+    def _items(self, path: str) -> list[dict[str, Any]]:
         with (
             contextlib.suppress(OSError, ValueError),
-            urllib.request.urlopen(f"{self.console}/v1/offers?limit=500") as answer,  # noqa: S310 - our own address
+            urllib.request.urlopen(f"{self.console}/v1/{path}") as answer,  # noqa: S310 - our own address
         ):
-            offers: list[dict[str, Any]] = json.load(answer)["items"]
-            return len({one["node"] for one in offers if datetime.fromisoformat(one["offered_at"]) > since})
-        return 0
+            items: list[dict[str, Any]] = json.load(answer)["items"]
+            return items
+        return []
 
     def _environment(self, name: str) -> dict[str, str]:
         folder = self._folder / "state" / name
         folder.mkdir(parents=True, exist_ok=True)
-        return dict(os.environ) | {"SLACKWATER_STATE_DIR": str(folder)}
+        return dict(os.environ) | {"SLACKWATER_STATE_DIR": str(folder)} | WINDOWS
 
 
 @contextmanager
@@ -147,7 +155,7 @@ def rehearse(folder: Path, nodes: int, seconds: float) -> tuple[str, str, float]
     with Site(folder / "before", nodes) as site:
         begun = datetime.now(UTC)
         site.start_services()
-        site.wait_for_offers(begun)
+        site.wait_for_the_loop(begun)
         time.sleep(seconds)
         taken = hash_in(slackwater("backup", str(copy), "--postgres", site.postgres, "--nats", site.nats))
     disaster = datetime.now(UTC)
@@ -155,7 +163,7 @@ def rehearse(folder: Path, nodes: int, seconds: float) -> tuple[str, str, float]
         clock = time.monotonic()
         restored = hash_in(slackwater("restore", str(copy), "--postgres", site.postgres, "--nats", site.nats))
         site.start_services()
-        site.wait_for_offers(disaster)
+        site.wait_for_the_loop(disaster)
         return taken, restored, time.monotonic() - clock
 
 
