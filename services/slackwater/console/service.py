@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
+import structlog
 from fastapi import APIRouter
 
 from slackwater.console.adapters.feed import LocalFeed
@@ -15,10 +16,14 @@ from slackwater.console.edge.html import html_router
 from slackwater.console.edge.http import api_router
 from slackwater.console.ports import Feed, ReadModel
 from slackwater.console.settings import ConsoleSettings
+from slackwater.console.usecases.keep_level import KeepLevel
 from slackwater.console.usecases.record_events import RecordEvents
+from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
+
+log = structlog.get_logger(__name__)
 
 
 class ConsoleService:
@@ -41,12 +46,25 @@ class ConsoleService:
 
     async def run(self, started: Callable[[], None]) -> None:
         """Consume until cancelled. Open streams end with it, so that a server can stop without waiting for them."""
+        keeping = asyncio.create_task(self._keep_levels(), name="console levels")
         try:
             async with consuming(self._platform.bus, self._record):
                 started()
                 await asyncio.Event().wait()
         finally:
+            keeping.cancel()
             self._feed.close()
+            await asyncio.wait([keeping])
+
+    async def _keep_levels(self) -> None:
+        """A level that could not be kept is a hole in a chart, nothing more."""
+        keep = KeepLevel(self._model, self._platform.clock)
+        while True:
+            await self._platform.clock.sleep(keep.seconds_to_next())
+            try:
+                await keep()
+            except Unavailable as error:
+                log.warning("the fleet's level was not kept", reason=error.message)
 
     async def checks(self) -> Sequence[Check]:
         """The read model answers."""
