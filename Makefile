@@ -10,7 +10,7 @@ VENV_PYTHON = .venv/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test check conformance contracts bench lock clean environment environment-dev
+.PHONY: help run test check conformance contracts bench sbom rehearse lock clean environment environment-dev
 unexport PYTHONPATH PYTHONHOME
 
 help: ## this list
@@ -38,6 +38,12 @@ contracts: environment-dev ## write the generated contracts anew: schemas, Async
 
 bench: environment-dev ## the figures: delays, memory, CPU; written to .slackwater/bench.json
 	@exec $(VENV_PYTHON) -m tests.bench $(ARGS)
+
+sbom: environment-dev ## what the image contains, as CycloneDX: .slackwater/sbom.cdx.json
+	@exec $(VENV_PYTHON) tools/sbom.py
+
+rehearse: environment-dev ## backup, disaster, restore on new servers: hashes and recovery time
+	@exec $(VENV_PYTHON) deploy/backup/rehearse.py $(ARGS)
 
 # The locks name no index and no file of this machine. uv does the resolving: `pip install uv` anywhere on PATH.
 UV ?= uv

@@ -23,7 +23,7 @@ from slackwater.model.errors import Conflict, Unavailable
 CHUNK_BYTES = 128 * 1024
 CHUNK_SECONDS = 10.0
 """A broker that sends or takes no piece for so long has stopped."""
-_FOUND_TAKEN = 10058
+_NAME_IN_USE = 10130
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ async def _ask(client: Client, subject: str, payload: bytes) -> dict[str, Any]:
         raise Unavailable(f"NATS does not answer {subject}: {error!r}") from error
     answer: dict[str, Any] = json.loads(message.data) if message.data else {}
     if (refusal := answer.get("error")) is not None:
-        kind = Conflict if refusal.get("err_code") == _FOUND_TAKEN else Unavailable
+        kind = Conflict if refusal.get("err_code") == _NAME_IN_USE else Unavailable
         raise kind(f"NATS refuses {subject}: {refusal.get('description')}")
     return answer
 
