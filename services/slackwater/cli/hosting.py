@@ -12,6 +12,7 @@ from fastapi import APIRouter, FastAPI
 
 from slackwater.cli.steps import Steps
 from slackwater.model.time import SystemClock
+from slackwater.runtime.collecting import collect_rarely
 from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.service import Check, Service
 from slackwater.runtime.settings import HttpSettings
@@ -70,6 +71,7 @@ async def hosting(
     for service in services:
         note_build(service.name)
     async with _supervised(supervisor, steps):
+        collect_rarely()
         yield
 
 

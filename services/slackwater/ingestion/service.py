@@ -114,4 +114,5 @@ class IngestionService:
 
 def build(settings: IngestionSettings, platform: Platform) -> IngestionService:
     """Ingestion on PostgreSQL."""
-    return IngestionService(settings, platform.bus, platform.database("ingestion"), PostgresLedger.of, platform.clock)
+    database, ledgers = platform.database("ingestion"), PostgresLedger.remembering()
+    return IngestionService(settings, platform.bus, database, ledgers, platform.clock)

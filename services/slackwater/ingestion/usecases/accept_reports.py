@@ -14,7 +14,8 @@ from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion import metrics
 from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, Liveness, Report
-from slackwater.ingestion.domain.validation import Accepted, Limits, Refusal, Refused, judge
+from slackwater.ingestion.domain.soundness import sound
+from slackwater.ingestion.domain.validation import Accepted, Limits, Refusal, Refused, bounds_of, judge
 from slackwater.ingestion.domain.windowing import is_late
 from slackwater.ingestion.ports import Ledgers
 from slackwater.ingestion.usecases.reading import report_from
@@ -76,7 +77,7 @@ class AcceptReports:
             keys = sorted({received.subject_key for received in batch if _storable(received.subject_key)})
             nodes = {key: KnownNode(key) for key in keys} | dict(await ledger.nodes(keys))
             before = dict(nodes)
-            verdicts = [self._judge(received, nodes, now) for received in batch]
+            verdicts = self._judge_all(batch, nodes, now)
             rows = [verdict.row for verdict in verdicts if verdict.row is not None]
             if rows:
                 await ledger.keep_days(sorted({row.report.midpoint_at.date() for row in rows}))
@@ -89,11 +90,27 @@ class AcceptReports:
         _measure(verdicts)
         return [verdict.settlement for verdict in verdicts]
 
-    def _judge(self, received: Received[UsageReported], nodes: dict[str, KnownNode], now: datetime) -> _Verdict:
+    def _judge_all(
+        self, batch: Sequence[Received[UsageReported]], nodes: dict[str, KnownNode], now: datetime
+    ) -> list[_Verdict]:
+        """Form and numbers of all together, then one after the other what depends on those before."""
+        arrivals = [Arrival(report_from(received.event.data), received.subject_key, now) for received in batch]
+        capacities = (nodes[key].capacity if key in nodes else None for key in (one.subject_key for one in batch))
+        fine = sound(
+            [arrival.report for arrival in arrivals], [bounds_of(capacity, self._limits) for capacity in capacities]
+        )
+        return [
+            self._judge(received, arrival, nodes, is_sound)
+            for received, arrival, is_sound in zip(batch, arrivals, fine, strict=True)
+        ]
+
+    def _judge(
+        self, received: Received[UsageReported], arrival: Arrival, nodes: dict[str, KnownNode], is_sound: bool
+    ) -> _Verdict:
         """Judge one message against the nodes as they are after those before it, and take the accepted one in."""
-        arrival = Arrival(report_from(received.event.data), received.subject_key, now)
+        now = arrival.received_at
         known = nodes.get(received.subject_key, KnownNode(received.subject_key))
-        verdict = judge(arrival, known, self._limits)
+        verdict = judge(arrival, known, self._limits, sound=is_sound)
         if isinstance(verdict, Refused):
             if verdict.reason is Refusal.REPLAYED_SEQUENCE and received.deliveries > 1:
                 return _Verdict(Done())  # committed, but the acknowledgement was lost
