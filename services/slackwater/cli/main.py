@@ -28,6 +28,7 @@ VERBS: Sequence[str] = (
     "why",
     "doctor",
     "openapi",
+    "migrate",
     "backup",
     "restore",
 )
