@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 
 from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from slackwater.model.errors import Misconfigured
+from slackwater.runtime.loopback import is_loopback
 
 USUAL_PORT = 8460
 
@@ -39,12 +39,7 @@ class HttpSettings(BaseSettings):
 
     @property
     def loopback(self) -> bool:
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     @property
     def tls(self) -> bool:

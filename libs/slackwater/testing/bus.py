@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.encoding import MESSAGE_ID, Message, Undecodable, decode, encode
+from slackwater.bus.encoding import MESSAGE_ID, Message, Undecodable, decode_on, encode
 from slackwater.bus.following import Following
 from slackwater.bus.port import BatchHandler
 from slackwater.bus.replaying import Replayer
@@ -266,7 +266,7 @@ class MemoryBus:
                 if superseded or (wanted is not None and tokens[: len(wanted)] != wanted):
                     continue
                 try:
-                    event = decode(payload, message.headers, message.body)
+                    event = decode_on(message.subject, payload, message.headers, message.body)
                 except Undecodable:
                     continue
                 await handler(event)

@@ -28,11 +28,13 @@ VERBS: Sequence[str] = (
     "why",
     "doctor",
     "openapi",
+    "nats-config",
+    "secrets",
     "migrate",
     "backup",
     "restore",
 )
-"""Verb = module `slackwater.cli.<verb>`, in the order of the help."""
+"""Verb = module `slackwater.cli.<verb>` (a `-` in the verb is a `_` in the module), in the order of the help."""
 
 app = typer.Typer(
     name="slackwater",
@@ -64,7 +66,7 @@ def root(
 def register(target: typer.Typer) -> None:
     """Add every verb of the table; a missing module is a broken installation and fails here."""
     for verb in VERBS:
-        module = importlib.import_module(f"slackwater.cli.{verb}")
+        module = importlib.import_module(f"slackwater.cli.{verb.replace('-', '_')}")
         target.command(verb, context_settings=getattr(module, "CONTEXT", None))(module.command)
 
 

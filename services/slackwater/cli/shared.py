@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from slackwater.bus.access import NatsAccess
 from slackwater.bus.nats import connect_bus
+from slackwater.bus.streams import load
 from slackwater.cli.composition import Part
 from slackwater.cli.hosting import Databases, hosting, shielded
 from slackwater.cli.steps import Steps
@@ -33,7 +35,9 @@ async def running_service(part: Part, postgres: str, nats: str, settings: HttpSe
         with steps.step("schema"):
             address = await prepare_service(postgres, Schema.of(part.name))
         with steps.step("streams"):
-            bus = await stack.enter_async_context(connect_bus(nats, name=part.name))
+            bus = await stack.enter_async_context(
+                connect_bus(nats, name=part.name, topology=load().only(part.name), access=NatsAccess())
+            )
         databases = Databases({part.name: address})
         stack.push_async_callback(shielded, databases.close)
         service = part.build(Platform(bus, SystemClock(), databases.of, default_state_dir()))
