@@ -22,8 +22,9 @@ from slackwater.bus.delivering import NatsDelivery, ReadDelivery
 from slackwater.bus.encoding import Undecodable, decode_on, encode
 from slackwater.bus.encrypted import EncryptedClient
 from slackwater.bus.looking import Look, NatsFollowing
+from slackwater.bus.marking import mark_of
 from slackwater.bus.ordered import Confined, OrderedReader, Start
-from slackwater.bus.port import BatchHandler
+from slackwater.bus.port import BatchHandler, Mark
 from slackwater.bus.publishing import Publisher
 from slackwater.bus.pulling import ConsumerGone, Interrupted, Pauses, Puller
 from slackwater.bus.replaying import Replayer
@@ -176,6 +177,9 @@ class NatsBus:
                 yield following
             finally:
                 following.mailbox.close()
+
+    async def mark(self, payloads: Sequence[type[Payload]]) -> Mark:
+        return await mark_of(self._js, payloads)
 
     async def settled_up_to(self, consumer: str) -> int:
         try:

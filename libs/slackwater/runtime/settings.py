@@ -11,6 +11,7 @@ from slackwater.model.errors import Misconfigured
 from slackwater.runtime.loopback import is_loopback
 
 USUAL_PORT = 8460
+USUAL_RPC_PORT = 8461
 
 
 class HttpSettings(BaseSettings):
@@ -58,3 +59,22 @@ class HttpSettings(BaseSettings):
                 "or listen on 127.0.0.1",
                 field="host",
             )
+
+
+class RpcSettings(BaseSettings):
+    """gRPC beside HTTP, e.g. SLACKWATER_GRPC_PORT. Tokens and TLS files are those of HTTP.
+
+    It runs where a service has something to say over it. Without a host: where HTTP listens. Without a port: the
+    usual one, or a free one if taken.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="SLACKWATER_GRPC_", frozen=True)
+
+    enabled: bool = True
+    host: str | None = None
+    port: int | None = None
+    """0 takes any free port."""
+
+    def doors(self, http: HttpSettings) -> HttpSettings:
+        """Who is let in and how it is encrypted: as for HTTP, but where gRPC listens."""
+        return http if self.host is None else http.model_copy(update={"host": self.host})

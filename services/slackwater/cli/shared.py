@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 from slackwater.bus.access import NatsAccess
 from slackwater.bus.nats import connect_bus
@@ -21,9 +22,17 @@ from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_service
 
 
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where a process is reached: the URL of HTTP, and HOST:PORT of gRPC if it speaks it."""
+
+    http_url: str
+    rpc: str | None
+
+
 @asynccontextmanager
-async def running_service(part: Part, postgres: str, nats: str, settings: HttpSettings) -> AsyncIterator[str]:
-    """The service works while the context is open; yields its address.
+async def running_service(part: Part, postgres: str, nats: str, settings: HttpSettings) -> AsyncIterator[Addresses]:
+    """The service works while the context is open; yields its addresses.
 
     Raises InvalidInput for an address of another form, Unavailable when a server is away, Misconfigured.
     """
@@ -41,8 +50,8 @@ async def running_service(part: Part, postgres: str, nats: str, settings: HttpSe
         databases = Databases({part.name: address})
         stack.push_async_callback(shielded, databases.close)
         service = part.build(Platform(bus, SystemClock(), databases.of, default_state_dir()))
-        await stack.enter_async_context(hosting(http, settings, [service], steps, beside=()))
-        yield http.url
+        hosted = await stack.enter_async_context(hosting(http, settings, [service], steps, beside=()))
+        yield Addresses(http.url, hosted.rpc_address)
 
 
 def refuse_other_forms(postgres: str, nats: str) -> None:
