@@ -10,7 +10,7 @@ VENV_PYTHON = .venv/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test check conformance contracts bench faults lock clean environment environment-dev
+.PHONY: help run test check conformance contracts bench faults sbom rehearse lock clean environment environment-dev
 unexport PYTHONPATH PYTHONHOME
 
 help: ## this list
@@ -42,6 +42,12 @@ bench: environment-dev ## the figures: delays, memory, CPU; written to .slackwat
 
 faults: environment-dev ## kills, partitions, poison, full disks: all, or ARGS="kill-* poison"; ARGS=--list
 	@exec $(VENV_PYTHON) -m tests.faults $(ARGS)
+
+sbom: environment-dev ## what the image contains, as CycloneDX: .slackwater/sbom.cdx.json
+	@exec $(VENV_PYTHON) tools/sbom.py
+
+rehearse: environment-dev ## backup, disaster, restore on new servers: hashes and recovery time
+	@exec $(VENV_PYTHON) deploy/backup/rehearse.py $(ARGS)
 
 # The locks name no index and no file of this machine. uv does the resolving: `pip install uv` anywhere on PATH.
 UV ?= uv

@@ -86,6 +86,11 @@ class NatsBus:
         self._healing = False
 
     @property
+    def client(self) -> Client:
+        """The connection below, for copies of streams."""
+        return self._client
+
+    @property
     def jetstream(self) -> JetStreamContext:
         """The client below, for tests and `slackwater doctor`."""
         return self._js

@@ -48,6 +48,21 @@ async def prepare_database(admin_dsn: str, schemas: Sequence[Schema]) -> dict[st
     return addresses
 
 
+async def prepare_roles(admin_dsn: str, services: Sequence[str]) -> dict[str, str]:
+    """Role and empty schema of each service, for a restore; returns the address of each. Raises Unavailable."""
+    with connecting():
+        connection = await _connect(admin_dsn)
+        try:
+            async with connection.transaction():
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", lock_key("provision", ""))
+                await connection.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC")
+                for service in services:
+                    await _make(connection, admin_dsn, service)
+        finally:
+            await connection.close()
+    return {service: service_dsn(admin_dsn, service) for service in services}
+
+
 async def prepare_service(dsn: str, schema: Schema) -> str:
     """The address under which one service works, its schema at head.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -13,16 +12,18 @@ from nats.js.errors import NotFoundError
 from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.bus.streams import load
 from slackwater.runtime.embedded_nats import EmbeddedNats
-
-GIVEN_URL = "SLACKWATER_TEST_NATS_URL"
+from slackwater.testing.servers import Servers, nats_container
 
 
 @pytest.fixture(scope="session")
-def nats_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A server of this session, or the one that SLACKWATER_TEST_NATS_URL names (its streams are deleted!)."""
-    given = os.environ.get(GIVEN_URL)
-    if given:
-        yield given
+def nats_url(test_servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of this session, or the one that the tests were given (its streams are deleted!)."""
+    if test_servers.kind == "given":
+        yield test_servers.nats_url
+        return
+    if test_servers.kind == "containers":
+        with nats_container() as url:
+            yield url
         return
     server = EmbeddedNats(Path(tmp_path_factory.mktemp("nats")))
     loop = asyncio.new_event_loop()  # asyncio.run would unset the loop that pytest-asyncio has set

@@ -1,7 +1,4 @@
-"""Fixtures with a real PostgreSQL: one server per test session, one database per test.
-
-`SLACKWATER_TEST_POSTGRES_DSN` (an administrator's address) names a server to use in place of the embedded one.
-"""
+"""Fixtures with a real PostgreSQL: one server per test session, one database per test."""
 
 from __future__ import annotations
 
@@ -19,6 +16,7 @@ from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 from slackwater.store.migrations import Schema
 from slackwater.store.names import service_dsn
 from slackwater.store.provision import prepare_database
+from slackwater.testing.servers import Servers, postgres_container
 
 FreshDatabase = Callable[[Sequence[Schema | str]], Awaitable[dict[str, str]]]
 """`addresses = await fresh_database(["ingestion"])`: a new database with these schemas at head, and their DSNs."""
@@ -27,9 +25,11 @@ _NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres | None]:
-    """The session's embedded server, None when the environment names another. Not to be killed by tests."""
-    if os.environ.get("SLACKWATER_TEST_POSTGRES_DSN"):
+def postgres_server(
+    test_servers: Servers, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EmbeddedPostgres | None]:
+    """The session's embedded server, None when the tests run on another. Not to be killed by tests."""
+    if test_servers.kind != "embedded":
         yield None
         return
     with EmbeddedPostgres(tmp_path_factory.mktemp("postgres"), durable=False) as server:
@@ -37,11 +37,15 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedd
 
 
 @pytest.fixture(scope="session")
-def postgres_dsn(postgres_server: EmbeddedPostgres | None) -> str:
+def postgres_dsn(test_servers: Servers, postgres_server: EmbeddedPostgres | None) -> Iterator[str]:
     """Administrator's address of a running server; its database may not exist yet."""
-    if postgres_server is None:
-        return os.environ["SLACKWATER_TEST_POSTGRES_DSN"]
-    return postgres_server.dsn
+    if postgres_server is not None:
+        yield postgres_server.dsn
+    elif test_servers.kind == "containers":
+        with postgres_container() as dsn:
+            yield dsn
+    else:
+        yield test_servers.postgres_dsn
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,11 @@ class FleetService:
     def name(self) -> str:
         return "agent"
 
+    @property
+    def restored_exactly(self) -> bool:
+        """Whether every agent put everything back; known after `run`."""
+        return all(agent.restored_exactly for agent in self.agents)
+
     async def run(self, started: Callable[[], None]) -> None:
         waiting = {agent.settings.node for agent in self.agents}
 

@@ -17,7 +17,8 @@ from typing import NoReturn, get_args
 
 from slackwater.agent.edge.exposition import exposing
 from slackwater.agent.edge.late_bus import LateBus
-from slackwater.agent.service import AgentService, build_agent
+from slackwater.agent.fleet import FleetService
+from slackwater.agent.service import AgentService, build
 from slackwater.agent.settings import AgentSettings
 from slackwater.bus.access import NatsAccess
 from slackwater.bus.nats import NatsBus, connect_bus
@@ -45,13 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SlackwaterError as error:
         sys.stderr.write(f"slackwater agent: {error.message}\n")
         return 1
-    report = service.restore_report
-    return 0 if report is not None and report.exact else 1
+    return 0 if service.restored_exactly else 1
 
 
-async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentService:
+async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentService | FleetService:
     bus = LateBus()
-    service = build_agent(settings, Platform(bus, SystemClock(), _no_database, state_dir))
+    service = build(settings, Platform(bus, SystemClock(), _no_database, state_dir))
     access = NatsAccess()
     access.options(url)  # what cannot work is said now, not at every attempt
 
@@ -69,7 +69,7 @@ async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentServ
     return service
 
 
-async def _run(service: AgentService, bus: LateBus) -> None:
+async def _run(service: AgentService | FleetService, bus: LateBus) -> None:
     with suppress(TimeoutError):  # usually the broker is there, and the first messages need not wait for a retry
         await asyncio.wait_for(bus.first.wait(), _FIRST_CONNECTION_SECONDS)
     await service.run(lambda: _log.info("agent started", node=service.settings.node))

@@ -76,6 +76,11 @@ class AgentService:
     def name(self) -> str:
         return "agent"
 
+    @property
+    def restored_exactly(self) -> bool:
+        """Whether everything was put back; known after `run`."""
+        return self.restore_report is not None and self.restore_report.exact
+
     async def run(self, started: Callable[[], None]) -> None:
         if self.lock is not None:
             self.lock.acquire()

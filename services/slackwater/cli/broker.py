@@ -81,6 +81,15 @@ def write_config(folder: Path, nodes: Sequence[str], host: str, port: int, tls: 
     return folder / "nats-server.conf"
 
 
+def names_of_nodes(named: Sequence[str] | None, file: Path | None) -> list[str]:
+    """Nodes given one by one and in a file, one a line. Raises InvalidInput for a file that cannot be read."""
+    try:
+        lines = [] if file is None else file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"--nodes-file: {file}: {error}", field="nodes_file") from None
+    return [*(named or []), *(line.strip() for line in lines if line.strip() and not line.startswith("#"))]
+
+
 def _environment(user: str, password_file: Path) -> str:
     found = {"USER": user, "PASSWORD_FILE": str(password_file.absolute()), "API_PREFIX": AGENT_API_PREFIX}
     return "".join(f"SLACKWATER_NATS_{name}={value}\n" for name, value in found.items())

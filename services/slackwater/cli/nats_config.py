@@ -24,15 +24,12 @@ def command(
 
     Run it again with more nodes at any time: present passwords are kept, and `nats-server --signal reload` applies it.
     """
-    from slackwater.cli.broker import Certificates, write_config
+    from slackwater.cli.broker import Certificates, names_of_nodes, write_config
     from slackwater.cli.output import errors_to_stderr, message
     from slackwater.model.errors import InvalidInput
 
     with errors_to_stderr():
-        nodes = list(node or [])
-        if nodes_file is not None:
-            lines = nodes_file.read_text(encoding="utf-8").splitlines()
-            nodes += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+        nodes = names_of_nodes(node, nodes_file)
         if (certificate is None) != (key is None) or (client_ca is not None and certificate is None):
             raise InvalidInput("--certificate and --key go together, and --client-ca needs both", field="certificate")
         tls = Certificates(certificate, key, client_ca) if certificate is not None and key is not None else None

@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slackwater.cli import exits
+from slackwater.cli.addresses import NATS_VARIABLE, POSTGRES_VARIABLE
 from slackwater.cli.choices import LogLevel
 
 if TYPE_CHECKING:  # what is heavy is loaded when the command runs
     from slackwater.cli.composition import Part
     from slackwater.runtime.settings import HttpSettings
 
-POSTGRES_VARIABLE = "SLACKWATER_POSTGRES_DSN"
-NATS_VARIABLE = "SLACKWATER_NATS_URL"
-
 
 def command(
     service: Annotated[str, typer.Argument(help="ingestion, prediction, colocation, ensurance or console.")],
     postgres: Annotated[
-        str, typer.Option(envvar=POSTGRES_VARIABLE, metavar="DSN", help="An administrator's, or the service's own.")
-    ],
-    nats: Annotated[str, typer.Option(envvar=NATS_VARIABLE, metavar="URL", help="The bus, nats://host:4222.")],
+        str | None,
+        typer.Option(envvar=POSTGRES_VARIABLE, metavar="DSN", help="An administrator's, or the service's own."),
+    ] = None,
+    nats: Annotated[
+        str | None, typer.Option(envvar=NATS_VARIABLE, metavar="URL", help="The bus, nats://host:4222.")
+    ] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="HTTP port; 0 takes any free one.")] = None,
     seconds: Annotated[int | None, typer.Option(min=1, help="End by itself after this many seconds.")] = None,
     log_level: Annotated[LogLevel, typer.Option(envvar="SLACKWATER_LOG_LEVEL")] = LogLevel.WARNING,
@@ -33,6 +34,7 @@ def command(
     Makes the service's schema (if the role of --postgres may) and the streams, serves /livez, /readyz, /metrics and
     the service's routes, and prints its address. Exit status: 0 after a signal or after --seconds.
     """
+    from slackwater.cli.addresses import address
     from slackwater.cli.composition import part_named
     from slackwater.cli.output import errors_to_stderr
     from slackwater.runtime.settings import HttpSettings
@@ -44,7 +46,9 @@ def command(
         configure(service, level=log_level.value)
         configure_tracing(service)
         http = HttpSettings() if port is None else HttpSettings(port=port)
-        status = asyncio.run(_run(part, postgres, nats, http, seconds))
+        dsn = address(postgres, "--postgres", POSTGRES_VARIABLE)
+        url = address(nats, "--nats", NATS_VARIABLE)
+        status = asyncio.run(_run(part, dsn, url, http, seconds))
     if status:
         raise typer.Exit(status)
 

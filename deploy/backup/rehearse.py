@@ -1,0 +1,190 @@
+"""Rehearse the disaster: a fleet at work, a backup, everything gone, a restore on new servers, the fleet at work again.
+
+    .venv/bin/python deploy/backup/rehearse.py [--nodes 20] [--seconds 15]
+
+Everything runs on servers from the wheels, in a temporary folder, through the commands that an operator would use.
+Prints the state hashes, which must be equal, and the recovery time: from the start of the restore until every node
+has a prediction newer than the disaster, and an offer. Exit status 0 only if both hold. `make rehearse` is the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from slackwater.runtime.embedded_nats import EmbeddedNats
+from slackwater.runtime.embedded_postgres import EmbeddedPostgres
+
+SERVICES = ("ingestion", "prediction", "colocation", "ensurance", "console")
+PATIENCE_SECONDS = 120.0
+WINDOWS = {"SLACKWATER_INGESTION_WINDOW_SECONDS": "5"}
+"""Shorter than usual, so that the recovery time says how long the recovery took and not how long a window is."""
+
+
+class Failed(Exception):
+    """The rehearsal did not come to its end; the message says where."""
+
+
+class Site:
+    """One PostgreSQL, one NATS, every service and a simulated fleet as processes of their own."""
+
+    def __init__(self, folder: Path, nodes: int) -> None:
+        self._folder = folder
+        self._nodes = nodes
+        self._stack = ExitStack()
+        self.postgres = ""
+        self.nats = ""
+        self.console = ""
+
+    def __enter__(self) -> Site:
+        database = self._stack.enter_context(EmbeddedPostgres(self._folder / "postgres"))
+        self.postgres = database.dsn
+        broker = EmbeddedNats(self._folder / "nats")
+        self.nats = asyncio.run(broker.start())
+        self._stack.callback(lambda: asyncio.run(broker.stop()))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def start_services(self) -> None:
+        """All services, then the fleet; returns when the console is ready."""
+        for name in SERVICES:
+            arguments = ("run", name, "--postgres", self.postgres, "--nats", self.nats, "--port", "0")
+            process = self._stack.enter_context(running(arguments, self._environment(name)))
+            address = first_line(process).split()[-1]
+            if name == "console":
+                self.console = address
+        fleet = self._environment("agent") | {
+            "SLACKWATER_AGENT_DRIVER": "simulated",
+            "SLACKWATER_AGENT_NODES": str(self._nodes),
+            "SLACKWATER_AGENT_REPORT_SECONDS": "1",
+        }
+        arguments = ("agent", "--nats", self.nats, "--state-dir", str(self._folder / "agent"))
+        self._stack.enter_context(running(arguments, fleet))
+
+    def wait_for_the_loop(self, since: datetime) -> None:
+        """Until every node has an offer, and a prediction made after `since` on which it rests. Raises Failed."""
+        waiting = set(range(1, self._nodes + 1))
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while waiting := {number for number in waiting if not self._works(f"sim-{number:02d}", since)}:
+            if time.monotonic() > deadline:
+                raise Failed(f"after {PATIENCE_SECONDS:g} s {len(waiting)} of {self._nodes} nodes have no prediction")
+            time.sleep(0.1)
+
+    def _works(self, node: str, since: datetime) -> bool:
+        """An offer that did not change is not offered again, so what tells is the prediction."""
+        after = since.isoformat().replace("+00:00", "Z")
+        return bool(self._items(f"nodes/{node}/forecast?since={after}") and self._items(f"nodes/{node}/offers"))
+
+    def _items(self, path: str) -> list[dict[str, Any]]:
+        with (
+            contextlib.suppress(OSError, ValueError),
+            urllib.request.urlopen(f"{self.console}/v1/{path}") as answer,  # noqa: S310 - our own address
+        ):
+            items: list[dict[str, Any]] = json.load(answer)["items"]
+            return items
+        return []
+
+    def _environment(self, name: str) -> dict[str, str]:
+        folder = self._folder / "state" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return dict(os.environ) | {"SLACKWATER_STATE_DIR": str(folder)} | WINDOWS
+
+
+@contextmanager
+def running(arguments: tuple[str, ...], environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    """A slackwater command that is ended with the context."""
+    command = (sys.executable, "-m", "slackwater.cli", *arguments)
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout:
+            process.stdout.close()
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    """What a service prints when it is up. Raises Failed when it ends instead."""
+    line = process.stdout.readline() if process.stdout else ""
+    if not line:
+        raise Failed(f"{process.args} ended with {process.wait()}")
+    return line
+
+
+def slackwater(*arguments: str) -> str:
+    """Run a command to its end and return what it printed. Raises Failed."""
+    command = (sys.executable, "-m", "slackwater.cli", *arguments)
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise Failed(f"slackwater {arguments[0]} ended with {done.returncode}")
+    return done.stdout
+
+
+def hash_in(text: str) -> str:
+    """The state hash that a command printed."""
+    found = re.search(r"state hash ([0-9a-f]{64})", text)
+    if found is None:
+        raise Failed(f"no state hash in {text!r}")
+    return found[1]
+
+
+def rehearse(folder: Path, nodes: int, seconds: float) -> tuple[str, str, float]:
+    """The state hashes of backup and restore, and the recovery time in seconds. Raises Failed."""
+    copy = folder / "backup"
+    with Site(folder / "before", nodes) as site:
+        begun = datetime.now(UTC)
+        site.start_services()
+        site.wait_for_the_loop(begun)
+        time.sleep(seconds)
+        taken = hash_in(slackwater("backup", str(copy), "--postgres", site.postgres, "--nats", site.nats))
+    disaster = datetime.now(UTC)
+    with Site(folder / "after", nodes) as site:
+        clock = time.monotonic()
+        restored = hash_in(slackwater("restore", str(copy), "--postgres", site.postgres, "--nats", site.nats))
+        site.start_services()
+        site.wait_for_the_loop(disaster)
+        return taken, restored, time.monotonic() - clock
+
+
+def main() -> int:
+    """Rehearse and say how it went."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=15.0, help="how long the fleet works before the backup")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="slackwater-rehearsal-") as folder:
+        Path(folder).chmod(0o755)  # PostgreSQL runs as another account when this one is root
+        try:
+            taken, restored, seconds = rehearse(Path(folder), options.nodes, options.seconds)
+        except Failed as failure:
+            sys.stderr.write(f"rehearsal failed: {failure}\n")
+            return 1
+    same = taken == restored
+    sys.stdout.write(f"state hash before {taken}\nstate hash after  {restored}\n")
+    sys.stdout.write(f"{'equal' if same else 'DIFFERENT'}; recovery time {seconds:.1f} s ({options.nodes} nodes)\n")
+    return 0 if same else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""Which servers the tests run against; the one variable is SLACKWATER_TEST_SERVERS.
+
+embedded                                    (or unset) PostgreSQL and nats-server from their wheels
+containers                                  `postgres:18` and `nats:2`, started through testcontainers
+postgresql://admin@host/db,nats://host:4222 servers that are given; databases are made, **streams are deleted**
+
+Tests that kill or starve a server always start their own from the wheels.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+
+from slackwater.model.errors import Misconfigured
+
+VARIABLE = "SLACKWATER_TEST_SERVERS"
+POSTGRES_IMAGE = "postgres:18"
+NATS_IMAGE = "nats:2"
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Where the servers of a test session come from; the addresses are set where they are given."""
+
+    kind: Literal["embedded", "containers", "given"]
+    postgres_dsn: str = ""
+    nats_url: str = ""
+
+
+def chosen(value: str) -> Servers:
+    """The servers that the variable's value names. Raises Misconfigured with what is allowed."""
+    if value in ("", "embedded"):
+        return Servers("embedded")
+    if value == "containers":
+        return Servers("containers")
+    postgres, _, nats = value.partition(",")
+    if postgres.startswith(("postgresql://", "postgres://")) and nats.startswith(("nats://", "tls://")):
+        return Servers("given", postgres, nats)
+    raise Misconfigured(
+        f"{VARIABLE}: embedded, containers, or two addresses like postgresql://admin@host/db,nats://host:4222",
+        field=VARIABLE,
+    )
+
+
+@pytest.fixture(scope="session")
+def test_servers() -> Servers:
+    """What SLACKWATER_TEST_SERVERS says."""
+    return chosen(os.environ.get(VARIABLE, ""))
+
+
+@contextmanager
+def postgres_container() -> Iterator[str]:
+    """The administrator's address of a PostgreSQL in a container that ends with the context."""
+    from testcontainers.community.postgres import PostgresContainer
+
+    container = PostgresContainer(POSTGRES_IMAGE, username="slackwater", password="slackwater", driver=None)  # noqa: S106 - lives for one test session, on loopback
+    with container as running:
+        yield running.get_connection_url()
+
+
+@contextmanager
+def nats_container() -> Iterator[str]:
+    """The address of a nats-server with JetStream in a container that ends with the context."""
+    from testcontainers.core.container import DockerContainer
+    from testcontainers.core.wait_strategies import LogMessageWaitStrategy
+
+    container = DockerContainer(NATS_IMAGE).with_command("-js").with_exposed_ports(4222)
+    with container.waiting_for(LogMessageWaitStrategy("Server is ready")) as running:
+        yield f"nats://{running.get_container_host_ip()}:{running.get_exposed_port(4222)}"

@@ -1,0 +1,68 @@
+"""A certificate authority of one deployment, made with openssl."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from slackwater.model.errors import InvalidInput, Misconfigured
+
+AUTHORITY_DAYS = 3650
+CERTIFICATE_DAYS = 825
+_NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
+
+
+class Authority:
+    """Key and certificate in a folder of their own, made at the first use. Raises Misconfigured without openssl."""
+
+    def __init__(self, folder: Path) -> None:
+        self._key = folder / "ca.key"
+        self._certificate = folder / "ca.crt"
+        if not self._certificate.exists():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _openssl(
+                "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc", "-sha256",
+                "-days", str(AUTHORITY_DAYS), "-subj", "/CN=slackwater authority",
+                "-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign,cRLSign",
+                "-keyout", str(self._key), "-out", str(self._certificate),
+            )  # fmt: skip
+
+    @property
+    def certificate(self) -> str:
+        """What everybody may know."""
+        return self._certificate.read_text(encoding="ascii")
+
+    def issue(self, certificate: Path, key: Path, hosts: Sequence[str]) -> None:
+        """A server's certificate for these names. Raises InvalidInput for a name that is none."""
+        for host in hosts:
+            if not host or not set(host) <= _NAME_LETTERS:
+                raise InvalidInput(
+                    f"host: {host!r} is not a name of a host; allowed: a-z, 0-9, dots, dashes", field="host"
+                )
+        names = ",".join(f"DNS:{host}" for host in hosts)
+        with tempfile.TemporaryDirectory() as scratch:
+            request, extensions = Path(scratch) / "request", Path(scratch) / "extensions"
+            extensions.write_text(
+                f"subjectAltName={names}\nextendedKeyUsage=serverAuth\nkeyUsage=critical,digitalSignature\n"
+                "basicConstraints=critical,CA:FALSE\n"
+            )
+            _openssl(
+                "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc", "-sha256",
+                "-subj", f"/CN={hosts[0]}", "-keyout", str(key), "-out", str(request),
+            )  # fmt: skip
+            _openssl(
+                "x509", "-req", "-in", str(request), "-CA", str(self._certificate), "-CAkey", str(self._key),
+                "-sha256", "-days", str(CERTIFICATE_DAYS), "-extfile", str(extensions), "-out", str(certificate),
+            )  # fmt: skip
+
+
+def _openssl(*arguments: str) -> None:
+    tool = shutil.which("openssl")
+    if tool is None:
+        raise Misconfigured("openssl is not installed, and the certificates are made with it: install it")
+    done = subprocess.run([tool, *arguments], check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise Misconfigured(f"openssl {arguments[0]} failed: {done.stderr.strip().splitlines()[-1:]}")

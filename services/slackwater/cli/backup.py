@@ -1,0 +1,37 @@
+"""`slackwater backup`: the record of every service, and the streams with their positions, into a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slackwater.cli.addresses import NATS_VARIABLE, POSTGRES_VARIABLE
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(help="A new folder; an existing backup is never overwritten.")],
+    postgres: Annotated[
+        str | None, typer.Option(envvar=POSTGRES_VARIABLE, metavar="DSN", help="An administrator's.")
+    ] = None,
+    nats: Annotated[
+        str | None, typer.Option(envvar=NATS_VARIABLE, metavar="URL", help="The bus, nats://host:4222.")
+    ] = None,
+) -> None:
+    """Copy the database and the streams while everything runs, and say their hash."""
+    import asyncio
+
+    from slackwater.cli.addresses import address
+    from slackwater.cli.copies import take
+    from slackwater.cli.output import errors_to_stderr, message
+    from slackwater.cli.shared import refuse_other_forms
+    from slackwater.model.time import SystemClock
+
+    with errors_to_stderr():
+        dsn = address(postgres, "--postgres", POSTGRES_VARIABLE)
+        url = address(nats, "--nats", NATS_VARIABLE)
+        refuse_other_forms(dsn, url)
+        now = SystemClock().now().isoformat()
+        manifest = asyncio.run(take(folder, dsn, url, now, message))
+        typer.echo(f"state hash {manifest.state_hash}")

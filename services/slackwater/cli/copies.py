@@ -1,0 +1,129 @@
+"""What a backup is: one folder with the database, the streams, and a manifest that says what they hold."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from slackwater.bus.nats import connect_bus
+from slackwater.bus.snapshots import StreamCopy, copy_stream, restore_stream
+from slackwater.bus.streams import load as load_topology
+from slackwater.cli.composition import SHARED
+from slackwater.model.errors import Conflict, InvalidInput, Misconfigured
+from slackwater.runtime.embedded_postgres import installed_binaries
+from slackwater.runtime.version import version
+from slackwater.store import backup as database
+from slackwater.store.provision import prepare_roles
+
+FORM = 1
+"""Of the folder; a newer one is refused."""
+MANIFEST = "manifest.json"
+DATABASE = "database.dump"
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a backup holds. `state_hash` covers every table of every service."""
+
+    form: int
+    slackwater: str
+    taken_at: str
+    services: list[str]
+    state_hash: str
+    tables: Mapping[str, str]
+    streams: Mapping[str, Mapping[str, Any]]
+
+
+async def take(folder: Path, postgres: str, nats: str, now: str, say: Say) -> Manifest:
+    """Write a backup while everything runs: first the database, then the streams.
+
+    In this order nothing is lost: what the streams have more than the database is read again after a restore and known
+    by its id; what the database had not yet published is in its outbox. Raises Conflict when the folder holds a backup
+    already, Unavailable, Misconfigured.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise Conflict(f"{folder} is not empty; name a new folder for each backup")
+    services = [part.name for part in SHARED if part.has_schema]
+    begun = time.monotonic()
+    tables = await database.dump(postgres, services, folder / DATABASE, _binaries())
+    say(f"database: {len(tables)} tables, {_size(folder / DATABASE)}, {time.monotonic() - begun:.1f} s")
+    streams = {}
+    async with _client(nats) as client:
+        for name in _durable_streams():
+            copied = await copy_stream(client, name, _file(folder, name))
+            streams[name] = asdict(copied)
+            say(f"stream {name}: {copied.messages} messages, {_size(_file(folder, name))}")
+    manifest = Manifest(FORM, version(), now, services, database.state_hash(tables), tables, streams)
+    (folder / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1) + "\n")  # last: a folder without is no backup
+    return manifest
+
+
+async def put_back(folder: Path, postgres: str, nats: str, say: Say) -> Manifest:
+    """Restore into an empty database and a broker without these streams, and prove that the rows are the same.
+
+    Raises InvalidInput for a folder that is no backup, Conflict when something is there already or the hashes differ,
+    Unavailable, Misconfigured.
+    """
+    manifest = read(folder)
+    begun = time.monotonic()
+    await prepare_roles(postgres, manifest.services)
+    await database.load(postgres, manifest.services, folder / DATABASE, _binaries())
+    found = await database.table_hashes(postgres, manifest.services)
+    differing = sorted(name for name in {*found, *manifest.tables} if found.get(name) != manifest.tables.get(name))
+    if differing:
+        raise Conflict(f"after the restore these tables differ from the backup: {', '.join(differing)}")
+    say(f"database: {len(found)} tables, the same rows, {time.monotonic() - begun:.1f} s")
+    async with _client(nats) as client:
+        for name, described in manifest.streams.items():
+            copy = StreamCopy(**described)
+            await restore_stream(client, copy, _file(folder, name))
+            say(f"stream {name}: {copy.messages} messages, up to position {copy.last_position}")
+    return manifest
+
+
+def read(folder: Path) -> Manifest:
+    """The manifest of a backup. Raises InvalidInput."""
+    file = folder / MANIFEST
+    try:
+        manifest = Manifest(**json.loads(file.read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise InvalidInput(f"{folder} holds no finished backup: {file.name}: {error}", field="folder") from None
+    if manifest.form > FORM:
+        raise InvalidInput(
+            f"{folder}: form {manifest.form} was written by slackwater {manifest.slackwater}; "
+            f"this one reads up to {FORM}: restore with the version that wrote it",
+            field="folder",
+        )
+    return manifest
+
+
+@asynccontextmanager
+async def _client(nats: str) -> AsyncIterator[Any]:
+    async with connect_bus(nats, name="backup", declares=False) as bus:
+        yield bus.client
+
+
+def _durable_streams() -> list[str]:
+    return [name for name, stream in load_topology().streams.items() if stream.storage == "file"]
+
+
+def _binaries() -> Path | None:
+    with contextlib.suppress(Misconfigured):
+        return installed_binaries()
+    return None
+
+
+def _file(folder: Path, stream: str) -> Path:
+    return folder / f"stream-{stream}.tar.s2"
+
+
+def _size(file: Path) -> str:
+    return f"{file.stat().st_size / 1e6:.1f} MB"

@@ -1,0 +1,34 @@
+"""`slackwater migrate`: roles, schemas and migrations of every service, with an administrator's address."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from slackwater.cli.addresses import POSTGRES_VARIABLE
+
+
+def command(
+    postgres: Annotated[
+        str | None, typer.Option(envvar=POSTGRES_VARIABLE, metavar="DSN", help="An administrator's address.")
+    ] = None,
+) -> None:
+    """Make what is missing in PostgreSQL, so that each service needs its own role's address only.
+
+    Safe to repeat and to run while an older version works: migrations only add, one at a time, all or nothing.
+    """
+    import asyncio
+
+    from slackwater.cli.addresses import address
+    from slackwater.cli.composition import SHARED
+    from slackwater.cli.output import errors_to_stderr, message
+    from slackwater.store.migrations import Schema
+    from slackwater.store.provision import prepare_database
+
+    with errors_to_stderr():
+        dsn = address(postgres, "--postgres", POSTGRES_VARIABLE)
+        schemas = [Schema.of(part.name) for part in SHARED if part.has_schema]
+        asyncio.run(prepare_database(dsn, schemas))
+        for schema in schemas:
+            message(f"{schema.service}: at {schema.head()}")

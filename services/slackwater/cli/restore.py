@@ -1,0 +1,37 @@
+"""`slackwater restore`: a backup into an empty database and an empty broker, proved by its hash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slackwater.cli.addresses import NATS_VARIABLE, POSTGRES_VARIABLE
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(help="The folder that `slackwater backup` wrote.")],
+    postgres: Annotated[
+        str | None, typer.Option(envvar=POSTGRES_VARIABLE, metavar="DSN", help="An administrator's.")
+    ] = None,
+    nats: Annotated[
+        str | None, typer.Option(envvar=NATS_VARIABLE, metavar="URL", help="The bus, nats://host:4222.")
+    ] = None,
+) -> None:
+    """Put a backup back: roles, schemas, rows, streams. The services must be stopped; start them afterwards."""
+    import asyncio
+    import time
+
+    from slackwater.cli.addresses import address
+    from slackwater.cli.copies import put_back
+    from slackwater.cli.output import errors_to_stderr, message
+    from slackwater.cli.shared import refuse_other_forms
+
+    with errors_to_stderr():
+        dsn = address(postgres, "--postgres", POSTGRES_VARIABLE)
+        url = address(nats, "--nats", NATS_VARIABLE)
+        refuse_other_forms(dsn, url)
+        begun = time.monotonic()
+        manifest = asyncio.run(put_back(folder, dsn, url, message))
+        typer.echo(f"state hash {manifest.state_hash}, restored in {time.monotonic() - begun:.1f} s")

@@ -1,0 +1,129 @@
+"""The files of `slackwater secrets`, one folder for each who reads them:
+
+ca/                 the authority; keep its key, nobody reads it at run time
+postgres/           password of the administrator
+migrate/            dsn of the administrator
+nats/               nats-server.conf, access.conf (who may say what), certificate
+<service>/          dsn, nats-password, ca.crt, tokens (digests only)
+fleet/ agents/NODE/ nats-password, ca.crt
+tokens/             viewer, operator, admin: the tokens themselves, for people
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from slackwater.bus.permissions import Part, accounts_config, agent_user, users_of
+from slackwater.bus.streams import load
+from slackwater.cli.authority import Authority
+from slackwater.cli.broker import SERVER, Certificates, registry
+from slackwater.runtime.roles import Role
+from slackwater.runtime.tokens import digest_of
+from slackwater.store.names import service_dsn
+
+FLEET = "fleet"
+NATS_FOLDER = Path("/etc/nats")
+"""Where the broker's container sees its folder, and /data its store."""
+ROLES = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What the secrets are for."""
+
+    folder: Path
+    nodes: tuple[str, ...]
+    fleet: bool
+    postgres_host: str
+    nats_hosts: tuple[str, ...]
+    shared_volume: bool
+
+
+def write_secrets(deployment: Deployment) -> str:
+    """Make what is missing below the folder; returns the admin's token. Raises InvalidInput, Misconfigured."""
+    files = _Files(deployment.folder, deployment.shared_volume)
+    authority = Authority(deployment.folder / "ca")
+    services, agent = registry()
+    fleet = [Part(FLEET, agent.consumes, agent.publishes)] if deployment.fleet else []
+    passwords = {
+        user: files.once(_password_file(user, services, deployment), _random)
+        for user in users_of([*services, *fleet], deployment.nodes)
+    }
+    for folder in {_password_file(user, services, deployment).parent for user in passwords}:
+        files.always(folder / "ca.crt", authority.certificate)
+    _write_database(files, deployment, [part.name for part in services])
+    tokens = {role: files.once(Path("tokens") / role.value, _random) for role in ROLES}
+    digests = "".join(f"{role.value} {role.value} sha256:{digest_of(token).hex()}\n" for role, token in tokens.items())
+    for part in services:
+        files.always(Path(part.name) / "tokens", digests)
+    accounts = accounts_config(load(), [*services, *fleet], agent, deployment.nodes, passwords)
+    _write_broker(files, authority, deployment, accounts)
+    return tokens[Role.ADMIN]
+
+
+def _write_database(files: _Files, deployment: Deployment, services: list[str]) -> None:
+    password = files.once(Path("postgres/password"), _random)
+    admin = f"postgresql://slackwater:{password}@{deployment.postgres_host}:5432/slackwater"
+    files.always(Path("migrate/dsn"), f"{admin}\n")
+    for service in services:
+        files.always(Path(service) / "dsn", f"{service_dsn(admin, service)}\n")
+
+
+def _write_broker(files: _Files, authority: Authority, deployment: Deployment, accounts: str) -> None:
+    tls = Certificates(NATS_FOLDER / "tls.crt", NATS_FOLDER / "tls.key")
+    certificate, key = files.path(Path("nats/tls.crt")), files.path(Path("nats/tls.key"))
+    if not certificate.exists():
+        authority.issue(certificate, key, deployment.nats_hosts)
+        files.protect(certificate)
+        files.protect(key)
+    files.always(Path("nats/access.conf"), accounts + tls.block())
+    files.always(Path("nats/nats-server.conf"), SERVER.format(host='"0.0.0.0"', port=4222, store='"/data"'))
+
+
+def _password_file(user: str, services: list[Part], deployment: Deployment) -> Path:
+    nodes = {agent_user(node): node for node in deployment.nodes}
+    folder = Path("agents") / nodes[user] if user in nodes else Path(user)
+    return folder / "nats-password"
+
+
+def _random() -> str:
+    return secrets.token_urlsafe(32)
+
+
+class _Files:
+    """Written whole or not at all, and never readable by more accounts than meant."""
+
+    def __init__(self, root: Path, shared: bool) -> None:
+        self._root = root
+        self._shared = shared
+        root.mkdir(mode=0o755 if shared else 0o700, parents=True, exist_ok=True)
+
+    def path(self, file: Path) -> Path:
+        """The place of a file, its folder made."""
+        path = self._root / file
+        for folder in reversed(path.relative_to(self._root).parents[:-1]):
+            (self._root / folder).mkdir(mode=0o755 if self._shared else 0o700, exist_ok=True)
+        return path
+
+    def once(self, file: Path, make: Callable[[], str]) -> str:
+        """The content of a file, made if there is none."""
+        path = self.path(file)
+        if not path.exists():
+            self.always(file, make() + "\n")
+        return path.read_text(encoding="utf-8").strip()
+
+    def always(self, file: Path, text: str) -> None:
+        path = self.path(file)
+        draft = path.with_name(f".{path.name}.new")
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+            out.write(text)
+        self.protect(draft)
+        draft.replace(path)
+
+    def protect(self, path: Path) -> None:
+        path.chmod(0o444 if self._shared else 0o600)

@@ -1,0 +1,49 @@
+"""`slackwater secrets`: everything a deployment must keep secret, made once, one folder for each who needs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write; what is there is kept.")],
+    node: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A node that has an agent; repeatable.")
+    ] = None,
+    nodes_file: Annotated[Path | None, typer.Option(help="Names of nodes, one a line.")] = None,
+    fleet: Annotated[bool, typer.Option(help="A user for one process that simulates many nodes.")] = False,
+    postgres_host: Annotated[str, typer.Option(metavar="HOST", help="As the services reach PostgreSQL.")] = "postgres",
+    nats_host: Annotated[
+        list[str] | None, typer.Option(metavar="HOST", help="A name under which NATS is reached; repeatable.")
+    ] = None,
+    shared_volume: Annotated[
+        bool, typer.Option(help="Readable by every account: for a volume of which each container sees its own folder.")
+    ] = False,
+    console_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Say at the end where to sign in, token included.")
+    ] = None,
+) -> None:
+    """Make passwords, tokens, certificates and the broker's permissions for docker compose or Kubernetes.
+
+    Run it again at any time, with more nodes too: nothing that exists is changed but the broker's configuration.
+    """
+    from slackwater.cli.broker import names_of_nodes
+    from slackwater.cli.output import errors_to_stderr, message
+    from slackwater.cli.secret_files import Deployment, write_secrets
+
+    with errors_to_stderr():
+        deployment = Deployment(
+            folder=folder,
+            nodes=tuple(names_of_nodes(node, nodes_file)),
+            fleet=fleet,
+            postgres_host=postgres_host,
+            nats_hosts=tuple(nats_host or ("nats",)),
+            shared_volume=shared_volume,
+        )
+        admin_token = write_secrets(deployment)
+        message(f"{folder}: secrets of {', '.join(sorted(path.name for path in folder.iterdir() if path.is_dir()))}")
+        if console_url is not None:
+            typer.echo(f"open {console_url.rstrip('/')}/?token={admin_token}")

@@ -1,0 +1,134 @@
+"""A backup is restored whole and proved, or refused; nothing that exists is overwritten."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+
+from slackwater.bus.nats import NatsBus
+from slackwater.cli.composition import SHARED
+from slackwater.cli.copies import MANIFEST, put_back, read, take
+from slackwater.events.effect_measured import EffectMeasured
+from slackwater.events.envelope import event_of
+from slackwater.model.errors import Conflict, InvalidInput
+from slackwater.store.backup import table_hashes
+from slackwater.store.migrations import Schema
+from slackwater.store.provision import prepare_database
+from slackwater.testing.nats_server import forget_everything
+
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
+SERVICES = [part.name for part in SHARED if part.has_schema]
+
+
+def quiet(_: str) -> None:
+    return None
+
+
+def effect(decision: str) -> EffectMeasured:
+    return EffectMeasured(
+        decision_id=decision,
+        node="n",
+        metric="prod_cpu_pressure",
+        before=0.5,
+        after=0.1,
+        waterline=0.2,
+        relieved=True,
+        actuated_at=NOW,
+        measured_at=NOW,
+        seconds_to_actuation=0.1,
+        seconds_to_measurement=1,
+    )
+
+
+@pytest.fixture
+async def databases(postgres_dsn: str) -> AsyncIterator[tuple[str, str]]:
+    """Two databases of this test; the first has every service's schema at head."""
+    parts = urlsplit(postgres_dsn)
+    names = [f"backup_{uuid.uuid4().hex[:8]}" for _ in range(2)]
+    first, second = (urlunsplit(parts._replace(path=f"/{name}")) for name in names)
+    await prepare_database(first, [Schema.of(name) for name in SERVICES])
+    yield first, second
+    admin = await asyncpg.connect(urlunsplit(parts._replace(path="/postgres")))
+    for name in names:
+        await admin.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+    await admin.close()
+
+
+async def test_rows_streams_and_positions_are_put_back_and_proved(
+    databases: tuple[str, str], bus: NatsBus, nats_url: str, tmp_path: Path
+) -> None:
+    before, after = databases
+    await put_a_row(before)
+    for number in range(40):
+        await bus.publish(event_of(effect(f"d{number}"), source="test", time=NOW))
+    await bus.jetstream.purge_stream("DECISIONS", seq=11)
+    taken = await take(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
+
+    await forget_everything(bus)
+    restored = await put_back(tmp_path / "copy", after, nats_url, quiet)
+
+    assert restored == taken
+    assert await table_hashes(after, SERVICES) == await table_hashes(before, SERVICES)
+    state = (await bus.jetstream.stream_info("DECISIONS")).state
+    assert (state.messages, state.first_seq, state.last_seq) == (30, 11, 40)
+    message = await bus.jetstream.get_msg("DECISIONS", 17)
+    assert json.loads(message.data or b"")["decision_id"] == "d16"
+    await bus.declare()  # what a service does at its start: the restored streams are as declared
+
+
+async def test_an_existing_database_or_stream_is_never_overwritten(
+    databases: tuple[str, str], bus: NatsBus, nats_url: str, tmp_path: Path
+) -> None:
+    before, after = databases
+    await take(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
+    with pytest.raises(Conflict, match=r"holds tables already.*empty database"):
+        await put_back(tmp_path / "copy", before, nats_url, quiet)
+    with pytest.raises(Conflict, match="NATS refuses"):
+        await put_back(tmp_path / "copy", after, nats_url, quiet)
+    with pytest.raises(Conflict, match="is not empty"):
+        await take(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
+
+
+async def test_a_row_that_differs_is_seen(
+    databases: tuple[str, str], bus: NatsBus, nats_url: str, tmp_path: Path
+) -> None:
+    before, after = databases
+    await take(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
+    manifest = json.loads((tmp_path / "copy" / MANIFEST).read_text())
+    manifest["tables"]["console.alembic_version"] = "1:7"
+    (tmp_path / "copy" / MANIFEST).write_text(json.dumps(manifest))
+    await forget_everything(bus)
+    with pytest.raises(Conflict, match=r"differ from the backup: console\.alembic_version"):
+        await put_back(tmp_path / "copy", after, nats_url, quiet)
+
+
+def test_a_folder_without_manifest_or_of_a_newer_form_is_no_backup(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no finished backup"):
+        read(tmp_path)
+    newer = {
+        "form": 2,
+        "slackwater": "9",
+        "taken_at": "",
+        "services": [],
+        "state_hash": "",
+        "tables": {},
+        "streams": {},
+    }
+    (tmp_path / MANIFEST).write_text(json.dumps(newer))
+    with pytest.raises(InvalidInput, match=r"form 2 was written by slackwater 9"):
+        read(tmp_path)
+
+
+async def put_a_row(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute("CREATE TABLE console.odd (at timestamptz, x float8, t text)")
+    await connection.execute("ALTER TABLE console.odd OWNER TO slackwater_console")
+    await connection.execute("INSERT INTO console.odd VALUES (now(), 0.1 + 0.2, 'ü'), (NULL, 'NaN', '')")
+    await connection.close()

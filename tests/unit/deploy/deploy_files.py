@@ -1,0 +1,48 @@
+"""What the manifests say, and what the code offers to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+import yaml
+
+from slackwater.cli.main import app
+
+ROOT = Path(__file__).resolve().parents[3]
+NODE = "this-machine"
+_DEFAULTED = re.compile(r"\$\{\w+:-([^}]*)\}")
+
+
+def filled(value: Any) -> Any:
+    """As compose reads it when nobody set a variable."""
+    if isinstance(value, str):
+        return _DEFAULTED.sub(r"\1", value)
+    if isinstance(value, dict):
+        return {key: filled(item) for key, item in value.items()}
+    return [filled(item) for item in value] if isinstance(value, list) else value
+
+
+def documents() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object of the Kubernetes manifests with the file it is in."""
+    for file in sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml")):
+        for document in yaml.safe_load_all(file.read_text()):
+            yield file.name, document
+
+
+def parse(arguments: Sequence[str]) -> None:
+    """Raises click's UsageError for a command line that the CLI would refuse."""
+    group = typer.main.get_command(app)
+    with group.make_context("slackwater", list(arguments)) as context:
+        name, command, rest = group.resolve_command(context, [*context._protected_args, *context.args])  # type: ignore[attr-defined]  # a click group
+        assert name is not None
+        with command.make_context(name, rest, parent=context):
+            pass
+
+
+def files_below(target: str, environment: Mapping[str, str]) -> set[str]:
+    """Which files of a mounted folder the environment names."""
+    return {value.removeprefix(f"{target}/") for value in environment.values() if value.startswith(f"{target}/")}
