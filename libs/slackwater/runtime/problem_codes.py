@@ -99,6 +99,12 @@ _CODES = (
         "Ask for a later time.",
     ),
     ProblemCode(
+        "dead_letter_not_found",
+        404,
+        "There is no dead letter of this number (any more).",
+        "List them with GET /v1/deadletters.",
+    ),
+    ProblemCode(
         "problem_not_found",
         404,
         "There is no problem of this code.",
@@ -117,6 +123,30 @@ _CODES = (
         "Read it again, apply your change to that, and write again.",
     ),
     ProblemCode(
+        "already_replayed",
+        409,
+        "The dead letter was replayed before, or is being replayed just now.",
+        "Look at its replays; `again=true` replays it once more.",
+    ),
+    ProblemCode(
+        "superseded",
+        409,
+        "A newer message is in force where only the last one counts.",
+        "Leave it: replaying would put the old state back.",
+    ),
+    ProblemCode(
+        "no_subject",
+        409,
+        "The dead letter does not say which subject it came from.",
+        "It can be read, but not replayed.",
+    ),
+    ProblemCode(
+        "other_site",
+        409,
+        "A browser sent the request from a page of another site.",
+        "Use the page of this server, or a client with a token.",
+    ),
+    ProblemCode(
         "precondition_failed",
         412,
         "If-Match names another ETag than the present one: somebody else wrote in between.",
@@ -133,6 +163,12 @@ _CODES = (
         422,
         "A value will never be accepted.",
         "Correct the field that `field` or `errors` names; the message says what is allowed.",
+    ),
+    ProblemCode(
+        "unstorable",
+        422,
+        "A value is of a form that the database cannot hold.",
+        "Correct the value; `detail` says which kind it is.",
     ),
     ProblemCode(
         "invalid_time",

@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+_BY_THE_SERVER = frozenset({"metadata.generation", "metadata.changedBy"})
+
 
 class FieldChange(BaseModel):
     """One field, such as `spec.rules.0.name`, with its value before and after; null where there is none."""
@@ -19,9 +21,9 @@ class FieldChange(BaseModel):
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[FieldChange, ...]:
-    """Every leaf that differs, sorted by its name; what the server counts (metadata.generation) is left out."""
+    """Every leaf that differs, sorted by its name; what the server writes (_BY_THE_SERVER) is left out."""
     old, new = dict(_leaves(before)), dict(_leaves(after))
-    names = sorted((old.keys() | new.keys()) - {"metadata.generation"})
+    names = sorted((old.keys() | new.keys()) - _BY_THE_SERVER)
     return tuple(
         FieldChange(field=name, before=old.get(name), after=new.get(name))
         for name in names

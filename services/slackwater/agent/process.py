@@ -59,7 +59,7 @@ async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentServ
         return connect_bus(url, name="agent", declares=False, wait_seconds=_CONNECT_SECONDS, access=access)
 
     async with exposing(settings), bus.connecting(connect):
-        running = asyncio.create_task(_run(service, bus))
+        running = asyncio.create_task(_run(service, bus, settings.node))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, running.cancel)
@@ -69,10 +69,10 @@ async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentServ
     return service
 
 
-async def _run(service: AgentService | FleetService, bus: LateBus) -> None:
+async def _run(service: AgentService | FleetService, bus: LateBus, node: str | None) -> None:
     with suppress(TimeoutError):  # usually the broker is there, and the first messages need not wait for a retry
         await asyncio.wait_for(bus.first.wait(), _FIRST_CONNECTION_SECONDS)
-    await service.run(lambda: _log.info("agent started", node=service.settings.node))
+    await service.run(lambda: _log.info("agent started", node=node))
 
 
 def _no_database(service: str) -> NoReturn:

@@ -185,6 +185,11 @@ def _reported(data: Item) -> tuple[str, str]:
     return "", f"{cpu(used)} cores used, {len(data['pods'])} pods, {data['trigger']}"
 
 
+def _health(data: Item) -> tuple[str, str]:
+    states = ", ".join(f"{service['name']} {service['state']}" for service in data["services"])
+    return "", f"{data['instance']}: {states}"
+
+
 _SAYINGS: Mapping[str, Callable[[Item], tuple[str, str]]] = {
     "decision.recorded": _decision,
     "effect.measured": _effect,
@@ -197,4 +202,5 @@ _SAYINGS: Mapping[str, Callable[[Item], tuple[str, str]]] = {
     "intent.declared": _declared,
     "node.described": _described,
     "usage.reported": _reported,
+    "health.reported": _health,
 }

@@ -31,6 +31,8 @@ NEVER_ANSWERED = frozenset(
         "malformed_json",
         "wrong_subject",
         "message_too_large",
+        "subject_malformed",
+        "subject_too_long",
         # of gRPC calls only
         "exhausted",
         "too_slow",
