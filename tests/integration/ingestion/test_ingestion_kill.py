@@ -16,7 +16,8 @@ from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.reports import report
 
-REPORTS = 60
+REPORTS = 20
+"""Fewer than the stream keeps of one node: what it drops by design would be missing here by right."""
 
 _PROCESS = """
 import asyncio, sys
@@ -49,7 +50,7 @@ async def _start(nats_url: str, dsn: str) -> asyncio.subprocess.Process:
     return process
 
 
-@pytest.mark.parametrize("reports_before_the_kill", [1, 23])
+@pytest.mark.parametrize("reports_before_the_kill", [1, 11])
 async def test_a_killed_ingestion_loses_no_report_and_closes_no_window_twice(
     bus: NatsBus, nats_url: str, fresh_database: FreshDatabase, reports_before_the_kill: int
 ) -> None:
