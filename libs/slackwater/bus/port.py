@@ -6,13 +6,13 @@ because the usage path is only affordable in batches; `each` turns a function of
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from slackwater.events.envelope import Event, Payload
-from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 
 P = TypeVar("P", bound=Payload)
 
@@ -52,7 +52,26 @@ class Received(Generic[P]):
     subject_key: str
 
 
+Holds = Callable[[int], bool]
+"""Whether this replica owns a partition now."""
+
 BatchHandler = Callable[[Sequence[Received[P]]], Awaitable[Sequence[Settlement]]]
+
+
+class Consumption(Protocol):
+    """An open consumer. If it is partitioned, these say which partitions it reads."""
+
+    async def take(self, partitions: Collection[int]) -> None:
+        """Begin with these. Raises Unavailable."""
+        ...
+
+    async def give(self, partitions: Collection[int]) -> None:
+        """End with these: what is in hand of them is settled on return, what was not begun goes back at once."""
+        ...
+
+    def drop(self, partitions: Collection[int]) -> None:
+        """They are another's: end with them at once. What is in hand comes again, to the other."""
+        ...
 
 
 class Bus(Protocol):
@@ -63,9 +82,18 @@ class Bus(Protocol):
         ...
 
     def consume(
-        self, payload: type[P], consumer: str, handler: BatchHandler[P], *, batch: int = 100
-    ) -> AbstractAsyncContextManager[None]:
+        self,
+        payload: type[P],
+        consumer: str,
+        handler: BatchHandler[P],
+        *,
+        batch: int = 100,
+        holds: Holds | None = None,
+    ) -> AbstractAsyncContextManager[Consumption]:
         """Run a durable consumer of `contracts/streams.yaml` while the context is open.
+
+        A partitioned one begins with all partitions, or, with `holds`, with none: `take` and `give` say which, and
+        only what is of a partition that `holds` says is ours is handled and acknowledged.
 
         Undecodable messages never reach the handler: they are dead-lettered. If the handler raises, the whole
         batch is delivered again with a growing pause; after the consumer's `max_deliver` it is dead-lettered.
@@ -83,9 +111,16 @@ class Bus(Protocol):
         ...
 
     def replay(
-        self, payload: type[P], handler: BatchHandler[P], *, after_sequence: int, batch: int = 500
+        self,
+        payload: type[P],
+        handler: BatchHandler[P],
+        *,
+        after_sequence: int,
+        batch: int = 500,
+        partition: int | None = None,
     ) -> AbstractAsyncContextManager[None]:
-        """Everything of a type after a stream position, in order, then live; the caller keeps the position."""
+        """Everything of a type (in one partition) after a stream position, in order, then live; the caller keeps the
+        position."""
         ...
 
     async def connected(self) -> bool:
@@ -93,8 +128,12 @@ class Bus(Protocol):
         ...
 
 
+CONFLICT_SECONDS = 0.05
+
+
 def each(handle: Callable[[Received[P]], Awaitable[Settlement | None]]) -> BatchHandler[P]:
-    """A batch handler from a function of one event: None means Done, InvalidInput rejects, Unavailable retries.
+    """A batch handler from a function of one event: None means Done, InvalidInput rejects, Unavailable retries, and so
+    does Conflict, soon: somebody else wrote meanwhile.
 
     Any other exception is a defect: it is raised for the whole batch, so that it is logged once and redelivered.
     """
@@ -106,6 +145,8 @@ def each(handle: Callable[[Received[P]], Awaitable[Settlement | None]]) -> Batch
                 verdicts.append(await handle(received) or Done())
             except InvalidInput as error:
                 verdicts.append(Reject(error.code, error.message))
+            except Conflict as error:
+                verdicts.append(Retry(error.message, delay_seconds=CONFLICT_SECONDS))
             except Unavailable as error:
                 verdicts.append(Retry(error.message))
         return verdicts

@@ -16,7 +16,7 @@ from slackwater.bus.encoding import Undecodable, decode, subject_key
 from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement
 from slackwater.bus.stats import Counters
 from slackwater.bus.streams import ConsumerSpec
-from slackwater.events.envelope import Payload
+from slackwater.events.envelope import Payload, is_in_its_shard
 from slackwater.model.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -100,7 +100,12 @@ class Settler(Generic[P]):
             self._counters.undecodable += 1
             await self._bury(delivery, error.code, error.message)
             return None
-        return Received(event, delivery.stream_sequence, delivery.deliveries, subject_key(delivery.subject))
+        key = subject_key(delivery.subject)
+        if self._spec.partitioned and not is_in_its_shard(delivery.subject, key):
+            self._counters.undecodable += 1
+            await self._bury(delivery, "wrong_shard", f"{key!r} does not belong to the shard of {delivery.subject}")
+            return None
+        return Received(event, delivery.stream_sequence, delivery.deliveries, key)
 
     async def _handle(self, pairs: Sequence[tuple[Delivery, Received[P]]]) -> None:
         if not pairs:

@@ -38,7 +38,8 @@ class ConsumerSpec(BaseModel):
     `max_deliver` is how often the handler may see a message before it goes to the dead letters; the bus counts, not
     the broker, which would drop it without a word. `backoff_seconds` is the pause before each redelivery, the last
     one for all further. `deliver` is where a consumer that never ran starts: everything kept, new only, or the last
-    of each subject.
+    of each subject. `partitioned` makes it one durable consumer per partition of shards, `NAME-p0` to `NAME-p7`, each
+    read by the replica that owns the partition.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,6 +50,7 @@ class ConsumerSpec(BaseModel):
     max_ack_pending: int = Field(default=1000, ge=1)
     backoff_seconds: tuple[float, ...] = Field(default=(0.5, 2, 10, 30), min_length=1)
     deliver: Literal["all", "new", "last_per_subject"] = "all"
+    partitioned: bool = False
 
 
 class Topology(BaseModel):
@@ -62,6 +64,11 @@ class Topology(BaseModel):
     def stream_of(self, consumer: str) -> str:
         """The stream that a consumer reads."""
         return event_named(self.consumers[consumer].event).STREAM
+
+
+def durable_name(consumer: str, partition: int) -> str:
+    """The name in the broker of one partition of a partitioned consumer."""
+    return f"{consumer}-p{partition}"
 
 
 def event_named(event: str) -> type[Payload]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from slackwater.bus.port import Bus
@@ -21,8 +21,11 @@ from slackwater.ingestion.usecases.keep_history import KeepHistory
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.time import Clock
+from slackwater.runtime.ownership import Lease
 from slackwater.runtime.platform import Platform
+from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
+from slackwater.runtime.sharding import Ownership
 from slackwater.store.port import Database
 
 if TYPE_CHECKING:
@@ -41,12 +44,19 @@ class IngestionService:
     name = "ingestion"
 
     def __init__(
-        self, settings: IngestionSettings, bus: Bus, database: Database, ledgers: Ledgers, clock: Clock
+        self,
+        settings: IngestionSettings,
+        bus: Bus,
+        database: Database,
+        ledgers: Ledgers,
+        clock: Clock,
+        ownership: Ownership,
     ) -> None:
         self._settings = settings
         self._bus = bus
-        self._database = database
         self._clock = clock
+        self._ownership = ownership
+        database = database.fenced(ownership)
         self._relay = database.relay(bus.publish)
         limits = Limits(settings.clock_ahead_seconds, settings.clock_behind_seconds)
         silence = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
@@ -56,11 +66,12 @@ class IngestionService:
             database,
             ledgers,
             clock,
+            ownership.working,
             seconds=settings.window_seconds,
             lateness_seconds=settings.lateness_seconds,
             silence_seconds=max(silence.stale_seconds, settings.lateness_seconds),
         )
-        self._liveness = WatchLiveness(database, ledgers, clock, silence, bus.connected)
+        self._liveness = WatchLiveness(database, ledgers, clock, ownership.working, silence, bus.connected)
         self._keep = KeepHistory(database, ledgers, clock, settings.retention_days)
 
     async def run(self, started: Callable[[], None]) -> None:
@@ -73,7 +84,11 @@ class IngestionService:
                 tasks.create_task(self._repeat(self._liveness, self._settings.liveness_tick_seconds)),
             ]
             try:
-                async with consuming(self._bus, self._accept, self._describe, self._settings.batch):
+                bus, batch = self._bus, self._settings.batch
+                async with (
+                    consuming(bus, self._accept, self._describe, batch, self._ownership.holds) as readings,
+                    self._ownership.owning(Together([self], readings)),
+                ):
                     started()
                     try:
                         await asyncio.Event().wait()
@@ -83,6 +98,16 @@ class IngestionService:
                 for task in own:
                     task.cancel()
 
+    async def take(self, leases: Sequence[Lease]) -> None:
+        """All state is in PostgreSQL; only the silence of the nodes counts from now."""
+        self._listen_anew()
+
+    async def give(self, leases: Sequence[Lease]) -> None:
+        """Nothing is kept in memory."""
+
+    def drop(self, partitions: Collection[int]) -> None:
+        """Nothing is kept in memory."""
+
     async def checks(self) -> Sequence[Check]:
         try:
             backlog = await self._relay.backlog()
@@ -90,7 +115,8 @@ class IngestionService:
             return (Check("database", ok=False, detail=error.message),)
         late = backlog.oldest_age_seconds > _BACKLOG_LIMIT_SECONDS
         said = f"{backlog.depth} events, oldest {backlog.oldest_age_seconds:.1f} s"
-        return (Check("database", ok=True), Check("outbox", ok=not late, detail=said))
+        outbox = Check("outbox", ok=not late, detail=said)
+        return (Check("database", ok=True), outbox, ownership_check(self._ownership))
 
     def routers(self) -> Sequence[APIRouter]:
         return []
@@ -114,4 +140,6 @@ class IngestionService:
 
 def build(settings: IngestionSettings, platform: Platform) -> IngestionService:
     """Ingestion on PostgreSQL."""
-    return IngestionService(settings, platform.bus, platform.database("ingestion"), PostgresLedger.of, platform.clock)
+    database = platform.database("ingestion")
+    ownership = ownership_of(platform, "ingestion", database)
+    return IngestionService(settings, platform.bus, database, PostgresLedger.of, platform.clock, ownership)

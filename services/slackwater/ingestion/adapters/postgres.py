@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 
 import asyncpg
 from sqlalchemy import RowMapping, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.ingestion.adapters.rows import (
     FACTS,
@@ -26,21 +25,24 @@ from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.ports import PodPresence
 from slackwater.model.errors import InvalidInput
+from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.nodes import NodeFacts
 from slackwater.store.copying import copy_rows
-from slackwater.store.names import lock_key
+from slackwater.store.names import lock_key, partition_of_sql
 from slackwater.store.port import UnitOfWork
 
 _PARTITIONED = ("node_usage", "pod_usage")
 
 _NODES = text("SELECT * FROM nodes WHERE name = ANY(:names) ORDER BY name FOR UPDATE")
 _SILENT_NODES = text(
-    "SELECT * FROM nodes WHERE last_report_at < :since AND liveness <> 'lost' ORDER BY name FOR UPDATE"
+    "SELECT * FROM nodes WHERE last_report_at < :since AND liveness <> 'lost'"
+    f" AND {partition_of_sql('name')} = ANY(CAST(:partitions AS int[])) ORDER BY name FOR UPDATE"
 )
 _OPEN_NODES = text(
     "SELECT * FROM nodes WHERE newest_at IS NOT NULL"
     " AND (closed_until IS NULL OR (closed_until < :until AND newest_at >= closed_until"
     " AND (last_report_at <= :silent_since OR newest_at >= closed_until + make_interval(secs => :seconds))))"
+    f" AND {partition_of_sql('name')} = ANY(CAST(:partitions AS int[]))"
     " AND name > :after ORDER BY name LIMIT :limit FOR UPDATE"
 )
 _DESCRIBE = text("""
@@ -71,7 +73,10 @@ ON CONFLICT (uid) DO UPDATE SET node = excluded.node, pod = excluded.pod, last_s
     liveness = excluded.liveness
 """)
 _PODS = "SELECT uid, node, last_seen_at, liveness FROM pods"
-_SILENT_PODS = text(f"{_PODS} WHERE last_seen_at < :since AND liveness <> 'lost' ORDER BY uid FOR UPDATE")
+_SILENT_PODS = text(
+    f"{_PODS} WHERE last_seen_at < :since AND liveness <> 'lost'"
+    f" AND {partition_of_sql('node')} = ANY(CAST(:partitions AS int[])) ORDER BY uid FOR UPDATE"
+)
 _SAVE_POD = text("UPDATE pods SET liveness = :liveness WHERE uid = :uid")
 _COUNT_REFUSAL = text("""
 INSERT INTO refusals (node, reason, count, last_at) VALUES (:node, :reason, :count, :at)
@@ -107,18 +112,20 @@ def _storable() -> Iterator[None]:
 class PostgresLedger:
     """slackwater.ingestion.ports.Ledger on the connection of a unit of work."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
-        self._connection = connection
+    def __init__(self, unit: UnitOfWork) -> None:
+        self._unit = unit
+        self._connection = unit.connection
 
     @classmethod
     def of(cls, unit: UnitOfWork) -> PostgresLedger:
-        return cls(unit.connection)
+        return cls(unit)
 
     async def nodes(self, names: Sequence[str]) -> Mapping[str, KnownNode]:
         rows = await self._connection.execute(_NODES, {"names": list(names)})
         return {row["name"]: known_node(row) for row in rows.mappings()}
 
     async def describe(self, facts: NodeFacts, boot_epoch: str, described_at: datetime) -> bool:
+        self._unit.concerns(facts.name)
         with _storable():
             done = await self._connection.execute(
                 _DESCRIBE,
@@ -134,6 +141,7 @@ class PostgresLedger:
         return done.first() is not None
 
     async def append(self, rows: Sequence[HistoryRow]) -> None:
+        self._unit.concerns(*(row.report.node for row in rows))
         seen = {
             measured.pod.uid: {
                 "uid": measured.pod.uid,
@@ -155,6 +163,7 @@ class PostgresLedger:
 
     async def save(self, nodes: Sequence[KnownNode]) -> None:
         if nodes:
+            self._unit.concerns(*(node.name for node in nodes))
             ordered = sorted(nodes, key=lambda node: node.name)
             await self._connection.execute(_SAVE_NODE, [node_values(node) for node in ordered])
 
@@ -172,12 +181,12 @@ class PostgresLedger:
         rows = await self._connection.execute(text("SELECT node, reason, count FROM refusals"))
         return {(row[0], Refusal(row[1])): row[2] for row in rows}
 
-    async def silent_nodes(self, since: datetime) -> Sequence[KnownNode]:
-        rows = await self._connection.execute(_SILENT_NODES, {"since": since})
+    async def silent_nodes(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[KnownNode]:
+        rows = await self._connection.execute(_SILENT_NODES, {"since": since, "partitions": list(partitions)})
         return [known_node(row) for row in rows.mappings()]
 
-    async def silent_pods(self, since: datetime) -> Sequence[PodPresence]:
-        rows = await self._connection.execute(_SILENT_PODS, {"since": since})
+    async def silent_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
+        rows = await self._connection.execute(_SILENT_PODS, {"since": since, "partitions": list(partitions)})
         return [_presence(row) for row in rows.mappings()]
 
     async def pods(self) -> Sequence[PodPresence]:
@@ -187,15 +196,22 @@ class PostgresLedger:
 
     async def save_pods(self, pods: Sequence[PodPresence]) -> None:
         if pods:
+            self._unit.concerns(*(pod.node for pod in pods))
             values = [{"uid": pod.uid, "liveness": pod.liveness} for pod in pods]
             await self._connection.execute(_SAVE_POD, values)
 
     async def open_nodes(
-        self, until: datetime, silent_since: datetime, seconds: int, after: str, limit: int
+        self,
+        until: datetime,
+        silent_since: datetime,
+        seconds: int,
+        after: str,
+        limit: int,
+        partitions: Collection[int] = ALL_PARTITIONS,
     ) -> Sequence[KnownNode]:
+        span = {"until": until, "silent_since": silent_since, "seconds": float(seconds)}
         rows = await self._connection.execute(
-            _OPEN_NODES,
-            {"until": until, "silent_since": silent_since, "seconds": float(seconds), "after": after, "limit": limit},
+            _OPEN_NODES, {**span, "after": after, "limit": limit, "partitions": list(partitions)}
         )
         return [known_node(row) for row in rows.mappings()]
 
