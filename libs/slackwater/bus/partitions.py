@@ -164,7 +164,7 @@ class PartitionedPuller:
             return
         try:
             async with asyncio.timeout(1):
-                await subscription.drain()
+                await subscription.drain()  # type: ignore[no-untyped-call] # as the library has it
         except (NatsError, TimeoutError):
             return  # no connection: the broker has forgotten us already
 

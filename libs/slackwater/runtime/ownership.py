@@ -81,7 +81,7 @@ def unowned(view: View) -> list[int]:
 def plan(view: View, me: str) -> Plan:
     """What `me` shall do now. Deterministic; calling it again before anything has happened gives the same."""
     alive = living(view, me)
-    owned = Counter(row.owner for row in view.leases if row.owner in alive)
+    owned = Counter(row.owner for row in view.leases if row.owner is not None)
     mine = sorted(row.partition for row in view.leases if row.owner == me)
     target = targets(alive, owned, len(view.leases))[me]
     if len(mine) > target:
@@ -90,7 +90,7 @@ def plan(view: View, me: str) -> Plan:
     return Plan(claim=_mine_of(sorted(free), alive, me)[: target - len(mine)])
 
 
-def targets(alive: Collection[str], owned: Counter[str | None], partitions: int) -> dict[str, int]:
+def targets(alive: Collection[str], owned: Counter[str], partitions: int) -> dict[str, int]:
     """How many partitions each member shall own: shares differ by one at most, the larger ones stay where they are."""
     share, larger = divmod(partitions, len(alive))
     ranked = sorted(alive, key=lambda name: (-owned[name], name))

@@ -24,7 +24,7 @@ class OwnershipMetrics:
         self._held = meters.gauge("slackwater_ownership_partitions", "Partitions that this replica owns.", labels)
         self._unowned = meters.gauge(
             "slackwater_ownership_unowned_partitions",
-            "Partitions that no living replica owns: their work waits.",
+            "Partitions that no living replica owns.",
             labels,
         )
         self._members = meters.gauge("slackwater_ownership_members", "Living replicas of the service.", labels)

@@ -66,8 +66,9 @@ class Ledger(Protocol):
         limit: int,
         partitions: Collection[int] = ALL_PARTITIONS,
     ) -> Sequence[KnownNode]:
-        """Up to `limit` nodes of these partitions after this name that may have a window to close: history behind their mark, the mark
-        before `until`, and either a window's length of history or no report since `silent_since`."""
+        """Up to `limit` nodes of these partitions after this name that may have a window to close: history behind
+        their mark, the mark before `until`, and either a window's length of history or no report since
+        `silent_since`."""
         ...
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:

@@ -71,7 +71,7 @@ class IngestionService:
             lateness_seconds=settings.lateness_seconds,
             silence_seconds=max(silence.stale_seconds, settings.lateness_seconds),
         )
-        self._liveness = WatchLiveness(database, ledgers, clock, ownership.working, silence, bus.connected)
+        self._liveness = WatchLiveness(database, ledgers, clock, silence, bus.connected, ownership.working)
         self._keep = KeepHistory(database, ledgers, clock, settings.retention_days)
 
     async def run(self, started: Callable[[], None]) -> None:

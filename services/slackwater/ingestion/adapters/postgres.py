@@ -35,11 +35,11 @@ _PARTITIONED = ("node_usage", "pod_usage")
 
 _NODES = text("SELECT * FROM nodes WHERE name = ANY(:names) ORDER BY name FOR UPDATE")
 _SILENT_NODES = text(
-    "SELECT * FROM nodes WHERE last_report_at < :since AND liveness <> 'lost'"
+    "SELECT * FROM nodes WHERE last_report_at < :since AND liveness <> 'lost'"  # noqa: S608 - constants
     f" AND {partition_of_sql('name')} = ANY(CAST(:partitions AS int[])) ORDER BY name FOR UPDATE"
 )
 _OPEN_NODES = text(
-    "SELECT * FROM nodes WHERE newest_at IS NOT NULL"
+    "SELECT * FROM nodes WHERE newest_at IS NOT NULL"  # noqa: S608 - constants
     " AND (closed_until IS NULL OR (closed_until < :until AND newest_at >= closed_until"
     " AND (last_report_at <= :silent_since OR newest_at >= closed_until + make_interval(secs => :seconds))))"
     f" AND {partition_of_sql('name')} = ANY(CAST(:partitions AS int[]))"

@@ -10,6 +10,7 @@ from slackwater.ingestion.domain.liveness import LivenessLimits, after_silence
 from slackwater.ingestion.domain.reports import Liveness
 from slackwater.ingestion.ports import Ledgers
 from slackwater.ingestion.usecases.accept_reports import liveness_changed
+from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.time import Clock
 from slackwater.store.port import Database
 
@@ -25,9 +26,9 @@ class WatchLiveness:
         database: Database,
         ledgers: Ledgers,
         clock: Clock,
-        mine: Callable[[], Collection[int]],
         limits: LivenessLimits,
         hearing: Callable[[], Awaitable[bool]],
+        mine: Callable[[], Collection[int]] = lambda: ALL_PARTITIONS,
     ) -> None:
         self._database = database
         self._ledgers = ledgers
