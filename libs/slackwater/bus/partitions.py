@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -32,7 +33,7 @@ SMALLEST_REQUEST = 16
 
 @dataclass(slots=True)
 class _Line:
-    """One partition: its subscription, and the pull request that is open on it (0 = none)."""
+    """One partition: its subscription, and the pull request that is open on it, with how much it may still bring."""
 
     partition: int
     inbox: str
@@ -40,6 +41,7 @@ class _Line:
     subscription: Subscription | None = None
     number: int = 0
     is_open: bool = False
+    left: int = 0
     last_sign: float = 0.0
 
 
@@ -66,7 +68,7 @@ class PartitionedPuller:
             subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{durable_name(self._consumer, partition)}"
             line = _Line(partition, f"{self._inbox}.{partition}", subject)
             line.subscription = await self._client.subscribe(
-                f"{line.inbox}.*", cb=self._receive, pending_bytes_limit=RECEIVE_LIMIT_BYTES
+                f"{line.inbox}.*", cb=partial(self._receive, line), pending_bytes_limit=RECEIVE_LIMIT_BYTES
             )
             self._lines[partition] = line
         self._wake.set()
@@ -117,10 +119,10 @@ class PartitionedPuller:
     async def _ask(self) -> None:
         """A request on every line that has none: what comes while a batch is handled waits in the buffer."""
         asked = [line for line in self._lines.values() if not line.is_open]
-        size = max(SMALLEST_REQUEST, -(-self._batch // max(1, len(self._lines))))
+        size = min(self._batch, max(SMALLEST_REQUEST, -(-self._batch // max(1, len(self._lines)))))
         request = json.dumps(
             {
-                "batch": min(size, self._batch),
+                "batch": size,
                 "no_wait": True,
                 "expires": int(EXPIRES_SECONDS * 1e9),
                 "idle_heartbeat": int(HEARTBEAT_SECONDS * 1e9),
@@ -128,7 +130,7 @@ class PartitionedPuller:
         ).encode()
         for line in asked:
             line.number += 1
-            line.is_open, line.last_sign = True, time.monotonic()
+            line.is_open, line.left, line.last_sign = True, size, time.monotonic()
             await self._client.publish(line.subject, request, reply=f"{line.inbox}.{line.number}")
 
     async def _wait(self) -> None:
@@ -140,17 +142,17 @@ class PartitionedPuller:
             for line in self._lines.values():
                 line.is_open = line.is_open and line.last_sign > limit  # not even a heartbeat: the request is lost
 
-    async def _receive(self, message: Msg) -> None:
-        _, partition, number = message.subject.rsplit(".", 2)
-        line = self._lines.get(int(partition))
-        if line is not None:
-            line.last_sign = time.monotonic()
+    async def _receive(self, line: _Line, message: Msg) -> None:
+        line.last_sign = time.monotonic()
         status = status_of(message)
         if status is None:
-            self._buffer.append((int(partition), message))
-            if len(self._buffer) >= self._batch:
+            self._buffer.append((line.partition, message))
+            line.left -= 1
+            if line.left <= 0:
+                line.is_open = False  # a request that has brought all it may ends without a word
+            if len(self._buffer) >= self._batch or not line.is_open:
                 self._wake.set()
-        elif status != "100" and line is not None and number == str(line.number):
+        elif status != "100" and message.subject.rsplit(".", 1)[1] == str(line.number):
             line.is_open = False
             said = description_of(message)
             if status == "503" or (status == "409" and "Consumer" in said):
