@@ -114,6 +114,7 @@ class Ownership:
         self._moving: set[asyncio.Task[None]] = set()
         self._look = asyncio.Event()
         self._tells: list[Callable[[], None]] = []
+        self._news_tells: list[Callable[[], None]] = []
         self.view: View | None = None
         """The last heartbeat, for health."""
 
@@ -206,6 +207,8 @@ class Ownership:
             except SlackwaterError:
                 await self._clock.sleep(self._timing.beat)
             self._look.set()
+            for tell in self._news_tells:
+                tell()
 
     async def _beat(self) -> None:
         begun = self._clock.monotonic()
@@ -262,6 +265,10 @@ class Ownership:
             if gone := [lease.partition for lease in wanted if self._held.get(lease.partition) != lease.epoch]:
                 self._holder.drop(gone)
             self._tell()
+
+    def on_news(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called when another replica may have changed something in the schema."""
+        self._news_tells.append(tell)
 
     def _tell(self) -> None:
         for tell in self._tells:

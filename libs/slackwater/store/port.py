@@ -83,6 +83,10 @@ class UnitOfWork(Protocol):
         """
         ...
 
+    def concerns_partition(self, partition: int) -> None:
+        """The same for what belongs to a partition as a whole."""
+        ...
+
     async def first_time(self, consumer: str, event_id: str) -> bool:
         """Note that `consumer` handles `event_id` in this transaction; False if it had been handled before."""
         ...

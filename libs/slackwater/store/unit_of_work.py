@@ -65,6 +65,10 @@ class PostgresUnitOfWork:
         if self._guard is not None:
             self._concerned.update(map(partition_of, keys))
 
+    def concerns_partition(self, partition: int) -> None:
+        if self._guard is not None:
+            self._concerned.add(partition)
+
     async def first_time(self, consumer: str, event_id: str) -> bool:
         return await inbox.first_time(self._connection, consumer, event_id)
 

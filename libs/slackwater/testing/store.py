@@ -39,6 +39,9 @@ class MemoryUnitOfWork:
     def concerns(self, *keys: str) -> None:
         self.concerned.update(map(partition_of, keys))
 
+    def concerns_partition(self, partition: int) -> None:
+        self.concerned.add(partition)
+
     async def first_time(self, consumer: str, event_id: str) -> bool:
         mark = (consumer, event_id)
         if mark in self._handled or mark in self.noted:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from slackwater.prediction.usecases.state import LivingState
 from slackwater.telemetry.metrics import Meters
 
 
@@ -16,9 +15,9 @@ class PredictionMetrics:
             "slackwater_prediction_snapshots_total", "Snapshots of the models by result.", ["result"]
         )
 
-    def folded(self, windows: int, living: LivingState) -> None:
+    def folded(self, windows: int, series: int) -> None:
         self._windows.inc(windows)
-        self._series.set(len(living.models.rows))
+        self._series.set(series)
 
     def snapshot(self, result: str) -> None:
         """`kept`, `failed` (the store was away), or `refused` (a stored one was not usable at start)."""
