@@ -17,11 +17,12 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.agent.adapters.journal_file",
         "slackwater.agent.adapters.linux.hierarchy",
         "slackwater.agent.adapters.linux.machine",
+        "slackwater.agent.adapters.metrics",  # for the reference page
         "slackwater.agent.command",
         "slackwater.agent.domain.admission",
         "slackwater.agent.edge.late_bus",  # a bus that is not there: what the API description is made with
-        "slackwater.console.adapters.feed",
         "slackwater.console.adapters.postgres",
+        "slackwater.console.edge.stream",
         "slackwater.console.service",
         "slackwater.demo.director",
     },
@@ -105,7 +106,18 @@ def _impure_call(function: ast.expr) -> str | None:
     return None
 
 
-USECASE_FOREIGN = ("alembic", "anyio", "asyncpg", "fastapi", "httpx2", "nats", "sqlalchemy", "starlette", "uvicorn")
+USECASE_FOREIGN = (
+    "alembic",
+    "anyio",
+    "asyncpg",
+    "fastapi",
+    "grpc",
+    "httpx2",
+    "nats",
+    "sqlalchemy",
+    "starlette",
+    "uvicorn",
+)
 
 
 def usecases_without_io(source: Source) -> Iterator[str]:
@@ -140,7 +152,6 @@ ROOMS = frozenset({"__init__", "domain", "usecases", "ports", "adapters", "edge"
 MORE_ROOMS: Mapping[str, Collection[str]] = {
     "agent": {"__main__", "command", "process", "fleet"},  # the only service that is also a small program of its own
     "console": {"static"},
-    "ingestion": {"metrics"},
 }
 WITHOUT_ROOMS = frozenset({"cli", "demo"})
 """A table of verbs, and a program that watches: nothing is decided there."""

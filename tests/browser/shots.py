@@ -16,7 +16,11 @@ from served import served
 
 IMAGE = Path(__file__).parents[2] / "docs" / "images" / "console.png"
 PAGES = {
-    "fleet": "/",
+    "overview": "/?span=6h",
+    "memory": "/?span=24h&resource=memory",
+    "nodes": "/nodes",
+    "decisions": "/decisions",
+    "filtered": "/decisions?pod=encode-video-0&kind=throttle",
     "node": "/nodes/edge-7",
     "decision": f"/decisions/{identifier('edge-7', 'throttle', SURGE[0] + 25)}",
     "offer": f"/decisions/{identifier('edge-7', 'offer', 840)}",
@@ -33,6 +37,7 @@ def main(folder: str | None = None) -> None:
         served() as console,
         browser.page() as page,
     ):
+        console.remember(9)
         if folder is None:
             IMAGE.parent.mkdir(parents=True, exist_ok=True)
             IMAGE.write_bytes(picture(page, console.url + PAGES["node"], 1280, "light", height=1475))

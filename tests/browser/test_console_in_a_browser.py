@@ -14,9 +14,17 @@ from slackwater.testing.story import FLEET, SURGE, identifier
 pytestmark = pytest.mark.browser
 
 THROTTLE = identifier("edge-7", "throttle", SURGE[0] + 25)
-PATHS = {"fleet": "/", "node": "/nodes/edge-7", "decision": f"/decisions/{THROTTLE}"}
+PATHS = {
+    "overview": "/?span=15m",
+    "nodes": "/nodes",
+    "node": "/nodes/edge-7",
+    "decisions": "/decisions",
+    "decision": f"/decisions/{THROTTLE}",
+}
 CHARTS = {
-    "fleet": {"Fleet CPU by tier over time": 1},
+    "overview": {"Fleet CPU by tier, last 15m": 1},
+    "nodes": {},
+    "decisions": {},
     "node": {
         "CPU by tier over time": 1,
         "When batch was throttled, and to how much": 1,
@@ -25,8 +33,8 @@ CHARTS = {
     },
     "decision": {},
 }
-BARS = {"fleet": len(FLEET), "node": 7, "decision": 3}
-"""Small drawings: a tank per node; a bar per term and one for the result."""
+BARS = {"overview": len(FLEET) + 2, "nodes": len(FLEET), "node": 7, "decisions": 0, "decision": 3}
+"""Small drawings: a tank per node, a bar per gain; a bar per term and one for the result."""
 
 LIVE = "document.getElementById('live').dataset.state === 'open'"
 VISIBLE_CHARTS = """(() => {
@@ -89,7 +97,7 @@ def test_the_page_says_nothing_on_the_console_and_asks_nobody_else(page: Page, t
     page.until(LIVE)
 
     asked = [sent["request"]["url"] for sent in page.heard("Network.requestWillBeSent")]
-    assert len(asked) >= 6, "the page, its style, its scripts and its stream"
+    assert len(asked) >= 7, "the page, its style, its scripts and its stream"
     assert {f"{urlsplit(url).scheme}://{urlsplit(url).netloc}" for url in asked} == {told.url}
     assert page.heard("Runtime.exceptionThrown") == []
     assert [entry["entry"]["text"] for entry in page.heard("Log.entryAdded")] == []
@@ -119,7 +127,7 @@ def test_the_policy_of_the_page_lets_nothing_in_from_elsewhere(page: Page, told:
     assert page.ask(inline) is False
 
 
-def test_the_fleet_page_follows_what_happens(page: Page, living: Served) -> None:
+def test_the_overview_follows_what_happens(page: Page, living: Served) -> None:
     throttled = "[...document.querySelectorAll('.stats dt')].find(e => e.innerText === 'Throttled now')"
     page.open(living.url)
     page.until(LIVE)
@@ -162,9 +170,9 @@ def test_a_decision_page_fills_its_chain_while_one_looks(page: Page, living: Ser
 def test_the_page_says_when_it_is_not_live_any_more(page: Page, living: Served) -> None:
     page.open(living.url)
     page.until(LIVE)
-    living.loop.call_soon_threadsafe(living.feed.close)
+    living.loop.call_soon_threadsafe(living.streams.close)
     page.until("document.querySelector('#live .word').innerText", lambda word: word in ("reconnecting", "not live"))
-    page.until(LIVE)  # a feed that closed takes new listeners, and the browser comes back by itself
+    page.until(LIVE)  # a stream that closed takes new listeners, and the browser comes back by itself
 
 
 FOCUSED = "(document.activeElement.innerText || document.activeElement.className).trim().split('\\n')[0]"
@@ -173,18 +181,18 @@ FOCUSED = "(document.activeElement.innerText || document.activeElement.className
 def test_the_keyboard_walks_the_page_from_top_to_bottom(page: Page, told: Served) -> None:
     page.open(told.url)
     walked, heights = [], []
-    for _ in range(9):
+    for _ in range(17):
         page.press("Tab", 9)
         walked.append(page.ask(FOCUSED))
         heights.append(page.ask("document.activeElement.getBoundingClientRect().top + scrollY"))
         style = page.ask("getComputedStyle(document.activeElement).outlineStyle")
         assert style != "none" or walked[-1] == "Skip to content", f"{walked[-1]!r} does not show that it has the focus"
-    assert walked[:4] == ["Skip to content", "Slackwater", "Fleet", "API"]
+    assert walked[:5] == ["Skip to content", "Slackwater", "Overview", "Nodes", "Decisions"]
+    assert walked[5:11] == ["CPU", "Memory", "15m", "1h", "6h", "24h"]
     names = [name for name in walked if name.startswith("edge-")]
-    assert names == sorted(names)
-    assert len(names) == len(FLEET)
-    assert heights[:8] == sorted(heights[:8])
-    assert walked[8].startswith("offer"), "behind the nodes come the decisions"
+    assert sorted(names) == sorted(node.name for node in FLEET)
+    last = max(walked.index(name) for name in names)
+    assert heights[:last] == sorted(heights[:last])
 
 
 def test_skip_to_content_leads_past_the_navigation(page: Page, told: Served) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
@@ -22,8 +21,9 @@ from slackwater.bus.streams import ConsumerSpec, StreamSpec, Topology, durable_n
 from slackwater.events.envelope import partition_subjects, subjects_of
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import PARTITIONS
+from slackwater.telemetry.logs import get_logger
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 STREAM_EXISTS_DIFFERENTLY = 10058
 
@@ -49,7 +49,7 @@ async def _declare_stream(js: JetStreamContext, name: str, spec: StreamSpec) -> 
             if error.err_code != STREAM_EXISTS_DIFFERENTLY:
                 raise
             await js.update_stream(config)
-            log.info("stream %s updated to contracts/streams.yaml", name)
+            log.info("stream updated", stream=name)
     except (NatsError, TimeoutError) as error:
         raise _explained(f"stream {name}", error) from error
 

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from pydantic import ValidationError
 
+from slackwater.bus import quick
 from slackwater.events.envelope import Event, Payload
 from slackwater.model.errors import InvalidInput
 
@@ -32,7 +33,8 @@ _ESCAPED = re.compile(r"(?:=[0-9A-F]{2})+")
 class Undecodable(InvalidInput):
     """A message that no version of us that is running here can read.
 
-    `code` is one of `unknown_type`, `wrong_version`, `missing_attribute`, `malformed_json`, `invalid_payload`.
+    `code` is one of `unknown_type`, `wrong_version`, `missing_attribute`, `malformed_json`, `invalid_payload`,
+    `wrong_subject`.
     """
 
     code = "invalid_payload"
@@ -68,20 +70,37 @@ def encode(event: Event[Any]) -> Message:
 
 def decode(payload: type[P], headers: Mapping[str, str] | None, body: bytes) -> Event[P]:
     """The event in a message that should hold a `payload`. Raises Undecodable with the reason as code."""
+    return Event[P].model_construct(**attributes_of(payload, headers), data=_payload(payload, body))
+
+
+def attributes_of(payload: type[Payload], headers: Mapping[str, str] | None) -> dict[str, Any]:
+    """id, source, time, causedby and traceparent of a message that should hold a `payload`. Raises Undecodable."""
     attributes = {str(name).lower(): value for name, value in (headers or {}).items()}
     _check_type(payload, _attribute(attributes, "ce-type"))
     version = _attribute(attributes, "ce-specversion")
     if version != SPEC_VERSION:
         raise Undecodable(f"ce-specversion is {version!r}, {SPEC_VERSION!r} is understood", code="wrong_version")
     causedby, traceparent = attributes.get("ce-causedby"), attributes.get("traceparent")
-    return Event[P].model_construct(
-        id=unquote(_attribute(attributes, "ce-id")),
-        source=unquote(_attribute(attributes, "ce-source")),
-        time=_time(_attribute(attributes, "ce-time")),
-        causedby=None if causedby is None else unquote(causedby),
-        traceparent=None if traceparent is None else unquote(traceparent),
-        data=_payload(payload, body),
-    )
+    return {
+        "id": unquote(_attribute(attributes, "ce-id")),
+        "source": unquote(_attribute(attributes, "ce-source")),
+        "time": _time(_attribute(attributes, "ce-time")),
+        "causedby": None if causedby is None else unquote(causedby),
+        "traceparent": None if traceparent is None else unquote(traceparent),
+    }
+
+
+def decode_on(subject: str, payload: type[P], headers: Mapping[str, str] | None, body: bytes) -> Event[P]:
+    """The event in a message that came on `subject`, which must be the event's own. Raises Undecodable.
+
+    The broker lets an agent publish on its own node's subjects only, so the subject says who spoke: a body that names
+    another node is a lie or a defect, and reaches nobody.
+    """
+    event = decode(payload, headers, body)
+    if event.subject != subject:
+        message = f"{payload.TYPE} of {event.data.key()!r} came on the subject of {subject_key(subject)!r} ({subject})"
+        raise Undecodable(message, code="wrong_subject")
+    return event
 
 
 def subject_key(subject: str) -> str:
@@ -126,6 +145,12 @@ def _time(text: str) -> datetime:
 
 
 def _payload(payload: type[P], body: bytes) -> P:
+    known = quick.read(payload, body)
+    return _judged(payload, body) if known is None else known
+
+
+def _judged(payload: type[P], body: bytes) -> P:
+    """The payload by the book: what cannot be read quickly is read here, and what is wrong gets its reason."""
     try:
         return payload.model_validate_json(body)
     except ValidationError as error:

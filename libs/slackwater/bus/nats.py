@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from nats.aio.client import Client
@@ -14,27 +14,37 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 
+from slackwater.bus.access import API_PREFIX, NatsAccess
+from slackwater.bus.backlogs import Backlogs, backlogs
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.declaring import declare
 from slackwater.bus.delivering import NatsDelivery, ReadDelivery
-from slackwater.bus.encoding import Undecodable, decode, encode
-from slackwater.bus.ordered import OrderedReader, Start
+from slackwater.bus.encoding import Undecodable, decode_on, encode
+from slackwater.bus.encrypted import EncryptedClient
+from slackwater.bus.looking import Look, NatsFollowing
+from slackwater.bus.marking import mark_of
+from slackwater.bus.metrics import BusMetrics
+from slackwater.bus.ordered import Confined, OrderedReader, Start
 from slackwater.bus.owning import InHand
 from slackwater.bus.partitions import WHOLE, PartitionedConsumption, PartitionedPuller, give_back
-from slackwater.bus.port import BatchHandler, Consumption, Holds
+from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark
 from slackwater.bus.publishing import Publisher
 from slackwater.bus.pulling import ConsumerGone, Interrupted, Pauses, Puller
 from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.bus.streams import DLQ, ConsumerSpec, Topology, load
+from slackwater.bus.tracing import publishing
 from slackwater.events.envelope import Event, Payload, partition_subjects, subjects_of
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
+from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
+from slackwater.telemetry.spans import exporting
 
 P = TypeVar("P", bound=Payload)
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 PUBLISH_SECONDS = 5.0
 REQUEST_SECONDS = 3.0
@@ -54,14 +64,26 @@ class _Interruptible(Protocol):
 class NatsBus:
     """See slackwater.bus.port.Bus. Made by `connect_bus`; one per process is enough."""
 
-    def __init__(self, client: Client, name: str, topology: Topology, *, declares: bool = True) -> None:
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        topology: Topology,
+        *,
+        declares: bool = True,
+        access: NatsAccess | None = None,
+    ) -> None:
         self._client = client
         self._name = name
         self._topology = topology
-        self._js: JetStreamContext = client.jetstream(timeout=REQUEST_SECONDS)
+        self._js: JetStreamContext = client.jetstream(
+            timeout=REQUEST_SECONDS, prefix=(access.api_prefix if access else API_PREFIX)
+        )
+        self._confined = _confined(access)
         self._publisher = Publisher(client, PUBLISH_SECONDS)
         self._counters: dict[str, Counters] = {}
         self._readers: set[_Interruptible] = set()
+        self._metrics = BusMetrics(process_meters())
         self._declares = declares
         self._healing = False
 
@@ -75,7 +97,16 @@ class NatsBus:
         await declare(self._js, self._topology)
 
     async def publish(self, event: Event[Any]) -> None:
-        await self._publisher.store(event.data.STREAM, encode(event))
+        try:
+            if not exporting(event.traceparent):
+                await self._publisher.store(event.data.STREAM, encode(event))
+                return
+            with publishing(event) as step:
+                message = encode(event.model_copy(update={"traceparent": step.traceparent}))
+                await self._publisher.store(event.data.STREAM, message)
+        except Unavailable:
+            self._metrics.publish_failures.labels(event.data.STREAM).inc()
+            raise
 
     @asynccontextmanager
     async def consume(
@@ -138,7 +169,10 @@ class NatsBus:
     async def watch(
         self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None
     ) -> AsyncIterator[None]:
-        reader = OrderedReader(self._client, self._js, payload.STREAM, _filters(payload, key), Start(None), WATCH_BATCH)
+        filters, start = [_filter(payload, key)], Start(None)
+        reader = OrderedReader(
+            self._client, self._js, payload.STREAM, filters, start, WATCH_BATCH, confined=self._confined
+        )
 
         async def work() -> bool:
             messages = await reader.next()
@@ -176,6 +210,37 @@ class NatsBus:
         async with self._reading(f"replay of {payload.TYPE}", work, reader):
             yield
 
+    @asynccontextmanager
+    async def follow(
+        self,
+        payloads: Sequence[type[Payload]],
+        *,
+        after: Mapping[str, int] | None = None,
+        since: datetime | None = None,
+        keys: Sequence[str] = (),
+        bodies: bool = True,
+    ) -> AsyncIterator[NatsFollowing]:
+        following = NatsFollowing()
+        look = Look(payloads, after or {}, since, keys, bodies)
+        await following.begin(self._client, self._js, self._topology, look)
+        async with AsyncExitStack() as stack:
+            for part in following.parts:
+                await stack.enter_async_context(self._reading(f"look at {part.stream}", part.work, part.reader))
+            try:
+                yield following
+            finally:
+                following.mailbox.close()
+
+    async def mark(self, payloads: Sequence[type[Payload]]) -> Mark:
+        return await mark_of(self._js, payloads)
+
+    async def settled_up_to(self, consumer: str) -> int:
+        try:
+            info = await self._js.consumer_info(self._topology.stream_of(consumer), consumer)
+        except (NatsError, TimeoutError) as error:
+            raise Unavailable(f"consumer {consumer} cannot be asked now: {error!r}") from error
+        return info.ack_floor.stream_seq if info.ack_floor is not None else 0
+
     async def connected(self) -> bool:
         if not self._client.is_connected:
             return False
@@ -188,6 +253,12 @@ class NatsBus:
     def stats(self) -> Mapping[str, ConsumerStats]:
         """What became of the messages of each consumer opened by this process."""
         return {name: counters.snapshot() for name, counters in self._counters.items()}
+
+    async def backlogs(self) -> Backlogs:
+        """How far behind each consumer of this process is (the broker tells a service no others), and how full each
+        stream. Raises Unavailable."""
+        own = [name for name in self._topology.consumers if name in self._counters]
+        return await backlogs(self._js, self._topology, own)
 
     async def bury(self, letter: DeadLetter) -> None:
         """Store a dead letter. Raises Unavailable."""
@@ -203,6 +274,7 @@ class NatsBus:
 
     def reconnected(self) -> None:
         """A new connection: answers to open requests may have been lost with the old one."""
+        self._metrics.reconnects.inc()
         for reader in self._readers:
             reader.interrupt("connection was lost in between")
 
@@ -214,14 +286,14 @@ class NatsBus:
 
     async def _show(self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], message: Msg) -> None:
         try:
-            event = decode(payload, message.headers, message.data)
+            event = decode_on(message.subject, payload, message.headers, message.data)
         except Undecodable as error:
-            log.warning("watch of %s: %s skipped: %s", payload.TYPE, message.subject, error.message)
+            log.warning("watched message skipped", type=payload.TYPE, subject=message.subject, error=error.message)
             return
         try:
             await handler(event)
         except Exception:
-            log.exception("watch of %s: handler failed on %s", payload.TYPE, message.subject)
+            log.exception("watch handler failed", type=payload.TYPE, subject=message.subject)
 
     @asynccontextmanager
     async def _reading(
@@ -269,10 +341,10 @@ class NatsBus:
                 continue  # a new connection, or leaving: ask again at once
             except (ConsumerGone, NatsError, TimeoutError, Unavailable) as error:
                 if not leaving.is_set():
-                    log.info("%s: %s; trying again", what, error)
+                    log.info("reader tries again", reader=what, error=str(error))
                     await self._heal()
             except Exception:
-                log.exception("%s: defect; trying again", what)
+                log.exception("defect of a reader", reader=what)
             await _first_of(leaving.wait(), pauses.next())
 
     async def _heal(self) -> None:
@@ -295,12 +367,18 @@ async def _first_of(*waits: Awaitable[Any]) -> None:
         task.cancel()
 
 
-def _filters(payload: type[Payload], key: str | None) -> list[str]:
-    """All subjects of a type; or those whose key is `key` or begins with it, token by token."""
+def _filter(payload: type[Payload], key: str | None) -> str:
+    """All subjects of a type; or those whose key is `key` or begins with it, part by part."""
     if key is None:
-        return [subjects_of(payload)]
-    below = subjects_of(payload, key)
-    return [below.removesuffix(".>"), below]
+        return subjects_of(payload)
+    missing = payload.KEY_PARTS - len(key.split("/"))
+    return subjects_of(payload, key).removesuffix(".>") + ".*" * missing
+
+
+def _confined(access: NatsAccess | None) -> Confined | None:
+    if access is None or access.api_prefix == API_PREFIX or access.user is None:
+        return None
+    return Confined(access.user, access.api_prefix)
 
 
 @asynccontextmanager
@@ -311,25 +389,28 @@ async def connect_bus(
     topology: Topology | None = None,
     declares: bool = True,
     wait_seconds: float = CONNECT_SECONDS,
+    access: NatsAccess | None = None,
 ) -> AsyncIterator[NatsBus]:
     """A connected bus. Raises Unavailable if there is no broker within `wait_seconds`; once connected it reconnects
-    for ever. `declares=False` where others declare the streams (an agent)."""
-    client = Client()
+    for ever. `declares=False` where others declare the streams (an agent). Raises Misconfigured for credentials that
+    cannot be used."""
+    proof = access.options(url) if access is not None else {}
+    client = EncryptedClient() if url.startswith("tls://") else Client()
     bus: NatsBus | None = None
 
     async def on_reconnect() -> None:
-        log.info("%s: connected to NATS again", name)
+        log.info("bus connected again", client=name)
         if bus is not None:
             bus.reconnected()
 
     async def on_disconnect() -> None:
         if not client.is_closed:
-            log.warning("%s: connection to NATS lost; reconnecting", name)
+            log.warning("bus connection lost", client=name)
         if bus is not None:
             bus.disconnected()
 
     async def on_error(error: Exception) -> None:
-        log.debug("%s: %r", name, error)
+        log.debug("bus client error", client=name, error=repr(error))
 
     async def open_client() -> None:
         await client.connect(
@@ -345,6 +426,7 @@ async def connect_bus(
             max_outstanding_pings=2,
             pending_size=PENDING_BYTES,
             drain_timeout=2,
+            **proof,
         )
 
     try:
@@ -354,7 +436,7 @@ async def connect_bus(
         await client.close()
         raise Unavailable(f"no NATS at {url} within {wait_seconds:g} s: {error!r}") from error
     try:
-        bus = NatsBus(client, name, topology or load(), declares=declares)
+        bus = NatsBus(client, name, topology or load(), declares=declares, access=access)
         await bus.open()
         if declares:
             await bus.declare()

@@ -6,19 +6,21 @@ answered the same way: make another one just after the last message seen.
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StreamState
+from nats.js.errors import NotFoundError
 
 from slackwater.bus.encoding import MESSAGE_ID
-from slackwater.bus.pulling import EXPIRES_SECONDS, ConsumerGone, Puller
+from slackwater.bus.pulling import EXPIRES_SECONDS, ConsumerGone, Interrupted, Puller
+from slackwater.telemetry.logs import get_logger
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 REMEMBERED = 512
 """How many given messages are known by id: more than a broker that is killed can have shown without storing them."""
@@ -31,6 +33,14 @@ class Start:
     after_sequence: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Confined:
+    """For who may use only one consumer, by name and with one filter, and may not ask how the stream stands."""
+
+    consumer: str
+    api_prefix: str
+
+
 class OrderedReader:
     """The messages of some subjects of one stream, in order, each once as long as the stream lives.
 
@@ -40,7 +50,16 @@ class OrderedReader:
     """
 
     def __init__(
-        self, client: Client, js: JetStreamContext, stream: str, filters: list[str], start: Start, batch: int
+        self,
+        client: Client,
+        js: JetStreamContext,
+        stream: str,
+        filters: list[str],
+        start: Start,
+        batch: int,
+        *,
+        headers_only: bool = False,
+        confined: Confined | None = None,
     ) -> None:
         self._client = client
         self._js = js
@@ -51,18 +70,24 @@ class OrderedReader:
         self._whole_after = start.after_sequence or 0
         self._given: OrderedDict[str, int] = OrderedDict()
         self._batch = batch
+        self._confined = confined
+        self._headers_only = headers_only
         self._puller: Puller | None = None
+        self._interrupted: str | None = None
         self._consumer_sequence = 0
 
     async def next(self) -> list[Msg]:
         """At least one message, or none if there was nothing for a while. Raises nats errors, ConsumerGone."""
         if self._puller is None:
             self._puller = await self._open()
+        if self._interrupted is not None:  # while it was being opened
+            reason, self._interrupted = self._interrupted, None
+            raise Interrupted(reason)
         new: list[Msg] = []
         for message in await self._puller.next():
             sequence = message.metadata.sequence
             if sequence.consumer != self._consumer_sequence + 1:
-                log.info("hole in %s after %s: reading again from there", self._stream, self._after)
+                log.info("hole in stream", stream=self._stream, after=self._after)
                 await self.reset()
                 break
             if self._consumer_sequence == 0 and self._stands_in_for_another(message):
@@ -90,8 +115,12 @@ class OrderedReader:
     def interrupt(self, reason: str) -> None:
         if self._puller is not None:
             self._puller.interrupt(reason)
+        else:
+            self._interrupted = reason
 
     async def _open(self) -> Puller:
+        if self._confined is not None:
+            return await self._open_confined(self._confined)
         first = self._first((await self._js.stream_info(self._stream)).state)
         config = ConsumerConfig(
             filter_subjects=self._filters,
@@ -100,6 +129,7 @@ class OrderedReader:
             inactive_threshold=2 * EXPIRES_SECONDS,
             deliver_policy=DeliverPolicy.LAST_PER_SUBJECT if first is None else DeliverPolicy.BY_START_SEQUENCE,
             opt_start_seq=first,
+            headers_only=self._headers_only or None,
         )
         info = await self._js.add_consumer(self._stream, config)
         self._consumer_sequence = 0
@@ -107,11 +137,30 @@ class OrderedReader:
         await puller.open()
         return puller
 
+    async def _open_confined(self, confined: Confined) -> Puller:
+        """The last message of every subject, each time; what was given before is known by id."""
+        with suppress(NotFoundError):
+            await self._js.delete_consumer(self._stream, confined.consumer)
+        (only,) = self._filters
+        config = ConsumerConfig(
+            name=confined.consumer,
+            filter_subject=only,
+            ack_policy=AckPolicy.NONE,
+            mem_storage=True,
+            inactive_threshold=2 * EXPIRES_SECONDS,
+            deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,
+        )
+        await self._js.add_consumer(self._stream, config)
+        self._consumer_sequence = 0
+        puller = Puller(self._client, self._stream, confined.consumer, self._batch, confined.api_prefix)
+        await puller.open()
+        return puller
+
     def _first(self, state: StreamState) -> int | None:
         """The position to read from, None for the last message of every subject."""
         if self._after is not None and self._after > state.last_seq:
             # A tail lost by a killed broker, or a memory stream after its restart.
-            log.warning("%s ends at %d, before %d: its tail was lost", self._stream, state.last_seq, self._after)
+            log.warning("stream lost its tail", stream=self._stream, ends_at=state.last_seq, was_at=self._after)
             self._after = state.last_seq
             if self._whole_after > state.last_seq:
                 self._begin_anew(max(0, state.last_seq - REMEMBERED))
@@ -147,4 +196,4 @@ def _identity(message: Msg) -> str:
     return (message.headers or {}).get(MESSAGE_ID) or f"#{message.metadata.sequence.stream}"
 
 
-__all__ = ["ConsumerGone", "OrderedReader", "Start"]
+__all__ = ["Confined", "ConsumerGone", "OrderedReader", "Start"]

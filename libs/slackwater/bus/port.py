@@ -6,11 +6,13 @@ because the usage path is only affordable in batches; `each` turns a function of
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
+from slackwater.bus.following import Following
 from slackwater.events.envelope import Event, Payload
 from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 
@@ -54,6 +56,16 @@ class Received(Generic[P]):
 
 Holds = Callable[[int], bool]
 """Whether this replica owns a partition now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where the last event of some types stands now. `epoch` names this life of the stream: positions of another one
+    mean nothing here. `sequence` is 0 where there is none."""
+
+    epoch: str
+    sequence: int
+
 
 BatchHandler = Callable[[Sequence[Received[P]]], Awaitable[Sequence[Settlement]]]
 
@@ -123,6 +135,31 @@ class Bus(Protocol):
         position."""
         ...
 
+    def follow(
+        self,
+        payloads: Sequence[type[Payload]],
+        *,
+        after: Mapping[str, int] | None = None,
+        since: datetime | None = None,
+        keys: Sequence[str] = (),
+        bodies: bool = True,
+    ) -> AbstractAsyncContextManager[Following]:
+        """Look on as events of several types pass, from now or from where an earlier look ended.
+
+        `after` gives the last position seen per stream; a stream that is not in it begins at `since`, or now. What
+        is no longer there is told as Missed. `keys` keeps to subjects whose key is or begins with one of them, token
+        by token. Without `bodies` the broker sends attributes only. Raises Unavailable on entering.
+        """
+        ...
+
+    async def mark(self, payloads: Sequence[type[Payload]]) -> Mark:
+        """The end of what `follow` would show of these types, which are kept by one stream. Raises Unavailable."""
+        ...
+
+    async def settled_up_to(self, consumer: str) -> int:
+        """The stream position up to which a durable consumer has settled everything, in whatever process it runs."""
+        ...
+
     async def connected(self) -> bool:
         """A round trip to the broker succeeds now (used by readiness, never by liveness)."""
         ...
@@ -131,24 +168,31 @@ class Bus(Protocol):
 CONFLICT_SECONDS = 0.05
 
 
-def each(handle: Callable[[Received[P]], Awaitable[Settlement | None]]) -> BatchHandler[P]:
+@dataclass(frozen=True, slots=True)
+class OneByOne(Generic[P]):
+    """A batch handler made of a handler of one event; made by `each`."""
+
+    handle: Callable[[Received[P]], Awaitable[Settlement | None]]
+
+    async def judge(self, received: Received[P]) -> Settlement:
+        """The verdict on one."""
+        try:
+            return await self.handle(received) or Done()
+        except InvalidInput as error:
+            return Reject(error.code, error.message)
+        except Conflict as error:
+            return Retry(error.message, delay_seconds=CONFLICT_SECONDS)
+        except Unavailable as error:
+            return Retry(error.message)
+
+    async def __call__(self, batch: Sequence[Received[P]]) -> Sequence[Settlement]:
+        return [await self.judge(received) for received in batch]
+
+
+def each(handle: Callable[[Received[P]], Awaitable[Settlement | None]]) -> OneByOne[P]:
     """A batch handler from a function of one event: None means Done, InvalidInput rejects, Unavailable retries, and so
     does Conflict, soon: somebody else wrote meanwhile.
 
     Any other exception is a defect: it is raised for the whole batch, so that it is logged once and redelivered.
     """
-
-    async def handle_batch(batch: Sequence[Received[P]]) -> Sequence[Settlement]:
-        verdicts: list[Settlement] = []
-        for received in batch:
-            try:
-                verdicts.append(await handle(received) or Done())
-            except InvalidInput as error:
-                verdicts.append(Reject(error.code, error.message))
-            except Conflict as error:
-                verdicts.append(Retry(error.message, delay_seconds=CONFLICT_SECONDS))
-            except Unavailable as error:
-                verdicts.append(Retry(error.message))
-        return verdicts
-
-    return handle_batch
+    return OneByOne(handle)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 from dataclasses import dataclass
 
@@ -17,7 +16,10 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
-log = logging.getLogger(__name__)
+from slackwater.bus.access import API_PREFIX
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
 
 EXPIRES_SECONDS = 30.0
 HEARTBEAT_SECONDS = 10.0
@@ -52,9 +54,9 @@ class Pauses:
 class Puller:
     """Messages of one JetStream consumer, batch by batch. One reader at a time."""
 
-    def __init__(self, client: Client, stream: str, consumer: str, batch: int) -> None:
+    def __init__(self, client: Client, stream: str, consumer: str, batch: int, api_prefix: str = API_PREFIX) -> None:
         self._client = client
-        self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+        self._subject = f"{api_prefix}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
         self._inbox = client.new_inbox()
         self._batch = batch
         self._number = 0
@@ -136,7 +138,7 @@ class Puller:
         if status == "503" or (status == "409" and "Consumer" in description_of(message)):
             self._failure = ConsumerGone(description_of(message) or "no such consumer, or JetStream is not ready")
         elif status == "409":
-            log.warning("pull request on %s ended: %s", self._subject, description_of(message))
+            log.warning("pull request ended", subject=self._subject, detail=description_of(message))
         self._complete.set()
 
 

@@ -25,6 +25,8 @@ class Payload(BaseModel):
     VERSION: ClassVar[int] = 1
     STREAM: ClassVar[str]
     """The stream in contracts/streams.yaml that keeps this event."""
+    KEY_PARTS: ClassVar[int] = 1
+    """How many parts its key has: `node` is one, `node/writer` two."""
 
     def key(self) -> str:
         """What order and ownership follow: the node, quota root or workload. Dots are allowed."""
@@ -94,6 +96,12 @@ def partition_in(subject: str) -> int:
 def is_in_its_shard(subject: str, key: str) -> bool:
     """Whether a subject that carries `key` names the shard of it; else two replicas would work on the same node."""
     return subject.split(".", 5)[4] == str(shard_of(key.split("/")[0]))
+
+
+def own_subjects(payload: type[Payload], node: str | None) -> str:
+    """One filter for all events of a type that are about `node` (or, if None, about one node each), and no others."""
+    shard, name = ("*", "*") if node is None else (str(shard_of(node)), subject_token(node))
+    return ".".join([f"sw.v1.{payload.TYPE}", shard, name, *["*"] * (payload.KEY_PARTS - 1)])
 
 
 def event_of(

@@ -1,19 +1,21 @@
-"""Shapes that several events share: distributions over a window and pressure."""
+"""Shapes that several events share: distributions over a window and pressure.
+
+Plain dataclasses, not models: a report holds two hundred of them, and every one is made for every report.
+"""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from dataclasses import dataclass
 
 from slackwater.model.pods import Pod
 
 
-class Distribution(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Distribution:
     """A series over one window, in the unit its field names (milli-cores or bytes).
 
     Percentiles are nearest-rank over the samples. `count` is the number of samples; 0 means the rest is void.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     avg: int = 0
     p50: int = 0
@@ -25,22 +27,20 @@ class Distribution(BaseModel):
     count: int = 0
 
 
-class Usage(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Usage:
     """CPU in milli-cores and memory in bytes over one window."""
-
-    model_config = ConfigDict(frozen=True)
 
     cpu_milli: Distribution
     memory_bytes: Distribution
 
 
-class Pressure(BaseModel):
+@dataclass(frozen=True, slots=True)
+class Pressure:
     """Share of wall time (0..1) in which some task waited, over the last sampling interval and over the window.
 
     From the kernel's PSI totals, not its decaying averages: exact for the interval. None where the kernel has none.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     cpu_some_last: float | None = None
     cpu_some_avg: float | None = None
@@ -49,14 +49,13 @@ class Pressure(BaseModel):
     io_some_avg: float | None = None
 
 
-class PodUsage(BaseModel):
+@dataclass(frozen=True, slots=True)
+class PodUsage:
     """One pod in one window: who it is, what it used, how it waited, what it was limited to.
 
     `cpu_limit_milli` is the limit in force now (None = unlimited), `original_cpu_limit_milli` the one before any
     throttle of ours, `throttled_ratio` the share of CFS periods in the window in which the pod was stopped.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     pod: Pod
     usage: Usage

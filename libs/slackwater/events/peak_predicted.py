@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
-
-from pydantic import BaseModel, ConfigDict
 
 from slackwater.events.envelope import Payload
 from slackwater.model.quantities import Resources
 
 
-class PodPeak(BaseModel):
+@dataclass(frozen=True, slots=True)
+class PodPeak:
     """The predicted peak of one pod; `cold_start` when the model has not seen enough and the request stands in."""
-
-    model_config = ConfigDict(frozen=True)
 
     uid: str
     workload: str

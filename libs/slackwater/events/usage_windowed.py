@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
-
-from pydantic import BaseModel, ConfigDict
 
 from slackwater.events.envelope import Payload
 from slackwater.model.pods import Pod
 
 
-class WindowedUsage(BaseModel):
+@dataclass(frozen=True, slots=True)
+class WindowedUsage:
     """Average, p90, p95 and maximum in one window: CPU in milli-cores, memory in bytes. `samples` 0 means absent."""
-
-    model_config = ConfigDict(frozen=True)
 
     cpu_avg_milli: int
     cpu_p90_milli: int
@@ -27,10 +25,9 @@ class WindowedUsage(BaseModel):
     samples: int
 
 
-class WindowedPod(BaseModel):
+@dataclass(frozen=True, slots=True)
+class WindowedPod:
     """A pod that was measured in the window."""
-
-    model_config = ConfigDict(frozen=True)
 
     pod: Pod
     usage: WindowedUsage

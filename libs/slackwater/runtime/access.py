@@ -1,59 +1,69 @@
-"""Who may speak to the HTTP server: the bearer of the token, or, without a token, only this machine by name."""
+"""The doors of a process: who is let in (HTTP here; `Gate`, `RpcRoles` and `admit` serve gRPC alike)."""
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Sequence
-from http.cookies import SimpleCookie
+from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from slackwater.runtime.problems import problem
+from slackwater.runtime.gate import Forbidden, Gate, RpcRoles, Unauthorized, admit
+from slackwater.runtime.problems import problem, unauthorized
+from slackwater.runtime.roles import OPEN, Needed, Principal, Role
+from slackwater.runtime.routes import PRINCIPAL, Routes, caller
 
-OPEN_PATHS = frozenset({"/livez", "/readyz"})
-"""Probes carry no token, and learn nothing but a word."""
+__all__ = [
+    "OPEN",
+    "Authentication",
+    "Forbidden",
+    "Gate",
+    "LocalNamesOnly",
+    "Needed",
+    "Principal",
+    "Role",
+    "Routes",
+    "RpcRoles",
+    "Unauthorized",
+    "admit",
+    "caller",
+]
+
 COOKIE = "slackwater-token"
 LOCAL_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
-class TokenRequired:
-    """Lets in who shows the token: `Authorization: Bearer`, or the cookie that opening `/?token=…` once sets."""
+class Authentication:
+    """Puts the principal into the scope: by `Authorization: Bearer`, or the cookie that `/?token=…` once sets.
 
-    def __init__(self, app: ASGIApp, token: str, *, secure_cookie: bool = False) -> None:
+    Whoever proves nothing reaches only `open_paths`; what exists besides is not told. Roles are the routes' own.
+    """
+
+    def __init__(self, app: ASGIApp, gate: Gate, open_paths: frozenset[str], *, secure_cookie: bool = False) -> None:
         self._app = app
-        self._token = token.encode()
+        self._gate = gate
+        self._open_paths = open_paths
         self._secure_cookie = secure_cookie
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in OPEN_PATHS:
-            await self._app(scope, receive, send)
-            return
+        if scope["type"] != "http":
+            return  # nothing here speaks WebSocket; what is not guarded is not served
         headers = Headers(scope=scope)
-        if self._is_token(_bearer(headers)) or self._is_token(_cookie(headers)):
-            await self._app(scope, receive, send)
-        elif scope["method"] == "GET" and self._is_token(_in_query(scope)):
-            await self._sign_in(scope["path"])(scope, receive, send)
+        principal = self._gate.authenticate(headers) or self._gate.holder(_cookie(headers))
+        shown = _in_query(scope) if principal is None and scope["method"] == "GET" else ""
+        if principal is not None or scope["path"] in self._open_paths:
+            await self._app({**scope, PRINCIPAL: principal}, receive, send)
+        elif self._gate.holder(shown) is not None:
+            await self._sign_in(scope["path"], shown)(scope, receive, send)
         else:
-            refusal = problem(
-                401,
-                "unauthorized",
-                "send the header `Authorization: Bearer TOKEN`",
-                headers={"www-authenticate": "Bearer"},
-            )
-            await refusal(scope, receive, send)
+            await unauthorized()(scope, receive, send)
 
-    def _is_token(self, shown: str) -> bool:
-        return hmac.compare_digest(shown.encode(), self._token)
-
-    def _sign_in(self, path: str) -> RedirectResponse:
+    def _sign_in(self, path: str, token: str) -> RedirectResponse:
         """Back to the same page without the token in the address, which would stay in the browser's history."""
         answer = RedirectResponse("/" + path.lstrip("/"), status_code=303)
-        answer.set_cookie(
-            COOKIE, self._token.decode(), httponly=True, samesite="strict", secure=self._secure_cookie, path="/"
-        )
+        answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=self._secure_cookie, path="/")
         return answer
 
 
@@ -75,13 +85,11 @@ class LocalNamesOnly:
         await self._app(scope, receive, send)
 
 
-def _bearer(headers: Headers) -> str:
-    scheme, _, credentials = headers.get("authorization", "").partition(" ")
-    return credentials.strip() if scheme.lower() == "bearer" else ""
-
-
 def _cookie(headers: Headers) -> str:
-    morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    try:
+        morsel = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return ""
     return morsel.value if morsel else ""
 
 

@@ -6,10 +6,12 @@ import asyncio
 import platform
 from collections.abc import Awaitable, Callable, Sequence
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
+from slackwater.runtime.roles import OPEN, Role
+from slackwater.runtime.routes import Routes
 from slackwater.runtime.service import Check
 from slackwater.runtime.version import version
 
@@ -17,16 +19,16 @@ CHECKS_SECONDS = 3.0
 """All checks together may take this long; a readiness probe that hangs tells nothing."""
 
 
-def health_router(checks: Callable[[], Awaitable[Sequence[Check]]]) -> APIRouter:
+def health_router(checks: Callable[[], Awaitable[Sequence[Check]]]) -> Routes:
     """The health endpoints over `checks`, which is asked anew for every /readyz."""
-    router = APIRouter(tags=["health"])
+    router = Routes(tags=["health"])
 
-    @router.get("/livez", response_class=PlainTextResponse)
+    @router.get("/livez", role=OPEN, response_class=PlainTextResponse)
     async def livez() -> str:
         """The process answers. Never depends on PostgreSQL or NATS: restarting us would not bring them back."""
         return "ok\n"
 
-    @router.get("/readyz", response_class=PlainTextResponse)
+    @router.get("/readyz", role=OPEN, response_class=PlainTextResponse)
     async def readyz(
         verbose: str | None = Query(None, description="give any value, or none, for the list"),
     ) -> Response:
@@ -37,11 +39,11 @@ def health_router(checks: Callable[[], Awaitable[Sequence[Check]]]) -> APIRouter
         lines.append("readyz check passed" if ready else "readyz check failed")
         return PlainTextResponse("\n".join(lines) + "\n", status_code=200 if ready else 503)
 
-    @router.get("/version")
+    @router.get("/version", role=Role.VIEWER)
     async def show_version() -> dict[str, str]:
         return {"version": version(), "python": platform.python_version()}
 
-    @router.get("/metrics", response_class=PlainTextResponse)
+    @router.get("/metrics", role=Role.VIEWER, response_class=PlainTextResponse)
     async def metrics() -> Response:
         return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
 

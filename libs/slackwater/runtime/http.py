@@ -13,9 +13,13 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 
 from slackwater.model.errors import Misconfigured
-from slackwater.runtime.access import LocalNamesOnly, TokenRequired
+from slackwater.runtime.access import Authentication, LocalNamesOnly
+from slackwater.runtime.description import description_router
+from slackwater.runtime.gate import Gate
 from slackwater.runtime.health import health_router
 from slackwater.runtime.problems import install_problem_handlers
+from slackwater.runtime.roles import OPEN
+from slackwater.runtime.routes import guarded_routes
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import USUAL_PORT, HttpSettings
 from slackwater.runtime.version import version
@@ -27,15 +31,18 @@ GRACE_SECONDS = 0.2
 def build_app(
     routers: Sequence[APIRouter], checks: Callable[[], Awaitable[Sequence[Check]]], settings: HttpSettings
 ) -> FastAPI:
-    """The ASGI application of a process. It loads nothing from outside, its API description included."""
-    app = FastAPI(title="Slackwater", version=version(), openapi_url="/v1/openapi.json", docs_url=None, redoc_url=None)
+    """The ASGI application of a process. It loads nothing from outside, its API description included.
+
+    Raises Misconfigured if a route does not say which role it needs, or the tokens file cannot be used.
+    """
+    app = FastAPI(title="Slackwater", version=version(), openapi_url=None, docs_url=None, redoc_url=None)
     install_problem_handlers(app)
-    app.include_router(health_router(checks))
-    for router in routers:
+    for router in (health_router(checks), description_router(app), *routers):
         app.include_router(router)
-    if settings.token is not None:
-        app.add_middleware(TokenRequired, token=settings.token.get_secret_value(), secure_cookie=settings.tls)
-    elif settings.loopback:
+    gate = Gate(settings)
+    open_paths = frozenset(path for path, _, needed in guarded_routes(app) if needed == OPEN)
+    app.add_middleware(Authentication, gate=gate, open_paths=open_paths, secure_cookie=settings.tls)
+    if not gate.asks_for_token and settings.loopback:
         app.add_middleware(LocalNamesOnly, allowed=[settings.host])
     return app
 

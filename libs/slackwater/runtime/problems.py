@@ -12,12 +12,15 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from slackwater.model import errors
+from slackwater.runtime.gate import Forbidden, Unauthorized
 
 MEDIA_TYPE = "application/problem+json"
 STATUS_OF: Sequence[tuple[type[errors.SlackwaterError], int]] = (
     (errors.NotFound, 404),
     (errors.Conflict, 409),
     (errors.Unavailable, 503),
+    (Unauthorized, 401),
+    (Forbidden, 403),
     (errors.Misconfigured, 500),
 )
 
@@ -26,6 +29,13 @@ def problem(status: int, code: str, detail: str, *, headers: dict[str, str] | No
     """One problem document. `code` is stable and meant for programs, `detail` for people."""
     body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail}
     return JSONResponse(body | more, status_code=status, media_type=MEDIA_TYPE, headers=headers)
+
+
+def unauthorized() -> JSONResponse:
+    """What a caller who proved nothing is told."""
+    return problem(
+        401, "unauthorized", "send the header `Authorization: Bearer TOKEN`", headers={"www-authenticate": "Bearer"}
+    )
 
 
 def status_of(error: errors.SlackwaterError) -> int:

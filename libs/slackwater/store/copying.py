@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
+
+_CHUNK_BYTES = 512 * 1024
 
 
 async def copy_rows(
@@ -17,3 +19,17 @@ async def copy_rows(
     driver = (await connection.get_raw_connection()).driver_connection
     assert driver is not None  # noqa: S101 - the connection is open: it has just answered
     await driver.copy_records_to_table(table, records=list(rows), columns=list(columns))
+
+
+async def copy_binary(connection: AsyncConnection, table: str, columns: Sequence[str], body: bytes) -> None:
+    """The same for rows that are already in PostgreSQL's binary COPY format, signature and trailer included."""
+    await connection.execute(text("SELECT 1"))
+    driver = (await connection.get_raw_connection()).driver_connection
+    assert driver is not None  # noqa: S101 - the connection is open: it has just answered
+    await driver.copy_to_table(table, source=_chunks(body), columns=list(columns), format="binary")
+
+
+async def _chunks(body: bytes) -> AsyncIterator[memoryview]:
+    view = memoryview(body)
+    for start in range(0, len(body), _CHUNK_BYTES):
+        yield view[start : start + _CHUNK_BYTES]

@@ -24,8 +24,10 @@ from slackwater.model.time import Clock
 from slackwater.store.encoding import event_from
 from slackwater.store.faults import connecting
 from slackwater.store.inbox import PRUNE
+from slackwater.store.metrics import OutboxMetrics
 from slackwater.store.names import lock_key, outbox_channel, schema_of
 from slackwater.store.port import Backlog, Fence, Publish
+from slackwater.telemetry.metrics import process_meters
 
 POLL_SECONDS = 5.0
 _BATCH = 200
@@ -40,7 +42,7 @@ _PENDING_OF_MINE = (
     "SELECT position, id::text, type, subject, headers, payload FROM outbox WHERE refused IS NULL"  # noqa: S608 - ints
     f" AND split_part(subject, '.', 5)::int * {PARTITIONS} / {SHARDS} = ANY($2::int[]) ORDER BY position LIMIT $1"
 )
-_BACKLOG = (
+BACKLOG = (
     "SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM outbox"
     " WHERE refused IS NULL"
 )
@@ -64,6 +66,7 @@ class OutboxRelay:
         self._service = service
         self._publish = publish
         self._clock = clock
+        self._published = OutboxMetrics(process_meters()).published.labels(service)
         self._wake = asyncio.Event()
         if fence is not None:
             fence.on_change(self._wake.set)
@@ -84,7 +87,7 @@ class OutboxRelay:
         with connecting():
             connection = await self._connect()
             try:
-                row = await connection.fetchrow(_BACKLOG)
+                row = await connection.fetchrow(BACKLOG)
             finally:
                 await connection.close(timeout=2)
         assert row is not None  # noqa: S101 - an aggregate always has a row
@@ -171,6 +174,7 @@ class OutboxRelay:
                 outcome.refused.append((row["position"], error.message))
                 continue
             outcome.published.append(row["position"])
+            self._published.inc()
 
     def _is_mine(self, subject: str) -> bool:
         """Asked before each publish: a process may have been stopped since it read its rows."""

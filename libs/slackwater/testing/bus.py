@@ -10,13 +10,15 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, TypeVar
 
 from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.encoding import MESSAGE_ID, Message, Undecodable, decode, encode
+from slackwater.bus.encoding import MESSAGE_ID, Message, Undecodable, decode_on, encode
+from slackwater.bus.following import Following
 from slackwater.bus.owning import InHand
 from slackwater.bus.partitions import WHOLE
-from slackwater.bus.port import BatchHandler, Consumption, Holds
+from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark
 from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
@@ -25,6 +27,7 @@ from slackwater.events.envelope import Event, Payload, partition_in, subject_tok
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS, PARTITIONS
 from slackwater.model.time import Clock, SystemClock
+from slackwater.testing.looking import MemoryFollowing
 
 P = TypeVar("P", bound=Payload)
 
@@ -33,10 +36,11 @@ P = TypeVar("P", bound=Payload)
 class _Stream:
     keep_per_subject: int | None
     messages: dict[int, Message] = field(default_factory=dict)
+    stored_at: dict[int, datetime] = field(default_factory=dict)
     last_sequence: int = 0
     ids: set[str] = field(default_factory=set)
 
-    def store(self, message: Message) -> None:
+    def store(self, message: Message, now: datetime) -> None:
         identity = message.headers.get(MESSAGE_ID)
         if identity is not None and identity in self.ids:
             return
@@ -44,6 +48,7 @@ class _Stream:
             self.ids.add(identity)
         self.last_sequence += 1
         self.messages[self.last_sequence] = message
+        self.stored_at[self.last_sequence] = now
         if self.keep_per_subject is not None:
             same = [sequence for sequence, old in self.messages.items() if old.subject == message.subject]
             for sequence in same[: -self.keep_per_subject]:
@@ -73,6 +78,7 @@ class MemoryBroker:
         self.clock: Clock = clock or SystemClock()
         self.topology = topology or load()
         self.away = False
+        self.epoch = "first"
         self.dead_letters: list[DeadLetter] = []
         self._streams = {name: _Stream(spec.max_messages_per_subject) for name, spec in self.topology.streams.items()}
         self._consumers: dict[str, _Consumer] = {}
@@ -87,7 +93,7 @@ class MemoryBroker:
         """Append a message as a publisher of any kind would, well-formed or not."""
         if self.away:
             raise Unavailable(f"the bus is away: {message.subject} was not published")
-        self._streams[stream].store(message)
+        self._streams[stream].store(message, self.clock.now())
         self.wake()
 
     async def bury(self, letter: DeadLetter) -> None:
@@ -118,6 +124,26 @@ class MemoryBroker:
             and (partition is None or partition_in(message.subject) == partition)
         ]
 
+    def ends(self, stream: str) -> tuple[int, int]:
+        """First and last position of a stream, as JetStream tells them."""
+        kept = self._streams[stream]
+        return min(kept.messages, default=kept.last_sequence + 1), kept.last_sequence
+
+    def position_at(self, stream: str, moment: datetime) -> int:
+        """The last position that was stored before a time."""
+        earlier = [at for at, stored in self._streams[stream].stored_at.items() if stored < moment]
+        return max(earlier, default=0)
+
+    def begin_anew(self, stream: str) -> None:
+        """Another stream of the same name, empty, as after a broker lost its store."""
+        self._streams[stream] = _Stream(self._streams[stream].keep_per_subject)
+        self.epoch = f"after {self.epoch}"
+
+    def forget(self, stream: str, before: int) -> None:
+        """Let go of every message before a position, as age and size do."""
+        kept = self._streams[stream]
+        kept.messages = {at: message for at, message in kept.messages.items() if at >= before}
+
     def take(self, name: str, batch: int, partition: int | None = None) -> list[MemoryDelivery]:
         """What is due for a durable consumer (or one partition of it): redeliveries first, then what is new."""
         stream, spec, now = self.topology.stream_of(name), self.topology.consumers[name], self.clock.monotonic()
@@ -144,6 +170,11 @@ class MemoryBroker:
         names = [name] if partitions is None else [durable_name(name, partition) for partition in partitions]
         unsettled = [one for durable in names for one in self._consumers[durable].unsettled.values()]
         return max(0.0, min(u.due for u in unsettled) - self.clock.monotonic()) if unsettled else None
+
+    def settled_up_to(self, name: str) -> int:
+        """The position before the oldest that is unsettled, or the last that was taken."""
+        consumer = self._consumers[name]
+        return min(consumer.unsettled, default=consumer.position + 1) - 1
 
     def start_new_consumers(self) -> None:
         """Put every consumer with `deliver: new` at the end of its stream, as a first declaration does."""
@@ -313,7 +344,7 @@ class MemoryBus:
                 if superseded or (wanted is not None and tokens[: len(wanted)] != wanted):
                     continue
                 try:
-                    event = decode(payload, message.headers, message.body)
+                    event = decode_on(message.subject, payload, message.headers, message.body)
                 except Undecodable:
                     continue
                 await handler(event)
@@ -347,6 +378,30 @@ class MemoryBus:
 
         async with self._running(work):
             yield
+
+    @asynccontextmanager
+    async def follow(
+        self,
+        payloads: Sequence[type[Payload]],
+        *,
+        after: Mapping[str, int] | None = None,
+        since: datetime | None = None,
+        keys: Sequence[str] = (),
+        bodies: bool = True,
+    ) -> AsyncIterator[Following]:
+        if self.broker.away:
+            raise Unavailable("the bus is away")
+        async with self.broker.listening() as changed:
+            yield MemoryFollowing(self.broker, changed, payloads, after or {}, since, keys, bodies)
+
+    async def mark(self, payloads: Sequence[type[Payload]]) -> Mark:
+        if self.broker.away:
+            raise Unavailable("the bus is away")
+        found = [self.broker.after(each.STREAM, f"sw.v1.{each.TYPE}.", 0)[-1:] for each in payloads]
+        return Mark(self.broker.epoch, max((last[0][0] for last in found if last), default=0))
+
+    async def settled_up_to(self, consumer: str) -> int:
+        return self.broker.settled_up_to(consumer)
 
     async def connected(self) -> bool:
         return not self.broker.away

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 def document() -> dict[str, Any]:
     """The OpenAPI document of a process that runs every service. The same code gives the same document."""
     from slackwater.cli.unasked import unasked_services
+    from slackwater.runtime.description import openapi_of
     from slackwater.runtime.http import build_app
     from slackwater.runtime.settings import HttpSettings
 
@@ -15,7 +16,7 @@ def document() -> dict[str, Any]:
         raise AssertionError("the description is made without running anything")
 
     routers = [router for service in unasked_services() for router in service.routers()]
-    found: dict[str, Any] = build_app(routers, never_asked, HttpSettings(host="127.0.0.1", port=0)).openapi()
+    found: dict[str, Any] = openapi_of(build_app(routers, never_asked, HttpSettings.local()))
     found["info"]["version"] = "v1"  # of the API; that of the distribution is known only where one is installed
     return found
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-from slackwater.colocation.domain.node import NodeState
+from slackwater.colocation.domain.node import NodeState, PoolTotals
 from slackwater.events.envelope import Event
 
 
@@ -32,6 +32,10 @@ class ColocationStore(Protocol):
     """Raises Unavailable while the store does not answer."""
 
     def begin(self) -> AbstractAsyncContextManager[ColocationTransaction]: ...
+
+    async def totals(self) -> Sequence[PoolTotals]:
+        """What is offered now, by pool."""
+        ...
 
     async def ageing(self, before_seconds: float) -> Sequence[str]:
         """Nodes that offer something although their last window ended before then (seconds since 1970)."""

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import structlog
-
 from slackwater.bus.port import each
 from slackwater.colocation.adapters.metrics import ColocationMetrics
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
@@ -29,7 +27,9 @@ from slackwater.telemetry.metrics import process_meters
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-log = structlog.get_logger(__name__)
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
 
 
 class ColocationService:
@@ -46,6 +46,7 @@ class ColocationService:
         ownership: Ownership,
     ) -> None:
         self._platform = platform
+        self._metrics = metrics
         self._ownership = ownership
         self._database = database = database.fenced(ownership)
         self._age_check_seconds = settings.age_check_seconds
@@ -93,6 +94,7 @@ class ColocationService:
             await self._platform.clock.sleep(self._age_check_seconds)
             try:
                 await age_offers(self._offering, self._ownership.working())
+                self._metrics.totals(await self._offering.store.totals())
             except (Conflict, Unavailable) as error:
                 log.warning("ages were not looked at", reason=error.message)
 

@@ -1,19 +1,23 @@
-"""What the console's use cases and edges need: a read model to write and to ask, and a feed to tell who is looking."""
+"""What the console's use cases and edges need: a read model to write and to ask."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
+from slackwater.bus.port import Mark
+from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, PoolRow, Totals
+from slackwater.console.domain.offer_table import OfferTable
 from slackwater.console.domain.views import (
     Counts,
     DecisionFilter,
     DecisionSummary,
     EffectView,
     EvictionView,
-    FleetPoint,
     ForecastView,
     NodeView,
     ObservationView,
@@ -52,12 +56,56 @@ class Writes(Protocol):
 
     async def save_evictions(self, rows: Sequence[EvictionView]) -> None: ...
 
+    async def save_level(self, level: FleetLevel, at: datetime) -> None:
+        """Keep a level under a round time; the first one kept stays."""
+        ...
+
     async def prune(self, usage_before: datetime, decisions_before: datetime) -> None:
         """Forget usage, forecasts and offers before the first time, decisions and outcomes before the second."""
         ...
 
 
-class Reads(Protocol):
+class FleetReads(Protocol):
+    """The fleet as a whole. `fresh_after`: which reports count. `waterline`: above it prod CPU pressure is too high."""
+
+    async def level(self, at: datetime, fresh_after: datetime) -> FleetLevel:
+        """The sums of now over one row per node; `at` is only written down."""
+        ...
+
+    async def levels(self, since: datetime, until: datetime, step_seconds: int) -> Sequence[FleetLevel]:
+        """Kept levels averaged per step, oldest first. A step without any is absent."""
+        ...
+
+    async def gained(self, since: datetime, until: datetime) -> Gained:
+        """What was lent and used, from the kept levels."""
+        ...
+
+    async def totals(self, fresh_after: datetime, waterline: float) -> Totals: ...
+
+    async def pools(self, fresh_after: datetime, waterline: float) -> Sequence[PoolRow]:
+        """Those that need somebody first."""
+        ...
+
+    async def nodes_shown(
+        self, wanted: NodeQuery, fresh_after: datetime, waterline: float
+    ) -> tuple[int, Sequence[NodeView]]:
+        """How many there are in all, and this page of them: those that need somebody first, then by name."""
+        ...
+
+    async def throttled_pods(self, fresh_after: datetime, limit: int) -> Sequence[PodView]:
+        """Of the nodes under the highest pressure first."""
+        ...
+
+    async def actions_on(self, nodes: Sequence[str], since: datetime, limit: int) -> Sequence[DecisionSummary]:
+        """Throttles and restores of these nodes, newest first."""
+        ...
+
+    async def waterline(self, node: str | None) -> float | None:
+        """The waterline on prod CPU pressure that the newest effect names (of this node, or of any)."""
+        ...
+
+
+class Reads(FleetReads, Protocol):
     """Lists are sorted as their docstrings say; unknown names give None or nothing, never an error."""
 
     async def nodes(self) -> Sequence[NodeView]:
@@ -72,10 +120,6 @@ class Reads(Protocol):
 
     async def usage(self, node: str, since: datetime, until: datetime) -> Sequence[UsagePoint]:
         """Oldest first, both ends included."""
-        ...
-
-    async def fleet_usage(self, since: datetime, until: datetime, bucket_seconds: int) -> Sequence[FleetPoint]:
-        """All nodes summed per bucket (averages of each node's reports in it), oldest first."""
         ...
 
     async def forecasts(self, node: str, since: datetime, until: datetime) -> Sequence[ForecastView]:
@@ -124,24 +168,46 @@ class ReadModel(Writes, Reads, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """One thing that arrived: `type` is the event's, `data` the view as JSON."""
+class OfferSight:
+    """One unbroken look at the log of offers: the table it filled, and the life of the log that its positions mean."""
 
-    id: str
-    type: str
-    node: str
-    data: Mapping[str, Any]
+    table: OfferTable
+    epoch: str
 
 
-class Feed(Protocol):
-    """Tells those who are looking now. Never blocks a writer; who is too slow loses the oldest and is told so."""
+class OfferLog(Protocol):
+    """The newest offer of every node, kept up to date for as many watchers as come."""
 
-    def publish(self, news: Sequence[News]) -> None: ...
-
-    def subscribe(self, after_id: str | None = None) -> AsyncIterator[News]:
-        """News from now on, or after the one with `after_id` if it is still remembered."""
+    @property
+    def sight(self) -> OfferSight | None:
+        """Another object when the log began anew: positions of the former mean nothing in it."""
         ...
 
-    def close(self) -> None:
-        """End every subscription."""
+    @property
+    def as_of(self) -> datetime:
+        """Everything published before this is in the table."""
+        ...
+
+    def watching(self) -> AbstractContextManager[None]:
+        """Somebody watches: until then nothing needs to be read."""
+        ...
+
+    async def ready(self) -> OfferSight:
+        """The table once it holds everything. Raises Unavailable if that takes too long."""
+        ...
+
+    async def end(self) -> Mark:
+        """The end of the log now. Raises Unavailable."""
+        ...
+
+    async def changed(self, leaving: asyncio.Event) -> None:
+        """Return when the table, the sight or `as_of` changed, or when leaving."""
+        ...
+
+
+class Meter(Protocol):
+    """What operators watch."""
+
+    def recorded(self, event: str, delay_seconds: float) -> None:
+        """One event of a type is in the read model, so long after its time."""
         ...

@@ -8,17 +8,25 @@ from datetime import timedelta
 
 from fastapi import APIRouter
 
-from slackwater.console.adapters.feed import LocalFeed
+from slackwater.console.adapters.metrics import ConsoleMetrics
+from slackwater.console.adapters.offer_board import OfferBoard
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.edge.events import consuming
 from slackwater.console.edge.html import html_router
 from slackwater.console.edge.http import api_router
-from slackwater.console.ports import Feed, ReadModel
+from slackwater.console.edge.stream import Streams
+from slackwater.console.ports import Meter, ReadModel
 from slackwater.console.settings import ConsoleSettings
+from slackwater.console.usecases.keep_level import KeepLevel
 from slackwater.console.usecases.record_events import RecordEvents
+from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 from slackwater.runtime.platform import Platform
-from slackwater.runtime.service import Check
+from slackwater.runtime.service import Check, RpcPart
+from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
+
+log = get_logger(__name__)
 
 
 class ConsoleService:
@@ -26,27 +34,51 @@ class ConsoleService:
 
     name = "console"
 
-    def __init__(self, settings: ConsoleSettings, platform: Platform, model: ReadModel, feed: Feed) -> None:
+    def __init__(
+        self, settings: ConsoleSettings, platform: Platform, model: ReadModel, meter: Meter | None = None
+    ) -> None:
+        self._meter = meter or ConsoleMetrics(process_meters())
         self._platform = platform
         self._model = model
-        self._feed = feed
         self._settings = settings
+        self._offers = OfferBoard(platform.bus, platform.clock)
+        self._streams = Streams(
+            platform.bus,
+            platform.clock,
+            heartbeat_seconds=settings.heartbeat_seconds,
+            stall_seconds=settings.stall_seconds,
+            most=settings.streams,
+        )
         self._record = RecordEvents(
             model,
-            feed,
             platform.clock,
             usage_retention=timedelta(seconds=settings.usage_retention_seconds),
             decision_retention=timedelta(seconds=settings.decision_retention_seconds),
         )
 
     async def run(self, started: Callable[[], None]) -> None:
-        """Consume until cancelled. Open streams end with it, so that a server can stop without waiting for them."""
+        """Consume until cancelled. Open streams end first and with a word, so that nobody has to be cut off."""
+        keeping = asyncio.create_task(self._keep_levels(), name="console levels")
         try:
-            async with consuming(self._platform.bus, self._record):
+            async with consuming(self._platform.bus, self._record, self._meter, self._platform.clock):
                 started()
-                await asyncio.Event().wait()
+                try:
+                    await self._offers.run()
+                finally:
+                    self._streams.close()
         finally:
-            self._feed.close()
+            keeping.cancel()
+            await asyncio.wait([keeping])
+
+    async def _keep_levels(self) -> None:
+        """A level that could not be kept is a hole in a chart, nothing more."""
+        keep = KeepLevel(self._model, self._platform.clock)
+        while True:
+            await self._platform.clock.sleep(keep.seconds_to_next())
+            try:
+                await keep()
+            except Unavailable as error:
+                log.warning("the fleet's level was not kept", reason=error.message)
 
     async def checks(self) -> Sequence[Check]:
         """The read model answers."""
@@ -54,17 +86,20 @@ class ConsoleService:
         return [Check("console-read-model", well, "" if well else "PostgreSQL does not answer")]
 
     def routers(self) -> Sequence[APIRouter]:
-        return routers_of(self._model, self._feed, self._platform.clock, self._settings.heartbeat_seconds)
+        return routers_of(self._model, self._streams, self._platform.clock)
+
+    def rpc_parts(self) -> Sequence[RpcPart]:
+        from slackwater.console.edge.rpc import Colocation, rpc_part  # loads grpc
+
+        validity = timedelta(seconds=self._settings.offer_validity_seconds)
+        return [rpc_part(Colocation(self._model, self._offers, self._platform.clock, validity))]
 
 
-def routers_of(model: ReadModel, feed: Feed, clock: Clock, heartbeat_seconds: float = 15.0) -> list[APIRouter]:
+def routers_of(model: ReadModel, streams: Streams, clock: Clock) -> list[APIRouter]:
     """The API and the pages over any read model. No I/O."""
-    return [
-        api_router(model, feed, clock, heartbeat_seconds=heartbeat_seconds),
-        html_router(model, clock),
-    ]
+    return [api_router(model, streams, clock), html_router(model, clock)]
 
 
 def build(settings: ConsoleSettings, platform: Platform) -> ConsoleService:
     """A console on PostgreSQL."""
-    return ConsoleService(settings, platform, PostgresReadModel(platform.database("console")), LocalFeed())
+    return ConsoleService(settings, platform, PostgresReadModel(platform.database("console")))

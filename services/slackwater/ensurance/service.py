@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 
-import structlog
 from fastapi import APIRouter
 
-from slackwater.ensurance.adapters.metrics import process_meter
+from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.adapters.postgres import PostgresGuardStore
 from slackwater.ensurance.edge.events import consume_all
 from slackwater.ensurance.edge.http import nodeqos_router
@@ -29,8 +28,10 @@ from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
 from slackwater.runtime.sharding import Ownership
 from slackwater.store.port import Database
+from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 FOLLOW_SECONDS = 1.0
 
 
@@ -53,13 +54,14 @@ class EnsuranceService:
         ownership.on_news(self._policy_news.set)
         clock, lease = platform.clock, settings.lease_seconds
         self._settings = settings
+        self._meter = meter
         self._platform = platform
         self._database = database
         self._book = book = Book(store, lambda partition: ownership.held().get(partition, 0))
         self._guard = GuardNode(book, clock, meter, lease, settings.max_report_age_seconds)
         self._described = NoteDescribed(book, clock, lease)
         self._observed = NoteObserved(book, clock, lease)
-        self._evicted = NoteEvicted(book, clock, lease)
+        self._evicted = NoteEvicted(book, clock, meter, lease)
         self._renew = RenewIntents(book, clock, lease, settings.silent_seconds)
         self._change = ChangePolicy(book, clock, meter, lease)
 
@@ -100,6 +102,8 @@ class EnsuranceService:
     async def take(self, leases: Sequence[Lease]) -> None:
         """Nodes as last written. Their throttles' leases may be about to run out: renewed at once."""
         await self._book.take([lease.partition for lease in leases], self._platform.clock.now())
+        for node in self._book.nodes():
+            self._meter.standing(node.node, len(node.state.throttles), 0)
         await self._change.catch_up()
         await self._renew()
 
@@ -134,5 +138,5 @@ def build(settings: EnsuranceSettings, platform: Platform) -> EnsuranceService:
     """Ensurance on PostgreSQL and Prometheus."""
     database = platform.database(EnsuranceService.name)
     ownership = ownership_of(platform, EnsuranceService.name, database)
-    fenced = database.fenced(ownership)
-    return EnsuranceService(settings, platform, fenced, PostgresGuardStore(fenced), process_meter(), ownership)
+    fenced, meter = database.fenced(ownership), EnsuranceMetrics(process_meters())
+    return EnsuranceService(settings, platform, fenced, PostgresGuardStore(fenced), meter, ownership)

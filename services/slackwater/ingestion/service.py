@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from slackwater.bus.port import Bus
+from slackwater.ingestion.adapters.metrics import IngestionMetrics
 from slackwater.ingestion.adapters.postgres import PostgresLedger
 from slackwater.ingestion.domain.liveness import LivenessLimits
 from slackwater.ingestion.domain.validation import Limits
 from slackwater.ingestion.edge.events import consuming
-from slackwater.ingestion.ports import Ledgers
+from slackwater.ingestion.ports import Ledgers, Meter
 from slackwater.ingestion.settings import IngestionSettings
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.close_windows import CloseWindows
+from slackwater.ingestion.usecases.count_nodes import CountNodes
 from slackwater.ingestion.usecases.describe_node import DescribeNode
 from slackwater.ingestion.usecases.keep_history import KeepHistory
+from slackwater.ingestion.usecases.tracing import WindowTraces
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.time import Clock
@@ -27,13 +29,16 @@ from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
 from slackwater.runtime.sharding import Ownership
 from slackwater.store.port import Database
+from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 _MAINTENANCE_SECONDS = 3600.0
+_COUNT_SECONDS = 10.0
 _PAUSE_SECONDS = 1.0
 _BACKLOG_LIMIT_SECONDS = 30.0
 
@@ -50,6 +55,7 @@ class IngestionService:
         database: Database,
         ledgers: Ledgers,
         clock: Clock,
+        meter: Meter,
         ownership: Ownership,
     ) -> None:
         self._settings = settings
@@ -60,18 +66,22 @@ class IngestionService:
         self._relay = database.relay(bus.publish)
         limits = Limits(settings.clock_ahead_seconds, settings.clock_behind_seconds)
         silence = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
-        self._accept = AcceptReports(database, ledgers, clock, limits)
+        self._accept = AcceptReports(database, ledgers, clock, limits, meter)
         self._describe = DescribeNode(database, ledgers)
+        self._traces = WindowTraces(settings.window_seconds)
         self._close = CloseWindows(
             database,
             ledgers,
             clock,
+            meter,
             ownership.working,
             seconds=settings.window_seconds,
             lateness_seconds=settings.lateness_seconds,
             silence_seconds=max(silence.stale_seconds, settings.lateness_seconds),
+            traces=self._traces,
         )
         self._liveness = WatchLiveness(database, ledgers, clock, silence, bus.connected, ownership.working)
+        self._count = CountNodes(database, ledgers, meter)
         self._keep = KeepHistory(database, ledgers, clock, settings.retention_days)
 
     async def run(self, started: Callable[[], None]) -> None:
@@ -80,13 +90,14 @@ class IngestionService:
             own = [
                 tasks.create_task(self._relay.run()),
                 tasks.create_task(self._repeat(self._keep, _MAINTENANCE_SECONDS)),
+                tasks.create_task(self._repeat(self._count, _COUNT_SECONDS)),
                 tasks.create_task(self._repeat(self._close, self._close.pause_seconds)),
                 tasks.create_task(self._repeat(self._liveness, self._settings.liveness_tick_seconds)),
             ]
             try:
-                bus, batch = self._bus, self._settings.batch
+                bus, batch, holds = self._bus, self._settings.batch, self._ownership.holds
                 async with (
-                    consuming(bus, self._accept, self._describe, batch, self._ownership.holds) as readings,
+                    consuming(bus, self._accept, self._describe, self._traces, batch, holds) as readings,
                     self._ownership.owning(Together([self], readings)),
                 ):
                     started()
@@ -132,14 +143,15 @@ class IngestionService:
                 await work()
                 seconds = pause_seconds
             except (Unavailable, Conflict) as error:
-                log.warning("the store is away, trying again: %s", error.message)
+                log.warning("store away", error=error.message)
                 self._listen_anew()
                 seconds = _PAUSE_SECONDS
             await self._clock.sleep(seconds)
 
 
 def build(settings: IngestionSettings, platform: Platform) -> IngestionService:
-    """Ingestion on PostgreSQL."""
-    database = platform.database("ingestion")
+    """Ingestion on PostgreSQL and the process's metrics."""
+    meter = IngestionMetrics(process_meters())
+    database, ledgers = platform.database("ingestion"), PostgresLedger.remembering()
     ownership = ownership_of(platform, "ingestion", database)
-    return IngestionService(settings, platform.bus, database, PostgresLedger.of, platform.clock, ownership)
+    return IngestionService(settings, platform.bus, database, ledgers, platform.clock, meter, ownership)

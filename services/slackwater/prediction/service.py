@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
-import structlog
-
 from slackwater.bus.port import each
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_windowed import UsageWindowed
@@ -30,7 +28,9 @@ from slackwater.telemetry.metrics import process_meters
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-log = structlog.get_logger(__name__)
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
 
 
 class PredictionService:

@@ -12,14 +12,15 @@ import pytest
 import pytest_asyncio
 from served import END, record_all
 
-from slackwater.console.adapters.feed import LocalFeed
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.adapters.postgres import PostgresReadModel
+from slackwater.console.domain.fleet import FRESH, SHOWS, FleetLevel, NodeQuery, Totals
 from slackwater.console.domain.views import DecisionFilter, EvictionView
 from slackwater.console.ports import ReadModel
 from slackwater.console.usecases.record_events import RecordEvents
-from slackwater.decisions.reasons import DecisionKind
+from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.events.envelope import Event
+from slackwater.model.quantities import Resources
 from slackwater.store.engine import connect_database
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.postgres_server import FreshDatabase
@@ -43,7 +44,7 @@ async def model(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -
 
 
 async def tell(model: ReadModel, events: list[Event[Any]]) -> None:
-    recorder = RecordEvents(model, LocalFeed(), CLOCK, usage_retention=MONTH, decision_retention=MONTH)
+    recorder = RecordEvents(model, CLOCK, usage_retention=MONTH, decision_retention=MONTH)
     await record_all(recorder, events)
     await model.save_evictions([ENDED, ENDED])
 
@@ -58,8 +59,18 @@ async def everything(model: ReadModel) -> dict[str, Any]:
         "pods": await model.pods(),
         "counts": await model.counts(),
         "decisions": decisions,
-        "fleet": await model.fleet_usage(START, END, 10),
-        "fleet in odd buckets": await model.fleet_usage(START, END, 7),
+        "level": await model.level(END, END - FRESH),
+        "totals": await model.totals(END - FRESH, 0.02),
+        "pools": await model.pools(END - FRESH, 0.02),
+        "shown": [await model.nodes_shown(NodeQuery(show=show), END - FRESH, 0.02) for show in SHOWS],
+        "shown by name": await model.nodes_shown(NodeQuery(text="GE-1", limit=1), END - FRESH, 0.9),
+        "shown behind": await model.nodes_shown(NodeQuery(offset=2), END - FRESH, 0.9),
+        "throttled": await model.throttled_pods(START + timedelta(seconds=SURGE[0]), 5),
+        "actions": await model.actions_on(["edge-7"], middle, 3),
+        "waterlines": [await model.waterline(name) for name in (None, "edge-7", "nowhere")],
+        "of a pod": await model.decisions(DecisionFilter(pod="encode-video-0")),
+        "of kinds": await model.decisions(DecisionFilter(kinds=(DecisionKind.THROTTLE, DecisionKind.RESTORE))),
+        "for a reason": await model.decisions(DecisionFilter(reason=Reason.OFFER_FIRST)),
         "evictions": await model.evictions("d9"),
         "offers": await model.offers(None, middle, END),
         "event": await model.event("none"),
@@ -147,5 +158,32 @@ async def test_pruning_forgets_the_old_and_keeps_the_state_of_now(model: ReadMod
 async def test_an_empty_read_model_knows_nothing_and_says_so_calmly(model: ReadModel) -> None:
     answers = await everything(model)
     assert answers["counts"].nodes == 0
-    assert all(not answer for question, answer in answers.items() if question != "counts")
+    assert answers["level"] == FleetLevel(END, nodes=0, silent=0)
+    assert answers["totals"] == Totals()
+    assert all(count == 0 and not nodes for count, nodes in answers["shown"])
+    summed = {"counts", "level", "totals", "shown", "shown by name", "shown behind", "waterlines"}
+    assert all(not answer for question, answer in answers.items() if question not in summed)
+
+
+async def test_kept_levels_are_averaged_and_added_up(model: ReadModel) -> None:
+    for second, batch in enumerate((1000, 2000, 4000)):
+        part = Resources(batch, batch * 2**20)
+        level = FleetLevel(END, 2, 1, part, part, Resources(6000, 2**30), part, part, {"batch": part})
+        await model.save_level(level, START + timedelta(seconds=15 * second))
+    first = START + timedelta(seconds=0)
+    await model.save_level(FleetLevel(END, nodes=9, silent=9), first)  # the first one kept stays
+
+    two, one = await model.levels(first, first + timedelta(seconds=30), 30)
+    assert (two.nodes, two.silent, two.capacity.cpu_milli, two.tiers["batch"].cpu_milli) == (2, 1, 1500, 1500)
+    assert one.usage == Resources(4000, 4000 * 2**20)
+    assert one.tiers.keys() == {"batch"}
+
+    found = await model.gained(first, first + timedelta(seconds=90))
+    assert found.lent_core_hours == pytest.approx(3 * 6 * 15 / 3600)
+    assert found.used_core_hours == pytest.approx(7 * 15 / 3600)
+    assert found.lent_gib_hours == pytest.approx(3 * 15 / 3600)
+    assert found.coverage == pytest.approx(0.5)
+
+    await model.prune(END, START + timedelta(seconds=20))
+    assert len(await model.levels(first, END, 15)) == 1
     assert await model.ping()

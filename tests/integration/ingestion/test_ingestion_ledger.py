@@ -39,7 +39,7 @@ async def kept(request: pytest.FixtureRequest, fresh_database: FreshDatabase) ->
         yield Kept(MemoryDatabase(), Books().ledgers())
         return
     database = connect_database((await fresh_database(["ingestion"]))["ingestion"], "ingestion", SystemClock())
-    yield Kept(database, PostgresLedger.of)
+    yield Kept(database, PostgresLedger.remembering())
     await database.close()
 
 
@@ -141,6 +141,79 @@ async def test_pods_are_seen_silent_and_lost(kept: Kept) -> None:
         assert {pod.liveness for pod in await kept.ledgers(unit).pods()} == {Liveness.FRESH}
 
 
+async def test_a_pod_that_stays_is_seen_with_every_report_and_one_that_left_is_not(kept: Kept) -> None:
+    for number, pods in enumerate(("ab", "ab", "ab", "b", "b"), 1):
+        await report_once(kept, number, *pods)
+    assert await seen(kept) == {"a": 30, "b": 50}
+    async with kept.database.unit_of_work() as unit:
+        silent = await kept.ledgers(unit).silent_pods(EPOCH + timedelta(seconds=40))
+    assert [(pod.uid, pod.last_seen_at) for pod in silent] == [("a", EPOCH + timedelta(seconds=30))]
+    async with kept.database.unit_of_work() as unit:
+        silent = await kept.ledgers(unit).silent_pods(EPOCH + timedelta(seconds=51))
+    assert [pod.uid for pod in silent] == ["a", "b"]
+
+
+async def test_pods_of_a_node_that_was_silent_are_fresh_when_it_speaks_again(kept: Kept) -> None:
+    for number in (1, 2):
+        await report_once(kept, number, "a")
+    async with kept.database.unit_of_work() as unit:
+        ledger = kept.ledgers(unit)
+        await ledger.save_pods([replace(pod, liveness=Liveness.STALE) for pod in await ledger.pods()])
+        await ledger.save([replace(node, liveness=Liveness.STALE) for node in (await ledger.nodes(["n"])).values()])
+    await report_once(kept, 3, "a")
+    async with kept.database.unit_of_work() as unit:
+        assert [pod.liveness for pod in await kept.ledgers(unit).pods()] == [Liveness.FRESH]
+
+
+async def test_a_report_that_was_rolled_back_is_not_believed_to_be_written(kept: Kept) -> None:
+    await report_once(kept, 1, "a")
+    with pytest.raises(RuntimeError, match="on purpose"):
+        await report_once(kept, 2, "a", "b", fail=True)
+    await report_once(kept, 2, "a", "b")
+    await report_once(kept, 3, "a", "b")
+    assert await seen(kept) == {"a": 30, "b": 30}
+
+
+async def test_what_another_writer_did_in_between_is_noticed(fresh_database: FreshDatabase) -> None:
+    database = connect_database((await fresh_database(["ingestion"]))["ingestion"], "ingestion", SystemClock())
+    ours, theirs = (Kept(database, PostgresLedger.remembering()) for _ in range(2))
+    await report_once(ours, 1, "a")
+    await report_once(theirs, 2, "b")
+    await report_once(ours, 3, "a")
+    assert await seen(ours) == {"a": 30, "b": 20}
+    await report_once(ours, 4, "a")
+    assert await seen(ours) == {"a": 40, "b": 20}
+    await database.close()
+
+
+async def test_old_pods_are_forgotten_unless_their_node_still_reports_them(kept: Kept) -> None:
+    await report_once(kept, 1, "a", "b")
+    await report_once(kept, 2, "b")
+    await report_once(kept, 10_000, "b")
+    async with kept.database.unit_of_work() as unit:
+        await kept.ledgers(unit).forget_before(EPOCH.date() + timedelta(days=1))
+    assert await seen(kept) == {"b": 100_000}
+
+
+async def report_once(kept: Kept, sequence: int, *pods: str, fail: bool = False) -> None:
+    """As accepting a report does it: load the node, append, save it as heard now; ten seconds between two."""
+    row = history_row("n", sequence, 10 * sequence, *pods)
+    async with kept.database.unit_of_work() as unit:
+        ledger = kept.ledgers(unit)
+        node = (await ledger.nodes(["n"])).get("n", KnownNode("n"))
+        await ledger.keep_days([row.report.midpoint_at.date()])
+        await ledger.append([row])
+        await ledger.save([replace(node, last_report_at=row.received_at, liveness=Liveness.FRESH)])
+        if fail:
+            raise RuntimeError("on purpose")
+
+
+async def seen(kept: Kept) -> dict[str, float]:
+    """Seconds after EPOCH at which each pod was last seen."""
+    async with kept.database.unit_of_work() as unit:
+        return {pod.uid: (pod.last_seen_at - EPOCH).total_seconds() for pod in await kept.ledgers(unit).pods()}
+
+
 async def test_silent_nodes_have_spoken_once_and_are_not_lost(kept: Kept) -> None:
     late = EPOCH + timedelta(minutes=1)
     await save(
@@ -153,7 +226,9 @@ async def test_silent_nodes_have_spoken_once_and_are_not_lost(kept: Kept) -> Non
     )
     async with kept.database.unit_of_work() as unit:
         found = await kept.ledgers(unit).silent_nodes(late)
+        counted = await kept.ledgers(unit).count_by_liveness()
     assert [node.name for node in found] == ["n", "stale"]
+    assert dict(counted) == {"fresh": 2, "stale": 1, "lost": 1, "silent": 1}
 
 
 async def test_open_nodes_have_a_window_to_close(kept: Kept) -> None:
@@ -207,9 +282,12 @@ async def test_what_postgresql_cannot_hold_is_an_invalid_input(
     database = connect_database((await fresh_database(["ingestion"]))["ingestion"], "ingestion", SystemClock())
     row = history_row("n", 1, 3)
     with pytest.raises(InvalidInput, match="cannot be stored"):
-        await append(Kept(database, PostgresLedger.of), replace(row, report=replace(row.report, **poison)))
+        await append(Kept(database, PostgresLedger.remembering()), replace(row, report=replace(row.report, **poison)))
     bad = history_row("n", 1, 3, "a")
-    pod = replace(bad.report.pods[0], pod=replace(bad.report.pods[0].pod, labels={"x": "\x00"}))
+    first = bad.report.pods[0]
+    pod = first._replace(pod=replace(first.pod, labels={"x": "\x00"}))
     with pytest.raises(InvalidInput, match="cannot be stored"):
-        await append(Kept(database, PostgresLedger.of), replace(bad, report=replace(bad.report, pods=(pod,))))
+        await append(
+            Kept(database, PostgresLedger.remembering()), replace(bad, report=replace(bad.report, pods=(pod,)))
+        )
     await database.close()

@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.views import UsagePoint
-from slackwater.console.usecases.pages import LEAST_SPAN, SPAN, begin_of, fleet_page, limit_spans, node_page
+from slackwater.console.usecases.node_page import limit_spans, node_page
+from slackwater.console.usecases.overview import overview_page
+from slackwater.console.usecases.pictures import LEAST_SPAN, SPAN, begin_of
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord, Replay
 from slackwater.model.quantities import Resources
@@ -92,13 +94,12 @@ def decision(number: int, kind: DecisionKind) -> DecisionRecord:
     )
 
 
-async def test_the_feeds_leave_predictions_out_and_show_the_newest_first(
-    model: MemoryReadModel,
-) -> None:
-    kinds = [DecisionKind.PREDICTION, DecisionKind.PREDICTION, DecisionKind.OFFER] * 10
+async def test_the_feed_of_a_node_leaves_predictions_out_and_shows_the_newest_first(model: MemoryReadModel) -> None:
+    kinds = [DecisionKind.PREDICTION, DecisionKind.THROTTLE, DecisionKind.OFFER] * 10
     await model.save_decisions([decision(number, kind) for number, kind in enumerate(kinds)])
     await model.save_liveness([("n", "fresh", NOW)])
-    for page in (await fleet_page(model, NOW), await node_page(model, "n", NOW)):
-        assert {each.kind for each in page.decisions} == {DecisionKind.OFFER}
-        assert [each.id for each in page.decisions] == sorted((each.id for each in page.decisions), reverse=True)
-        assert page.decisions[0].id == "029"
+    found = (await node_page(model, "n", NOW)).decisions
+    assert {each.kind for each in found} == {DecisionKind.OFFER, DecisionKind.THROTTLE}
+    assert [each.id for each in found] == sorted((each.id for each in found), reverse=True)
+    assert found[0].id == "029"
+    assert {each.kind for each in (await overview_page(model, NOW)).actions} == {DecisionKind.THROTTLE}

@@ -9,10 +9,11 @@ import httpx2
 import pytest
 import pytest_asyncio
 from ensurance_scene import Scene
-from fastapi import FastAPI
 
 from slackwater.ensurance.edge.http import nodeqos_router
-from slackwater.runtime.problems import install_problem_handlers
+from slackwater.runtime.http import build_app
+from slackwater.runtime.service import Check
+from slackwater.runtime.settings import HttpSettings
 
 URL = "/v1/nodeqos/default"
 
@@ -22,13 +23,18 @@ async def scene() -> Scene:
     return await Scene().open("n1", "n2")
 
 
+def asking(scene: Scene) -> httpx2.AsyncClient:
+    app = build_app([nodeqos_router(scene.change)], no_checks, HttpSettings.local())
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1")
+
+
+async def no_checks() -> list[Check]:
+    return []
+
+
 @pytest_asyncio.fixture
 async def client(scene: Scene) -> AsyncIterator[httpx2.AsyncClient]:
-    app = FastAPI()
-    install_problem_handlers(app)
-    app.include_router(nodeqos_router(scene.change))
-    transport = httpx2.ASGITransport(app=app)
-    async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with asking(scene) as client:
         yield client
 
 
@@ -129,9 +135,6 @@ async def test_observe_tells_once_what_it_would_do_and_declares_nothing(
 
 
 async def test_before_the_policy_is_read_the_answer_is_to_try_again() -> None:
-    app = FastAPI()
-    install_problem_handlers(app)
-    app.include_router(nodeqos_router(Scene().change))
-    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://test") as client:
+    async with asking(Scene()) as client:
         answer = await client.get(URL)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")

@@ -50,7 +50,7 @@ def test_a_node_that_was_never_described_is_believed_within_absolute_bounds() ->
 def test_what_is_not_finite_is_refused(value: float) -> None:
     assert reason(replace(GOOD, window_seconds=value)) is Refusal.NOT_FINITE
     assert reason(replace(GOOD, pressures=Pressures(prod_cpu_last=value))) is Refusal.NOT_FINITE
-    pods = (replace(GOOD.pods[0], throttled_ratio=value),)
+    pods = (GOOD.pods[0]._replace(throttled_ratio=value),)
     assert reason(replace(GOOD, pods=pods)) is Refusal.NOT_FINITE
 
 
@@ -61,7 +61,7 @@ def test_what_is_negative_is_refused() -> None:
         assert reason(replace(GOOD, memory=Series(*numbers))) is Refusal.NEGATIVE
     assert reason(replace(GOOD, window_seconds=0)) is Refusal.NEGATIVE
     assert reason(replace(GOOD, pressures=Pressures(node_io_avg=-0.1))) is Refusal.NEGATIVE
-    assert reason(replace(GOOD, pods=(replace(GOOD.pods[0], cpu_limit_milli=-1),))) is Refusal.NEGATIVE
+    assert reason(replace(GOOD, pods=(GOOD.pods[0]._replace(cpu_limit_milli=-1),))) is Refusal.NEGATIVE
 
 
 def test_what_is_absurd_is_refused_and_twice_the_capacity_is_not_yet() -> None:
@@ -99,9 +99,9 @@ def test_repeats_are_refused_and_reports_of_a_replaced_agent_too() -> None:
         replace(GOOD, sequence=2**60),
         replace(GOOD, sampled_at=EPOCH.replace(tzinfo=None)),
         replace(GOOD, pods=(GOOD.pods[0], GOOD.pods[0])),
-        replace(GOOD, pods=(replace(GOOD.pods[0], pod=replace(GOOD.pods[0].pod, labels={"a": "\x00"})),)),
+        replace(GOOD, pods=(GOOD.pods[0]._replace(pod=replace(GOOD.pods[0].pod, labels={"a": "\x00"})),)),
         replace(
-            GOOD, pods=(replace(GOOD.pods[0], pod=replace(GOOD.pods[0].pod, started_at=EPOCH.replace(tzinfo=None))),)
+            GOOD, pods=(GOOD.pods[0]._replace(pod=replace(GOOD.pods[0].pod, started_at=EPOCH.replace(tzinfo=None))),)
         ),
         replace(GOOD, cpu=Series(100, 200, 100, 200, 200, 200, 200, 5)),
         replace(GOOD, cpu=Series(300, 200, 200, 200, 200, 200, 200, 5)),

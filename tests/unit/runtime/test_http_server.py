@@ -7,12 +7,14 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from fastapi import APIRouter, FastAPI
+from fastapi import FastAPI
 from pydantic import SecretStr
 from sse_starlette import EventSourceResponse
 
 from slackwater.model import errors
 from slackwater.runtime.http import HttpServer, build_app
+from slackwater.runtime.roles import Role
+from slackwater.runtime.routes import Routes
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 
@@ -21,13 +23,13 @@ LOCAL = HttpSettings(port=0)
 GUARDED = HttpSettings(port=0, token=SecretStr("open sesame"))
 
 
-def routes() -> APIRouter:
-    router = APIRouter()
+def routes() -> Routes:
+    router = Routes()
     kinds = {
         kind.__name__: kind for kind in (errors.NotFound, errors.Conflict, errors.Unavailable, errors.Misconfigured)
     }
 
-    @router.get("/fail/{kind}")
+    @router.get("/fail/{kind}", role=Role.VIEWER)
     async def fail(kind: str) -> None:
         if kind == "field":
             raise errors.InvalidInput("cpu: -1 must not be negative", field="cpu")
@@ -37,11 +39,11 @@ def routes() -> APIRouter:
             raise ZeroDivisionError("secret inside")
         raise kinds[kind]("why")
 
-    @router.get("/number")
+    @router.get("/number", role=Role.VIEWER)
     async def number(value: int) -> int:
         return value
 
-    @router.get("/stream")
+    @router.get("/stream", role=Role.VIEWER)
     async def stream() -> EventSourceResponse:
         async def ticks() -> AsyncIterator[dict[str, str]]:
             yield {"data": "first"}

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
 from typing import Any, TypeVar
 
-from slackwater.bus.port import BatchHandler, Bus, Consumption, Holds
+from slackwater.bus.following import Following
+from slackwater.bus.port import BatchHandler, Bus, Consumption, Holds, Mark
 from slackwater.events.envelope import Event, Payload
 from slackwater.model.errors import Unavailable
+from slackwater.telemetry.logs import get_logger
 
 P = TypeVar("P", bound=Payload)
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 Connect = Callable[[], AbstractAsyncContextManager[Bus]]
 
 
@@ -49,7 +51,7 @@ class LateBus:
                     await leave.wait()
             except Unavailable as error:
                 if not said:
-                    _log.warning("%s; sampling goes on, trying again", error.message)
+                    _log.warning("bus not reached yet", error=error.message)
                 said = True
                 await asyncio.sleep(self._pause_seconds)
             finally:
@@ -90,6 +92,23 @@ class LateBus:
     ) -> AbstractAsyncContextManager[None]:
         connected = self._connected()
         return connected.replay(payload, handler, after_sequence=after_sequence, batch=batch, partition=partition)
+
+    def follow(
+        self,
+        payloads: Sequence[type[Payload]],
+        *,
+        after: Mapping[str, int] | None = None,
+        since: datetime | None = None,
+        keys: Sequence[str] = (),
+        bodies: bool = True,
+    ) -> AbstractAsyncContextManager[Following]:
+        return self._connected().follow(payloads, after=after, since=since, keys=keys, bodies=bodies)
+
+    async def mark(self, payloads: Sequence[type[Payload]]) -> Mark:
+        return await self._connected().mark(payloads)
+
+    async def settled_up_to(self, consumer: str) -> int:
+        return await self._connected().settled_up_to(consumer)
 
     async def connected(self) -> bool:
         return self._bus is not None and await self._bus.connected()

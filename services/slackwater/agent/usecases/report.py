@@ -47,11 +47,11 @@ class ReportUsage:
 
 
 def usage(cpu: Summary, memory: Summary) -> Usage:
-    return Usage.model_construct(cpu_milli=distribution(cpu), memory_bytes=distribution(memory))
+    return Usage(cpu_milli=distribution(cpu), memory_bytes=distribution(memory))
 
 
 def distribution(summary: Summary) -> Distribution:
-    return Distribution.model_construct(
+    return Distribution(
         avg=summary.avg,
         p50=summary.p50,
         p90=summary.p90,
@@ -64,7 +64,7 @@ def distribution(summary: Summary) -> Distribution:
 
 
 def pressure(window: PressureWindow) -> Pressure:
-    return Pressure.model_construct(
+    return Pressure(
         cpu_some_last=window.cpu.last,
         cpu_some_avg=window.cpu.average,
         cpu_some_max=window.cpu.highest,
@@ -75,7 +75,7 @@ def pressure(window: PressureWindow) -> Pressure:
 
 def pod_usage(window: PodWindow, limits: Limits) -> PodUsage:
     now, original = limits[window.pod.uid]
-    return PodUsage.model_construct(
+    return PodUsage(
         pod=window.pod,
         usage=usage(window.cpu, window.memory),
         pressure=pressure(window.pressure),

@@ -9,8 +9,9 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlalchemy import text
 
-from slackwater.colocation.domain.node import NodeState
+from slackwater.colocation.domain.node import NodeState, PoolTotals
 from slackwater.events.envelope import Event
+from slackwater.model.quantities import Resources
 from slackwater.store.port import Database, UnitOfWork
 
 _STATE = TypeAdapter(NodeState)
@@ -23,6 +24,19 @@ _SAVE = text(
     "UPDATE nodes SET state = CAST(:state AS jsonb), window_end = :window_end, offers = :offers, changed_at = now()"
     " WHERE node = :node"
 )
+_TOTALS = text("""
+SELECT pool, count(*) AS nodes, sum(cpu) AS cpu_milli, sum(memory) AS memory_bytes, sum(batch_cpu) AS batch_cpu_milli,
+    sum(batch_memory) AS batch_memory_bytes,
+    count(*) FILTER (WHERE batch_cpu > cpu OR batch_memory > memory) AS overoffered
+FROM (
+    SELECT coalesce(state->>'pool', 'default') AS pool,
+        CAST(state#>>'{capacity,cpu_milli}' AS bigint) AS cpu,
+        CAST(state#>>'{capacity,memory_bytes}' AS bigint) AS memory,
+        coalesce(CAST(state#>>'{cpu,published}' AS bigint), 0) AS batch_cpu,
+        coalesce(CAST(state#>>'{memory,published}' AS bigint), 0) AS batch_memory
+    FROM nodes
+) known GROUP BY pool ORDER BY pool
+""")
 _AGEING = text("SELECT node FROM nodes WHERE offers AND window_end < :before ORDER BY node")
 
 
@@ -59,6 +73,20 @@ class PostgresColocationStore:
     async def begin(self) -> AsyncIterator[_Transaction]:
         async with self._database.unit_of_work() as unit:
             yield _Transaction(unit)
+
+    async def totals(self) -> Sequence[PoolTotals]:
+        async with self._database.unit_of_work() as unit:
+            rows = await unit.connection.execute(_TOTALS)
+            return [
+                PoolTotals(
+                    row.pool,
+                    Resources(int(row.cpu_milli), int(row.memory_bytes)),
+                    Resources(int(row.batch_cpu_milli), int(row.batch_memory_bytes)),
+                    row.nodes,
+                    row.overoffered,
+                )
+                for row in rows
+            ]
 
     async def ageing(self, before_seconds: float) -> Sequence[str]:
         async with self._database.unit_of_work() as unit:

@@ -21,6 +21,7 @@ from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.model.quantities import Resources
 from slackwater.model.time import Clock
+from slackwater.telemetry.traceparent import trace_id_of
 
 SOURCE = "colocation"
 _IDS = uuid.UUID("5b7c1d0e-27a5-5d0b-8d0f-6a1c4f0f9b52")
@@ -28,12 +29,13 @@ _IDS = uuid.UUID("5b7c1d0e-27a5-5d0b-8d0f-6a1c4f0f9b52")
 
 @dataclass(frozen=True, slots=True)
 class Offering:
-    """What every use case here needs; `published` is told what was put into the outbox, after the commit."""
+    """What every use case here needs; `published` is told what was put into the outbox and how long ago its
+    cause was published, after the commit."""
 
     store: ColocationStore
     strategy: Strategy
     clock: Clock
-    published: Callable[[Sequence[Event[Any]]], None] = lambda _: None
+    published: Callable[[Sequence[Event[Any]], float | None], None] = lambda events, caused_seconds_ago: None
 
 
 async def take_news(
@@ -44,7 +46,7 @@ async def take_news(
         if not await transaction.first_time(consumer, event.id):
             return False
         events = await _decide_anew(offering, transaction, node, change, event)
-    offering.published(events)
+    offering.published(events, (offering.clock.now() - event.time).total_seconds())
     return True
 
 
@@ -60,7 +62,7 @@ async def age_offers(offering: Offering, partitions: Collection[int] = ALL_PARTI
             continue
         async with offering.store.begin() as transaction:
             events = await _decide_anew(offering, transaction, node, lambda state: state, None)
-        offering.published(events)
+        offering.published(events, None)
         changed += bool(events)
     return changed
 
@@ -108,7 +110,8 @@ def _events(
     now: datetime,
     trigger: Event[Any] | None,
 ) -> list[Event[Any]]:
-    told = Told(before, after, snapshot, strategy, _reason(before, after), now, trigger.id if trigger else None)
+    trigger_id, trace_id = (trigger.id, trace_id_of(trigger.traceparent)) if trigger else (None, None)
+    told = Told(before, after, snapshot, strategy, _reason(before, after), now, trigger_id, trace_id)
     records = [
         offer_record(told, resource, result, _id(after, SUBJECTS[resource], told))
         for resource, result in zip(SUBJECTS, decided, strict=True)

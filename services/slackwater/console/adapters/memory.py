@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
+from slackwater.console.adapters.memory_fleet import MemoryFleet
 from slackwater.console.domain.summary import summary_of
 from slackwater.console.domain.views import (
     Counts,
@@ -14,7 +15,6 @@ from slackwater.console.domain.views import (
     DecisionSummary,
     EffectView,
     EvictionView,
-    FleetPoint,
     ForecastView,
     NodeView,
     ObservationView,
@@ -23,17 +23,16 @@ from slackwater.console.domain.views import (
     ReasonCount,
     UsagePoint,
 )
+from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
 from slackwater.model.nodes import NodeFacts
-from slackwater.model.quantities import Resources
 
 
-class MemoryReadModel:
+class MemoryReadModel(MemoryFleet):
     """Dictionaries; every read sorts. Not for large fleets."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, NodeView] = {}
-        self._pods: dict[str, tuple[PodView, ...]] = {}
+        super().__init__()
         self._usage: dict[str, UsagePoint] = {}
         self._forecasts: dict[str, ForecastView] = {}
         self._offers: dict[str, OfferView] = {}
@@ -91,6 +90,7 @@ class MemoryReadModel:
         self._usage = {k: v for k, v in self._usage.items() if v.sampled_at >= usage_before}
         self._forecasts = {k: v for k, v in self._forecasts.items() if v.predicted_at >= usage_before}
         self._offers = {k: v for k, v in self._offers.items() if v.offered_at >= usage_before}
+        self._levels = {at: level for at, level in self._levels.items() if at >= decisions_before}
         self._decisions = {k: v for k, v in self._decisions.items() if v.decided_at >= decisions_before}
         self._effects = {k: v for k, v in self._effects.items() if v.measured_at >= decisions_before}
         self._observations = {k: v for k, v in self._observations.items() if v.observed_at >= decisions_before}
@@ -109,14 +109,6 @@ class MemoryReadModel:
     async def usage(self, node: str, since: datetime, until: datetime) -> Sequence[UsagePoint]:
         found = [p for p in self._usage.values() if p.node == node and since <= p.sampled_at <= until]
         return sorted(found, key=lambda point: (point.sampled_at, point.event_id))
-
-    async def fleet_usage(self, since: datetime, until: datetime, bucket_seconds: int) -> Sequence[FleetPoint]:
-        buckets: dict[int, dict[str, list[UsagePoint]]] = defaultdict(lambda: defaultdict(list))
-        for point in self._usage.values():
-            if since <= point.sampled_at <= until:
-                start = int(point.sampled_at.timestamp() // bucket_seconds) * bucket_seconds
-                buckets[start][point.node].append(point)
-        return [_fleet_point(start, buckets[start].values()) for start in sorted(buckets)]
 
     async def forecasts(self, node: str, since: datetime, until: datetime) -> Sequence[ForecastView]:
         mine = sorted((f for f in self._forecasts.values() if f.node == node), key=lambda f: f.predicted_at)
@@ -143,6 +135,16 @@ class MemoryReadModel:
         found = [record for record in self._decisions.values() if _matches(record, wanted)]
         found.sort(key=lambda record: (record.decided_at, record.id), reverse=True)
         return [summary_of(record, self._effects.get(record.id)) for record in found[: wanted.limit]]
+
+    async def actions_on(self, nodes: Sequence[str], since: datetime, limit: int) -> Sequence[DecisionSummary]:
+        kinds = (DecisionKind.THROTTLE, DecisionKind.RESTORE)
+        found = await self.decisions(DecisionFilter(kinds=kinds, since=since, limit=len(self._decisions)))
+        return [each for each in found if each.node in nodes][:limit]
+
+    async def waterline(self, node: str | None) -> float | None:
+        mine = [e for e in self._effects.values() if e.metric == "prod_cpu_pressure" and node in (None, e.node)]
+        newest = max(mine, key=lambda effect: effect.measured_at, default=None)
+        return newest.waterline if newest else None
 
     async def decision(self, decision_id: str) -> DecisionRecord | None:
         return self._decisions.get(decision_id)
@@ -190,26 +192,11 @@ def _matches(record: DecisionRecord, wanted: DecisionFilter) -> bool:
     return (
         wanted.node in (None, record.node)
         and wanted.kind in (None, record.kind)
+        and (wanted.kinds is None or record.kind in wanted.kinds)
+        and wanted.reason in (None, record.reason)
+        and (wanted.pod is None or any(wanted.pod in (a.pod_name, a.pod_uid) for a in record.actions))
         and wanted.subject in (None, record.subject)
         and (wanted.since is None or record.decided_at >= wanted.since)
         and (wanted.until is None or record.decided_at <= wanted.until)
         and (wanted.before is None or (record.decided_at, record.id) < wanted.before)
     )
-
-
-def _fleet_point(start: int, nodes: Iterable[Sequence[UsagePoint]]) -> FleetPoint:
-    usage, system, tiers, count = Resources(), Resources(), defaultdict[str, Resources](Resources), 0
-    for points in nodes:
-        count += 1
-        usage += _mean([point.usage for point in points])
-        system += _mean([point.system or Resources() for point in points])
-        for tier in sorted({name for point in points for name in point.tiers}):
-            tiers[tier] += _mean([point.tiers.get(tier, Resources()) for point in points])
-    return FleetPoint(datetime.fromtimestamp(start, UTC), count, usage, system, dict(tiers))
-
-
-def _mean(amounts: Sequence[Resources]) -> Resources:
-    """Rounded half up, as PostgreSQL does."""
-    count = len(amounts)
-    cpu, memory = sum(a.cpu_milli for a in amounts), sum(a.memory_bytes for a in amounts)
-    return Resources((2 * cpu + count) // (2 * count), (2 * memory + count) // (2 * count))

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
-from sqlalchemy import TextClause
 
 from slackwater.console.adapters import statements as sql
+from slackwater.console.adapters.fleet_statements import NODE_AMOUNTS, PRUNE_LEVELS
+from slackwater.console.adapters.postgres_fleet import PostgresFleet
+from slackwater.console.adapters.queries import Row
+from slackwater.console.domain.fleet import requested
 from slackwater.console.domain.views import (
     Counts,
     DecisionFilter,
     DecisionSummary,
     EffectView,
     EvictionView,
-    FleetPoint,
     ForecastView,
     NodeView,
     ObservationView,
@@ -30,10 +31,8 @@ from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.quantities import Resources
-from slackwater.store.port import Database
 
 T = TypeVar("T")
-Row = Mapping[str, Any]
 
 _FACTS = TypeAdapter(NodeFacts)
 _NODE = TypeAdapter(NodeView)
@@ -48,14 +47,8 @@ _OBSERVATION = TypeAdapter(ObservationView)
 _EVICTION = TypeAdapter(EvictionView)
 
 
-class PostgresReadModel:
+class PostgresReadModel(PostgresFleet):
     """See slackwater.console.ports. Every method is one short transaction. Raises Unavailable."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def ping(self) -> bool:
-        return await self._database.ping()
 
     async def save_facts(self, rows: Sequence[tuple[NodeFacts, str, datetime]]) -> None:
         newest = _newest(rows, key=lambda row: row[0].name, time=lambda row: row[2])
@@ -130,6 +123,7 @@ class PostgresReadModel:
         async with self._database.unit_of_work() as unit:
             for statement in sql.PRUNE_USAGE:
                 await unit.connection.execute(statement, {"before": usage_before})
+            await unit.connection.execute(PRUNE_LEVELS, {"before": decisions_before})
             for statement in sql.PRUNE_DECISIONS:
                 await unit.connection.execute(statement, {"before": decisions_before})
 
@@ -145,10 +139,6 @@ class PostgresReadModel:
 
     async def usage(self, node: str, since: datetime, until: datetime) -> Sequence[UsagePoint]:
         return await self._all(_USAGE, sql.USAGE, node=node, since=since, until=until)
-
-    async def fleet_usage(self, since: datetime, until: datetime, bucket_seconds: int) -> Sequence[FleetPoint]:
-        rows = await self._rows(sql.FLEET_USAGE, since=since, until=until, seconds=bucket_seconds)
-        return [_fleet_point(row) for row in rows]
 
     async def forecasts(self, node: str, since: datetime, until: datetime) -> Sequence[ForecastView]:
         rows = await self._rows(sql.FORECASTS, node=node, since=since, until=until)
@@ -170,7 +160,9 @@ class PostgresReadModel:
             _SUMMARY,
             sql.DECISIONS,
             node=wanted.node,
-            kind=wanted.kind,
+            kinds=[*([wanted.kind] if wanted.kind else wanted.kinds or [])] or None,
+            reason=wanted.reason,
+            pod=wanted.pod,
             subject=wanted.subject,
             since=wanted.since,
             until=wanted.until,
@@ -178,6 +170,13 @@ class PostgresReadModel:
             before_id=before_id,
             limit=wanted.limit,
         )
+
+    async def actions_on(self, nodes: Sequence[str], since: datetime, limit: int) -> Sequence[DecisionSummary]:
+        return await self._all(_SUMMARY, sql.ACTIONS_ON, nodes=list(nodes), since=since, limit=limit)
+
+    async def waterline(self, node: str | None) -> float | None:
+        rows = await self._rows(sql.WATERLINE, node=node)
+        return rows[0][0] if rows else None
 
     async def decision(self, decision_id: str) -> DecisionRecord | None:
         return await self._one(_RECORD, sql.DECISION, id=decision_id)
@@ -209,26 +208,6 @@ class PostgresReadModel:
 
     async def subjects(self, node: str) -> Sequence[str]:
         return [row[0] for row in await self._rows(sql.SUBJECTS, node=node)]
-
-    async def _write(self, *batches: tuple[TextClause, Sequence[Row]]) -> None:
-        """All statements in one transaction; empty ones are left out."""
-        given = [(statement, json.dumps(rows)) for statement, rows in batches if rows]
-        if not given:
-            return
-        async with self._database.unit_of_work() as unit:
-            for statement, rows in given:
-                await unit.connection.execute(statement, {"rows": rows})
-
-    async def _rows(self, statement: TextClause, **parameters: Any) -> Sequence[Any]:
-        async with self._database.unit_of_work() as unit:
-            return (await unit.connection.execute(statement, parameters)).all()
-
-    async def _all(self, adapter: TypeAdapter[T], statement: TextClause, **parameters: Any) -> list[T]:
-        return [adapter.validate_json(row[0]) for row in await self._rows(statement, **parameters)]
-
-    async def _one(self, adapter: TypeAdapter[T], statement: TextClause, **parameters: Any) -> T | None:
-        found = await self._all(adapter, statement, **parameters)
-        return found[0] if found else None
 
 
 def _iso(at: datetime) -> str:
@@ -263,26 +242,26 @@ def _facts_row(facts: NodeFacts, boot_epoch: str, described_at: datetime) -> Row
 
 
 def _usage_row(point: UsagePoint) -> Row:
-    parts = {"usage": point.usage, "system": point.system, **point.tiers}
-    amounts: list[int | None] = []
-    for name in sql.FLEET_AMOUNTS:
-        part = parts.get(name)
-        amounts += [part.cpu_milli, part.memory_bytes] if part is not None else [None, None]
     return {
         "event_id": point.event_id,
         "node": point.node,
         "sampled_at": _iso(point.sampled_at),
-        "amounts": amounts,
         "body": _body(_USAGE, point),
     }
 
 
 def _latest_row(point: UsagePoint, pods: Sequence[PodView]) -> Row:
+    parts = {"requested": requested(pods), "usage": point.usage, "system": point.system, **point.tiers}
+    amounts: list[int] = []
+    for name in NODE_AMOUNTS:
+        part = parts.get(name) or Resources()
+        amounts += [part.cpu_milli, part.memory_bytes]
     return {
         "name": point.node,
         "sampled_at": _iso(point.sampled_at),
         "usage": _body(_USAGE, point),
         "pods": _body(_PODS, tuple(pods)),
+        "amounts": amounts,
     }
 
 
@@ -294,16 +273,3 @@ def _offer_row(row: OfferView) -> Row:
         "generation": row.generation,
         "body": _body(_OFFER, row),
     }
-
-
-def _fleet_point(row: Sequence[Any]) -> FleetPoint:
-    start, nodes, *numbers = row
-    pairs = dict(zip(sql.FLEET_AMOUNTS, zip(numbers[::2], numbers[1::2], strict=True), strict=True))
-    parts = {name: Resources(int(cpu), int(memory or 0)) for name, (cpu, memory) in pairs.items() if cpu is not None}
-    return FleetPoint(
-        at=datetime.fromtimestamp(int(start), UTC),
-        nodes=nodes,
-        usage=parts.pop("usage", Resources()),
-        system=parts.pop("system", Resources()),
-        tiers=parts,
-    )

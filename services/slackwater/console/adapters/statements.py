@@ -22,18 +22,18 @@ SAVE_LIVENESS = text("""
 """)
 
 SAVE_LATEST_USAGE = text("""
-    INSERT INTO node AS n (name, sampled_at, usage, pods)
+    INSERT INTO node AS n (name, sampled_at, usage, pods, amounts)
     SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
-        AS r(name text, sampled_at timestamptz, usage jsonb, pods jsonb)
+        AS r(name text, sampled_at timestamptz, usage jsonb, pods jsonb, amounts bigint[])
     ON CONFLICT (name) DO UPDATE
-    SET sampled_at = excluded.sampled_at, usage = excluded.usage, pods = excluded.pods
+    SET sampled_at = excluded.sampled_at, usage = excluded.usage, pods = excluded.pods, amounts = excluded.amounts
     WHERE n.sampled_at IS NULL OR excluded.sampled_at > n.sampled_at
 """)
 
 SAVE_USAGE = text("""
-    INSERT INTO usage_point (event_id, node, sampled_at, amounts, body)
+    INSERT INTO usage_point (event_id, node, sampled_at, body)
     SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
-        AS r(event_id text, node text, sampled_at timestamptz, amounts bigint[], body jsonb)
+        AS r(event_id text, node text, sampled_at timestamptz, body jsonb)
     ON CONFLICT (event_id) DO NOTHING
 """)
 
@@ -52,6 +52,70 @@ SAVE_OFFERS = text("""
 """)
 
 SAVE_FORECASTS = text("""
+    INSERT INTO forecast (event_id, node, predicted_at, body)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
+        AS r(event_id text, node text, predicted_at timestamptz, body jsonb)
+    ON CONFLICT (event_id) DO NOTHING
+""")
+
+SAVE_DECISIONS = text("""
+    INSERT INTO decision (id, node, kind, subject, reason, decided_at, body)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
+        AS r(id text, node text, kind text, subject text, reason text, decided_at timestamptz, body jsonb)
+    ON CONFLICT (id) DO NOTHING
+""")
+
+SAVE_EFFECTS = text("""
+    INSERT INTO effect (decision_id, measured_at, body)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
+        AS r(decision_id text, measured_at timestamptz, body jsonb)
+    ON CONFLICT (decision_id) DO UPDATE SET measured_at = excluded.measured_at, body = excluded.body
+""")
+
+SAVE_OBSERVATIONS = text("""
+    INSERT INTO observation (event_id, observed_at, decision_ids, body)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
+        AS r(event_id text, observed_at timestamptz, decision_ids text[], body jsonb)
+    ON CONFLICT (event_id) DO NOTHING
+""")
+
+SAVE_EVICTIONS = text("""
+    INSERT INTO eviction (id, decision_id, completed_at, body)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
+        AS r(id text, decision_id text, completed_at timestamptz, body jsonb)
+    ON CONFLICT (id) DO NOTHING
+""")
+
+PRUNE_USAGE = (
+    text("DELETE FROM usage_point WHERE sampled_at < :before"),
+    text("DELETE FROM forecast WHERE predicted_at < :before"),
+    text("DELETE FROM offer WHERE offered_at < :before"),
+)
+PRUNE_DECISIONS = (
+    text("DELETE FROM decision WHERE decided_at < :before"),
+    text("DELETE FROM effect WHERE measured_at < :before"),
+    text("DELETE FROM observation WHERE observed_at < :before"),
+    text("DELETE FROM eviction WHERE completed_at < :before"),
+)
+
+_NODE_BODY = """
+    SELECT CAST(jsonb_build_object('name', name, 'facts', facts, 'described_at', described_at,
+        'boot_epoch', boot_epoch, 'liveness', liveness, 'liveness_changed_at', liveness_changed_at,
+        'usage', usage, 'offer', offer) AS text)
+    FROM node
+"""
+NODES = text(_NODE_BODY + ' ORDER BY name COLLATE "C"')
+NODE = text(_NODE_BODY + " WHERE name = :name")
+NODES_NAMED = text(_NODE_BODY + " WHERE name = ANY(CAST(:names AS text[]))")
+PODS = text("SELECT CAST(pods AS text) FROM node WHERE pods IS NOT NULL")
+NODE_PODS = text("SELECT CAST(pods AS text) FROM node WHERE pods IS NOT NULL AND name = :node")
+
+USAGE = text("""
+    SELECT CAST(body AS text) FROM usage_point
+    WHERE node = :node AND sampled_at BETWEEN :since AND :until ORDER BY sampled_at, event_id
+""")
+
+FORECASTS = text("""
     INSERT INTO forecast (event_id, node, predicted_at, body)
     SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
         AS r(event_id text, node text, predicted_at timestamptz, body jsonb)
@@ -154,18 +218,39 @@ OFFER_AT = text("""
     ORDER BY offered_at DESC, generation DESC LIMIT 1
 """)
 
-DECISIONS = text("""
+_SUMMARY = """
     SELECT CAST((d.body - 'replay' - 'inputs' - 'terms' - 'alternatives') || jsonb_build_object(
         'relieved', e.body -> 'relieved', 'seconds_to_actuation', e.body -> 'seconds_to_actuation') AS text)
     FROM decision d LEFT JOIN effect e ON e.decision_id = d.id
+"""
+DECISIONS = text(
+    _SUMMARY
+    + """
     WHERE (CAST(:node AS text) IS NULL OR d.node = :node)
-      AND (CAST(:kind AS text) IS NULL OR d.kind = :kind)
+      AND (CAST(:kinds AS text[]) IS NULL OR d.kind = ANY(CAST(:kinds AS text[])))
+      AND (CAST(:reason AS text) IS NULL OR d.reason = :reason)
+      AND (CAST(:pod AS text) IS NULL
+           OR d.body -> 'actions' @> jsonb_build_array(jsonb_build_object('pod_name', CAST(:pod AS text)))
+           OR d.body -> 'actions' @> jsonb_build_array(jsonb_build_object('pod_uid', CAST(:pod AS text))))
       AND (CAST(:subject AS text) IS NULL OR d.subject = :subject)
       AND (CAST(:since AS timestamptz) IS NULL OR d.decided_at >= :since)
       AND (CAST(:until AS timestamptz) IS NULL OR d.decided_at <= :until)
       AND (CAST(:before_at AS timestamptz) IS NULL
            OR (d.decided_at, d.id COLLATE "C") < (:before_at, CAST(:before_id AS text) COLLATE "C"))
     ORDER BY d.decided_at DESC, d.id COLLATE "C" DESC LIMIT :limit
+"""
+)
+ACTIONS_ON = text(
+    _SUMMARY
+    + """
+    WHERE d.node = ANY(CAST(:nodes AS text[])) AND d.kind IN ('throttle', 'restore') AND d.decided_at >= :since
+    ORDER BY d.decided_at DESC, d.id COLLATE "C" DESC LIMIT :limit
+"""
+)
+WATERLINE = text("""
+    SELECT CAST(body ->> 'waterline' AS float8) FROM effect
+    WHERE body ->> 'metric' = 'prod_cpu_pressure' AND (CAST(:node AS text) IS NULL OR body ->> 'node' = :node)
+    ORDER BY measured_at DESC LIMIT 1
 """)
 DECISION = text("SELECT CAST(body AS text) FROM decision WHERE id = :id")
 DECISION_AT = text("""

@@ -238,17 +238,8 @@ class Chain:
     decision_id: str
     steps: tuple[ChainStep, ...]
     complete: bool
-
-
-@dataclass(frozen=True, slots=True)
-class FleetPoint:
-    """All nodes together in one time bucket: the averages of their reports, and what was offered and present."""
-
-    at: datetime
-    nodes: int
-    usage: Resources
-    system: Resources
-    tiers: Mapping[str, Resources]
+    trace_id: str | None = None
+    """To look the same chain up where traces are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,10 +267,16 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class DecisionFilter:
-    """Which decisions to list, newest first. `before` is the (time, id) of the last one already seen."""
+    """Which decisions to list, newest first. `before` is the (time, id) of the last one already seen.
+
+    `kinds` are several at once (None = any); `pod` is the name or the uid of a pod that an action is about.
+    """
 
     node: str | None = None
     kind: DecisionKind | None = None
+    kinds: tuple[DecisionKind, ...] | None = None
+    reason: Reason | None = None
+    pod: str | None = None
     subject: str | None = None
     since: datetime | None = None
     until: datetime | None = None

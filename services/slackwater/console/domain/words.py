@@ -17,6 +17,11 @@ def cores(milli: int | float) -> str:
     return f"{milli / 1000:.10g}"
 
 
+def gibibytes(count: int | float) -> str:
+    """Bytes as GiB with at most one decimal: `1.5`, `128`."""
+    return f"{count / 2**30:.1f}".removesuffix(".0")
+
+
 def bare(value: int, unit: str) -> str:
     """Milli-cores as cores, bytes in binary units, anything else as it is; cores without the word."""
     if unit.startswith("milli"):

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import jinja2
-from fastapi import APIRouter, Response
-from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse
-from markupsafe import Markup
+from fastapi import Depends, Query, Response
+from fastapi.responses import FileResponse, HTMLResponse
 
-from slackwater.console.domain.drawing.stacks import Layer
-from slackwater.console.domain.words import amount, bare, cores, outcome, short, shortfall
+from slackwater.console.domain.fleet import SHOWS, NodeQuery
+from slackwater.console.edge.filters import Asked
+from slackwater.console.edge.parameters import decode_cursor, encode_cursor
+from slackwater.console.edge.rendering import environment
 from slackwater.console.ports import Reads
-from slackwater.console.usecases import pages
-from slackwater.model.errors import NotFound
-from slackwater.model.quantities import format_memory
+from slackwater.console.usecases.decision_pages import DecisionList, decision_list, decision_page, newer
+from slackwater.console.usecases.node_list import node_list
+from slackwater.console.usecases.node_page import node_page
+from slackwater.console.usecases.overview import RESOURCES, SPANS, Overview
+from slackwater.decisions.reasons import DecisionKind, Reason
+from slackwater.model.errors import InvalidInput, NotFound
 from slackwater.model.time import Clock
+from slackwater.runtime.roles import Role
+from slackwater.runtime.routes import Routes
 
-NOTHING = "\N{EN DASH}"
-MINUS = "\N{MINUS SIGN}"
-_HERE = Path(__file__).parent
-_STATIC = _HERE.parent / "static"
+_STATIC = Path(__file__).parent.parent / "static"
 _FILES = {
     "console.css": "text/css",
     "console.js": "text/javascript",
@@ -36,47 +37,38 @@ _FILES = {
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+_CHOICES: Mapping[str, Any] = {"kinds": tuple(DecisionKind), "reasons": tuple(Reason)}
+NODES_PER_PAGE = 50
 
 
-def html_router(reads: Reads, clock: Clock) -> APIRouter:
-    """The pages and their static files. Building it reads nothing; templates are loaded on first use."""
-    router = APIRouter(include_in_schema=False)
-    templates = _templates()
+class Pages:
+    """Templates and what every page is sent with. Building it reads nothing; templates are loaded on first use."""
 
-    def page(name: str, **values: Any) -> HTMLResponse:
-        return HTMLResponse(templates.get_template(name).render(**values), headers=_HEADERS)
+    def __init__(self) -> None:
+        self._templates = environment()
 
-    @router.get("/")
-    async def fleet(part: bool = False) -> HTMLResponse:
-        view = await pages.fleet_page(reads, clock.now())
-        return page("fleet_part.html" if part else "fleet.html", page=view)
+    def __call__(self, name: str, status: int = 200, **values: Any) -> HTMLResponse:
+        text = self._templates.get_template(name).render(**values)
+        return HTMLResponse(text, status_code=status, headers=_HEADERS)
 
-    @router.get("/nodes")
-    async def all_nodes() -> RedirectResponse:
-        return RedirectResponse("/")
+    def missing(self, error: NotFound) -> HTMLResponse:
+        return self("missing.html", status=404, message=error.message)
 
-    @router.get("/nodes/{name}")
-    async def node(name: str, part: bool = False) -> HTMLResponse:
-        try:
-            view = await pages.node_page(reads, name, clock.now())
-        except NotFound as error:
-            return _not_found(templates, error)
-        return page("node_part.html" if part else "node.html", page=view)
 
-    @router.get("/decisions/{id}")
-    async def decision(id: str, part: bool = False) -> HTMLResponse:  # noqa: A002 - the path parameter is called id
-        try:
-            view = await pages.decision_page(reads, id, clock.now())
-        except NotFound as error:
-            return _not_found(templates, error)
-        return page("decision_part.html" if part else "decision.html", page=view)
+def html_router(reads: Reads, clock: Clock) -> Routes:
+    """The pages and their static files."""
+    router = Routes(include_in_schema=False)
+    pages = Pages()
+    _overview_routes(router, pages, reads, clock)
+    _node_routes(router, pages, reads, clock)
+    _decision_routes(router, pages, reads, clock)
 
-    @router.get("/static/console/{name:path}")
+    @router.get("/static/console/{name:path}", role=Role.VIEWER)
     async def static(name: str) -> Response:
         if name not in _FILES:
             raise NotFound(f"{name!r} is not a file of the console")
@@ -86,101 +78,65 @@ def html_router(reads: Reads, clock: Clock) -> APIRouter:
     return router
 
 
-def _not_found(templates: jinja2.Environment, error: NotFound) -> HTMLResponse:
-    text = templates.get_template("missing.html").render(message=error.message)
-    return HTMLResponse(text, status_code=404, headers=_HEADERS)
+def _overview_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -> None:
+    overview = Overview(reads, clock)
+
+    @router.get("/", role=Role.VIEWER)
+    async def front(part: bool = False, span: str = "1h", resource: str = "cpu") -> HTMLResponse:
+        view = await overview(span, resource)
+        return pages("overview_part.html" if part else "overview.html", page=view, spans=SPANS, resources=RESOURCES)
 
 
-def _templates() -> jinja2.Environment:
-    found = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    found.filters.update(
-        cores=_cores,
-        bytes=lambda count: NOTHING if count is None else format_memory(count),
-        amount=amount,
-        bare=bare,
-        short=short,
-        outcome=outcome,
-        shortfall=shortfall,
-        percent=_percent,
-        reading=_reading,
-        when=_when,
-        ago=_ago,
-        words=lambda text: str(text).replace("_", " "),
-        drawing=Markup,  # the drawings escape their own text
-    )
-    found.globals.update(signed=_signed, parts=tier_parts)
-    return found
+def _node_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -> None:
+    @router.get("/nodes", role=Role.VIEWER)
+    async def nodes(
+        part: bool = False,
+        show: str = "all",
+        pool: str | None = None,
+        name: Annotated[str, Query(max_length=253)] = "",
+        page: Annotated[int, Query(ge=1, le=1000)] = 1,
+    ) -> HTMLResponse:
+        asked = NodeQuery(show if show in SHOWS else "all", pool or None, name, NODES_PER_PAGE * (page - 1))
+        view = await node_list(reads, asked, clock.now())
+        return pages("nodes_part.html" if part else "nodes.html", page=view, number=page, shows=SHOWS)
+
+    @router.get("/nodes/{name}", role=Role.VIEWER)
+    async def node(name: str, part: bool = False) -> HTMLResponse:
+        try:
+            view = await node_page(reads, name, clock.now())
+        except NotFound as error:
+            return pages.missing(error)
+        return pages("node_part.html" if part else "node.html", page=view)
 
 
-def _cores(milli: int | None, digits: int = 1) -> str:
-    """Cores with a fixed number of digits, so that columns of them line up."""
-    return NOTHING if milli is None else f"{milli / 1000:.{digits}f}"
+def _decision_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -> None:
+    @router.get("/decisions", role=Role.VIEWER)
+    async def decisions(asked: Annotated[Asked, Depends()]) -> HTMLResponse:
+        now = clock.now()
+        try:
+            view = await decision_list(reads, asked.question(now), now)
+        except InvalidInput as error:
+            return pages("decisions.html", status=400, page=None, error=error.message, asked=asked, **_CHOICES)
+        return pages("decisions.html", page=view, error="", asked=asked, **_CHOICES, **_cursors(view))
+
+    @router.get("/decisions/newer", role=Role.VIEWER)
+    async def newer_decisions(asked: Annotated[Asked, Depends()], than: str) -> HTMLResponse:
+        count = await newer(reads, asked.question(clock.now()), decode_cursor(than))
+        return pages("newer.html", count=count, asked=asked)
+
+    @router.get("/decisions/{id}", role=Role.VIEWER)
+    async def decision(id: str, part: bool = False) -> HTMLResponse:  # noqa: A002 - the path parameter is called id
+        try:
+            view = await decision_page(reads, id, clock.now())
+        except NotFound as error:
+            return pages.missing(error)
+        return pages("decision_part.html" if part else "decision.html", page=view)
 
 
-def _percent(value: float | None, digits: int = 1) -> str:
-    return NOTHING if value is None else f"{value * 100:.{digits}f} %"
-
-
-def _reading(value: float | int | str | None) -> str:
-    """An input's value; floats to four digits (the record has them all)."""
-    if value is None:
-        return NOTHING
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _when(at: datetime | None) -> Markup:
-    if at is None:
-        return Markup("\N{EN DASH}")
-    utc = at.astimezone(UTC)
-    return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
-        utc.isoformat(), f"{utc:%Y-%m-%d %H:%M:%S}", f"{utc:%H:%M:%S}"
-    )
-
-
-def _ago(at: datetime | None, now: datetime) -> str:
-    if at is None:
-        return "never"
-    seconds = max(0, int((now - at).total_seconds()))
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size} {unit} ago"
-    return f"{seconds} s ago"
-
-
-def _signed(value: int, unit: str) -> str:
-    """With a true minus sign, and a plus where it is a gain."""
-    if unit.startswith("milli"):
-        return ("+" if value > 0 else MINUS if value < 0 else "") + cores(abs(value))
-    return ("+" if value > 0 else MINUS if value < 0 else "") + amount(abs(value), unit)
-
-
-@dataclass(frozen=True, slots=True)
-class TierPart:
-    """A line of a legend."""
-
-    name: str
-    title: str
-    milli: int
-
-
-_TITLES = {
-    "system": "System",
-    "prod": "Prod",
-    "mid": "Mid",
-    "batch": "Batch",
-    "free": "Free",
-    "offered": "Offered, unused",
-    "margin": "Margin",
-}
-
-
-def tier_parts(layers: tuple[Layer, ...]) -> list[TierPart]:
-    """The legend of a stack, from the top down, without tiers that are empty (but always with the offer)."""
-    shown = [layer for layer in layers if layer.amount or layer.name in ("prod", "batch", "offered", "margin")]
-    return [TierPart(layer.name, _TITLES[layer.name], layer.amount) for layer in reversed(shown)]
+def _cursors(view: DecisionList) -> dict[str, Any]:
+    """Of the first decision on the page, for what is newer; of the last one, for what is older."""
+    first, last = (view.items[0], view.items[-1]) if view.items else (None, None)
+    return {
+        "first": encode_cursor(first.decided_at, first.id) if first else "",
+        "older": encode_cursor(last.decided_at, last.id) if last and view.older else "",
+    }

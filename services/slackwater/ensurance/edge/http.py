@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, HTTPException, Query, Response
+from fastapi import Header, HTTPException, Query, Response
 
 from slackwater.ensurance.usecases.change_policy import ChangePolicy
+from slackwater.runtime.roles import Role
+from slackwater.runtime.routes import Routes
 from slackwater.waterline.nodeqos import NodeQos
 
 
-def nodeqos_router(change: ChangePolicy) -> APIRouter:
+def nodeqos_router(change: ChangePolicy) -> Routes:
     """The one NodeQOS document. Its ETag is its generation."""
-    router = APIRouter(prefix="/v1/nodeqos", tags=["nodeqos"])
+    router = Routes(prefix="/v1/nodeqos", tags=["nodeqos"])
 
-    @router.get("/default")
+    @router.get("/default", role=Role.VIEWER)
     async def read_nodeqos(response: Response) -> NodeQos:
         """The document in force."""
         present = await change.read()
         response.headers["etag"] = etag_of(present)
         return present
 
-    @router.put("/default")
+    @router.put("/default", role=Role.OPERATOR)
     async def replace_nodeqos(
         wanted: NodeQos,
         response: Response,

@@ -98,6 +98,9 @@ class MemoryLedger:
             if partition_of(node.name) in partitions
         ]
 
+    async def count_by_liveness(self) -> Mapping[str, int]:
+        return Counter("silent" if node.liveness is None else str(node.liveness) for node in self._books.nodes.values())
+
     async def silent_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
         mine = (pod for pod in self._books.pods.values() if partition_of(pod.node) in partitions)
         found = sorted(mine, key=lambda pod: pod.uid)

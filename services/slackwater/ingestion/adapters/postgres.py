@@ -10,24 +10,16 @@ import asyncpg
 from sqlalchemy import RowMapping, text
 from sqlalchemy.exc import DBAPIError
 
-from slackwater.ingestion.adapters.rows import (
-    FACTS,
-    NODE_USAGE,
-    POD_USAGE,
-    PODS,
-    history_rows,
-    known_node,
-    node_usage,
-    node_values,
-    pod_usage,
-)
+from slackwater.ingestion.adapters import binary
+from slackwater.ingestion.adapters.presence import Memory, see
+from slackwater.ingestion.adapters.rows import FACTS, NODE_USAGE, history_rows, known_node, node_columns, node_usage
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
 from slackwater.ingestion.domain.validation import Refusal
-from slackwater.ingestion.ports import PodPresence
+from slackwater.ingestion.ports import Ledgers, PodPresence
 from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.nodes import NodeFacts
-from slackwater.store.copying import copy_rows
+from slackwater.store.copying import copy_binary, copy_rows
 from slackwater.store.names import lock_key, partition_of_sql
 from slackwater.store.port import UnitOfWork
 
@@ -37,6 +29,9 @@ _NODES = text("SELECT * FROM nodes WHERE name = ANY(:names) ORDER BY name FOR UP
 _SILENT_NODES = text(
     "SELECT * FROM nodes WHERE last_report_at < :since AND liveness <> 'lost'"  # noqa: S608 - constants
     f" AND {partition_of_sql('name')} = ANY(CAST(:partitions AS int[])) ORDER BY name FOR UPDATE"
+)
+_COUNT_BY_LIVENESS = text(
+    "SELECT coalesce(CAST(liveness AS text), 'silent') AS liveness, count(*) AS nodes FROM nodes GROUP BY 1"
 )
 _OPEN_NODES = text(
     "SELECT * FROM nodes WHERE newest_at IS NOT NULL"  # noqa: S608 - constants
@@ -54,28 +49,38 @@ ON CONFLICT (name) DO UPDATE SET facts = excluded.facts, described_epoch = exclu
 WHERE nodes.described_at IS NULL OR nodes.described_at <= excluded.described_at
 RETURNING 1
 """)
-_SAVE_NODE = text("""
+_SAVE_NODES = text("""
 INSERT INTO nodes (name, boot_epoch, previous_epoch, last_sequence, missing, last_report_at, liveness, newest_at,
     closed_until, gaps, hole_from, hole_seen_at)
-VALUES (:name, :boot_epoch, :previous_epoch, :last_sequence, :missing, :last_report_at, :liveness, :newest_at,
-    :closed_until, :gaps, :hole_from, :hole_seen_at)
+SELECT name, boot_epoch, previous_epoch, last_sequence, CAST(missing AS bigint[]), last_report_at, liveness, newest_at,
+    closed_until, gaps, hole_from, hole_seen_at
+FROM unnest(CAST(:name AS text[]), CAST(:boot_epoch AS text[]), CAST(:previous_epoch AS text[]),
+    CAST(:last_sequence AS bigint[]), CAST(:missing AS text[]), CAST(:last_report_at AS timestamptz[]),
+    CAST(:liveness AS text[]), CAST(:newest_at AS timestamptz[]), CAST(:closed_until AS timestamptz[]),
+    CAST(:gaps AS bigint[]), CAST(:hole_from AS timestamptz[]), CAST(:hole_seen_at AS timestamptz[]))
+    AS saved(name, boot_epoch, previous_epoch, last_sequence, missing, last_report_at, liveness, newest_at,
+    closed_until, gaps, hole_from, hole_seen_at)
 ON CONFLICT (name) DO UPDATE SET boot_epoch = excluded.boot_epoch, previous_epoch = excluded.previous_epoch,
     last_sequence = excluded.last_sequence, missing = excluded.missing, last_report_at = excluded.last_report_at,
     liveness = excluded.liveness, newest_at = excluded.newest_at, closed_until = excluded.closed_until,
     gaps = excluded.gaps, hole_from = excluded.hole_from, hole_seen_at = excluded.hole_seen_at
 """)
-_SEE_POD = text("""
-INSERT INTO pods (uid, node, pod, last_seen_at, liveness)
-SELECT uid, node, CAST(pod AS jsonb), seen_at, 'fresh'
-FROM unnest(CAST(:uid AS text[]), CAST(:node AS text[]), CAST(:pod AS text[]), CAST(:seen_at AS timestamptz[]))
-    AS seen(uid, node, pod, seen_at)
-ON CONFLICT (uid) DO UPDATE SET node = excluded.node, pod = excluded.pod, last_seen_at = excluded.last_seen_at,
-    liveness = excluded.liveness
-""")
-_PODS = "SELECT uid, node, last_seen_at, liveness FROM pods"
-_SILENT_PODS = text(
-    f"{_PODS} WHERE last_seen_at < :since AND liveness <> 'lost'"
+_SEEN = "CASE WHEN p.present THEN greatest(p.last_seen_at, n.last_report_at) ELSE p.last_seen_at END"
+"""A pod that is present was last seen with the last report of its node (adapters/presence)."""
+_PODS = text(
+    f"SELECT p.uid, p.node, {_SEEN} AS last_seen_at, p.liveness"  # noqa: S608 - constants
+    " FROM pods p LEFT JOIN nodes n ON n.name = p.node ORDER BY p.uid"
+)
+_GONE_PODS = text(
+    "SELECT uid, node, last_seen_at, liveness FROM pods"  # noqa: S608 - constants
+    " WHERE NOT present AND last_seen_at < :since AND liveness <> 'lost'"
     f" AND {partition_of_sql('node')} = ANY(CAST(:partitions AS int[])) ORDER BY uid FOR UPDATE"
+)
+_PODS_OF_SILENT_NODES = text(
+    "SELECT p.uid, p.node, greatest(p.last_seen_at, n.last_report_at) AS last_seen_at, p.liveness"  # noqa: S608 - constants
+    " FROM nodes n JOIN pods p ON p.node = n.name WHERE n.last_report_at < :since AND p.last_seen_at < :since"
+    f" AND {partition_of_sql('n.name')} = ANY(CAST(:partitions AS int[]))"
+    " AND p.present AND p.liveness <> 'lost' ORDER BY p.uid FOR UPDATE"
 )
 _SAVE_POD = text("UPDATE pods SET liveness = :liveness WHERE uid = :uid")
 _COUNT_REFUSAL = text("""
@@ -112,17 +117,23 @@ def _storable() -> Iterator[None]:
 class PostgresLedger:
     """slackwater.ingestion.ports.Ledger on the connection of a unit of work."""
 
-    def __init__(self, unit: UnitOfWork) -> None:
+    def __init__(self, unit: UnitOfWork, memory: Memory) -> None:
         self._unit = unit
         self._connection = unit.connection
+        self._memory = memory
+        self._loaded: dict[str, KnownNode] = {}
 
     @classmethod
-    def of(cls, unit: UnitOfWork) -> PostgresLedger:
-        return cls(unit)
+    def remembering(cls) -> Ledgers:
+        """Ledgers that share the memory of what they wrote of pods, so that it is not written again."""
+        memory = Memory()
+        return lambda unit: cls(unit, memory)
 
     async def nodes(self, names: Sequence[str]) -> Mapping[str, KnownNode]:
         rows = await self._connection.execute(_NODES, {"names": list(names)})
-        return {row["name"]: known_node(row) for row in rows.mappings()}
+        found = {row["name"]: known_node(row) for row in rows.mappings()}
+        self._loaded.update(found)
+        return found
 
     async def describe(self, facts: NodeFacts, boot_epoch: str, described_at: datetime) -> bool:
         self._unit.concerns(facts.name)
@@ -142,30 +153,15 @@ class PostgresLedger:
 
     async def append(self, rows: Sequence[HistoryRow]) -> None:
         self._unit.concerns(*(row.report.node for row in rows))
-        seen = {
-            measured.pod.uid: {
-                "uid": measured.pod.uid,
-                "node": row.report.node,
-                "pod": PODS.dump_json(measured.pod).decode(),
-                "seen_at": row.received_at,
-            }
-            for row in rows
-            for measured in row.report.pods
-        }
         with _storable():
             await copy_rows(self._connection, "node_usage", NODE_USAGE, map(node_usage, rows))
-            if seen:
-                pods = (pod for row in rows for pod in pod_usage(row))
-                await copy_rows(self._connection, "pod_usage", POD_USAGE, pods)
-                ordered = [seen[uid] for uid in sorted(seen)]
-                columns = {name: [one[name] for one in ordered] for name in ("uid", "node", "pod", "seen_at")}
-                await self._connection.execute(_SEE_POD, columns)
+            await copy_binary(self._connection, "pod_usage", binary.COLUMNS, binary.pod_usage(rows))
+            await see(self._connection, rows, self._loaded, self._memory)
 
     async def save(self, nodes: Sequence[KnownNode]) -> None:
         if nodes:
             self._unit.concerns(*(node.name for node in nodes))
-            ordered = sorted(nodes, key=lambda node: node.name)
-            await self._connection.execute(_SAVE_NODE, [node_values(node) for node in ordered])
+            await self._connection.execute(_SAVE_NODES, node_columns(sorted(nodes, key=lambda node: node.name)))
 
     async def count_refusals(self, counts: Mapping[tuple[str, Refusal], int], at: datetime) -> None:
         await self._connection.execute(
@@ -185,13 +181,20 @@ class PostgresLedger:
         rows = await self._connection.execute(_SILENT_NODES, {"since": since, "partitions": list(partitions)})
         return [known_node(row) for row in rows.mappings()]
 
+    async def count_by_liveness(self) -> Mapping[str, int]:
+        rows = await self._connection.execute(_COUNT_BY_LIVENESS)
+        return {row.liveness: row.nodes for row in rows}
+
     async def silent_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
-        rows = await self._connection.execute(_SILENT_PODS, {"since": since, "partitions": list(partitions)})
-        return [_presence(row) for row in rows.mappings()]
+        found = []
+        for statement in (_GONE_PODS, _PODS_OF_SILENT_NODES):
+            rows = await self._connection.execute(statement, {"since": since, "partitions": list(partitions)})
+            found += [_presence(row) for row in rows.mappings()]
+        return sorted(found, key=lambda pod: pod.uid)
 
     async def pods(self) -> Sequence[PodPresence]:
         """The whole inventory of pods."""
-        rows = await self._connection.execute(text(f"{_PODS} ORDER BY uid"))
+        rows = await self._connection.execute(_PODS)
         return [_presence(row) for row in rows.mappings()]
 
     async def save_pods(self, pods: Sequence[PodPresence]) -> None:
@@ -249,7 +252,10 @@ class PostgresLedger:
             if old < day:
                 for table in _PARTITIONED:
                     await self._connection.execute(text(f"DROP TABLE IF EXISTS {table}_{old:%Y%m%d}"))
-        gone = text("DELETE FROM pods WHERE last_seen_at < :day")
+        gone = text(
+            "DELETE FROM pods WHERE last_seen_at < :day AND NOT (present AND EXISTS"
+            " (SELECT FROM nodes n WHERE n.name = pods.node AND n.last_report_at >= :day))"
+        )
         await self._connection.execute(gone, {"day": datetime.combine(day, time(), UTC)})
 
 

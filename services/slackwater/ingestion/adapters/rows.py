@@ -73,21 +73,21 @@ def known_node(row: RowMapping) -> KnownNode:
     )
 
 
-def node_values(node: KnownNode) -> dict[str, Any]:
-    """The parameters that save a node."""
+def node_columns(nodes: Sequence[KnownNode]) -> dict[str, list[Any]]:
+    """The parameters that save nodes, a list per column; `missing` as the text of an array."""
     return {
-        "name": node.name,
-        "boot_epoch": node.track.boot_epoch,
-        "previous_epoch": node.track.previous_epoch,
-        "last_sequence": node.track.last,
-        "missing": list(node.track.missing),
-        "last_report_at": node.last_report_at,
-        "liveness": node.liveness,
-        "newest_at": node.newest_at,
-        "closed_until": node.closed_until,
-        "gaps": node.gaps,
-        "hole_from": node.hole_from,
-        "hole_seen_at": node.hole_seen_at,
+        "name": [node.name for node in nodes],
+        "boot_epoch": [node.track.boot_epoch for node in nodes],
+        "previous_epoch": [node.track.previous_epoch for node in nodes],
+        "last_sequence": [node.track.last for node in nodes],
+        "missing": ["{" + ",".join(map(str, node.track.missing)) + "}" for node in nodes],
+        "last_report_at": [node.last_report_at for node in nodes],
+        "liveness": [node.liveness for node in nodes],
+        "newest_at": [node.newest_at for node in nodes],
+        "closed_until": [node.closed_until for node in nodes],
+        "gaps": [node.gaps for node in nodes],
+        "hole_from": [node.hole_from for node in nodes],
+        "hole_seen_at": [node.hole_seen_at for node in nodes],
     }
 
 

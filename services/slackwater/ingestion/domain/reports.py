@@ -48,8 +48,7 @@ class Pressures(NamedTuple):
 NO_PRESSURES = Pressures()
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredPod:
+class MeasuredPod(NamedTuple):
     """One pod in one report."""
 
     pod: Pod

@@ -23,7 +23,7 @@ ABSURD_RATIO = 1.5
 ABSURD_WINDOW_SECONDS = 3600.0
 ABSURD_COUNT = 1_000_000
 ABSURD_SEQUENCE = 2**53
-_LONGEST_NAME = 512
+LONGEST_NAME = 512
 
 
 class Refusal(StrEnum):
@@ -52,6 +52,14 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """No usage of a node may be above this."""
+
+    cpu_milli: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Accepted:
     """The track after the report, and how the count of missing reports changes with it."""
 
@@ -67,12 +75,25 @@ class Refused:
     detail: str
 
 
-def judge(arrival: Arrival, known: KnownNode, limits: Limits) -> Accepted | Refused:
-    """Total: every report gets a verdict. Identity first, then form, then numbers, then time, then order."""
+def bounds_of(capacity: Resources | None, limits: Limits) -> Bounds:
+    """What is absurd for a node of this capacity, None while it is unknown."""
+    if capacity is None:
+        return Bounds(ABSURD_CPU_MILLI, ABSURD_MEMORY_BYTES)
+    return Bounds(
+        min(ABSURD_CPU_MILLI, int(capacity.cpu_milli * limits.capacity_factor)),
+        min(ABSURD_MEMORY_BYTES, int(capacity.memory_bytes * limits.capacity_factor)),
+    )
+
+
+def judge(arrival: Arrival, known: KnownNode, limits: Limits, *, sound: bool = False) -> Accepted | Refused:
+    """Total: every report gets a verdict. Identity first, then form, then numbers, then time, then order.
+
+    `sound` says that form and numbers were looked at already and nothing was wrong (see `soundness`).
+    """
     report = arrival.report
     if report.node != arrival.subject_key:
         return Refused(Refusal.WRONG_NODE, f"node: {report.node!r} on the subject of {arrival.subject_key!r}")
-    refused = _form(report) or _ratios(report) or _amounts(report, known.capacity, limits)
+    refused = None if sound else _content(report, bounds_of(known.capacity, limits))
     refused = refused or _time(report, arrival.received_at, limits)
     if refused is not None:
         return refused
@@ -83,11 +104,15 @@ def judge(arrival: Arrival, known: KnownNode, limits: Limits) -> Accepted | Refu
     return Accepted(seen.track, seen.gap_delta)
 
 
+def _content(report: Report, bounds: Bounds) -> Refused | None:
+    return _form(report) or _ratios(report) or _amounts(report, bounds)
+
+
 def _form(report: Report) -> Refused | None:
     for name, text in _texts(report):
-        if len(text) > _LONGEST_NAME or not text.isprintable():
+        if len(text) > LONGEST_NAME or not text.isprintable():
             return Refused(
-                Refusal.MALFORMED, f"{name}: {text[:40]!r} must be printable and at most {_LONGEST_NAME} long"
+                Refusal.MALFORMED, f"{name}: {text[:40]!r} must be printable and at most {LONGEST_NAME} long"
             )
     if not (report.node and report.boot_epoch):
         return Refused(Refusal.MALFORMED, "node, boot_epoch: must not be empty")
@@ -145,16 +170,12 @@ def _shares(report: Report) -> Iterator[tuple[str, float | None]]:
         yield f"cpu_pressure of {measured.pod.uid}", measured.cpu_pressure
 
 
-def _amounts(report: Report, capacity: Resources | None, limits: Limits) -> Refused | None:
-    cpu_bound, memory_bound = ABSURD_CPU_MILLI, ABSURD_MEMORY_BYTES
-    if capacity is not None:
-        cpu_bound = min(cpu_bound, int(capacity.cpu_milli * limits.capacity_factor))
-        memory_bound = min(memory_bound, int(capacity.memory_bytes * limits.capacity_factor))
+def _amounts(report: Report, bounds: Bounds) -> Refused | None:
     for name, series in _cpu_series(report):
-        if refused := _series(name, series, cpu_bound):
+        if refused := _series(name, series, bounds.cpu_milli):
             return refused
     for name, series in _memory_series(report):
-        if refused := _series(name, series, memory_bound):
+        if refused := _series(name, series, bounds.memory_bytes):
             return refused
     for measured in report.pods:
         if refused := _claims(measured):

@@ -12,11 +12,11 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import Liveness as EventLiveness
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
-from slackwater.ingestion import metrics
 from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, Liveness, Report
-from slackwater.ingestion.domain.validation import Accepted, Limits, Refusal, Refused, judge
+from slackwater.ingestion.domain.soundness import sound
+from slackwater.ingestion.domain.validation import Accepted, Limits, Refusal, Refused, bounds_of, judge
 from slackwater.ingestion.domain.windowing import is_late
-from slackwater.ingestion.ports import Ledgers
+from slackwater.ingestion.ports import Ledgers, Meter
 from slackwater.ingestion.usecases.reading import report_from
 from slackwater.model.errors import Conflict, Fenced, InvalidInput, Unavailable
 from slackwater.model.time import Clock
@@ -39,7 +39,8 @@ class AcceptReports:
     While the store is away it holds its batch: what comes later waits in the stream, and order is kept.
     """
 
-    def __init__(self, database: Database, ledgers: Ledgers, clock: Clock, limits: Limits) -> None:
+    def __init__(self, database: Database, ledgers: Ledgers, clock: Clock, limits: Limits, meter: Meter) -> None:
+        self._meter = meter
         self._database = database
         self._ledgers = ledgers
         self._clock = clock
@@ -68,7 +69,7 @@ class AcceptReports:
         except InvalidInput as error:
             if len(batch) > 1:  # one of them cannot be kept: find it, keep the others
                 return [(await self._accept_or_split([received]))[0] for received in batch]
-            metrics.REFUSED.labels(reason=Refusal.UNSTORABLE).inc()
+            self._meter.refused(Refusal.UNSTORABLE)
             return [Reject(Refusal.UNSTORABLE, error.message)]
 
     async def _accept(self, batch: Sequence[Received[UsageReported]]) -> list[Settlement]:
@@ -78,7 +79,7 @@ class AcceptReports:
             keys = sorted({received.subject_key for received in batch if _storable(received.subject_key)})
             nodes = {key: KnownNode(key) for key in keys} | dict(await ledger.nodes(keys))
             before = dict(nodes)
-            verdicts = [self._judge(received, nodes, now) for received in batch]
+            verdicts = self._judge_all(batch, nodes, now)
             rows = [verdict.row for verdict in verdicts if verdict.row is not None]
             if rows:
                 await ledger.keep_days(sorted({row.report.midpoint_at.date() for row in rows}))
@@ -88,14 +89,30 @@ class AcceptReports:
             refusals = _refusals(batch, verdicts)
             if refusals:
                 await ledger.count_refusals(refusals, now)
-        _measure(verdicts)
+        _measure(self._meter, verdicts, now)
         return [verdict.settlement for verdict in verdicts]
 
-    def _judge(self, received: Received[UsageReported], nodes: dict[str, KnownNode], now: datetime) -> _Verdict:
+    def _judge_all(
+        self, batch: Sequence[Received[UsageReported]], nodes: dict[str, KnownNode], now: datetime
+    ) -> list[_Verdict]:
+        """Form and numbers of all together, then one after the other what depends on those before."""
+        arrivals = [Arrival(report_from(received.event.data), received.subject_key, now) for received in batch]
+        capacities = (nodes[key].capacity if key in nodes else None for key in (one.subject_key for one in batch))
+        fine = sound(
+            [arrival.report for arrival in arrivals], [bounds_of(capacity, self._limits) for capacity in capacities]
+        )
+        return [
+            self._judge(received, arrival, nodes, is_sound)
+            for received, arrival, is_sound in zip(batch, arrivals, fine, strict=True)
+        ]
+
+    def _judge(
+        self, received: Received[UsageReported], arrival: Arrival, nodes: dict[str, KnownNode], is_sound: bool
+    ) -> _Verdict:
         """Judge one message against the nodes as they are after those before it, and take the accepted one in."""
-        arrival = Arrival(report_from(received.event.data), received.subject_key, now)
+        now = arrival.received_at
         known = nodes.get(received.subject_key, KnownNode(received.subject_key))
-        verdict = judge(arrival, known, self._limits)
+        verdict = judge(arrival, known, self._limits, sound=is_sound)
         if isinstance(verdict, Refused):
             if verdict.reason is Refusal.REPLAYED_SEQUENCE and received.deliveries > 1:
                 return _Verdict(Done())  # committed, but the acknowledgement was lost
@@ -167,11 +184,13 @@ def _refusals(batch: Sequence[Received[UsageReported]], verdicts: Sequence[_Verd
     )
 
 
-def _measure(verdicts: Sequence[_Verdict]) -> None:
+def _measure(meter: Meter, verdicts: Sequence[_Verdict], now: datetime) -> None:
     for verdict in verdicts:
         if verdict.refusal is not None:
-            metrics.REFUSED.labels(reason=verdict.refusal).inc()
-        if verdict.row is not None:
-            metrics.ACCEPTED.inc()
-            metrics.MISSING.inc(max(0, verdict.row.gap_delta))
-            metrics.LATE.inc(verdict.row.late)
+            meter.refused(verdict.refusal)
+    rows = [verdict.row for verdict in verdicts if verdict.row is not None]
+    meter.accepted(
+        missing=sum(max(0, row.gap_delta) for row in rows),
+        late=sum(row.late for row in rows),
+        delays_seconds=((now - row.report.sampled_at).total_seconds() for row in rows),
+    )

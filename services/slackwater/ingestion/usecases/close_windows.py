@@ -8,13 +8,15 @@ from datetime import UTC, datetime, timedelta
 
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_windowed import UsageWindowed, WindowedPod, WindowedUsage
-from slackwater.ingestion import metrics
 from slackwater.ingestion.domain.windowing import Amounts, Waiting, Window, closable_until, close_limit, close_windows
-from slackwater.ingestion.ports import Ledger, Ledgers
+from slackwater.ingestion.ports import Ledger, Ledgers, Meter
 from slackwater.ingestion.usecases.accept_reports import SOURCE
+from slackwater.ingestion.usecases.tracing import WindowTraces
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.time import Clock
 from slackwater.store.port import Database
+from slackwater.telemetry.spans import Attributes, span
+from slackwater.telemetry.traceparent import new_traceparent
 
 _NODES_AT_ONCE = 100
 CATCH_UP = timedelta(days=1)
@@ -33,19 +35,23 @@ class CloseWindows:
         database: Database,
         ledgers: Ledgers,
         clock: Clock,
+        meter: Meter,
         mine: Callable[[], Collection[int]] = lambda: ALL_PARTITIONS,
         *,
         seconds: int,
         lateness_seconds: float,
         silence_seconds: float,
+        traces: WindowTraces | None = None,
     ) -> None:
         self._database = database
         self._ledgers = ledgers
         self._clock = clock
+        self._meter = meter
         self._mine = mine
         self._seconds = seconds
         self._lateness_seconds = lateness_seconds
         self._silence_seconds = silence_seconds
+        self._traces = traces or WindowTraces(seconds)
         self._listening_since = clock.now()
 
     def listen_anew(self) -> None:
@@ -84,11 +90,23 @@ class CloseWindows:
             }
             windows = await self._windows(ledger, spans, waiting.until - CATCH_UP)
             for window in windows:
-                await unit.publish(_event(window, now))
+                await unit.publish(self._published(window, now))
             moved = [replace(node, closed_until=spans[node.name][1]) for node in nodes if node.name in spans]
             await ledger.save(moved)
-        metrics.WINDOWS.inc(len(windows))
+        self._meter.closed(len(windows))
         return len(windows), nodes[-1].name if nodes else None
+
+    def _published(self, window: Window, now: datetime) -> Event[UsageWindowed]:
+        """The event, in the trace of a report of this window."""
+        attributes: Attributes = {
+            "node": window.node,
+            "window": window.number,
+            "reports": window.reports,
+            "pods": len(window.pods),
+        }
+        parent = self._traces.take(window.node, window.start) or new_traceparent(sampled=False)
+        with span("ingestion close window", parent, attributes) as step:
+            return _event(window, now, step.traceparent)
 
     def _waiting(self, now: datetime) -> Waiting:
         silent_since = now - timedelta(seconds=self._silence_seconds)
@@ -114,7 +132,7 @@ def _within(span: tuple[datetime, datetime], moment: datetime) -> bool:
     return span[0] <= moment < span[1]
 
 
-def _event(window: Window, now: datetime) -> Event[UsageWindowed]:
+def _event(window: Window, now: datetime, traceparent: str) -> Event[UsageWindowed]:
     data = UsageWindowed(
         node=window.node,
         number=window.number,
@@ -127,7 +145,7 @@ def _event(window: Window, now: datetime) -> Event[UsageWindowed]:
         reports=window.reports,
         gaps=window.gaps,
     )
-    return event_of(data, source=SOURCE, time=now)
+    return event_of(data, source=SOURCE, time=now, traceparent=traceparent)
 
 
 def _usage(amounts: Amounts) -> WindowedUsage:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from slackwater.events.measures import Distribution, PodUsage
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.domain.reports import MeasuredPod, Pressures, Report, Series
+
+_VALUES = attrgetter("avg", "p50", "p90", "p95", "p99", "max", "last", "count")
+"""In the order of Series."""
 
 
 def report_from(data: UsageReported) -> Report:
@@ -35,15 +40,16 @@ def report_from(data: UsageReported) -> Report:
 
 
 def _pod(measured: PodUsage) -> MeasuredPod:
+    usage = measured.usage
     return MeasuredPod(
-        pod=measured.pod,
-        cpu=_series(measured.usage.cpu_milli),
-        memory=_series(measured.usage.memory_bytes),
-        cpu_limit_milli=measured.cpu_limit_milli,
-        throttled_ratio=measured.throttled_ratio,
-        cpu_pressure=measured.pressure.cpu_some_avg,
+        measured.pod,
+        _series(usage.cpu_milli),
+        _series(usage.memory_bytes),
+        measured.cpu_limit_milli,
+        measured.throttled_ratio,
+        measured.pressure.cpu_some_avg,
     )
 
 
 def _series(d: Distribution) -> Series:
-    return Series(d.avg, d.p50, d.p90, d.p95, d.p99, d.max, d.last, d.count)
+    return Series._make(_VALUES(d))

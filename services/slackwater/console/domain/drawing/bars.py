@@ -11,6 +11,7 @@ from slackwater.console.domain.views import WaterfallRow
 from slackwater.console.domain.words import amount, cores
 
 WATERFALL = Frame(240, 22, left=2, right=2, top=3, bottom=3)
+SHARE = Frame(320, 8, left=0, right=0, top=0, bottom=0)
 TANK = Frame(200, 14, left=0, right=0, top=0, bottom=0)
 
 
@@ -56,9 +57,11 @@ def waterfall_bar(before: int, after: int, low: int, high: int, css: str, unit: 
     return svg.figure(frame, body, title)
 
 
-def share_bar(value: float, css: str) -> str:
-    """A share (0..1) as a short bar."""
-    frame = Frame(48, 8, left=0, right=0, top=0, bottom=0)
+def share_bar(value: float, css: str, frame: Frame = SHARE) -> str:
+    """A share (0..1) as a bar."""
     x = Scale(0, 1, frame.x0, frame.x1)
-    body = [svg.rect(0, 0, frame.width, 8, "lane", radius=4), svg.rect(0, 0, x(value), 8, f"bar {css}", radius=4)]
+    body = [
+        svg.rect(0, 0, frame.width, frame.height, "lane", radius=3),
+        svg.rect(0, 0, x(value), frame.height, f"bar {css}", radius=3),
+    ]
     return svg.figure(frame, body, f"{value:.1%}")

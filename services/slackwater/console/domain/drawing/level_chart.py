@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -61,15 +61,15 @@ def level_chart(
     y = Scale(0, max(highest, capacity, 1) * 1.04, frame.y0, frame.y1)
     body = axes.amounts(frame, y, cores)
     for run in runs(samples):
-        body += _areas(run, [stacks[sample.at] for sample in run], x, y)
+        body += areas(run, [stacks[sample.at] for sample in run], x, y)
     body.append(svg.line(frame.x0, y(capacity), frame.x1, y(capacity), "capacity"))
     body += [drawn for mark in marks for drawn in mark_lines(frame, x, mark)]
-    body += _readings(frame, x, samples)
+    body += readings(frame, x, samples)
     body += axes.time_axis(frame, x, since, until, most=5 if frame.width > 500 else 3)
     return svg.figure(frame, body, label)
 
 
-def _areas(run: Sequence[LevelSample], stacks: Sequence[tuple[Layer, ...]], x: Scale, y: Scale) -> list[str]:
+def areas(run: Sequence[LevelSample], stacks: Sequence[tuple[Layer, ...]], x: Scale, y: Scale) -> list[str]:
     drawn = []
     for index, name in enumerate([*LAYERS, "offered", "margin"]):
         layers = [stack[index] for stack in stacks]
@@ -86,7 +86,14 @@ def _areas(run: Sequence[LevelSample], stacks: Sequence[tuple[Layer, ...]], x: S
     return drawn
 
 
-def _readings(frame: Frame, x: Scale, samples: Sequence[LevelSample], most: int = 90) -> list[str]:
+def readings(
+    frame: Frame,
+    x: Scale,
+    samples: Sequence[LevelSample],
+    most: int = 90,
+    say: Callable[[int], str] = cores,
+    unit: str = "cores",
+) -> list[str]:
     """Invisible columns that say the numbers when pointed at."""
     step = max(1, -(-len(samples) // most))
     chosen = samples[::step]
@@ -95,10 +102,10 @@ def _readings(frame: Frame, x: Scale, samples: Sequence[LevelSample], most: int 
         left = x(sample.at.timestamp())
         right = x(following.at.timestamp()) if following else frame.x1
         title = f"{sample.at:%H:%M:%S} UTC: " + ", ".join(
-            f"{name} {cores(value)}" for name, value in sample.used.items() if value
+            f"{name} {say(value)}" for name, value in sample.used.items() if value
         )
         if sample.offered is not None:
-            title += f"; offered {cores(sample.offered)} cores"
+            title += f"; offered {say(sample.offered)} {unit}"
         drawn.append(svg.rect(left, frame.y1, right - left, frame.y0 - frame.y1, "reading", title))
     return drawn
 

@@ -1,0 +1,83 @@
+"""Routes that cannot be made without saying who may use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.routing import APIRoute, iter_route_contexts
+from starlette.routing import BaseRoute
+from starlette.types import Receive, Scope, Send
+
+from slackwater.model.errors import Misconfigured
+from slackwater.runtime.gate import admit
+from slackwater.runtime.roles import OPEN, Needed, Principal, Role
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+PRINCIPAL = "slackwater.principal"
+"""Where in the ASGI scope the caller stands."""
+ROLE_FIELD = "x-required-role"
+"""The field of an operation in OpenAPI; the route itself reads it there, so that the two cannot differ."""
+SECURITY_SCHEME = "token"
+
+
+class RoleRoute(APIRoute):
+    """A route that looks at its caller before it looks at the request."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        """Raises Misconfigured without a role."""
+        super().__init__(path, endpoint, **options)
+        said = (self.openapi_extra or {}).get(ROLE_FIELD)
+        if said is None:
+            raise Misconfigured(f"the route {path} says no role; add role=Role.… or role=OPEN")
+        self.needed: Needed = OPEN if said == OPEN else Role(said)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises Unauthorized or Forbidden, and only then, what the request itself deserves."""
+        admit(self.needed, scope.get(PRINCIPAL))
+        await super().handle(scope, receive, send)
+
+
+class Routes(APIRouter):
+    """An APIRouter whose every route needs `role=`: `@routes.get("/nodes", role=Role.VIEWER)`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(route_class=RoleRoute, **options)
+
+    # The same as its parent's but for one argument more, without which nothing may be made.
+    def get(self, path: str, *, role: Needed, **options: Any) -> Callable[[Endpoint], Endpoint]:  # type: ignore[override]
+        return super().get(path, openapi_extra=_saying(role, options), **options)
+
+    def put(self, path: str, *, role: Needed, **options: Any) -> Callable[[Endpoint], Endpoint]:  # type: ignore[override]
+        return super().put(path, openapi_extra=_saying(role, options), **options)
+
+    def post(self, path: str, *, role: Needed, **options: Any) -> Callable[[Endpoint], Endpoint]:  # type: ignore[override]
+        return super().post(path, openapi_extra=_saying(role, options), **options)
+
+    def patch(self, path: str, *, role: Needed, **options: Any) -> Callable[[Endpoint], Endpoint]:  # type: ignore[override]
+        return super().patch(path, openapi_extra=_saying(role, options), **options)
+
+    def delete(self, path: str, *, role: Needed, **options: Any) -> Callable[[Endpoint], Endpoint]:  # type: ignore[override]
+        return super().delete(path, openapi_extra=_saying(role, options), **options)
+
+
+def _saying(role: Needed, options: dict[str, Any]) -> dict[str, Any]:
+    security: list[Any] = [] if role == OPEN else [{SECURITY_SCHEME: []}]
+    extra: dict[str, Any] = options.pop("openapi_extra", None) or {}
+    return extra | {ROLE_FIELD: str(role), "security": security}
+
+
+def caller(request: Request) -> Principal:
+    """Who calls, for an endpoint that records it: `by: Annotated[Principal, Depends(caller)]`."""
+    found: Principal = request.scope[PRINCIPAL]
+    return found
+
+
+def guarded_routes(app: FastAPI) -> Iterator[tuple[str, frozenset[str], Needed]]:
+    """Path, methods and role of every route. Raises Misconfigured for a route, mount or socket that has no role."""
+    for context in iter_route_contexts(app.routes):
+        route: BaseRoute = context.original_route
+        if not isinstance(route, RoleRoute):
+            raise Misconfigured(f"the route {context.path or route} says no role; make it with runtime.routes.Routes")
+        yield str(context.path), frozenset(context.methods or ()), route.needed

@@ -1,0 +1,155 @@
+"""Named tokens with roles from a file, one a line, read again when the file changes.
+
+    # name    role       the token itself, or sha256: and the hex digest of it
+    alice     operator   Xb0z0m2Nq8f1VfJ3Yd5w
+    grafana   viewer     sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
+
+A name may have several lines of one role: that is how a token is replaced while both still work.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from slackwater.model.errors import Misconfigured
+from slackwater.runtime.roles import Principal, Role
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
+SHORTEST = 16
+"""Characters of a token in the file; anything shorter can be guessed."""
+_DIGEST = "sha256:"
+_HEX = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,252}")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What is kept of a token: never itself."""
+
+    principal: Principal
+    digest: bytes
+
+
+def digest_of(token: str) -> bytes:
+    """Tokens are long and random, so one round of a plain hash keeps them."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def whose(shown: str, tokens: tuple[Token, ...]) -> Principal | None:
+    """The holder of the token that was shown. Compares with every token, whether or not one already matched."""
+    digest = digest_of(shown)
+    found: Principal | None = None
+    for token in tokens:
+        if hmac.compare_digest(token.digest, digest):
+            found = token.principal
+    return found
+
+
+def parse_tokens(text: str, where: str) -> tuple[Token, ...]:
+    """The tokens of a file. Raises Misconfigured naming the line; no message contains a token."""
+    found: dict[bytes, Token] = {}
+    roles: dict[str, Role] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        place = f"{where}, line {number}"
+        if len(words) != 3:
+            raise Misconfigured(f"{place}: has {len(words)} words; write: NAME ROLE TOKEN", field="tokens_file")
+        principal = Principal(_name(words[0], place), _role(words[1], place))
+        token = Token(principal, _digest(words[2], place))
+        if token.digest in found:
+            raise Misconfigured(f"{place}: this token is already somebody's; make a new one", field="tokens_file")
+        if roles.setdefault(principal.name, principal.role) is not principal.role:
+            raise Misconfigured(f"{place}: {principal.name} already has another role", field="tokens_file")
+        found[token.digest] = token
+    return tuple(found.values())
+
+
+class TokensFile:
+    """The tokens of one file. A change counts from the next call on; a file that cannot be used changes nothing."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises Misconfigured if the file cannot be used."""
+        self._path = path
+        self._version = _version_of(path)
+        self._tokens = read_tokens(path)
+
+    def tokens(self) -> tuple[Token, ...]:
+        version = _version_of(self._path)
+        if version != self._version:
+            self._version = version
+            try:
+                self._tokens = read_tokens(self._path)
+            except Misconfigured as error:
+                log.error("tokens file cannot be used, the former tokens stay", error=error.message)
+            else:
+                log.info("tokens read again", file=str(self._path), tokens=len(self._tokens))
+        return self._tokens
+
+
+def read_tokens(path: Path) -> tuple[Token, ...]:
+    """Raises Misconfigured if it is not there, not valid, or others may write it (or read it, if it has secrets)."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
+        raise Misconfigured(f"{path}: cannot be read: {reason}", field="tokens_file") from None
+    tokens = parse_tokens(text, str(path))
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise Misconfigured(f"{path}: others may write it; chmod go-w {path}", field="tokens_file")
+    if mode & stat.S_IROTH and _has_secrets(text):
+        raise Misconfigured(
+            f"{path}: everybody may read its tokens; chmod o-r {path}, or keep only digests in it", field="tokens_file"
+        )
+    return tokens
+
+
+def _version_of(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _has_secrets(text: str) -> bool:
+    lines = [line.split() for line in text.splitlines()]
+    return any(not words[2].startswith(_DIGEST) for words in lines if words and not words[0].startswith("#"))
+
+
+def _name(text: str, place: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise Misconfigured(f"{place}: the name may have letters, digits and . _ @ - in it", field="tokens_file")
+    return text
+
+
+def _role(text: str, place: str) -> Role:
+    try:
+        return Role(text)
+    except ValueError:
+        allowed = ", ".join(Role)
+        raise Misconfigured(f"{place}: the role (second word) must be one of {allowed}", field="tokens_file") from None
+
+
+def _digest(text: str, place: str) -> bytes:
+    if text.startswith(_DIGEST):
+        digits = text.removeprefix(_DIGEST)
+        if not _HEX.fullmatch(digits):
+            raise Misconfigured(f"{place}: sha256: needs 64 lower-case hex digits behind it", field="tokens_file")
+        return bytes.fromhex(digits)
+    if len(text) < SHORTEST:
+        raise Misconfigured(
+            f"{place}: the token has fewer than {SHORTEST} characters; make one: openssl rand -hex 24",
+            field="tokens_file",
+        )
+    return digest_of(text)

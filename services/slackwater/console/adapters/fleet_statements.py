@@ -1,0 +1,99 @@
+"""The SQL of the fleet as a whole. It reads one narrow row per node, or kept levels; never reports."""
+
+from __future__ import annotations
+
+from sqlalchemy import text
+
+NODE_AMOUNTS = ("requested", "usage", "system", "prod", "mid", "batch", "free")
+"""Order of the pairs (CPU, memory) in `node.amounts`."""
+LEVEL_AMOUNTS = ("capacity", "offered", *NODE_AMOUNTS)
+"""Order of the pairs in `fleet_level.amounts`."""
+
+_FRESH = "(sampled_at > :fresh_after AND coalesce(liveness, 'fresh') = 'fresh')"
+_PRESSURE = "coalesce(CAST(usage ->> 'prod_pressure' AS float8), 0)"
+_THROTTLED = "coalesce(CAST(usage ->> 'throttled_pods' AS int), 0)"
+_ABOVE = f"({_FRESH} AND {_PRESSURE} > :waterline)"
+_CAPACITY = "CAST(facts -> 'capacity' ->> '{}' AS bigint)"
+_OFFERED = "CAST(offer -> 'batch' ->> '{}' AS bigint)"
+
+_NODE_SUMS = ", ".join(f"coalesce(sum(amounts[{i}]), 0)" for i in range(1, 2 * len(NODE_AMOUNTS) + 1))
+LEVEL = text(
+    f"""
+    SELECT count(*), (SELECT count(*) FROM node) - count(*),
+        coalesce(sum({_CAPACITY.format("cpu_milli")}), 0), coalesce(sum({_CAPACITY.format("memory_bytes")}), 0),
+        coalesce(sum({_OFFERED.format("cpu_milli")}), 0), coalesce(sum({_OFFERED.format("memory_bytes")}), 0),
+        {_NODE_SUMS}
+    FROM node WHERE {_FRESH}
+    """  # noqa: S608 - made of constants of this module
+)
+
+SAVE_LEVEL = text("""
+    INSERT INTO fleet_level (at, nodes, silent, amounts) VALUES (:at, :nodes, :silent, :amounts)
+    ON CONFLICT (at) DO NOTHING
+""")
+_LEVEL_MEANS = ", ".join(f"round(avg(amounts[{i}]))" for i in range(1, 2 * len(LEVEL_AMOUNTS) + 1))
+LEVELS = text(
+    f"""
+    SELECT floor(extract(epoch FROM at) / :seconds) * :seconds AS bucket, round(avg(nodes)), round(avg(silent)),
+        {_LEVEL_MEANS}
+    FROM fleet_level WHERE at BETWEEN :since AND :until GROUP BY bucket ORDER BY bucket
+    """  # noqa: S608 - made of constants of this module
+)
+_BATCH, _FREE = (2 * LEVEL_AMOUNTS.index(name) + 1 for name in ("batch", "free"))
+GAINED = text(
+    f"""
+    SELECT count(*), coalesce(sum(amounts[3]), 0), coalesce(sum(amounts[4]), 0),
+        coalesce(sum(amounts[{_BATCH}] + amounts[{_FREE}]), 0),
+        coalesce(sum(amounts[{_BATCH + 1}] + amounts[{_FREE + 1}]), 0)
+    FROM fleet_level WHERE at >= :since AND at <= :until
+    """  # noqa: S608 - made of constants of this module
+)
+PRUNE_LEVELS = text("DELETE FROM fleet_level WHERE at < :before")
+
+TOTALS = text(
+    f"""
+    SELECT count(*), count(*) FILTER (WHERE {_FRESH}), count(*) FILTER (WHERE liveness = 'lost'),
+        count(*) FILTER (WHERE {_ABOVE}), count(*) FILTER (WHERE {_FRESH} AND {_THROTTLED} > 0),
+        coalesce(sum({_THROTTLED}) FILTER (WHERE {_FRESH}), 0),
+        coalesce(sum(CAST(usage ->> 'pods' AS int)) FILTER (WHERE {_FRESH}), 0),
+        max(CAST(usage ->> 'prod_pressure' AS float8)) FILTER (WHERE {_FRESH})
+    FROM node
+    """  # noqa: S608 - made of constants of this module
+)
+
+_POOL = "coalesce(facts ->> 'pool', '')"
+POOLS = text(
+    f"""
+    SELECT {_POOL} AS pool, count(*), count(*) FILTER (WHERE {_FRESH}), count(*) FILTER (WHERE {_ABOVE}),
+        coalesce(sum({_THROTTLED}) FILTER (WHERE {_FRESH}), 0),
+        coalesce(sum({_CAPACITY.format("cpu_milli")}) FILTER (WHERE {_FRESH}), 0),
+        coalesce(sum(amounts[3]) FILTER (WHERE {_FRESH}), 0),
+        coalesce(sum({_OFFERED.format("cpu_milli")}) FILTER (WHERE {_FRESH}), 0)
+    FROM node GROUP BY 1
+    ORDER BY 4 DESC, count(*) - count(*) FILTER (WHERE {_FRESH}) DESC, 5 DESC, 1
+    """  # noqa: S608 - made of constants of this module
+)
+
+_RANK = f"(CASE WHEN {_ABOVE} THEN 3 WHEN NOT coalesce({_FRESH}, false) THEN 2 WHEN {_THROTTLED} > 0 THEN 1 ELSE 0 END)"
+_WANTED = f"""
+    (CASE CAST(:show AS text) WHEN 'attention' THEN {_RANK} > 0 WHEN 'above' THEN {_RANK} = 3
+        WHEN 'silent' THEN {_RANK} = 2 WHEN 'throttled' THEN {_FRESH} AND {_THROTTLED} > 0 ELSE true END)
+    AND (CAST(:pool AS text) IS NULL OR {_POOL} = :pool)
+    AND strpos(lower(name), lower(:text)) > 0
+"""
+NODE_COUNT = text(f"SELECT count(*) FROM node WHERE {_WANTED}")  # noqa: S608 - made of constants of this module
+NODE_NAMES = text(
+    f"""
+    SELECT name FROM node WHERE {_WANTED}
+    ORDER BY {_RANK} DESC, floor(coalesce(CAST(usage ->> 'prod_pressure' AS float8), 0) * 20) DESC,
+        name COLLATE "C" LIMIT :limit OFFSET :offset
+    """  # noqa: S608 - made of constants of this module
+)
+
+THROTTLED_PODS = text(
+    f"""
+    SELECT CAST(pod AS text) FROM node, jsonb_array_elements(pods) AS pod
+    WHERE {_FRESH} AND {_THROTTLED} > 0 AND CAST(pod ->> 'throttled' AS boolean)
+    ORDER BY {_PRESSURE} DESC, name COLLATE "C", pod ->> 'name' LIMIT :limit
+    """  # noqa: S608 - made of constants of this module
+)

@@ -1,0 +1,152 @@
+"""The fleet as a whole, in memory: the same sums as PostgreSQL makes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from slackwater.console.domain.fleet import (
+    FRESH,
+    FleetLevel,
+    Gained,
+    NodeQuery,
+    PoolRow,
+    Totals,
+    attention,
+    borrowed,
+    gained,
+    is_fresh,
+    order,
+    requested,
+    shown,
+)
+from slackwater.console.domain.views import NodeView, PodView
+from slackwater.model.quantities import Resources
+
+NOTHING = Resources()
+
+
+class MemoryFleet:
+    """See slackwater.console.ports.FleetReads."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, NodeView] = {}
+        self._pods: dict[str, tuple[PodView, ...]] = {}
+        self._levels: dict[datetime, FleetLevel] = {}
+
+    def _fresh(self, fresh_after: datetime) -> list[NodeView]:
+        return [node for node in self._nodes.values() if is_fresh(node, fresh_after + FRESH)]
+
+    async def level(self, at: datetime, fresh_after: datetime) -> FleetLevel:
+        fresh = self._fresh(fresh_after)
+        reports = [node.usage for node in fresh if node.usage]
+        tiers = defaultdict[str, Resources](Resources)
+        for report in reports:
+            for name, part in report.tiers.items():
+                tiers[name] += part
+        return FleetLevel(
+            at=at,
+            nodes=len(fresh),
+            silent=len(self._nodes) - len(fresh),
+            capacity=sum((node.facts.capacity for node in fresh if node.facts), NOTHING),
+            requested=sum((requested(self._pods[node.name]) for node in fresh), NOTHING),
+            offered=sum((node.offer.batch for node in fresh if node.offer), NOTHING),
+            usage=sum((report.usage for report in reports), NOTHING),
+            system=sum((report.system for report in reports if report.system), NOTHING),
+            tiers={name: part for name, part in tiers.items() if part != NOTHING},
+        )
+
+    async def save_level(self, level: FleetLevel, at: datetime) -> None:
+        self._levels.setdefault(at, replace(level, at=at))
+
+    async def levels(self, since: datetime, until: datetime, step_seconds: int) -> Sequence[FleetLevel]:
+        buckets = defaultdict[int, list[FleetLevel]](list)
+        for at, level in self._levels.items():
+            if since <= at <= until:
+                buckets[int(at.timestamp() // step_seconds) * step_seconds].append(level)
+        return [_mean_level(start, buckets[start]) for start in sorted(buckets)]
+
+    async def gained(self, since: datetime, until: datetime) -> Gained:
+        inside = [level for at, level in self._levels.items() if since <= at <= until]
+        lent = sum((level.offered for level in inside), NOTHING)
+        return gained(since, until, len(inside), lent, sum((borrowed(level.tiers) for level in inside), NOTHING))
+
+    async def totals(self, fresh_after: datetime, waterline: float) -> Totals:
+        reports = [node.usage for node in self._fresh(fresh_after) if node.usage]
+        pressures = [report.prod_pressure for report in reports if report.prod_pressure is not None]
+        throttled = [report.throttled_pods for report in reports if report.throttled_pods]
+        return Totals(
+            nodes=len(self._nodes),
+            fresh=len(reports),
+            lost=sum(node.liveness == "lost" for node in self._nodes.values()),
+            above=sum(pressure > waterline for pressure in pressures),
+            throttled_nodes=len(throttled),
+            throttled_pods=sum(throttled),
+            pods=sum(report.pods for report in reports),
+            worst_pressure=max(pressures, default=None),
+        )
+
+    async def pools(self, fresh_after: datetime, waterline: float) -> Sequence[PoolRow]:
+        by_pool = defaultdict[str, list[NodeView]](list)
+        for node in self._nodes.values():
+            by_pool[node.facts.pool if node.facts else ""].append(node)
+        rows = [_pool(pool, nodes, fresh_after + FRESH, waterline) for pool, nodes in by_pool.items()]
+        return sorted(rows, key=lambda row: (-row.above, row.fresh - row.nodes, -row.throttled_pods, row.pool))
+
+    async def nodes_shown(
+        self, wanted: NodeQuery, fresh_after: datetime, waterline: float
+    ) -> tuple[int, Sequence[NodeView]]:
+        now = fresh_after + FRESH
+        found = [node for node in self._nodes.values() if shown(node, wanted, now, waterline)]
+        found.sort(key=lambda node: order(node, now, waterline))
+        return len(found), found[wanted.offset : wanted.offset + wanted.limit]
+
+    async def throttled_pods(self, fresh_after: datetime, limit: int) -> Sequence[PodView]:
+        nodes = [node for node in self._fresh(fresh_after) if node.usage and node.usage.throttled_pods]
+        nodes.sort(key=lambda node: (-((node.usage and node.usage.prod_pressure) or 0.0), node.name))
+        pods = [pod for node in nodes for pod in sorted(self._pods[node.name], key=lambda pod: pod.name)]
+        return [pod for pod in pods if pod.throttled][:limit]
+
+
+def _pool(pool: str, nodes: Sequence[NodeView], now: datetime, waterline: float) -> PoolRow:
+    fresh = [node for node in nodes if is_fresh(node, now)]
+    return PoolRow(
+        pool=pool,
+        nodes=len(nodes),
+        fresh=len(fresh),
+        above=sum(attention(node, now, waterline) == 3 for node in fresh),
+        throttled_pods=sum(node.usage.throttled_pods for node in fresh if node.usage),
+        capacity_milli=sum(node.facts.capacity.cpu_milli for node in fresh if node.facts),
+        used_milli=sum(node.usage.usage.cpu_milli for node in fresh if node.usage),
+        offered_milli=sum(node.offer.batch.cpu_milli for node in fresh if node.offer),
+    )
+
+
+def _mean_level(start: int, levels: Sequence[FleetLevel]) -> FleetLevel:
+    names = sorted({name for level in levels for name in level.tiers})
+    tiers = {name: _mean([level.tiers.get(name, NOTHING) for level in levels]) for name in names}
+    return FleetLevel(
+        at=datetime.fromtimestamp(start, UTC),
+        nodes=_half_up(sum(level.nodes for level in levels), len(levels)),
+        silent=_half_up(sum(level.silent for level in levels), len(levels)),
+        capacity=_mean([level.capacity for level in levels]),
+        requested=_mean([level.requested for level in levels]),
+        offered=_mean([level.offered for level in levels]),
+        usage=_mean([level.usage for level in levels]),
+        system=_mean([level.system for level in levels]),
+        tiers={name: part for name, part in tiers.items() if part != NOTHING},
+    )
+
+
+def _mean(amounts: Sequence[Resources]) -> Resources:
+    count = len(amounts)
+    return Resources(
+        _half_up(sum(a.cpu_milli for a in amounts), count), _half_up(sum(a.memory_bytes for a in amounts), count)
+    )
+
+
+def _half_up(total: int, count: int) -> int:
+    """The mean rounded as PostgreSQL does."""
+    return (2 * total + count) // (2 * count)

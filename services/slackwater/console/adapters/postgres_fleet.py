@@ -1,0 +1,92 @@
+"""The fleet as a whole, in PostgreSQL: sums over one row per node, and the levels that were kept of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from slackwater.console.adapters import fleet_statements as sql
+from slackwater.console.adapters.queries import Queries
+from slackwater.console.adapters.statements import NODES_NAMED
+from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, PoolRow, Totals, gained
+from slackwater.console.domain.views import NodeView, PodView
+from slackwater.model.quantities import Resources
+
+_NODE = TypeAdapter(NodeView)
+_POD = TypeAdapter(PodView)
+
+
+class PostgresFleet(Queries):
+    """See slackwater.console.ports.FleetReads."""
+
+    async def level(self, at: datetime, fresh_after: datetime) -> FleetLevel:
+        nodes, silent, *amounts = (await self._rows(sql.LEVEL, fresh_after=fresh_after))[0]
+        return _level(at, nodes, silent, amounts)
+
+    async def save_level(self, level: FleetLevel, at: datetime) -> None:
+        parts: dict[str, Resources] = {
+            "capacity": level.capacity,
+            "offered": level.offered,
+            "requested": level.requested,
+            "usage": level.usage,
+            "system": level.system,
+            **level.tiers,
+        }
+        found = [parts.get(name, Resources()) for name in sql.LEVEL_AMOUNTS]
+        amounts = [number for part in found for number in (part.cpu_milli, part.memory_bytes)]
+        await self._execute(sql.SAVE_LEVEL, at=at, nodes=level.nodes, silent=level.silent, amounts=amounts)
+
+    async def levels(self, since: datetime, until: datetime, step_seconds: int) -> Sequence[FleetLevel]:
+        rows = await self._rows(sql.LEVELS, since=since, until=until, seconds=step_seconds)
+        return [_level(datetime.fromtimestamp(int(row[0]), UTC), row[1], row[2], row[3:]) for row in rows]
+
+    async def gained(self, since: datetime, until: datetime) -> Gained:
+        levels, *sums = (await self._rows(sql.GAINED, since=since, until=until))[0]
+        lent_milli, lent_bytes, used_milli, used_bytes = map(int, sums)
+        return gained(since, until, levels, Resources(lent_milli, lent_bytes), Resources(used_milli, used_bytes))
+
+    async def totals(self, fresh_after: datetime, waterline: float) -> Totals:
+        return Totals(*(await self._rows(sql.TOTALS, fresh_after=fresh_after, waterline=waterline))[0])
+
+    async def pools(self, fresh_after: datetime, waterline: float) -> Sequence[PoolRow]:
+        rows = await self._rows(sql.POOLS, fresh_after=fresh_after, waterline=waterline)
+        return [PoolRow(row[0], *map(int, row[1:])) for row in rows]
+
+    async def nodes_shown(
+        self, wanted: NodeQuery, fresh_after: datetime, waterline: float
+    ) -> tuple[int, Sequence[NodeView]]:
+        asked: dict[str, Any] = {
+            "show": wanted.show,
+            "pool": wanted.pool,
+            "text": wanted.text,
+            "fresh_after": fresh_after,
+            "waterline": waterline,
+        }
+        count = (await self._rows(sql.NODE_COUNT, **asked))[0][0]
+        rows = await self._rows(sql.NODE_NAMES, **asked, limit=wanted.limit, offset=wanted.offset)
+        names = [row[0] for row in rows]
+        found = {node.name: node for node in await self._all(_NODE, NODES_NAMED, names=names)}
+        return count, [found[name] for name in names if name in found]
+
+    async def throttled_pods(self, fresh_after: datetime, limit: int) -> Sequence[PodView]:
+        return await self._all(_POD, sql.THROTTLED_PODS, fresh_after=fresh_after, limit=limit)
+
+
+def _level(at: datetime, nodes: Any, silent: Any, amounts: Sequence[Any]) -> FleetLevel:
+    numbers = [int(number or 0) for number in amounts]
+    pairs = [Resources(cpu, memory) for cpu, memory in zip(numbers[::2], numbers[1::2], strict=True)]
+    parts = dict(zip(sql.LEVEL_AMOUNTS, pairs, strict=True))
+    return FleetLevel(
+        at=at,
+        nodes=int(nodes),
+        silent=int(silent),
+        capacity=parts.pop("capacity"),
+        requested=parts.pop("requested"),
+        offered=parts.pop("offered"),
+        usage=parts.pop("usage"),
+        system=parts.pop("system"),
+        tiers={name: part for name, part in parts.items() if part != Resources()},
+    )

@@ -1,0 +1,50 @@
+"""Statements in one short transaction each, bodies through the adapters of their shapes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+from sqlalchemy import TextClause
+
+from slackwater.store.port import Database
+
+T = TypeVar("T")
+Row = Mapping[str, Any]
+
+
+class Queries:
+    """Raises Unavailable when PostgreSQL does not answer."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def ping(self) -> bool:
+        return await self._database.ping()
+
+    async def _write(self, *batches: tuple[TextClause, Sequence[Row]]) -> None:
+        """All statements in one transaction; empty ones are left out."""
+        given = [(statement, json.dumps(rows)) for statement, rows in batches if rows]
+        if not given:
+            return
+        async with self._database.unit_of_work() as unit:
+            for statement, rows in given:
+                await unit.connection.execute(statement, {"rows": rows})
+
+    async def _execute(self, statement: TextClause, **parameters: Any) -> int:
+        """One statement that changes something; how many rows it changed."""
+        async with self._database.unit_of_work() as unit:
+            return int((await unit.connection.execute(statement, parameters)).rowcount)
+
+    async def _rows(self, statement: TextClause, **parameters: Any) -> Sequence[Any]:
+        async with self._database.unit_of_work() as unit:
+            return (await unit.connection.execute(statement, parameters)).all()
+
+    async def _all(self, adapter: TypeAdapter[T], statement: TextClause, **parameters: Any) -> list[T]:
+        return [adapter.validate_json(row[0]) for row in await self._rows(statement, **parameters)]
+
+    async def _one(self, adapter: TypeAdapter[T], statement: TextClause, **parameters: Any) -> T | None:
+        found = await self._all(adapter, statement, **parameters)
+        return found[0] if found else None

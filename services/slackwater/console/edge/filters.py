@@ -1,0 +1,63 @@
+"""What the filter forms of the pages send, as questions to the read model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from slackwater.console.domain.views import DecisionFilter
+from slackwater.console.edge.parameters import decode_cursor, moment
+from slackwater.console.usecases.pictures import WITHOUT_PREDICTIONS
+from slackwater.decisions.reasons import DecisionKind, Reason
+from slackwater.model.errors import InvalidInput
+
+ANY = "any"
+NAMES = ("node", "pod", "kind", "reason", "since", "until")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A form as it was sent (shown again as it is), and where its page begins."""
+
+    node: str = ""
+    pod: str = ""
+    kind: str = ""
+    reason: str = ""
+    since: str = ""
+    until: str = ""
+    cursor: str = ""
+
+    @property
+    def given(self) -> Mapping[str, str]:
+        """The filters that have a value."""
+        return {name: getattr(self, name) for name in NAMES if getattr(self, name)}
+
+    def question(self, now: datetime) -> DecisionFilter:
+        """Raises InvalidInput that names the field."""
+        return DecisionFilter(
+            node=self.node.strip() or None,
+            pod=self.pod.strip() or None,
+            kinds=_kinds(self.kind),
+            reason=_reason(self.reason),
+            since=moment(self.since, now, "since") if self.since.strip() else None,
+            until=moment(self.until, now, "until") if self.until.strip() else None,
+            before=decode_cursor(self.cursor) if self.cursor else None,
+        )
+
+
+def _kinds(word: str) -> tuple[DecisionKind, ...] | None:
+    """Nothing chosen leaves the predictions out: every window of every node makes one."""
+    if word == ANY:
+        return None
+    if not word:
+        return WITHOUT_PREDICTIONS
+    if word not in set(DecisionKind):
+        raise InvalidInput(f"kind: {word!r} is not a kind; allowed: {', '.join(DecisionKind)}", field="kind")
+    return (DecisionKind(word),)
+
+
+def _reason(word: str) -> Reason | None:
+    if word and word not in set(Reason):
+        raise InvalidInput(f"reason: {word!r} is not a reason; allowed: {', '.join(Reason)}", field="reason")
+    return Reason(word) if word else None

@@ -1,0 +1,146 @@
+"""From views to HTML: the template environment and its filters. Numbers carry units, times are UTC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlencode
+
+import jinja2
+from markupsafe import Markup
+
+from slackwater.console.domain.drawing.bars import share_bar
+from slackwater.console.domain.drawing.stacks import Layer
+from slackwater.console.domain.words import amount, bare, cores, gibibytes, outcome, short, shortfall
+from slackwater.model.quantities import format_memory
+
+NOTHING = "\N{EN DASH}"
+MINUS = "\N{MINUS SIGN}"
+
+
+def environment() -> jinja2.Environment:
+    found = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update(
+        cores=_cores,
+        bytes=lambda count: NOTHING if count is None else format_memory(count),
+        amount=amount,
+        bare=bare,
+        short=short,
+        outcome=outcome,
+        shortfall=shortfall,
+        percent=_percent,
+        reading=_reading,
+        when=_when,
+        ago=_ago,
+        since=_since,
+        stamp=_stamp,
+        number=_number,
+        gib=lambda count: NOTHING if count is None else gibibytes(count),
+        words=lambda text: str(text).replace("_", " "),
+        drawing=Markup,  # the drawings escape their own text
+    )
+    found.globals.update(signed=_signed, parts=tier_parts, link=link, share=_share)
+    return found
+
+
+def _cores(milli: int | None, digits: int = 1) -> str:
+    """Cores with a fixed number of digits, so that columns of them line up."""
+    return NOTHING if milli is None else f"{milli / 1000:.{digits}f}"
+
+
+def _percent(value: float | None, digits: int = 1) -> str:
+    return NOTHING if value is None else f"{value * 100:.{digits}f} %"
+
+
+def _reading(value: float | int | str | None) -> str:
+    """An input's value; floats to four digits (the record has them all)."""
+    if value is None:
+        return NOTHING
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _when(at: datetime | None) -> Markup:
+    if at is None:
+        return Markup("\N{EN DASH}")
+    utc = at.astimezone(UTC)
+    return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
+        utc.isoformat(), f"{utc:%Y-%m-%d %H:%M:%S}", f"{utc:%H:%M:%S}"
+    )
+
+
+def _ago(at: datetime | None, now: datetime) -> str:
+    if at is None:
+        return "never"
+    seconds = max(0, int((now - at).total_seconds()))
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"
+
+
+def _since(at: datetime | None, now: datetime) -> Markup:
+    """A time with how long ago it was: `10:32:05 · 12 s ago`."""
+    return _when(at) if at is None else Markup('{} <span class="muted">{}</span>').format(_when(at), _ago(at, now))
+
+
+def _stamp(at: datetime, now: datetime) -> Markup:
+    """For logs: the time, with its date unless it was today."""
+    utc = at.astimezone(UTC)
+    day = "" if utc.date() == now.astimezone(UTC).date() else f"{utc:%Y-%m-%d} "
+    return Markup("{}{}").format(day, _when(at))
+
+
+def _number(value: float, digits: int = 1) -> str:
+    """With thin spaces between thousands."""
+    return f"{value:,.{digits}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def _share(part: float, whole: float, css: str) -> Markup:
+    """A bar for a share of a whole; drawings escape their own text."""
+    return Markup(share_bar(min(1.0, part / whole) if whole > 0 else 0.0, css))  # noqa: S704
+
+
+def link(path: str, **query: object) -> str:
+    """A path with those parameters that have a value."""
+    given = {name: value for name, value in query.items() if value not in (None, "")}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def _signed(value: int, unit: str) -> str:
+    """With a true minus sign, and a plus where it is a gain."""
+    if unit.startswith("milli"):
+        return ("+" if value > 0 else MINUS if value < 0 else "") + cores(abs(value))
+    return ("+" if value > 0 else MINUS if value < 0 else "") + amount(abs(value), unit)
+
+
+@dataclass(frozen=True, slots=True)
+class TierPart:
+    """A line of a legend."""
+
+    name: str
+    title: str
+    milli: int
+
+
+_TITLES = {
+    "system": "System",
+    "prod": "Prod",
+    "mid": "Mid",
+    "batch": "Batch",
+    "free": "Free",
+    "offered": "Offered, unused",
+    "margin": "Margin",
+}
+
+
+def tier_parts(layers: tuple[Layer, ...]) -> list[TierPart]:
+    """The legend of a stack, from the top down, without tiers that are empty (but always with the offer)."""
+    shown = [layer for layer in layers if layer.amount or layer.name in ("prod", "batch", "offered", "margin")]
+    return [TierPart(layer.name, _TITLES[layer.name], layer.amount) for layer in reversed(shown)]

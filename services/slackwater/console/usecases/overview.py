@@ -1,0 +1,196 @@
+"""The front page: the level of the fleet over hours, what was gained today, who is held now, who needs somebody.
+
+It costs the same with 4 nodes and with 2,000: sums of one row per node, kept levels, and the few nodes it names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from slackwater.console.domain.drawing.bars import tank
+from slackwater.console.domain.drawing.fleet_chart import FleetSample, Wording, fleet_chart
+from slackwater.console.domain.drawing.level_chart import LevelSample
+from slackwater.console.domain.drawing.stacks import Layer, water_level
+from slackwater.console.domain.fleet import (
+    DEFAULT_WATERLINE,
+    FRESH,
+    LEVEL_SECONDS,
+    FleetLevel,
+    Gained,
+    Guard,
+    NodeQuery,
+    PoolRow,
+    Totals,
+    borrowed,
+    guards_of,
+    state_of,
+)
+from slackwater.console.domain.views import DecisionSummary, NodeView
+from slackwater.console.domain.words import cores, gibibytes
+from slackwater.console.ports import Reads
+from slackwater.console.usecases.pictures import ACTIONS, Picture, both, feed, used_by_layer
+from slackwater.model.quantities import Resources
+from slackwater.model.time import Clock
+
+SPANS = {"15m": 900, "1h": 3600, "6h": 21600, "24h": 86400}
+BUCKETS = 120
+GUARDS, ATTENTION = 12, 8
+GUARD_MEMORY = timedelta(hours=6)
+"""How far back the decisions are looked for that hold a pod."""
+RESOURCES = {"cpu": Wording(cores, "cores", 1000.0), "memory": Wording(gibibytes, "GiB", float(2**30))}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """A line of a table of nodes; `state` is judged by the age of the last report."""
+
+    node: NodeView
+    state: str
+    tank: str
+    capacity: int
+    used: int
+    offered: int | None
+    above: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewPage:
+    """`/`: sums are over nodes with a fresh report."""
+
+    now: datetime
+    span: str
+    resource: str
+    level: FleetLevel
+    layers: tuple[Layer, ...]
+    capacity: int
+    requested: int
+    picture: Picture
+    history: int
+    totals: Totals
+    waterline: float
+    gained: Gained
+    borrowed: Resources
+    guards: Sequence[Guard]
+    pools: Sequence[PoolRow]
+    attention: Sequence[NodeRow]
+
+    actions: Sequence[DecisionSummary]
+
+
+class Overview:
+    """Keeps each view for a second, so that many who look cost as much as one."""
+
+    def __init__(self, reads: Reads, clock: Clock, keep_seconds: float = 1.0) -> None:
+        self._reads = reads
+        self._clock = clock
+        self._keep = timedelta(seconds=keep_seconds)
+        self._kept: dict[tuple[str, str], OverviewPage] = {}
+        self._turn = asyncio.Lock()
+
+    async def __call__(self, span: str = "1h", resource: str = "cpu") -> OverviewPage:
+        """Unknown spans and resources show the default ones."""
+        asked = (span if span in SPANS else "1h", resource if resource in RESOURCES else "cpu")
+        async with self._turn:
+            now = self._clock.now()
+            kept = self._kept.get(asked)
+            if kept is None or not timedelta() <= now - kept.now < self._keep:
+                kept = self._kept[asked] = await overview_page(self._reads, now, *asked)
+            return kept
+
+
+async def overview_page(reads: Reads, now: datetime, span: str = "1h", resource: str = "cpu") -> OverviewPage:
+    fresh_after = now - FRESH
+    waterline = await known_waterline(reads)
+    level = await reads.level(now, fresh_after)
+    picture, history = await _history(reads, now, span, resource, level)
+    capacity = in_unit(level.capacity, resource)
+    _, rows = await reads.nodes_shown(NodeQuery(limit=ATTENTION), fresh_after, waterline)
+    return OverviewPage(
+        now=now,
+        span=span,
+        resource=resource,
+        level=level,
+        layers=water_level(used_of(level, resource), in_unit(level.offered, resource), capacity),
+        capacity=capacity,
+        requested=in_unit(level.requested, resource),
+        picture=picture,
+        history=history,
+        totals=await reads.totals(fresh_after, waterline),
+        waterline=waterline,
+        gained=await reads.gained(now.replace(hour=0, minute=0, second=0, microsecond=0), now),
+        borrowed=borrowed(level.tiers),
+        guards=await _guards(reads, now),
+        pools=await reads.pools(fresh_after, waterline),
+        attention=[node_row(node, now, waterline) for node in rows],
+        actions=await feed(reads, kinds=ACTIONS),
+    )
+
+
+async def known_waterline(reads: Reads, node: str | None = None) -> float:
+    """The waterline on prod CPU pressure that an effect named last, or ensurance's default."""
+    found = await reads.waterline(node)
+    return DEFAULT_WATERLINE if found is None else found
+
+
+async def _guards(reads: Reads, now: datetime) -> Sequence[Guard]:
+    pods = await reads.throttled_pods(now - FRESH, GUARDS)
+    if not pods:
+        return ()
+    actions = await reads.actions_on(sorted({pod.node for pod in pods}), now - GUARD_MEMORY, 500)
+    return guards_of(pods, actions)
+
+
+async def _history(reads: Reads, now: datetime, span: str, resource: str, level: FleetLevel) -> tuple[Picture, int]:
+    """The picture, and of how many levels it is made. The level of now is its right edge."""
+    seconds = SPANS[span]
+    step = max(LEVEL_SECONDS, seconds // BUCKETS)
+    since = now - timedelta(seconds=seconds)
+    kept = await reads.levels(since, now, step)
+    samples = [sample_of(each, resource) for each in kept if since <= each.at < now]
+    if level.nodes:
+        samples.append(sample_of(level, resource))
+    wording = RESOURCES[resource]
+    label = f"Fleet {'CPU' if resource == 'cpu' else 'memory'} by tier, last {span}"
+
+    picture = both(
+        lambda frame: fleet_chart(frame, since, now, samples, wording, gap_seconds=3 * step, label=label),
+        height=300,
+        narrow_height=240,
+    )
+    return picture, len(kept)
+
+
+def in_unit(amount: Resources, resource: str) -> int:
+    """Milli-cores or bytes."""
+    return amount.cpu_milli if resource == "cpu" else amount.memory_bytes
+
+
+def used_of(level: FleetLevel, resource: str) -> dict[str, int]:
+    """By layer."""
+    return {name: in_unit(part, resource) for name, part in [*level.tiers.items(), ("system", level.system)]}
+
+
+def sample_of(level: FleetLevel, resource: str) -> FleetSample:
+    offered = in_unit(level.offered, resource)
+    drawn = LevelSample(level.at, used_of(level, resource), offered)
+    return FleetSample(drawn, in_unit(level.capacity, resource), in_unit(level.requested, resource))
+
+
+def node_row(node: NodeView, now: datetime, waterline: float) -> NodeRow:
+    """What is old is shown, but never as if it were now."""
+    state = state_of(node, now)
+    capacity = node.facts.capacity.cpu_milli if node.facts else 0
+    offered = node.offer.batch.cpu_milli if node.offer else None
+    pressure = node.usage.prod_pressure if node.usage else None
+    return NodeRow(
+        node=node,
+        state=state,
+        tank=tank(water_level(used_by_layer(node.usage) if node.usage else {}, offered, capacity), capacity),
+        capacity=capacity,
+        used=node.usage.usage.cpu_milli if node.usage else 0,
+        offered=offered,
+        above=state == "fresh" and (pressure or 0.0) > waterline,
+    )

@@ -1,0 +1,100 @@
+"""What the pages have in common: pictures in two widths, spans of time, samples of a report, the feed of decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from slackwater.console.domain.drawing.bars import waterfall_bar, waterfall_range
+from slackwater.console.domain.drawing.svg import Frame
+from slackwater.console.domain.views import DecisionFilter, DecisionSummary, UsagePoint, WaterfallRow
+from slackwater.console.domain.waterfall import adds_up, waterfall_of
+from slackwater.console.ports import Reads
+from slackwater.decisions.reasons import DecisionKind
+from slackwater.decisions.record import DecisionRecord
+
+SPAN, LEAST_SPAN = timedelta(minutes=15), timedelta(minutes=3)
+FEED_LENGTH = 9
+WHOLE, HALF = 880.0, 580.0
+"""Widths of charts in SVG units: about the pixels that they get, so that text keeps its size."""
+ACTIONS = (DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT)
+WITHOUT_PREDICTIONS = tuple(kind for kind in DecisionKind if kind is not DecisionKind.PREDICTION)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The same chart for wide and narrow windows; the style sheet shows one of them."""
+
+    wide: str
+    narrow: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A row of a waterfall with its picture."""
+
+    row: WaterfallRow
+    picture: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waterfall:
+    """A record's terms drawn; `total` is the bar of the result."""
+
+    record: DecisionRecord
+    bars: tuple[Bar, ...]
+    total: str
+    adds_up: bool
+
+
+def both(
+    draw: Callable[[Frame], str],
+    height: float,
+    *,
+    width: float = WHOLE,
+    flat: bool = False,
+    narrow_height: float | None = None,
+) -> Picture:
+    """Draw for a wide and for a narrow window; `flat` has no room for axes."""
+    margins: Mapping[str, float] = {"top": 0, "bottom": 0} if flat else {}
+    low = narrow_height or (max(height * 0.8, 18) if flat else height * 0.85)
+    return Picture(
+        wide=draw(Frame(width, height, **margins)),
+        narrow=draw(Frame(360, low, left=34, right=6, **margins)),
+    )
+
+
+def used_by_layer(point: UsagePoint) -> dict[str, int]:
+    """Milli-cores per layer of a report."""
+    parts = {name: part.cpu_milli for name, part in point.tiers.items()}
+    return {**parts, "system": point.system.cpu_milli if point.system else 0}
+
+
+def begin_of(now: datetime, samples: Sequence[datetime]) -> datetime:
+    """Where charts begin: at the first sample of the last 15 minutes, but 3 minutes ago at the latest."""
+    return min([now - LEAST_SPAN, *samples[:1]])
+
+
+async def feed(
+    reads: Reads, node: str | None = None, kinds: tuple[DecisionKind, ...] = WITHOUT_PREDICTIONS
+) -> Sequence[DecisionSummary]:
+    """The newest decisions; predictions are left out, the offers that follow from them lead there."""
+    return await reads.decisions(DecisionFilter(node=node, kinds=kinds, limit=FEED_LENGTH))
+
+
+def drawn(record: DecisionRecord) -> Waterfall:
+    """The record's terms with a bar each."""
+    rows = waterfall_of(record)
+    low, high = waterfall_range(rows, record.result)
+    bars = tuple(
+        Bar(
+            row,
+            waterfall_bar(
+                row.running_before, row.running_after, low, high, "gain" if row.value >= 0 else "loss", record.unit
+            ),
+        )
+        for row in rows
+    )
+    total = waterfall_bar(0, record.result, low, high, "result", record.unit)
+    return Waterfall(record, bars, total, adds_up(rows, record.result))

@@ -1,0 +1,127 @@
+"""Which pods are on which node: written when they come, change or go, and not with every report.
+
+As long as a node reports the same pods, its own row says when they were last seen. What this process wrote last is
+remembered as one number per node, and believed only while the node's row is as this process left it: another writer,
+a rollback or a restart makes it write everything again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from operator import attrgetter
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from slackwater.ingestion.adapters.rows import PODS
+from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness, Report
+from slackwater.model.pods import Pod
+
+_GONE = text("""
+UPDATE pods SET present = false, last_seen_at = greatest(last_seen_at, seen.at)
+FROM unnest(CAST(:nodes AS text[]), CAST(:seen_at AS timestamptz[])) AS seen(node, at)
+WHERE pods.node = seen.node AND pods.present
+    AND NOT EXISTS (SELECT FROM unnest(CAST(:uids AS text[])) AS still(uid) WHERE still.uid = pods.uid)
+""")
+_SEE = text("""
+INSERT INTO pods (uid, node, pod, last_seen_at, liveness, present)
+SELECT uid, node, CAST(pod AS jsonb), seen_at, 'fresh', present
+FROM unnest(CAST(:uid AS text[]), CAST(:node AS text[]), CAST(:pod AS text[]), CAST(:seen_at AS timestamptz[]),
+    CAST(:present AS boolean[])) AS seen(uid, node, pod, seen_at, present)
+ON CONFLICT (uid) DO UPDATE SET node = excluded.node, pod = excluded.pod, last_seen_at = excluded.last_seen_at,
+    liveness = excluded.liveness, present = excluded.present
+""")
+
+_IDENTITY = attrgetter(
+    "uid", "name", "namespace", "workload", "tier._value_", "qos._value_", "priority", "request.cpu_milli",
+    "request.memory_bytes", "started_at",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """The node's pods as a number, and when they were last seen."""
+
+    at: datetime
+    fingerprint: int
+
+
+@dataclass(slots=True)
+class Memory:
+    """What the last report of each node wrote; shared by the ledgers of one process."""
+
+    last: dict[str, _Last] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A pod in the batch: where, as what, when, and whether it is in the last report of the batch."""
+
+    node: str
+    pod: Pod
+    at: datetime
+    present: bool
+
+
+def fingerprint(report: Report) -> int:
+    """Differs when a pod came, went or changed its description (but for one chance in 2^64)."""
+    return hash(tuple((_IDENTITY(m.pod), tuple(m.pod.labels.items()) if m.pod.labels else ()) for m in report.pods))
+
+
+async def see(
+    connection: AsyncConnection, rows: Sequence[HistoryRow], known: Mapping[str, KnownNode], memory: Memory
+) -> None:
+    """Write what the accepted reports, in their order, say of pods. `known` are their nodes as they are stored."""
+    changed: dict[str, list[HistoryRow]] = {}
+    unchanged: dict[str, datetime] = {}
+    for row in rows:
+        node, now = row.report.node, fingerprint(row.report)
+        last = memory.last.get(node)
+        same = last is not None and last.fingerprint == now and node not in changed
+        if same and (node in unchanged or _as_left(last, known.get(node))):
+            unchanged[node] = row.received_at
+        else:
+            changed.setdefault(node, []).append(row)
+        memory.last[node] = _Last(row.received_at, now)
+    heard = {node: one.last_report_at for node, one in known.items() if one.last_report_at} | unchanged
+    if changed:
+        await _write(connection, changed, heard)
+
+
+def _as_left(last: _Last | None, known: KnownNode | None) -> bool:
+    """Whether the node is stored as it was saved with `last`."""
+    if last is None or known is None:
+        return False
+    return known.liveness is Liveness.FRESH and known.last_report_at == last.at
+
+
+async def _write(
+    connection: AsyncConnection, changed: Mapping[str, Sequence[HistoryRow]], heard: Mapping[str, datetime]
+) -> None:
+    seen: dict[str, _Seen] = {}
+    for node, rows in changed.items():
+        present = {measured.pod.uid for measured in rows[-1].report.pods}
+        for row in rows:
+            for measured in row.report.pods:
+                uid = measured.pod.uid
+                seen[uid] = _Seen(node, measured.pod, row.received_at, uid in present)
+    before = sorted(node for node in changed if node in heard)
+    if before:
+        seen_at = [heard[node] for node in before]
+        await connection.execute(_GONE, {"nodes": before, "seen_at": seen_at, "uids": list(seen)})
+    if seen:
+        await connection.execute(_SEE, _columns(sorted(seen.items())))
+
+
+def _columns(seen: Iterable[tuple[str, _Seen]]) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {name: [] for name in ("uid", "node", "pod", "seen_at", "present")}
+    for uid, one in seen:
+        columns["uid"].append(uid)
+        columns["node"].append(one.node)
+        columns["pod"].append(PODS.dump_json(one.pod).decode())
+        columns["seen_at"].append(one.at)
+        columns["present"].append(one.present)
+    return columns

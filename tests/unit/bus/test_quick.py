@@ -1,0 +1,126 @@
+"""The quick reader and pydantic never disagree: what it takes is what pydantic gives, the rest it leaves alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from slackwater.bus import quick
+from slackwater.bus.encoding import Undecodable, decode, encode
+from slackwater.events.envelope import Payload, event_of
+from slackwater.events.peak_predicted import PeakPredicted, PodPeak
+from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.model.quantities import Resources
+from slackwater.testing import windows
+from slackwater.testing.reports import pod_usage, report
+
+NOW = datetime(2026, 1, 5, 12, 30, 15, 123456, tzinfo=UTC)
+PAYLOADS: tuple[Payload, ...] = (
+    report("n", 7, NOW, pods=[pod_usage("a"), pod_usage("b")]),
+    windows.window("n", 3, {"a": 500}).data,
+    PeakPredicted(
+        node="n", predicted_at=NOW, window_number=3, window_seconds=60, model="histogram", samples=9,
+        cold_start_share=0.25, node_peak=Resources(1, 2), system_peak=Resources(1, 2),
+        tier_peaks={"prod": Resources(3, 4)}, prod_peak=Resources(3, 4), prod_reclaimable=Resources(),
+        pods=(PodPeak(uid="a", workload="w", tier="prod", peak=Resources(1, 2), cold_start=True),), decision_id="d",
+    ),
+)  # fmt: skip
+LITERALS = (
+    "null", "true", "0", "-0", "1.0", "1e3", "-0.0", "1E400", "01", "NaN", "-Infinity", '"5"', '"x"', '""', "[]", "{}",
+    "9223372036854775808", "12345678901234567890123", '"\\ud800"', '"2026-01-05T00:00:00Z"', '"2026-01-05T00:00:00"',
+    '"2026-01-05T00:00:00.1234567Z"', '"2026-01-05T00:00:00.9999999+01:00"', '"2026-01-05"', "1767571200",
+    '"2026-01-05T00:00:00.123456\\u0037Z"', '"9999-12-31T23:59:59.9999999Z"', '"prod"', '"interval"', '{"avg": 1}',
+)  # fmt: skip
+
+
+def paths(document: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in a document."""
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(document, dict):
+        items = document.items()
+    elif isinstance(document, list):
+        items = enumerate(document)
+    return [place for key, value in items for place in ((*here, key), *paths(value, (*here, key)))]
+
+
+def bent(payload: Payload, place: int, literal: str | None) -> bytes:
+    """Its JSON with the literal at one place, or with nothing there."""
+    document = json.loads(payload.model_dump_json())
+    found = paths(document)
+    *way, last = found[place % len(found)]
+    holder = document
+    for key in way:
+        holder = holder[key]
+    if literal is None:
+        del holder[last]
+    else:
+        holder[last] = "@"
+    return json.dumps(document).replace('"@"', literal or "").encode()
+
+
+@given(st.sampled_from(PAYLOADS), st.integers(0, 500), st.none() | st.sampled_from(LITERALS))
+@example(PAYLOADS[0], 3, '"2026-01-05T00:00:00.1234567Z"')
+def test_what_the_quick_reader_takes_is_what_pydantic_gives(payload: Payload, place: int, literal: str | None) -> None:
+    body = bent(payload, place, literal)
+    found = quick.read(type(payload), body)
+    if found is None:
+        return
+    expected = type(payload).model_validate_json(body)
+    assert found == expected
+    assert found.model_dump_json() == expected.model_dump_json()
+
+
+@given(
+    st.sampled_from(PAYLOADS),
+    st.datetimes(timezones=st.sampled_from([UTC])),
+    st.integers(),
+    st.floats(allow_nan=False),
+    st.text(),
+)
+def test_values_of_every_kind_arrive_as_pydantic_reads_them(
+    payload: Payload, moment: datetime, number: int, share: float, text: str
+) -> None:
+    changes = {datetime: moment, int: number, float: share, str: text}
+    values = {name: changes.get(type(value), value) for name, value in payload if name != "trigger"}
+    body = type(payload).model_construct(**values).model_dump_json().encode()
+    found = quick.read(type(payload), body)
+    if found is not None:
+        assert found == type(payload).model_validate_json(body)
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: payload.TYPE)
+def test_what_we_write_is_read_quickly(payload: Payload) -> None:
+    assert quick.read(type(payload), payload.model_dump_json().encode()) == payload
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"node": 1}', b"\xff"])
+def test_what_is_no_report_is_left_to_pydantic_which_says_why(body: bytes) -> None:
+    assert quick.read(UsageReported, body) is None
+    message = encode(event_of(PAYLOADS[0], source="agent", time=NOW))
+    with pytest.raises(Undecodable):
+        decode(UsageReported, message.headers, body)
+    with pytest.raises(ValidationError):
+        UsageReported.model_validate_json(body)
+
+
+def test_a_spelling_that_only_pydantic_knows_is_still_understood() -> None:
+    text = PAYLOADS[0].model_dump_json().replace('"sequence":7', '"sequence":"7"')
+    assert quick.read(UsageReported, text.encode()) is None
+    message = encode(event_of(PAYLOADS[0], source="agent", time=NOW))
+    assert decode(UsageReported, message.headers, text.encode()).data == PAYLOADS[0]
+
+
+def test_other_events_are_none_of_its_business() -> None:
+    class Unlisted(UsageWindowed):
+        """Not in the list of those that come by the thousand."""
+
+    window = windows.window("n", 3, {}).data
+    assert quick.read(Unlisted, window.model_dump_json().encode()) is None

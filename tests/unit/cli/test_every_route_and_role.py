@@ -1,0 +1,97 @@
+"""Every route of everything that runs, console pages included, against every role and none."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import NoReturn
+
+import httpx2
+import pytest
+from fastapi import FastAPI
+
+from slackwater.cli.unasked import unasked_services
+from slackwater.model.errors import Unavailable
+from slackwater.runtime.http import build_app
+from slackwater.runtime.roles import OPEN, Needed, Role
+from slackwater.runtime.routes import guarded_routes
+from slackwater.runtime.service import Check
+from slackwater.runtime.settings import HttpSettings
+
+TOKENS = {role: f"the-long-token-of-the-{role}" for role in Role}
+PROBES = {"/livez", "/readyz"}
+
+
+async def ready() -> list[Check]:
+    return []
+
+
+def whole_app(tokens_file: Path | None) -> FastAPI:
+    routers = [router for service in unasked_services() for router in service.routers()]
+    return build_app(routers, ready, HttpSettings(host="127.0.0.1", port=0, tokens_file=tokens_file))
+
+
+ROUTES = [
+    pytest.param(method, path, needed, id=f"{method} {path}")
+    for path, methods, needed in guarded_routes(whole_app(None))
+    for method in sorted(methods)
+]
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
+    path = tmp_path_factory.mktemp("access") / "tokens"
+    path.write_text("".join(f"{role} {role} {token}\n" for role, token in TOKENS.items()))
+    path.chmod(0o600)
+    return whole_app(path)
+
+
+async def status(app: FastAPI, method: str, path: str, token: str | None) -> tuple[int, str]:
+    """What the doors answer; 0 if the request was let in, however it would have fared behind them."""
+    inside = httpx2.ASGITransport(app=app)
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    async with httpx2.AsyncClient(transport=inside, base_url="http://127.0.0.1", headers=headers) as client:
+        answer = await client.request(method, path)
+    return answer.status_code, answer.text
+
+
+@pytest.fixture(autouse=True)
+def nothing_behind_the_doors(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def arrived(*_: object) -> NoReturn:
+        raise Unavailable("arrived", code="arrived")
+
+    monkeypatch.setattr("fastapi.routing.APIRoute.handle", arrived)
+
+
+@pytest.mark.parametrize(("method", "path", "needed"), ROUTES)
+async def test_a_route_lets_in_exactly_the_roles_that_it_says(
+    app: FastAPI, method: str, path: str, needed: Needed
+) -> None:
+    address = re.sub(r"\{[^}]*\}", "x", path)
+    for role, token in TOKENS.items():
+        code, text = await status(app, method, address, token)
+        assert (code, "arrived" in text) == ((503, True) if role.allows(needed) else (403, False)), role
+        if code == 403:
+            assert f"needs the role {needed}" in text
+            assert f"has the role {role}" in text
+    for wrong in (None, "the-long-token-of-nobody"):
+        assert (await status(app, method, address, wrong))[0] == (503 if needed == OPEN else 401)
+
+
+async def test_only_probes_are_open_and_whatever_changes_something_needs_more_than_a_viewer(app: FastAPI) -> None:
+    found = list(guarded_routes(app))
+    assert {path for path, _, needed in found if needed == OPEN} == PROBES
+    assert {path for path, _, _ in found} >= {"/", "/metrics", "/v1/nodes", "/nodes/{name}", "/v1/openapi.json"}
+    for path, methods, needed in found:
+        if methods - {"GET"}:
+            assert needed in (Role.OPERATOR, Role.ADMIN, Role.AGENT), path
+
+
+async def test_what_does_not_exist_is_not_told_apart_by_those_who_prove_nothing(app: FastAPI) -> None:
+    codes = await asyncio.gather(
+        status(app, "GET", "/nowhere", None),
+        status(app, "POST", "/v1/nodes", None),
+        status(app, "GET", "/nowhere", TOKENS[Role.VIEWER]),
+    )
+    assert [code for code, _ in codes] == [401, 401, 404]

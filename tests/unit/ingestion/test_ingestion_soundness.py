@@ -1,0 +1,93 @@
+"""Looking at a whole batch at once never says "sound" where the judge of one report would find something."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.ingestion.domain.reports import Arrival, KnownNode, MeasuredPod, Pressures, Report, Series
+from slackwater.ingestion.domain.soundness import sound
+from slackwater.ingestion.domain.validation import Accepted, Limits, bounds_of, judge
+from slackwater.ingestion.usecases.reading import report_from
+from slackwater.model.quantities import Resources
+from slackwater.testing.clock import EPOCH
+from slackwater.testing.reports import GIB, pod_usage, report
+
+LIMITS = Limits(ahead_seconds=30, behind_seconds=900)
+GOOD = report_from(report("n", 6, EPOCH, pods=[pod_usage("a"), pod_usage("b")]))
+POD = GOOD.pods[0]
+
+amounts = st.sampled_from([-1, 0, 1, 99, 100, 101, 8000, 8001, 10_000_001, 16 * GIB, 16 * GIB + 1, 2**50 + 1, 2**63])
+series = st.builds(lambda values: Series(*values), st.lists(amounts, min_size=8, max_size=8)) | st.sampled_from(
+    [GOOD.cpu, Series(*[100] * 7, 0), Series(100, 90, 80, 70, 60, 50, 40, 0), Series(*[0] * 7, 1_000_001)]
+)
+shares = st.sampled_from([None, 0.0, 0.5, 1.5, 1.6, -0.1, math.nan, math.inf])
+names = st.sampled_from(["n", "", "x" * 512, "x" * 513, "a\x00b", "ä", "line\nbreak"])
+moments = st.sampled_from([EPOCH, EPOCH.replace(tzinfo=None)])
+
+
+def pod(**changes: Any) -> MeasuredPod:
+    return POD._replace(pod=replace(POD.pod, **changes))
+
+
+pods = st.one_of(
+    st.just(POD),
+    st.builds(lambda cpu, memory: POD._replace(cpu=cpu, memory=memory), series, series),
+    st.builds(lambda one, two: POD._replace(throttled_ratio=one, cpu_pressure=two), shares, shares),
+    st.builds(lambda limit: POD._replace(cpu_limit_milli=limit), st.none() | amounts),
+    st.builds(lambda cpu, memory: pod(request=Resources(cpu, memory)), amounts, amounts),
+    st.builds(lambda name: pod(uid=name), names),
+    st.builds(lambda name: pod(workload=name), names),
+    st.builds(lambda name, value: pod(labels={name: value}), names, names),
+    st.builds(lambda priority: pod(priority=priority), st.sampled_from([-(2**31), 2**31 - 1, 2**31, 1 - 2**31])),
+    st.builds(lambda moment: pod(started_at=moment), moments),
+)
+changes = st.one_of(
+    st.just({}),
+    st.fixed_dictionaries({"pods": st.lists(pods, max_size=3).map(tuple)}),
+    st.fixed_dictionaries({"cpu": series, "memory": series}),
+    st.fixed_dictionaries({"system_cpu": st.none() | series, "system_memory": st.none() | series}),
+    st.fixed_dictionaries({"pressures": st.builds(Pressures, *[shares] * 8)}),
+    st.fixed_dictionaries({"window_seconds": st.sampled_from([0.0, -1.0, 5.0, 3600.0, 3601.0, math.nan, math.inf])}),
+    st.fixed_dictionaries({"boot_epoch": names}),
+    st.fixed_dictionaries({"sequence": st.sampled_from([0, 1, 2**53, 2**53 + 1])}),
+    st.fixed_dictionaries({"sampled_at": moments}),
+)
+capacities = st.sampled_from([None, Resources(4000, 8 * GIB), Resources(0, 0)])
+
+
+@given(st.lists(st.tuples(changes, capacities), min_size=1, max_size=5))
+def test_what_is_called_sound_is_accepted_and_the_rest_is_judged_one_by_one(
+    drawn: list[tuple[dict[str, Any], Resources | None]],
+) -> None:
+    batch = [(replace(GOOD, **change), capacity) for change, capacity in drawn]
+    found = sound([one for one, _ in batch], [bounds_of(capacity, LIMITS) for _, capacity in batch])
+    for (one, capacity), is_sound in zip(batch, found, strict=True):
+        if is_sound:
+            assert isinstance(_judged(one, capacity, sound=False), Accepted)
+        assert _judged(one, capacity, sound=is_sound) == _judged(one, capacity, sound=False)
+
+
+def _judged(one: Report, capacity: Resources | None, *, sound: bool) -> object:
+    received_at: datetime = EPOCH + timedelta(seconds=1)
+    if one.sampled_at.tzinfo is None and sound:
+        raise AssertionError("a report without a time zone was called sound")
+    return judge(Arrival(one, one.node, received_at), KnownNode("n", capacity), LIMITS, sound=sound)
+
+
+def test_a_good_batch_is_sound_whatever_stands_beside_it() -> None:
+    bounds = bounds_of(None, LIMITS)
+    bad = replace(GOOD, cpu=Series(-1, *GOOD.cpu[1:]))
+    empty = replace(GOOD, pods=(), system_cpu=None, system_memory=None)
+    assert sound([GOOD, bad, empty, GOOD], [bounds] * 4) == [True, False, True, True]
+    assert sound([], []) == []
+
+
+def test_a_number_beyond_every_column_makes_the_batch_be_judged_one_by_one() -> None:
+    huge = replace(GOOD, cpu=Series(*[2**70] * 7, 5))
+    assert sound([GOOD, huge], [bounds_of(None, LIMITS)] * 2) == [False, False]
