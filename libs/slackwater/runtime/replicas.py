@@ -21,25 +21,41 @@ class OwnershipMetrics:
     def __init__(self, service: str, meters: Meters) -> None:
         self._service = service
         labels = ["service"]
-        self._held = meters.gauge("slackwater_ownership_partitions", "Partitions that this replica owns.", labels)
+        self._held = meters.gauge(
+            "slackwater_ownership_partitions",
+            "Partitions that this replica owns.",
+            labels,
+            look="The sum over all replicas of a service is 8; less for more than ten seconds means that work waits.",
+        )
         self._unowned = meters.gauge(
             "slackwater_ownership_unowned_partitions",
             "Partitions that no living replica owns.",
             labels,
+            look="More than 0 for longer than a lease (5 s): no replica takes them up.",
         )
-        self._members = meters.gauge("slackwater_ownership_members", "Living replicas of the service.", labels)
+        self._members = meters.gauge(
+            "slackwater_ownership_members",
+            "Living replicas of the service.",
+            labels,
+            look="Fewer than were started.",
+        )
         self._epoch = meters.gauge(
-            "slackwater_ownership_epoch_seconds", "When the newest of its leases was claimed, by the database.", labels
+            "slackwater_ownership_epoch_seconds",
+            "When the newest of this replica's leases was claimed, by the database, since 1970.",
+            labels,
+            look="Changes all the time: replicas come and go, or heartbeats are late.",
         )
         self._moved = meters.counter(
             "slackwater_ownership_handovers_total",
             "Partitions that were claimed, released in good order, or lost to another replica.",
             ["service", "kind"],
+            look="`lost` grows: a replica stood still for longer than its lease, or was cut off.",
         )
         self._fenced = meters.counter(
             "slackwater_ownership_fenced_writes_total",
             "Transactions that were refused because another replica owns their partition.",
             labels,
+            look="Grows with `lost`, a few at a time; alone, a defect of ours.",
         )
 
     def held(self, leases: Mapping[int, int], unowned: int, members: int) -> None:

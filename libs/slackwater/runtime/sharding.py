@@ -8,7 +8,6 @@ database. What it would write before that is refused by the fence (store.unit_of
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -19,8 +18,9 @@ import anyio
 from slackwater.model.errors import Conflict, SlackwaterError, Unavailable
 from slackwater.model.time import Clock
 from slackwater.runtime.ownership import Lease, View, living, plan, unowned
+from slackwater.telemetry.logs import get_logger
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 BEAT_SECONDS = 1.0
 TTL_SECONDS = 5.0
@@ -184,9 +184,9 @@ class Ownership:
             try:
                 await self._beat()
             except (Unavailable, Conflict) as error:
-                log.warning("%s: no heartbeat: %s", self._service, error.message)
+                log.warning("no heartbeat", service=self._service, reason=error.message)
             except Exception:
-                log.exception("%s: defect in the ownership of partitions; trying again", self._service)
+                log.exception("ownership has a defect and goes on", service=self._service)
 
     async def _until_next_beat(self) -> None:
         timer = asyncio.ensure_future(self._clock.sleep(self._timing.beat))
@@ -235,7 +235,7 @@ class Ownership:
             return
         self._held.update({lease.partition: lease.epoch for lease in leases})
         self._meter.moved("claimed", len(leases))
-        log.info("%s: claimed partitions %s", self._service, sorted(lease.partition for lease in leases))
+        log.info("partitions claimed", service=self._service, partitions=sorted(lease.partition for lease in leases))
         self._move(self._take(leases))
 
     def _move(self, work: Coroutine[None, None, None]) -> None:
@@ -255,11 +255,11 @@ class Ownership:
                 if wanted:
                     await self._holder.take(wanted)
             except SlackwaterError as error:
-                log.warning("%s: partitions could not be taken up: %s", self._service, error.message)
+                log.warning("partitions not taken up", service=self._service, reason=error.message)
                 await self._forget(wanted)
                 return
             except Exception:
-                log.exception("%s: defect while taking up partitions", self._service)
+                log.exception("taking up partitions failed", service=self._service)
                 await self._forget(wanted)
                 return
             if gone := [lease.partition for lease in wanted if self._held.get(lease.partition) != lease.epoch]:
@@ -288,9 +288,9 @@ class Ownership:
                     async with asyncio.timeout(self._timing.hand_over):
                         await self._holder.give(still)
             except (SlackwaterError, TimeoutError) as error:
-                log.warning("%s: partitions handed over with work in hand: %s", self._service, error)
+                log.warning("partitions handed over with work in hand", service=self._service, reason=str(error))
             except Exception:
-                log.exception("%s: defect while handing partitions over", self._service)
+                log.exception("handing partitions over failed", service=self._service)
             finally:
                 gone = [lease for lease in still if self._held.get(lease.partition) == lease.epoch]
                 self._holder.drop([lease.partition for lease in gone])
@@ -307,7 +307,7 @@ class Ownership:
             return
         for partition in partitions:
             self._held.pop(partition, None)
-        log.warning("%s: partitions %s are not ours any more (%s)", self._service, sorted(partitions), why)
+        log.warning("partitions lost", service=self._service, partitions=sorted(partitions), why=why)
         self._meter.moved("lost", len(partitions))
         if self._holder is not None:
             self._holder.drop(partitions)
