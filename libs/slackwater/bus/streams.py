@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from slackwater.events.envelope import Payload, subjects_of
 from slackwater.events.registry import EVENTS
 from slackwater.model.errors import Misconfigured
+from slackwater.model.identifiers import PARTITIONS
 
 DLQ = "DLQ"
 _CHECKOUT = Path(__file__).parents[3] / "contracts" / "streams.yaml"
@@ -74,6 +75,11 @@ class Topology(BaseModel):
 def durable_name(consumer: str, partition: int) -> str:
     """The name in the broker of one partition of a partitioned consumer."""
     return f"{consumer}-p{partition}"
+
+
+def durable_names(consumer: str, spec: ConsumerSpec) -> list[str]:
+    """The names in the broker of a consumer: its own, or one per partition."""
+    return [durable_name(consumer, partition) for partition in range(PARTITIONS)] if spec.partitioned else [consumer]
 
 
 def event_named(event: str) -> type[Payload]:
