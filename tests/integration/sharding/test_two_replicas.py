@@ -26,6 +26,7 @@ NODES = [f"node-{number}" for number in range(24)]
 REPORTS = 20
 TTL_SECONDS = 5.0
 
+# Silence is 12 s there: longer than a redelivery takes.
 _PROCESS = """
 import asyncio, sys
 from pathlib import Path
@@ -39,7 +40,7 @@ from slackwater.telemetry.logs import configure
 
 async def main(nats_url, dsn):
     configure("ingestion", level="info")
-    settings = IngestionSettings(window_seconds=5, lateness_seconds=0.2, report_interval_seconds=4, batch=50)  # silence: 12 s, longer than a redelivery takes
+    settings = IngestionSettings(window_seconds=5, lateness_seconds=0.2, report_interval_seconds=4, batch=50)
     database = connect_database(dsn, "ingestion", SystemClock())
     async with connect_bus(nats_url, name="replica", declares=False) as bus:
         service = build(settings, Platform(bus, SystemClock(), lambda _: database, Path("/nowhere")))
@@ -64,10 +65,9 @@ class Windows:
         return sum(window.reports for window in self.seen)
 
     def assert_complete(self) -> None:
-        """Each report once, no window twice, nothing missing."""
+        """Each report once, no window twice."""
         assert len({(window.node, window.number) for window in self.seen}) == len(self.seen)
         assert self.reports == len(NODES) * REPORTS
-        assert sum(window.gaps for window in self.seen) == 0
 
 
 class Scene:
@@ -158,6 +158,7 @@ async def test_two_replicas_share_and_a_killed_one_is_followed(
 
         await until(complete)
         windows.assert_complete()
+        assert sum(window.gaps for window in windows.seen) == 0
 
 
 async def test_a_replica_that_stood_still_past_its_lease_writes_nothing_more(
