@@ -19,7 +19,7 @@ def nodeqos_router(change: ChangePolicy) -> Routes:
     @router.get("/default", role=Role.VIEWER)
     async def read_nodeqos(response: Response) -> NodeQos:
         """The document in force."""
-        present = change.current()
+        present = await change.read()
         response.headers["etag"] = etag_of(present)
         return present
 
@@ -31,7 +31,7 @@ def nodeqos_router(change: ChangePolicy) -> Routes:
         dry_run: Annotated[bool, Query(alias="dryRun", description="validate and show, store nothing")] = False,
     ) -> NodeQos:
         """Replace it. 412 if If-Match is not the present ETag, 409 if metadata.generation is not the present one."""
-        present = change.current()
+        present = await change.read()
         if if_match is not None and if_match.strip() not in ("*", etag_of(present)):
             raise HTTPException(412, f"If-Match: {if_match} was read, {etag_of(present)} is stored; read it again")
         if if_match is not None:  # what was just compared must still be there when it is written
