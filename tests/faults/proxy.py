@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 _CHUNK = 16 * 1024
 _HOLD_SECONDS = 0.02
+_UNDER_WAY = 256
 
 
 @dataclass(slots=True)
@@ -86,16 +87,32 @@ class Proxy:
                 one.close()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, upward: bool) -> None:
+        """Late by the latency, but many chunks may be under way: a slow line is a long one, not a narrow one."""
+        line: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_UNDER_WAY)
+        arriving = asyncio.create_task(self._arrive(line, writer, upward))
+        due = 0.0
+        try:
+            with suppress(OSError):
+                while data := await reader.read(_CHUNK):
+                    now = self.behaviour
+                    late = now.latency_seconds + random.uniform(0, now.jitter_seconds)
+                    due = max(due, asyncio.get_running_loop().time() + late)
+                    if now.bytes_per_second is not None:
+                        due += len(data) / now.bytes_per_second
+                    await line.put((due, data))
+        finally:
+            arriving.cancel()
+            await asyncio.wait({arriving})
+
+    async def _arrive(
+        self, line: asyncio.Queue[tuple[float, bytes]], writer: asyncio.StreamWriter, upward: bool
+    ) -> None:
         with suppress(OSError):
-            while data := await reader.read(_CHUNK):
+            while True:
+                due, data = await line.get()
+                await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
                 while self._holds(upward):
                     await asyncio.sleep(_HOLD_SECONDS)
-                now = self.behaviour
-                pause = now.latency_seconds + random.uniform(0, now.jitter_seconds)
-                if now.bytes_per_second is not None:
-                    pause += len(data) / now.bytes_per_second
-                if pause:
-                    await asyncio.sleep(pause)
                 writer.write(data)
                 await writer.drain()
 

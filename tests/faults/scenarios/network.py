@@ -175,7 +175,7 @@ async def slow(folder: Path, strictness: Strictness) -> Result:
         await fleet.hush()
         await here.settled(bus)
         result.recovery_seconds.append(time.monotonic() - began)
-        result.findings = await audit(here, fleet, bus)
+        result.findings = await audit(here, fleet, bus, telemetry_may_vanish=True)  # the stream keeps two minutes
         _judge_slow(result, fleet, attempts, ages, strictness)
         result.max_rss_bytes = max(here.memory.highest.values())
     return result
