@@ -32,8 +32,13 @@ class Publisher:
         self._inbox = client.new_inbox()
         self._numbers = itertools.count(1)
         self._waiting: dict[str, asyncio.Future[bytes]] = {}
-        self.trouble = ""
-        """Why the broker, although connected, did not store the last message; empty when it did."""
+        self._troubles: dict[str, str] = {}
+
+    @property
+    def trouble(self) -> str:
+        """Why the broker, although connected, did not store the last message of some stream; empty when it did.
+        By stream: one in memory still takes messages when the disk of the others is full."""
+        return next(iter(self._troubles.values()), "")
 
     async def open(self) -> None:
         await self._client.subscribe(f"{self._inbox}.*", cb=self._answered)
@@ -61,16 +66,16 @@ class Publisher:
         except TimeoutError as error:
             text = f"stream {stream} did not confirm {message.subject} within {self._timeout:g} s"
             if self._client.is_connected:
-                self.trouble = f"{text}; {_DISK_HINT}"
+                self._troubles[stream] = f"{text}; {_DISK_HINT}"
             raise Unavailable(text) from error
         except NatsError as error:
             raise Unavailable(f"{message.subject} was not published: {error!r}") from error
         finally:
             del self._waiting[token]
         if "error" in answer:
-            self.trouble = _said(stream, message, answer["error"])
-            raise Unavailable(self.trouble)
-        self.trouble = ""
+            self._troubles[stream] = _said(stream, message, answer["error"])
+            raise Unavailable(self._troubles[stream])
+        self._troubles.pop(stream, None)
 
     async def _answered(self, message: Msg) -> None:
         future = self._waiting.get(message.subject.rsplit(".", 1)[1])
