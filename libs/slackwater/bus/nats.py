@@ -26,7 +26,9 @@ from slackwater.bus.marking import mark_of
 from slackwater.bus.metrics import BusMetrics
 from slackwater.bus.nats_desk import NatsDesk
 from slackwater.bus.ordered import Confined, OrderedReader, Start
-from slackwater.bus.port import BatchHandler, Mark
+from slackwater.bus.owning import InHand
+from slackwater.bus.partitions import WHOLE, PartitionedConsumption, PartitionedPuller, give_back
+from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark
 from slackwater.bus.publishing import Publisher
 from slackwater.bus.pulling import ConsumerGone, Interrupted, Pauses, Puller
 from slackwater.bus.replaying import Replayer
@@ -34,8 +36,9 @@ from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.bus.streams import DLQ, ConsumerSpec, Topology, load
 from slackwater.bus.tracing import publishing
-from slackwater.events.envelope import Event, Payload, subjects_of
+from slackwater.events.envelope import Event, Payload, partition_subjects, subjects_of
 from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
 from slackwater.telemetry.spans import exporting
@@ -117,9 +120,19 @@ class NatsBus:
 
     @asynccontextmanager
     async def consume(
-        self, payload: type[P], consumer: str, handler: BatchHandler[P], *, batch: int = 100
-    ) -> AsyncIterator[None]:
+        self,
+        payload: type[P],
+        consumer: str,
+        handler: BatchHandler[P],
+        *,
+        batch: int = 100,
+        holds: Holds | None = None,
+    ) -> AsyncIterator[Consumption]:
         spec = self._spec(payload, consumer)
+        if spec.partitioned:
+            async with self._consume_partitions(payload, consumer, handler, batch, holds) as consumption:
+                yield consumption
+            return
         counters = self._counters.setdefault(consumer, Counters())
         settler = Settler(payload, consumer, spec, handler, self.bury, counters)
         puller = Puller(self._client, payload.STREAM, consumer, batch)
@@ -133,10 +146,34 @@ class NatsBus:
 
         async with self._running(f"consumer {consumer}", work, puller):
             try:
-                yield
+                yield WHOLE
             finally:
                 for message in await puller.close():
                     await NatsDelivery(message).nak(0)
+
+    @asynccontextmanager
+    async def _consume_partitions(
+        self, payload: type[P], consumer: str, handler: BatchHandler[P], batch: int, holds: Holds | None
+    ) -> AsyncIterator[Consumption]:
+        counters = self._counters.setdefault(consumer, Counters())
+        settler = Settler(payload, consumer, self._topology.consumers[consumer], handler, self.bury, counters)
+        in_hand = InHand(settler.settle, holds or (lambda _: True))
+        puller = PartitionedPuller(self._client, payload.STREAM, consumer, batch)
+        consumption = PartitionedConsumption(puller, in_hand)
+        if holds is None:
+            await consumption.take(ALL_PARTITIONS)
+
+        async def work() -> bool:
+            messages = await puller.next()
+            if messages:
+                await in_hand.settle([NatsDelivery(message) for message in messages])
+            return bool(messages)
+
+        async with self._running(f"consumer {consumer}", work, puller):
+            try:
+                yield consumption
+            finally:
+                await give_back(await puller.close())
 
     @asynccontextmanager
     async def watch(
@@ -158,9 +195,15 @@ class NatsBus:
 
     @asynccontextmanager
     async def replay(
-        self, payload: type[P], handler: BatchHandler[P], *, after_sequence: int, batch: int = 500
+        self,
+        payload: type[P],
+        handler: BatchHandler[P],
+        *,
+        after_sequence: int,
+        batch: int = 500,
+        partition: int | None = None,
     ) -> AsyncIterator[None]:
-        filters = [subjects_of(payload)]
+        filters = [subjects_of(payload)] if partition is None else partition_subjects(payload, partition)
         reader = OrderedReader(self._client, self._js, payload.STREAM, filters, Start(after_sequence), batch)
         name = f"{self._name}-replay-{payload.TYPE.replace('.', '-').replace('_', '-')}"
         replayer = Replayer(payload, name, handler, self.bury, self._counters.setdefault(name, Counters()))

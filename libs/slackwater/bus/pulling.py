@@ -124,7 +124,7 @@ class Puller:
 
     async def _receive(self, message: Msg) -> None:
         self._last_sign = time.monotonic()
-        status = _status(message)
+        status = status_of(message)
         if status is None:
             self._messages.append(message)
             if len(self._messages) >= self._batch:
@@ -135,19 +135,19 @@ class Puller:
     def _end_of_request(self, status: str, message: Msg) -> None:
         if status == "100":  # heartbeat
             return
-        if status == "503" or (status == "409" and "Consumer" in _description(message)):
-            self._failure = ConsumerGone(_description(message) or "no such consumer, or JetStream is not ready")
+        if status == "503" or (status == "409" and "Consumer" in description_of(message)):
+            self._failure = ConsumerGone(description_of(message) or "no such consumer, or JetStream is not ready")
         elif status == "409":
-            log.warning("pull request ended", subject=self._subject, detail=_description(message))
+            log.warning("pull request ended", subject=self._subject, detail=description_of(message))
         self._complete.set()
 
 
-def _status(message: Msg) -> str | None:
+def status_of(message: Msg) -> str | None:
     """The status code of a message that carries no data; None for data."""
     if message.data or not message.headers:
         return None
     return message.headers.get("Status")
 
 
-def _description(message: Msg) -> str:
+def description_of(message: Msg) -> str:
     return (message.headers or {}).get("Description", "")

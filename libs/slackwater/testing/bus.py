@@ -7,7 +7,7 @@ bus (tests/integration/bus).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,13 +17,16 @@ from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.desk import ConsumerState
 from slackwater.bus.encoding import MESSAGE_ID, Message, Undecodable, decode_on, encode
 from slackwater.bus.following import Following
-from slackwater.bus.port import BatchHandler, Mark
+from slackwater.bus.owning import InHand
+from slackwater.bus.partitions import WHOLE
+from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark
 from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
-from slackwater.bus.streams import Topology, load
-from slackwater.events.envelope import Event, Payload, subject_token
+from slackwater.bus.streams import Topology, durable_name, load
+from slackwater.events.envelope import Event, Payload, partition_in, subject_token
 from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.model.identifiers import ALL_PARTITIONS, PARTITIONS
 from slackwater.model.time import Clock, SystemClock
 from slackwater.testing.looking import MemoryFollowing
 
@@ -61,8 +64,11 @@ class _Unsettled:
 
 @dataclass(slots=True)
 class _Consumer:
+    """One durable consumer in the broker. `partition` None reads all shards."""
+
     prefix: str
     position: int
+    partition: int | None = None
     unsettled: dict[int, _Unsettled] = field(default_factory=dict)
 
 
@@ -76,7 +82,12 @@ class MemoryBroker:
         self.epoch = "first"
         self.dead_letters: list[DeadLetter] = []
         self._streams = {name: _Stream(spec.max_messages_per_subject) for name, spec in self.topology.streams.items()}
-        self._consumers = {name: _Consumer(f"sw.v1.{spec.event}.", 0) for name, spec in self.topology.consumers.items()}
+        self._consumers: dict[str, _Consumer] = {}
+        for name, spec in self.topology.consumers.items():
+            self._consumers[name] = _Consumer(f"sw.v1.{spec.event}.", 0)
+            for partition in range(PARTITIONS) if spec.partitioned else ():
+                durable = durable_name(name, partition)
+                self._consumers[durable] = _Consumer(f"sw.v1.{spec.event}.", 0, partition)
         self._listeners: set[asyncio.Event] = set()
 
     def store(self, stream: str, message: Message) -> None:
@@ -103,11 +114,15 @@ class MemoryBroker:
         finally:
             self._listeners.discard(event)
 
-    def after(self, stream: str, prefix: str, sequence: int) -> list[tuple[int, Message]]:
-        """Messages of a type behind a position, in order."""
+    def after(self, stream: str, prefix: str, sequence: int, partition: int | None = None) -> list[tuple[int, Message]]:
+        """Messages of a type (in one partition) behind a position, in order."""
         messages = self._streams[stream].messages
         return [
-            (at, message) for at, message in messages.items() if at > sequence and message.subject.startswith(prefix)
+            (at, message)
+            for at, message in messages.items()
+            if at > sequence
+            and message.subject.startswith(prefix)
+            and (partition is None or partition_in(message.subject) == partition)
         ]
 
     def ends(self, stream: str) -> tuple[int, int]:
@@ -130,14 +145,16 @@ class MemoryBroker:
         kept = self._streams[stream]
         kept.messages = {at: message for at, message in kept.messages.items() if at >= before}
 
-    def take(self, name: str, batch: int) -> list[MemoryDelivery]:
-        """What is due for a durable consumer: redeliveries first, then what is new."""
-        consumer, spec, now = self._consumers[name], self.topology.consumers[name], self.clock.monotonic()
-        messages = self._streams[self.topology.stream_of(name)].messages
+    def take(self, name: str, batch: int, partition: int | None = None) -> list[MemoryDelivery]:
+        """What is due for a durable consumer (or one partition of it): redeliveries first, then what is new."""
+        stream, spec, now = self.topology.stream_of(name), self.topology.consumers[name], self.clock.monotonic()
+        name = name if partition is None else durable_name(name, partition)
+        consumer = self._consumers[name]
+        messages = self._streams[stream].messages
         for sequence in [sequence for sequence in consumer.unsettled if sequence not in messages]:
             del consumer.unsettled[sequence]  # the stream let go of it, as JetStream does
         due = [sequence for sequence, unsettled in sorted(consumer.unsettled.items()) if unsettled.due <= now]
-        fresh = [at for at, _ in self.after(self.topology.stream_of(name), consumer.prefix, consumer.position)]
+        fresh = [at for at, _ in self.after(stream, consumer.prefix, consumer.position, consumer.partition)]
         taken = (due + fresh)[:batch]
         for sequence in taken:
             before = consumer.unsettled.get(sequence)
@@ -146,11 +163,13 @@ class MemoryBroker:
             )
             consumer.position = max(consumer.position, sequence)
         left = len(due) + len(fresh) - len(taken)
-        return [MemoryDelivery(self, name, sequence, messages[sequence], left) for sequence in taken]
+        ack_wait = spec.ack_wait_seconds
+        return [MemoryDelivery(self, name, sequence, messages[sequence], left, ack_wait) for sequence in taken]
 
-    def seconds_to_next(self, name: str) -> float | None:
+    def seconds_to_next(self, name: str, partitions: Collection[int] | None = None) -> float | None:
         """How long until something unsettled is due again."""
-        unsettled = self._consumers[name].unsettled.values()
+        names = [name] if partitions is None else [durable_name(name, partition) for partition in partitions]
+        unsettled = [one for durable in names for one in self._consumers[durable].unsettled.values()]
         return max(0.0, min(u.due for u in unsettled) - self.clock.monotonic()) if unsettled else None
 
     def consumer_state(self, name: str) -> ConsumerState:
@@ -174,7 +193,9 @@ class MemoryBroker:
         """Put every consumer with `deliver: new` at the end of its stream, as a first declaration does."""
         for name, spec in self.topology.consumers.items():
             if spec.deliver == "new":
-                self._consumers[name].position = self._streams[self.topology.stream_of(name)].last_sequence
+                last = self._streams[self.topology.stream_of(name)].last_sequence
+                for durable in [name, *(durable_name(name, p) for p in range(PARTITIONS) if spec.partitioned)]:
+                    self._consumers[durable].position = last
 
     def deliveries_of(self, name: str, sequence: int) -> int:
         return self._consumers[name].unsettled[sequence].deliveries
@@ -198,6 +219,7 @@ class MemoryDelivery:
     stream_sequence: int
     message: Message
     pending: int
+    ack_wait_seconds: float = 0.0
 
     @property
     def subject(self) -> str:
@@ -225,9 +247,27 @@ class MemoryDelivery:
         self.broker.postpone(self.consumer, self.stream_sequence, delay_seconds)
 
     async def in_progress(self) -> None:
-        self.broker.postpone(
-            self.consumer, self.stream_sequence, self.broker.topology.consumers[self.consumer].ack_wait_seconds
-        )
+        self.broker.postpone(self.consumer, self.stream_sequence, self.ack_wait_seconds)
+
+
+class MemoryConsumption:
+    """slackwater.bus.port.Consumption of a partitioned consumer."""
+
+    def __init__(self, broker: MemoryBroker, in_hand: InHand) -> None:
+        self._broker = broker
+        self._in_hand = in_hand
+        self.partitions: set[int] = set()
+
+    async def take(self, partitions: Collection[int]) -> None:
+        self.partitions.update(partitions)
+        self._broker.wake()
+
+    async def give(self, partitions: Collection[int]) -> None:
+        self.partitions.difference_update(partitions)
+        await self._in_hand.without(partitions)
+
+    def drop(self, partitions: Collection[int]) -> None:
+        self.partitions.difference_update(partitions)
 
 
 class MemoryBus:
@@ -251,13 +291,23 @@ class MemoryBus:
 
     @asynccontextmanager
     async def consume(
-        self, payload: type[P], consumer: str, handler: BatchHandler[P], *, batch: int = 100
-    ) -> AsyncIterator[None]:
+        self,
+        payload: type[P],
+        consumer: str,
+        handler: BatchHandler[P],
+        *,
+        batch: int = 100,
+        holds: Holds | None = None,
+    ) -> AsyncIterator[Consumption]:
         spec = self.broker.topology.consumers.get(consumer)
         if spec is None or spec.event != payload.TYPE:
             raise Misconfigured(f"consumer {consumer!r} for {payload.TYPE} is not in contracts/streams.yaml")
         counters = self._counters.setdefault(consumer, Counters())
         settler = Settler(payload, consumer, spec, handler, self.broker.bury, counters)
+        if spec.partitioned:
+            async with self._consume_partitions(consumer, settler, batch, holds) as consumption:
+                yield consumption
+            return
 
         async def work() -> float | None:
             while deliveries := self.broker.take(consumer, batch):
@@ -265,7 +315,29 @@ class MemoryBus:
             return self.broker.seconds_to_next(consumer)
 
         async with self._running(work):
-            yield
+            yield WHOLE
+
+    @asynccontextmanager
+    async def _consume_partitions(
+        self, consumer: str, settler: Settler[P], batch: int, holds: Holds | None
+    ) -> AsyncIterator[Consumption]:
+        in_hand = InHand(settler.settle, holds or (lambda _: True))
+        consumption = MemoryConsumption(self.broker, in_hand)
+        if holds is None:
+            await consumption.take(ALL_PARTITIONS)
+
+        async def work() -> float | None:
+            def due() -> list[MemoryDelivery]:
+                found = [one for p in sorted(consumption.partitions) for one in self.broker.take(consumer, batch, p)]
+                return sorted(found, key=lambda delivery: delivery.stream_sequence)
+
+            while deliveries := due():
+                for start in range(0, len(deliveries), batch):
+                    await in_hand.settle(deliveries[start : start + batch])
+            return self.broker.seconds_to_next(consumer, consumption.partitions)
+
+        async with self._running(work):
+            yield consumption
 
     @asynccontextmanager
     async def watch(
@@ -296,7 +368,13 @@ class MemoryBus:
 
     @asynccontextmanager
     async def replay(
-        self, payload: type[P], handler: BatchHandler[P], *, after_sequence: int, batch: int = 500
+        self,
+        payload: type[P],
+        handler: BatchHandler[P],
+        *,
+        after_sequence: int,
+        batch: int = 500,
+        partition: int | None = None,
     ) -> AsyncIterator[None]:
         name = f"{self._name}-replay-{payload.TYPE.replace('.', '-').replace('_', '-')}"
         replayer = Replayer(payload, name, handler, self.broker.bury, self._counters.setdefault(name, Counters()))
@@ -304,7 +382,7 @@ class MemoryBus:
 
         async def work() -> float | None:
             nonlocal position
-            while found := self.broker.after(payload.STREAM, f"sw.v1.{payload.TYPE}.", position)[:batch]:
+            while found := self.broker.after(payload.STREAM, f"sw.v1.{payload.TYPE}.", position, partition)[:batch]:
                 again = await replayer.handle([MemoryDelivery(self.broker, "", at, m, 0) for at, m in found])
                 position = found[-1][0] if again is None else again
                 if again is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from slackwater.bus.port import Bus
@@ -23,8 +23,11 @@ from slackwater.ingestion.usecases.tracing import WindowTraces
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.time import Clock
+from slackwater.runtime.ownership import Lease
 from slackwater.runtime.platform import Platform
+from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
+from slackwater.runtime.sharding import Ownership
 from slackwater.store.port import Database
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
@@ -53,11 +56,13 @@ class IngestionService:
         ledgers: Ledgers,
         clock: Clock,
         meter: Meter,
+        ownership: Ownership,
     ) -> None:
         self._settings = settings
         self._bus = bus
-        self._database = database
         self._clock = clock
+        self._ownership = ownership
+        database = database.fenced(ownership)
         self._relay = database.relay(bus.publish)
         limits = Limits(settings.clock_ahead_seconds, settings.clock_behind_seconds)
         silence = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
@@ -69,12 +74,13 @@ class IngestionService:
             ledgers,
             clock,
             meter,
+            ownership.working,
             seconds=settings.window_seconds,
             lateness_seconds=settings.lateness_seconds,
             silence_seconds=max(silence.stale_seconds, settings.lateness_seconds),
             traces=self._traces,
         )
-        self._liveness = WatchLiveness(database, ledgers, clock, silence, bus.connected)
+        self._liveness = WatchLiveness(database, ledgers, clock, silence, bus.connected, ownership.working)
         self._count = CountNodes(database, ledgers, meter)
         self._keep = KeepHistory(database, ledgers, clock, settings.retention_days)
 
@@ -89,7 +95,11 @@ class IngestionService:
                 tasks.create_task(self._repeat(self._liveness, self._settings.liveness_tick_seconds)),
             ]
             try:
-                async with consuming(self._bus, self._accept, self._describe, self._traces, self._settings.batch):
+                bus, batch, holds = self._bus, self._settings.batch, self._ownership.holds
+                async with (
+                    consuming(bus, self._accept, self._describe, self._traces, batch, holds) as readings,
+                    self._ownership.owning(Together([self], readings)),
+                ):
                     started()
                     try:
                         await asyncio.Event().wait()
@@ -99,6 +109,16 @@ class IngestionService:
                 for task in own:
                     task.cancel()
 
+    async def take(self, leases: Sequence[Lease]) -> None:
+        """All state is in PostgreSQL; only the silence of the nodes counts from now."""
+        self._listen_anew()
+
+    async def give(self, leases: Sequence[Lease]) -> None:
+        """Nothing is kept in memory."""
+
+    def drop(self, partitions: Collection[int]) -> None:
+        """Nothing is kept in memory."""
+
     async def checks(self) -> Sequence[Check]:
         try:
             backlog = await self._relay.backlog()
@@ -106,7 +126,8 @@ class IngestionService:
             return (Check("database", ok=False, detail=error.message),)
         late = backlog.oldest_age_seconds > _BACKLOG_LIMIT_SECONDS
         said = f"{backlog.depth} events, oldest {backlog.oldest_age_seconds:.1f} s"
-        return (Check("database", ok=True), Check("outbox", ok=not late, detail=said))
+        outbox = Check("outbox", ok=not late, detail=said)
+        return (Check("database", ok=True), outbox, ownership_check(self._ownership))
 
     def routers(self) -> Sequence[APIRouter]:
         return []
@@ -132,4 +153,5 @@ def build(settings: IngestionSettings, platform: Platform) -> IngestionService:
     """Ingestion on PostgreSQL and the process's metrics."""
     meter = IngestionMetrics(process_meters())
     database, ledgers = platform.database("ingestion"), PostgresLedger.remembering()
-    return IngestionService(settings, platform.bus, database, ledgers, platform.clock, meter)
+    ownership = ownership_of(platform, "ingestion", database)
+    return IngestionService(settings, platform.bus, database, ledgers, platform.clock, meter, ownership)

@@ -111,7 +111,7 @@ async def test_every_report_is_in_exactly_one_window_also_across_restarts(
             await publish(bus, 46, REPORTS)
             await eventually(lambda: windows.reports >= len(NODES) * REPORTS)
             checks = {check.name: check.ok for check in await service.checks()}
-    assert checks == {"database": True, "outbox": True}
+    assert checks == {"database": True, "outbox": True, "ingestion-shards": True}
     windows.assert_complete()
 
 

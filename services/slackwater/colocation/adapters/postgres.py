@@ -49,6 +49,7 @@ class _Transaction:
 
     async def load(self, node: str) -> NodeState:
         """The row is made first, so that two events of a new node wait for each other too."""
+        self._unit.concerns(node)
         empty = _STATE.dump_json(NodeState(node)).decode()
         await self._unit.connection.execute(_APPEAR, {"node": node, "state": empty})
         document = (await self._unit.connection.execute(_LOAD, {"node": node})).scalar_one()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -18,6 +18,7 @@ from slackwater.decisions.reasons import Reason
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.model.quantities import Resources
 from slackwater.model.time import Clock
 from slackwater.telemetry.traceparent import trace_id_of
@@ -49,11 +50,16 @@ async def take_news(
     return True
 
 
-async def age_offers(offering: Offering) -> int:
-    """Decide anew where usage has grown old; returns how many offers changed. Called by a timer. Raises Unavailable."""
+async def age_offers(offering: Offering, partitions: Collection[int] = ALL_PARTITIONS) -> int:
+    """Decide anew where usage has grown old, for the nodes of these partitions; returns how many offers changed.
+
+    Called by a timer. Raises Unavailable, Fenced.
+    """
     changed = 0
     before = offering.clock.now().timestamp() - offering.strategy.decay_from_seconds
     for node in await offering.store.ageing(before):
+        if partition_of(node) not in partitions:
+            continue
         async with offering.store.begin() as transaction:
             events = await _decide_anew(offering, transaction, node, lambda state: state, None)
         offering.published(events, None)

@@ -18,7 +18,7 @@ from slackwater.ingestion.domain.validation import Accepted, Limits, Refusal, Re
 from slackwater.ingestion.domain.windowing import is_late
 from slackwater.ingestion.ports import Ledgers, Meter
 from slackwater.ingestion.usecases.reading import report_from
-from slackwater.model.errors import Conflict, InvalidInput, Unavailable
+from slackwater.model.errors import Conflict, Fenced, InvalidInput, Unavailable
 from slackwater.model.time import Clock
 from slackwater.store.port import Database, UnitOfWork
 
@@ -56,6 +56,8 @@ class AcceptReports:
         while True:
             try:
                 return await self._accept_or_split(batch)
+            except Fenced as error:
+                return [Retry(error.message, delay_seconds=0.0)] * len(batch)
             except (Unavailable, Conflict) as error:
                 if self._leaving:
                     return [Retry(error.message, delay_seconds=0.0)] * len(batch)

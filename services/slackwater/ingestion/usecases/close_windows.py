@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -12,6 +12,7 @@ from slackwater.ingestion.domain.windowing import Amounts, Waiting, Window, clos
 from slackwater.ingestion.ports import Ledger, Ledgers, Meter
 from slackwater.ingestion.usecases.accept_reports import SOURCE
 from slackwater.ingestion.usecases.tracing import WindowTraces
+from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.time import Clock
 from slackwater.store.port import Database
 from slackwater.telemetry.spans import Attributes, span
@@ -35,6 +36,7 @@ class CloseWindows:
         ledgers: Ledgers,
         clock: Clock,
         meter: Meter,
+        mine: Callable[[], Collection[int]] = lambda: ALL_PARTITIONS,
         *,
         seconds: int,
         lateness_seconds: float,
@@ -45,6 +47,7 @@ class CloseWindows:
         self._ledgers = ledgers
         self._clock = clock
         self._meter = meter
+        self._mine = mine
         self._seconds = seconds
         self._lateness_seconds = lateness_seconds
         self._silence_seconds = silence_seconds
@@ -57,26 +60,29 @@ class CloseWindows:
 
     async def __call__(self) -> int:
         """Close everything that is due; returns how many windows. Raises Unavailable, having closed some or none."""
-        now = self._clock.now()
+        now, mine = self._clock.now(), self._mine()
         closed, after = 0, ""
-        while True:
-            count, last = await self._close_some(now, after)
+        while mine:
+            count, last = await self._close_some(now, after, mine)
             closed += count
             if last is None:
                 return closed
             after = last
+        return closed
 
     @property
     def pause_seconds(self) -> float:
         """How long to wait between two looks: a small part of a window, but no less than a second."""
         return max(1.0, self._seconds / 12)
 
-    async def _close_some(self, now: datetime, after: str) -> tuple[int, str | None]:
+    async def _close_some(self, now: datetime, after: str, mine: Collection[int]) -> tuple[int, str | None]:
         """Some nodes in order of their names: how many windows, and the last name or None at the end."""
         waiting = self._waiting(now)
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)
-            nodes = await ledger.open_nodes(waiting.until, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE)
+            nodes = await ledger.open_nodes(
+                waiting.until, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE, mine
+            )
             spans = {
                 node.name: (node.closed_until or waiting.until - CATCH_UP, limit)
                 for node in nodes
