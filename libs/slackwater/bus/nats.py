@@ -81,7 +81,7 @@ class NatsBus:
         spec = self._spec(payload, consumer)
         counters = self._counters.setdefault(consumer, Counters())
         settler = Settler(payload, consumer, spec, handler, self.bury, counters)
-        puller = Puller(self._client, payload.STREAM, consumer, batch)
+        puller = Puller(self._client, payload.STREAM, consumer, batch, ahead=spec.fetch_ahead)
         await puller.open()
 
         async def work() -> bool:
