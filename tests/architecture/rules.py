@@ -20,8 +20,8 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.agent.command",
         "slackwater.agent.domain.admission",
         "slackwater.agent.edge.late_bus",  # a bus that is not there: what the API description is made with
-        "slackwater.console.adapters.feed",
         "slackwater.console.adapters.postgres",
+        "slackwater.console.edge.stream",
         "slackwater.console.service",
         "slackwater.demo.director",
     },

@@ -170,9 +170,9 @@ def test_a_decision_page_fills_its_chain_while_one_looks(page: Page, living: Ser
 def test_the_page_says_when_it_is_not_live_any_more(page: Page, living: Served) -> None:
     page.open(living.url)
     page.until(LIVE)
-    living.loop.call_soon_threadsafe(living.feed.close)
+    living.loop.call_soon_threadsafe(living.streams.close)
     page.until("document.querySelector('#live .word').innerText", lambda word: word in ("reconnecting", "not live"))
-    page.until(LIVE)  # a feed that closed takes new listeners, and the browser comes back by itself
+    page.until(LIVE)  # a stream that closed takes new listeners, and the browser comes back by itself
 
 
 FOCUSED = "(document.activeElement.innerText || document.activeElement.className).trim().split('\\n')[0]"

@@ -69,20 +69,24 @@ def encode(event: Event[Any]) -> Message:
 
 def decode(payload: type[P], headers: Mapping[str, str] | None, body: bytes) -> Event[P]:
     """The event in a message that should hold a `payload`. Raises Undecodable with the reason as code."""
+    return Event[P].model_construct(**attributes_of(payload, headers), data=_payload(payload, body))
+
+
+def attributes_of(payload: type[Payload], headers: Mapping[str, str] | None) -> dict[str, Any]:
+    """id, source, time, causedby and traceparent of a message that should hold a `payload`. Raises Undecodable."""
     attributes = {str(name).lower(): value for name, value in (headers or {}).items()}
     _check_type(payload, _attribute(attributes, "ce-type"))
     version = _attribute(attributes, "ce-specversion")
     if version != SPEC_VERSION:
         raise Undecodable(f"ce-specversion is {version!r}, {SPEC_VERSION!r} is understood", code="wrong_version")
     causedby, traceparent = attributes.get("ce-causedby"), attributes.get("traceparent")
-    return Event[P].model_construct(
-        id=unquote(_attribute(attributes, "ce-id")),
-        source=unquote(_attribute(attributes, "ce-source")),
-        time=_time(_attribute(attributes, "ce-time")),
-        causedby=None if causedby is None else unquote(causedby),
-        traceparent=None if traceparent is None else unquote(traceparent),
-        data=_payload(payload, body),
-    )
+    return {
+        "id": unquote(_attribute(attributes, "ce-id")),
+        "source": unquote(_attribute(attributes, "ce-source")),
+        "time": _time(_attribute(attributes, "ce-time")),
+        "causedby": None if causedby is None else unquote(causedby),
+        "traceparent": None if traceparent is None else unquote(traceparent),
+    }
 
 
 def subject_key(subject: str) -> str:

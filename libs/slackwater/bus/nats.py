@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from nats.aio.client import Client
@@ -18,6 +19,7 @@ from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.declaring import declare
 from slackwater.bus.delivering import NatsDelivery, ReadDelivery
 from slackwater.bus.encoding import Undecodable, decode, encode
+from slackwater.bus.looking import Look, NatsFollowing
 from slackwater.bus.ordered import OrderedReader, Start
 from slackwater.bus.port import BatchHandler
 from slackwater.bus.publishing import Publisher
@@ -132,6 +134,34 @@ class NatsBus:
 
         async with self._reading(f"replay of {payload.TYPE}", work, reader):
             yield
+
+    @asynccontextmanager
+    async def follow(
+        self,
+        payloads: Sequence[type[Payload]],
+        *,
+        after: Mapping[str, int] | None = None,
+        since: datetime | None = None,
+        keys: Sequence[str] = (),
+        bodies: bool = True,
+    ) -> AsyncIterator[NatsFollowing]:
+        following = NatsFollowing()
+        look = Look(payloads, after or {}, since, keys, bodies)
+        await following.begin(self._client, self._js, self._topology, look)
+        async with AsyncExitStack() as stack:
+            for part in following.parts:
+                await stack.enter_async_context(self._reading(f"look at {part.stream}", part.work, part.reader))
+            try:
+                yield following
+            finally:
+                following.mailbox.close()
+
+    async def settled_up_to(self, consumer: str) -> int:
+        try:
+            info = await self._js.consumer_info(self._topology.stream_of(consumer), consumer)
+        except (NatsError, TimeoutError) as error:
+            raise Unavailable(f"consumer {consumer} cannot be asked now: {error!r}") from error
+        return info.ack_floor.stream_seq if info.ack_floor is not None else 0
 
     async def connected(self) -> bool:
         if not self._client.is_connected:

@@ -16,7 +16,7 @@ from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StreamState
 
 from slackwater.bus.encoding import MESSAGE_ID
-from slackwater.bus.pulling import EXPIRES_SECONDS, ConsumerGone, Puller
+from slackwater.bus.pulling import EXPIRES_SECONDS, ConsumerGone, Interrupted, Puller
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,15 @@ class OrderedReader:
     """
 
     def __init__(
-        self, client: Client, js: JetStreamContext, stream: str, filters: list[str], start: Start, batch: int
+        self,
+        client: Client,
+        js: JetStreamContext,
+        stream: str,
+        filters: list[str],
+        start: Start,
+        batch: int,
+        *,
+        headers_only: bool = False,
     ) -> None:
         self._client = client
         self._js = js
@@ -51,13 +59,18 @@ class OrderedReader:
         self._whole_after = start.after_sequence or 0
         self._given: OrderedDict[str, int] = OrderedDict()
         self._batch = batch
+        self._headers_only = headers_only
         self._puller: Puller | None = None
+        self._interrupted: str | None = None
         self._consumer_sequence = 0
 
     async def next(self) -> list[Msg]:
         """At least one message, or none if there was nothing for a while. Raises nats errors, ConsumerGone."""
         if self._puller is None:
             self._puller = await self._open()
+        if self._interrupted is not None:  # while it was being opened
+            reason, self._interrupted = self._interrupted, None
+            raise Interrupted(reason)
         new: list[Msg] = []
         for message in await self._puller.next():
             sequence = message.metadata.sequence
@@ -90,6 +103,8 @@ class OrderedReader:
     def interrupt(self, reason: str) -> None:
         if self._puller is not None:
             self._puller.interrupt(reason)
+        else:
+            self._interrupted = reason
 
     async def _open(self) -> Puller:
         first = self._first((await self._js.stream_info(self._stream)).state)
@@ -100,6 +115,7 @@ class OrderedReader:
             inactive_threshold=2 * EXPIRES_SECONDS,
             deliver_policy=DeliverPolicy.LAST_PER_SUBJECT if first is None else DeliverPolicy.BY_START_SEQUENCE,
             opt_start_seq=first,
+            headers_only=self._headers_only or None,
         )
         info = await self._js.add_consumer(self._stream, config)
         self._consumer_sequence = 0

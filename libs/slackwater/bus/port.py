@@ -6,11 +6,13 @@ because the usage path is only affordable in batches; `each` turns a function of
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
+from slackwater.bus.following import Following
 from slackwater.events.envelope import Event, Payload
 from slackwater.model.errors import InvalidInput, Unavailable
 
@@ -86,6 +88,27 @@ class Bus(Protocol):
         self, payload: type[P], handler: BatchHandler[P], *, after_sequence: int, batch: int = 500
     ) -> AbstractAsyncContextManager[None]:
         """Everything of a type after a stream position, in order, then live; the caller keeps the position."""
+        ...
+
+    def follow(
+        self,
+        payloads: Sequence[type[Payload]],
+        *,
+        after: Mapping[str, int] | None = None,
+        since: datetime | None = None,
+        keys: Sequence[str] = (),
+        bodies: bool = True,
+    ) -> AbstractAsyncContextManager[Following]:
+        """Look on as events of several types pass, from now or from where an earlier look ended.
+
+        `after` gives the last position seen per stream; a stream that is not in it begins at `since`, or now. What
+        is no longer there is told as Missed. `keys` keeps to subjects whose key is or begins with one of them, token
+        by token. Without `bodies` the broker sends attributes only. Raises Unavailable on entering.
+        """
+        ...
+
+    async def settled_up_to(self, consumer: str) -> int:
+        """The stream position up to which a durable consumer has settled everything, in whatever process it runs."""
         ...
 
     async def connected(self) -> bool:

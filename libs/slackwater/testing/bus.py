@@ -10,10 +10,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, TypeVar
 
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.encoding import MESSAGE_ID, Message, Undecodable, decode, encode
+from slackwater.bus.following import Following
 from slackwater.bus.port import BatchHandler
 from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
@@ -22,6 +24,7 @@ from slackwater.bus.streams import Topology, load
 from slackwater.events.envelope import Event, Payload, subject_token
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.time import Clock, SystemClock
+from slackwater.testing.looking import MemoryFollowing
 
 P = TypeVar("P", bound=Payload)
 
@@ -30,10 +33,11 @@ P = TypeVar("P", bound=Payload)
 class _Stream:
     keep_per_subject: int | None
     messages: dict[int, Message] = field(default_factory=dict)
+    stored_at: dict[int, datetime] = field(default_factory=dict)
     last_sequence: int = 0
     ids: set[str] = field(default_factory=set)
 
-    def store(self, message: Message) -> None:
+    def store(self, message: Message, now: datetime) -> None:
         identity = message.headers.get(MESSAGE_ID)
         if identity is not None and identity in self.ids:
             return
@@ -41,6 +45,7 @@ class _Stream:
             self.ids.add(identity)
         self.last_sequence += 1
         self.messages[self.last_sequence] = message
+        self.stored_at[self.last_sequence] = now
         if self.keep_per_subject is not None:
             same = [sequence for sequence, old in self.messages.items() if old.subject == message.subject]
             for sequence in same[: -self.keep_per_subject]:
@@ -76,7 +81,7 @@ class MemoryBroker:
         """Append a message as a publisher of any kind would, well-formed or not."""
         if self.away:
             raise Unavailable(f"the bus is away: {message.subject} was not published")
-        self._streams[stream].store(message)
+        self._streams[stream].store(message, self.clock.now())
         self.wake()
 
     async def bury(self, letter: DeadLetter) -> None:
@@ -103,6 +108,21 @@ class MemoryBroker:
             (at, message) for at, message in messages.items() if at > sequence and message.subject.startswith(prefix)
         ]
 
+    def ends(self, stream: str) -> tuple[int, int]:
+        """First and last position of a stream, as JetStream tells them."""
+        kept = self._streams[stream]
+        return min(kept.messages, default=kept.last_sequence + 1), kept.last_sequence
+
+    def position_at(self, stream: str, moment: datetime) -> int:
+        """The last position that was stored before a time."""
+        earlier = [at for at, stored in self._streams[stream].stored_at.items() if stored < moment]
+        return max(earlier, default=0)
+
+    def forget(self, stream: str, before: int) -> None:
+        """Let go of every message before a position, as age and size do."""
+        kept = self._streams[stream]
+        kept.messages = {at: message for at, message in kept.messages.items() if at >= before}
+
     def take(self, name: str, batch: int) -> list[MemoryDelivery]:
         """What is due for a durable consumer: redeliveries first, then what is new."""
         consumer, spec, now = self._consumers[name], self.topology.consumers[name], self.clock.monotonic()
@@ -125,6 +145,11 @@ class MemoryBroker:
         """How long until something unsettled is due again."""
         unsettled = self._consumers[name].unsettled.values()
         return max(0.0, min(u.due for u in unsettled) - self.clock.monotonic()) if unsettled else None
+
+    def settled_up_to(self, name: str) -> int:
+        """The position before the oldest that is unsettled, or the last that was taken."""
+        consumer = self._consumers[name]
+        return min(consumer.unsettled, default=consumer.position + 1) - 1
 
     def start_new_consumers(self) -> None:
         """Put every consumer with `deliver: new` at the end of its stream, as a first declaration does."""
@@ -269,6 +294,24 @@ class MemoryBus:
 
         async with self._running(work):
             yield
+
+    @asynccontextmanager
+    async def follow(
+        self,
+        payloads: Sequence[type[Payload]],
+        *,
+        after: Mapping[str, int] | None = None,
+        since: datetime | None = None,
+        keys: Sequence[str] = (),
+        bodies: bool = True,
+    ) -> AsyncIterator[Following]:
+        if self.broker.away:
+            raise Unavailable("the bus is away")
+        async with self.broker.listening() as changed:
+            yield MemoryFollowing(self.broker, changed, payloads, after or {}, since, keys, bodies)
+
+    async def settled_up_to(self, consumer: str) -> int:
+        return self.broker.settled_up_to(consumer)
 
     async def connected(self) -> bool:
         return not self.broker.away

@@ -15,9 +15,10 @@ from typing import Any, NoReturn
 import httpx2
 from fastapi import FastAPI
 
+from slackwater.agent.edge.late_bus import LateBus
 from slackwater.cli.client import Params, answer_of, given
-from slackwater.console.adapters.feed import LocalFeed
 from slackwater.console.adapters.postgres import PostgresReadModel
+from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
 from slackwater.model.errors import InvalidInput
 from slackwater.model.time import SystemClock
@@ -57,7 +58,7 @@ def reading_stopped(state_dir: Path) -> Iterator[StoppedReader]:
     with EmbeddedPostgres(state_dir) as server, asyncio.Runner() as runner:
         database = runner.run(_console_database(server.dsn))
         try:
-            routers = routers_of(PostgresReadModel(database), LocalFeed(), SystemClock())
+            routers = routers_of(PostgresReadModel(database), Streams(LateBus(), SystemClock()), SystemClock())
             yield StoppedReader(runner, build_app(routers, _never_asked, HttpSettings.local()))
         finally:
             runner.run(database.close())

@@ -1,11 +1,10 @@
-"""What the console's use cases and edges need: a read model to write and to ask, and a feed to tell who is looking."""
+"""What the console's use cases and edges need: a read model to write and to ask."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, PoolRow, Totals
 from slackwater.console.domain.views import (
@@ -161,27 +160,3 @@ class ReadModel(Writes, Reads, Protocol):
     """Both sides."""
 
     async def ping(self) -> bool: ...
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """One thing that arrived: `type` is the event's, `data` the view as JSON."""
-
-    id: str
-    type: str
-    node: str
-    data: Mapping[str, Any]
-
-
-class Feed(Protocol):
-    """Tells those who are looking now. Never blocks a writer; who is too slow loses the oldest and is told so."""
-
-    def publish(self, news: Sequence[News]) -> None: ...
-
-    def subscribe(self, after_id: str | None = None) -> AsyncIterator[News]:
-        """News from now on, or after the one with `after_id` if it is still remembered."""
-        ...
-
-    def close(self) -> None:
-        """End every subscription."""
-        ...

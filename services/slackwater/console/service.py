@@ -9,12 +9,12 @@ from datetime import timedelta
 import structlog
 from fastapi import APIRouter
 
-from slackwater.console.adapters.feed import LocalFeed
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.edge.events import consuming
 from slackwater.console.edge.html import html_router
 from slackwater.console.edge.http import api_router
-from slackwater.console.ports import Feed, ReadModel
+from slackwater.console.edge.stream import Streams
+from slackwater.console.ports import ReadModel
 from slackwater.console.settings import ConsoleSettings
 from slackwater.console.usecases.keep_level import KeepLevel
 from slackwater.console.usecases.record_events import RecordEvents
@@ -31,29 +31,35 @@ class ConsoleService:
 
     name = "console"
 
-    def __init__(self, settings: ConsoleSettings, platform: Platform, model: ReadModel, feed: Feed) -> None:
+    def __init__(self, settings: ConsoleSettings, platform: Platform, model: ReadModel) -> None:
         self._platform = platform
         self._model = model
-        self._feed = feed
-        self._settings = settings
+        self._streams = Streams(
+            platform.bus,
+            platform.clock,
+            heartbeat_seconds=settings.heartbeat_seconds,
+            stall_seconds=settings.stall_seconds,
+            most=settings.streams,
+        )
         self._record = RecordEvents(
             model,
-            feed,
             platform.clock,
             usage_retention=timedelta(seconds=settings.usage_retention_seconds),
             decision_retention=timedelta(seconds=settings.decision_retention_seconds),
         )
 
     async def run(self, started: Callable[[], None]) -> None:
-        """Consume until cancelled. Open streams end with it, so that a server can stop without waiting for them."""
+        """Consume until cancelled. Open streams end first and with a word, so that nobody has to be cut off."""
         keeping = asyncio.create_task(self._keep_levels(), name="console levels")
         try:
             async with consuming(self._platform.bus, self._record):
                 started()
-                await asyncio.Event().wait()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    self._streams.close()
         finally:
             keeping.cancel()
-            self._feed.close()
             await asyncio.wait([keeping])
 
     async def _keep_levels(self) -> None:
@@ -72,17 +78,14 @@ class ConsoleService:
         return [Check("console-read-model", well, "" if well else "PostgreSQL does not answer")]
 
     def routers(self) -> Sequence[APIRouter]:
-        return routers_of(self._model, self._feed, self._platform.clock, self._settings.heartbeat_seconds)
+        return routers_of(self._model, self._streams, self._platform.clock)
 
 
-def routers_of(model: ReadModel, feed: Feed, clock: Clock, heartbeat_seconds: float = 15.0) -> list[APIRouter]:
+def routers_of(model: ReadModel, streams: Streams, clock: Clock) -> list[APIRouter]:
     """The API and the pages over any read model. No I/O."""
-    return [
-        api_router(model, feed, clock, heartbeat_seconds=heartbeat_seconds),
-        html_router(model, clock),
-    ]
+    return [api_router(model, streams, clock), html_router(model, clock)]
 
 
 def build(settings: ConsoleSettings, platform: Platform) -> ConsoleService:
     """A console on PostgreSQL."""
-    return ConsoleService(settings, platform, PostgresReadModel(platform.database("console")), LocalFeed())
+    return ConsoleService(settings, platform, PostgresReadModel(platform.database("console")))

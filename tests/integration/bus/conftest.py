@@ -28,11 +28,13 @@ def impatient() -> Topology:
 
 @dataclass(frozen=True)
 class Given:
-    """`process()` is one process on the bus; `letters()` the dead letters; `inject` stores any message."""
+    """`process()` is one process on the bus; `letters()` the dead letters; `inject` stores any message; `forget` lets
+    a stream go of what stands before a position."""
 
     process: Callable[[], AbstractAsyncContextManager[Any]]
     letters: Callable[[], Awaitable[list[Message]]]
     inject: Callable[[str, Message], Awaitable[None]]
+    forget: Callable[[str, int], Awaitable[None]]
 
 
 @pytest.fixture(params=["memory", "nats"])
@@ -65,7 +67,10 @@ def _memory() -> Given:
     async def inject(stream: str, message: Message) -> None:
         broker.store(stream, message)
 
-    return Given(process, letters, inject)
+    async def forget(stream: str, before: int) -> None:
+        broker.forget(stream, before)
+
+    return Given(process, letters, inject, forget)
 
 
 def _nats(url: str, bus: NatsBus) -> Given:
@@ -80,4 +85,7 @@ def _nats(url: str, bus: NatsBus) -> Given:
     async def inject(stream: str, message: Message) -> None:
         await bus.jetstream.publish(message.subject, message.body, headers=dict(message.headers))
 
-    return Given(process, letters, inject)
+    async def forget(stream: str, before: int) -> None:
+        await bus.jetstream.purge_stream(stream, seq=before)
+
+    return Given(process, letters, inject, forget)

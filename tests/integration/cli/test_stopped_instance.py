@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from slackwater.cli.client import reading
-from slackwater.console.adapters.feed import LocalFeed
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.edge.events import routes
 from slackwater.console.usecases.record_events import RecordEvents
@@ -28,7 +27,7 @@ async def record_a_story(dsn: str) -> None:
     database = connect_database(addresses["console"], "console", SystemClock())
     month = timedelta(days=30)
     model = PostgresReadModel(database)
-    handlers = routes(RecordEvents(model, LocalFeed(), SystemClock(), usage_retention=month, decision_retention=month))
+    handlers = routes(RecordEvents(model, SystemClock(), usage_retention=month, decision_retention=month))
     by_type = defaultdict[type[Payload], list[Event[Any]]](list)
     for event in story(datetime.now(UTC)):
         by_type[type(event.data)].append(event)

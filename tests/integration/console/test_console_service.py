@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -185,15 +185,69 @@ async def test_the_stream_tells_what_was_asked_for_and_nothing_else(world: World
                 if event.data.TYPE in ("decision.recorded", "effect.measured") and node_of(event) == "edge-7"
             }
             heard: dict[str, Any] = {}
-            identity = ""
             while heard.keys() != wanted:
                 line = await anext(lines)
-                identity = line.removeprefix("id: ") if line.startswith("id: ") else identity
                 if line.startswith("data: "):
-                    heard[identity] = json.loads(line.removeprefix("data: "))
-                    assert identity in wanted
+                    news = json.loads(line.removeprefix("data: "))
+                    heard[news["id"]] = news
+                    assert news["id"] in wanted
     assert {news["type"] for news in heard.values()} == {"decision.recorded", "effect.measured"}
     assert {news["node"] for news in heard.values()} == {"edge-7"}
+
+
+async def heard(client: httpx2.AsyncClient, count: int, place: str | None = None) -> list[tuple[str, str]]:
+    """The place and the id of so many events of a stream, which is then left."""
+    found: list[tuple[str, str]] = []
+    headers = {"Last-Event-ID": place} if place else {"Last-Event-ID": "DECISIONS:0"}
+    query = {"types": "decision.*,effect.*,intent.observed"}
+    async with client.stream("GET", "/v1/stream", params=query, headers=headers, timeout=20) as stream:
+        assert stream.status_code == 200
+        at = ""
+        async for line in stream.aiter_lines():
+            at = line.removeprefix("id: ") if line.startswith("id: ") else at
+            if line.startswith("data: "):
+                found.append((at, json.loads(line.removeprefix("data: "))["id"]))
+            if len(found) == count:
+                break
+    return found
+
+
+async def test_a_stream_goes_on_at_another_console_where_it_was_cut(world: World) -> None:
+    events = [event for event in episode() if event.data.STREAM == "DECISIONS"]
+    await world.publish(events)
+    order = [event.id for event in events]
+    async with world.console() as (client, _):
+        first = await heard(client, 5)
+    async with world.console() as (client, _):  # a new process: nothing is remembered but the place
+        second = await heard(client, len(order) - 5, first[-1][0])
+    assert [identity for _, identity in first + second] == order
+
+
+async def test_a_stream_ends_with_a_word_when_the_console_stops(world: World) -> None:
+    async with AsyncExitStack() as stack:
+        async with world.console() as (client, _):
+            mine = await stack.enter_async_context(httpx2.AsyncClient(base_url=client.base_url, trust_env=False))
+            stream = await stack.enter_async_context(mine.stream("GET", "/v1/stream", timeout=20))
+            lines = stream.aiter_lines()
+            assert (await anext(lines)).startswith("retry:")
+            rest = asyncio.create_task(_all(lines))
+        async with asyncio.timeout(20):
+            text = await rest
+    assert "event: closing" in text
+    assert 'data: {"type":"closing","reason":"server_stopping"}' in text
+
+
+async def _all(lines: AsyncIterator[str]) -> list[str]:
+    return [line async for line in lines]
+
+
+async def test_who_reads_too_much_or_nonsense_is_refused_before_anything_is_sent(world: World) -> None:
+    async with world.console() as (client, _):
+        refused = await client.get("/v1/stream", params={"types": "nothing.happened"})
+        assert refused.headers["content-type"] == "application/problem+json"
+        assert "decision.recorded" in refused.json()["detail"]
+        refused = await client.get("/v1/stream", headers={"Last-Event-ID": "yesterday"})
+        assert refused.json()["code"] == "invalid_position"
 
 
 def node_of(event: Event[Any]) -> str:

@@ -12,7 +12,6 @@ import pytest
 import pytest_asyncio
 from served import END, record_all
 
-from slackwater.console.adapters.feed import LocalFeed
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.domain.fleet import FRESH, SHOWS, FleetLevel, NodeQuery, Totals
@@ -45,7 +44,7 @@ async def model(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -
 
 
 async def tell(model: ReadModel, events: list[Event[Any]]) -> None:
-    recorder = RecordEvents(model, LocalFeed(), CLOCK, usage_retention=MONTH, decision_retention=MONTH)
+    recorder = RecordEvents(model, CLOCK, usage_retention=MONTH, decision_retention=MONTH)
     await record_all(recorder, events)
     await model.save_evictions([ENDED, ENDED])
 

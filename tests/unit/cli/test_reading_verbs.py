@@ -177,11 +177,11 @@ def test_watch_prints_what_changes_until_the_server_ends(run: Run) -> None:
     with served(SURGE[0] + 5) as living:
 
         def go_on() -> None:
-            while not living.feed.listeners:
+            while not living.streams.open:
                 threading.Event().wait(0.01)
             living.tell(5.1)
             threading.Event().wait(0.3)
-            living.loop.call_soon_threadsafe(living.feed.close)
+            living.loop.call_soon_threadsafe(living.streams.close)
 
         telling = threading.Thread(target=go_on)
         telling.start()

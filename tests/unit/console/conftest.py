@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from slackwater.console.adapters.feed import LocalFeed
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.events import routes
+from slackwater.console.edge.stream import Streams
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.envelope import Event, Payload
+from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import EPOCH, FakeClock
 from slackwater.testing.story import story
 
@@ -32,8 +33,8 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def feed() -> LocalFeed:
-    return LocalFeed()
+def streams(clock: FakeClock) -> Streams:
+    return Streams(MemoryBus(clock=clock), clock)
 
 
 @pytest.fixture
@@ -42,9 +43,9 @@ def model() -> MemoryReadModel:
 
 
 @pytest.fixture
-def record(model: MemoryReadModel, feed: LocalFeed, clock: FakeClock) -> RecordEvents:
+def record(model: MemoryReadModel, clock: FakeClock) -> RecordEvents:
     days = timedelta(days=1)
-    return RecordEvents(model, feed, clock, usage_retention=days, decision_retention=days)
+    return RecordEvents(model, clock, usage_retention=days, decision_retention=days)
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +53,7 @@ def told() -> MemoryReadModel:
     """The read model after the whole story; tests only read it."""
     model = MemoryReadModel()
     days = timedelta(days=1)
-    recorder = RecordEvents(model, LocalFeed(), FakeClock(NOW), usage_retention=days, decision_retention=days)
+    recorder = RecordEvents(model, FakeClock(NOW), usage_retention=days, decision_retention=days)
     handlers = routes(recorder)
     for payload, events in _by_type().items():
         with pytest.raises(StopIteration):  # it waits for nothing, so one step runs it to its end

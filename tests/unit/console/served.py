@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -12,10 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from slackwater.console.adapters.feed import LocalFeed
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.fleet import LEVEL_SECONDS, FleetLevel
 from slackwater.console.edge.events import routes
+from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
 from slackwater.console.usecases.keep_level import KeepLevel
 from slackwater.console.usecases.record_events import RecordEvents
@@ -23,6 +24,7 @@ from slackwater.events.envelope import Event, Payload
 from slackwater.model.quantities import Resources
 from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.settings import HttpSettings
+from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import EPOCH, FakeClock
 from slackwater.testing.story import FLEET, LENGTH_SECONDS, story
 
@@ -33,12 +35,20 @@ async def _no_checks() -> Sequence[Any]:
     return []
 
 
+class BusOfWhatIsRecorded(MemoryBus):
+    """Here everything is in the read model before it is published."""
+
+    async def settled_up_to(self, consumer: str) -> int:
+        return sys.maxsize
+
+
 @dataclass
 class Served:
     """A console that stands `second` seconds into the story; `tell` lets it go on."""
 
     url: str
-    feed: LocalFeed
+    bus: MemoryBus
+    streams: Streams
     clock: FakeClock
     loop: asyncio.AbstractEventLoop
     record: RecordEvents
@@ -68,6 +78,8 @@ class Served:
             self.rest = self.rest[len(now) :]
             await record_all(self.record, now)
             await self.keep()
+            for event in now:
+                await self.bus.publish(event)
 
 
 def earlier_levels(end: datetime, hours: float) -> list[FleetLevel]:
@@ -109,11 +121,13 @@ async def record_all(record: RecordEvents, events: Sequence[Event[Any]]) -> None
 def served(second: float = LENGTH_SECONDS, end: datetime = END) -> Iterator[Served]:
     """A console that has heard the first `second` seconds of the story."""
     start = end - timedelta(seconds=LENGTH_SECONDS)
-    clock, feed, model = FakeClock(start), LocalFeed(), MemoryReadModel()
+    clock, model = FakeClock(start), MemoryReadModel()
+    bus = BusOfWhatIsRecorded(clock=clock)
+    streams = Streams(bus, clock)
     month = timedelta(days=30)
-    record = RecordEvents(model, feed, clock, usage_retention=month, decision_retention=month)
+    record = RecordEvents(model, clock, usage_retention=month, decision_retention=month)
     server = HttpServer(HttpSettings(host="127.0.0.1", port=0))
-    app = build_app(routers_of(model, feed, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
+    app = build_app(routers_of(model, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
     runner = asyncio.Runner()
     loop, ready = runner.get_loop(), threading.Event()
 
@@ -130,7 +144,7 @@ def served(second: float = LENGTH_SECONDS, end: datetime = END) -> Iterator[Serv
     thread.start()
     try:
         assert ready.wait(20)
-        console = Served(server.url, feed, clock, loop, record, KeepLevel(model, clock), model, story(end))
+        console = Served(server.url, bus, streams, clock, loop, record, KeepLevel(model, clock), model, story(end))
         console.tell(second)
         yield console
     finally:

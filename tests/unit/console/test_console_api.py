@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from slackwater.console.adapters.feed import LocalFeed
 from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
@@ -23,8 +23,8 @@ async def _no_checks() -> list[Any]:
 
 
 @pytest.fixture
-async def api(told: MemoryReadModel, feed: LocalFeed, clock: FakeClock) -> AsyncIterator[httpx2.AsyncClient]:
-    app = build_app(routers_of(told, feed, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
+async def api(told: MemoryReadModel, streams: Streams, clock: FakeClock) -> AsyncIterator[httpx2.AsyncClient]:
+    app = build_app(routers_of(told, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
         yield client
 
@@ -87,7 +87,7 @@ async def test_a_span_that_ends_before_it_begins_is_refused(api: httpx2.AsyncCli
     assert body["field"] == "since"
 
 
-@pytest.mark.parametrize("text", ["yesterday", "-5", "5m", "2026-13-01", "", "-99999999999d"])
+@pytest.mark.parametrize("text", ["yesterday", "-5", "5 minutes", "2026-13-01", "", "-99999999999d"])
 async def test_a_time_that_is_none_is_refused_with_what_is_allowed(api: httpx2.AsyncClient, text: str) -> None:
     if text:
         body = await problem(api, "/v1/why", 422, node="edge-7", at=text)
@@ -109,9 +109,9 @@ async def test_decisions_page_through_without_repeating_or_skipping(api: httpx2.
     paged: list[str] = []
     cursor = None
     while True:
-        page = await answer(api, "/v1/decisions", limit=7, **({"cursor": cursor} if cursor else {}))
+        page = await answer(api, "/v1/decisions", limit=7, **({"continue": cursor} if cursor else {}))
         paged += [item["id"] for item in page["items"]]
-        cursor = page["next_cursor"]
+        cursor = page["continue"]
         if cursor is None:
             break
     assert paged == whole
@@ -124,7 +124,7 @@ async def test_decisions_filter_by_node_kind_and_time(api: httpx2.AsyncClient) -
     assert [item["relieved"] for item in items] == [True, False], "newest first: the second step brought relief"
     assert (await answer(api, "/v1/decisions", kind="throttle", since="-1m"))["items"] == []
     await problem(api, "/v1/decisions", 422, kind="guess")
-    await problem(api, "/v1/decisions", 422, cursor="%%%")
+    assert (await problem(api, "/v1/decisions", 422, **{"continue": "%%%"}))["field"] == "continue"
 
 
 async def test_why_adds_up_and_names_its_sources(api: httpx2.AsyncClient) -> None:

@@ -12,8 +12,8 @@ import httpx2
 import pytest
 
 import slackwater.console
-from slackwater.console.adapters.feed import LocalFeed
 from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.node_described import NodeDescribed
@@ -27,14 +27,14 @@ async def _no_checks() -> list[Any]:
     return []
 
 
-def client_of(model: MemoryReadModel, feed: LocalFeed, clock: FakeClock) -> httpx2.AsyncClient:
-    app = build_app(routers_of(model, feed, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
+def client_of(model: MemoryReadModel, streams: Streams, clock: FakeClock) -> httpx2.AsyncClient:
+    app = build_app(routers_of(model, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1")
 
 
 @pytest.fixture
-async def pages(told: MemoryReadModel, feed: LocalFeed, clock: FakeClock) -> AsyncIterator[httpx2.AsyncClient]:
-    async with client_of(told, feed, clock) as client:
+async def pages(told: MemoryReadModel, streams: Streams, clock: FakeClock) -> AsyncIterator[httpx2.AsyncClient]:
+    async with client_of(told, streams, clock) as client:
         yield client
 
 
@@ -46,18 +46,18 @@ async def text(client: httpx2.AsyncClient, path: str, status: int = 200) -> str:
 
 
 async def test_the_fleet_page_of_an_empty_system_says_what_to_do(
-    model: MemoryReadModel, feed: LocalFeed, clock: FakeClock
+    model: MemoryReadModel, streams: Streams, clock: FakeClock
 ) -> None:
-    async with client_of(model, feed, clock) as client:
+    async with client_of(model, streams, clock) as client:
         assert "slackwater agent" in await text(client, "/")
 
 
 async def test_a_node_that_was_only_described_has_a_page(
-    model: MemoryReadModel, feed: LocalFeed, clock: FakeClock, record: RecordEvents
+    model: MemoryReadModel, streams: Streams, clock: FakeClock, record: RecordEvents
 ) -> None:
     events = [event for event in story(clock.now()) if isinstance(event.data, NodeDescribed)]
     await record.described(events)
-    async with client_of(model, feed, clock) as client:
+    async with client_of(model, streams, clock) as client:
         assert "edge-7" in await text(client, "/")
         assert "Nothing has been offered yet" in await text(client, "/nodes/edge-7")
 

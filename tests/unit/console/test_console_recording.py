@@ -8,7 +8,6 @@ from typing import Any
 
 from slackwater.bus.port import Done, Received, Retry
 from slackwater.console import CONSUMES
-from slackwater.console.adapters.feed import LocalFeed
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.events import routes, whole_batch
 from slackwater.console.usecases.record_events import RecordEvents
@@ -65,9 +64,7 @@ async def test_pressure_that_cannot_be_is_unknown(
 
 async def test_old_rows_go_with_a_write_once_the_time_has_come(model: MemoryReadModel, clock: FakeClock) -> None:
     hour, quarter = timedelta(hours=1), timedelta(minutes=15)
-    recorder = RecordEvents(
-        model, LocalFeed(), clock, usage_retention=hour, decision_retention=hour, prune_every_seconds=600
-    )
+    recorder = RecordEvents(model, clock, usage_retention=hour, decision_retention=hour, prune_every_seconds=600)
     old = reports(clock)
     await recorder.usage_reported(old)
     await clock.advance((hour + quarter).total_seconds())
@@ -86,10 +83,3 @@ async def test_a_database_that_is_away_means_again_later_for_the_whole_batch(clo
     batch = received(reports(clock)[:3])
     assert await whole_batch(away)(batch) == [Retry("PostgreSQL does not answer")] * 3
     assert await whole_batch(there)(batch) == [Done()] * 3
-
-
-async def test_news_of_a_recorded_batch_reach_the_feed(record: RecordEvents, feed: LocalFeed, clock: FakeClock) -> None:
-    events = reports(clock)[:3]
-    await record.usage_reported(events)
-    source = feed.subscribe(events[0].id)
-    assert [(await anext(source)).id for _ in range(2)] == [event.id for event in events[1:]]

@@ -1,118 +1,260 @@
-"""The feed and its server-sent events, in virtual time."""
+"""Server-sent events over a bus in memory, in virtual time."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from slackwater.console.adapters.feed import LocalFeed
-from slackwater.console.edge.stream import frame, server_sent_events
-from slackwater.console.ports import News
-from slackwater.testing.clock import FakeClock
+from slackwater.console.domain.wanted import chosen, exact, matches, positions_of, split, token_of
+from slackwater.console.edge.stream import Streams, Wanted
+from slackwater.console.edge.stream_routes import BY_REQUEST, KNOWN
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.testing.bus import MemoryBus
+from slackwater.testing.clock import EPOCH, FakeClock
 
-
-def news(number: int, type_: str = "usage.reported", node: str = "edge-7") -> News:
-    return News(str(number), type_, node, {"number": number})
-
-
-async def settle() -> None:
-    for _ in range(10):
-        await asyncio.sleep(0)
-
-
-async def take(source: AsyncIterator[News], count: int) -> list[str]:
-    return [(await anext(source)).id for _ in range(count)]
+BOTH = (NodeLivenessChanged, IntentObserved)
 
 
-async def test_a_listener_hears_what_comes_after_it_began() -> None:
-    feed = LocalFeed()
-    feed.publish([news(1)])
-    source = feed.subscribe()
-    waiting = asyncio.ensure_future(take(source, 2))
-    await settle()
-    feed.publish([news(2), news(3)])
-    assert await waiting == ["2", "3"]
-    await source.aclose()  # type: ignore[attr-defined]  # it is a generator
-    assert feed.listeners == 0
+def observed(node: str = "edge-7", generation: int = 1) -> Event[IntentObserved]:
+    data = IntentObserved(
+        node=node, writer="w", generation=generation, boot_epoch="b", received_at=EPOCH, observed_at=EPOCH
+    )
+    return event_of(data, source="test", time=EPOCH, id=f"{node}-{generation}")
 
 
-async def test_resuming_repeats_nothing_and_misses_nothing() -> None:
-    feed = LocalFeed()
-    feed.publish([news(number) for number in range(1, 6)])
-    assert await take(feed.subscribe("3"), 2) == ["4", "5"]
+def changed(node: str = "edge-7") -> Event[NodeLivenessChanged]:
+    data = NodeLivenessChanged(node=node, liveness=Liveness.LOST, previous=None, last_report_at=EPOCH, changed_at=EPOCH)
+    return event_of(data, source="test", time=EPOCH)
 
 
-async def test_resuming_from_what_is_forgotten_says_so() -> None:
-    feed = LocalFeed(memory=2)
-    feed.publish([news(number) for number in range(1, 6)])
-    first = await anext(feed.subscribe("1"))
-    assert first.type == "lost"
+class World:
+    """A bus, a clock, and streams over both."""
+
+    def __init__(self, **limits: Any) -> None:
+        self.clock = FakeClock()
+        self.bus = MemoryBus(clock=self.clock)
+        self.streams = Streams(self.bus, self.clock, **limits)
+        self.exits = AsyncExitStack()
+
+    async def open(self, **wanted: Any) -> AsyncIterator[bytes]:
+        given = {"payloads": BOTH} | wanted
+        return await self.exits.enter_async_context(self.streams.opened(Wanted(**given)))
 
 
-async def test_a_slow_listener_is_told_that_it_lost_something_and_gets_the_newest() -> None:
-    feed = LocalFeed(queue=3)
-    source = feed.subscribe()
-    waiting = asyncio.ensure_future(anext(source))
-    await settle()
-    feed.publish([news(number) for number in range(1, 11)])
-    found = [await waiting] + [await anext(source) for _ in range(2)]
-    assert [each.type for each in found] == ["lost", "usage.reported", "usage.reported"]
-    assert [each.id for each in found[1:]] == ["9", "10"]
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    world = World()
+    async with world.exits:
+        yield world
 
 
-async def test_closing_ends_listeners_and_lets_new_ones_in() -> None:
-    feed = LocalFeed()
-    waiting = asyncio.ensure_future(anext(feed.subscribe(), None))
-    await settle()
-    feed.close()
-    assert await waiting is None
-    again = asyncio.ensure_future(take(feed.subscribe(), 1))
-    await settle()
-    feed.publish([news(7)])
-    assert await again == ["7"]
+def parsed(chunk: bytes) -> list[dict[str, Any]]:
+    """The events of a chunk; each data with its id and event name beside."""
+    found = []
+    for block in chunk.decode().removesuffix("\n\n").split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        if "data" in fields:
+            found.append({"at": fields["id"], "name": fields["event"]} | json.loads(fields["data"]))
+    return found
 
 
-async def test_frames_carry_id_type_and_one_line_of_json() -> None:
-    lines = frame(News("9", "decision.recorded", "n", {"text": "two\nlines"})).decode().split("\n")
-    assert lines[:2] == ["id: 9", "event: decision.recorded"]
-    assert json.loads(lines[2].removeprefix("data: "))["data"] == {"text": "two\nlines"}
-    assert lines[3:] == ["", ""]
+async def next_of(frames: AsyncIterator[bytes]) -> list[dict[str, Any]]:
+    async with asyncio.timeout(5):
+        return parsed(await anext(frames))
 
 
-@pytest.mark.parametrize(
-    ("types", "node", "expected"),
-    [
-        (frozenset[str](), None, ["1", "2", "3"]),
-        (frozenset({"decision.recorded"}), None, ["2"]),
-        (frozenset[str](), "edge-8", ["3"]),
-    ],
+async def test_a_stream_begins_with_its_place_so_that_even_a_silent_one_can_be_resumed(world: World) -> None:
+    await world.bus.publish(observed())
+    first = (await anext(await world.open())).decode()
+    assert first == "retry: 2000\nid: DECISIONS:1,STATE:0\n: open\n\n"
+
+
+async def test_an_event_comes_with_its_place_its_attributes_and_its_payload(world: World) -> None:
+    frames = await world.open()
+    await anext(frames)
+    await world.bus.publish(observed())
+    (event,) = await next_of(frames)
+    assert (event["at"], event["name"], event["type"]) == ("DECISIONS:1,STATE:0", "intent.observed", "intent.observed")
+    assert (event["id"], event["node"], event["source"], event["version"]) == ("edge-7-1", "edge-7", "test", 1)
+    assert IntentObserved.model_validate(event["data"]) == observed().data
+
+
+async def test_another_replica_goes_on_where_one_ended(world: World) -> None:
+    frames = await world.open()
+    await anext(frames)
+    for generation in (1, 2, 3):
+        await world.bus.publish(observed(generation=generation))
+    seen = await next_of(frames)
+    another = Streams(MemoryBus(world.bus.broker), world.clock)
+    async with another.opened(Wanted(BOTH, after=positions_of(seen[0]["at"], "after"))) as resumed:
+        await anext(resumed)
+        assert [event["id"] for event in await next_of(resumed)] == ["edge-7-2", "edge-7-3"]
+
+
+async def test_what_is_not_kept_any_more_is_a_gap_and_not_silence(world: World) -> None:
+    for generation in range(1, 6):
+        await world.bus.publish(observed(generation=generation))
+    world.bus.broker.forget("DECISIONS", 5)
+    frames = await world.open(after={"DECISIONS": 2})
+    await anext(frames)
+    gap, left = await next_of(frames)
+    assert (gap["name"], gap["type"], gap["reason"], gap["at"]) == ("gap", "gap", "expired", "DECISIONS:4,STATE:0")
+    assert (gap["after"], gap["resumed_after"], left["id"]) == (2, 4, "edge-7-5")
+
+
+@pytest.mark.parametrize("nodes", [("edge-8",), ("*-8",), ("none", "edge-[89]")])
+async def test_the_stream_keeps_to_its_nodes(world: World, nodes: tuple[str, ...]) -> None:
+    frames = await world.open(nodes=nodes)
+    await anext(frames)
+    for event in (observed("edge-7"), changed("edge-77"), observed("edge-8")):
+        await world.bus.publish(event)
+    assert [event["node"] for event in await next_of(frames)] == ["edge-8"]
+
+
+async def test_a_silent_stream_beats_moves_its_place_on_and_then_still_delivers(world: World) -> None:
+    frames = await world.open(nodes=("edge-*",))
+    await anext(frames)
+    await world.bus.publish(observed("other"))
+    for expected in (b"id: DECISIONS:1,STATE:0\n: alive\n\n", b": alive\n\n"):
+        beat = asyncio.ensure_future(anext(frames))
+        await world.clock.advance(15)
+        assert await beat == expected
+    await world.bus.publish(observed())
+    assert [event["id"] for event in await next_of(frames)] == ["edge-7-1"]
+
+
+async def test_closing_says_why_and_lets_new_readers_in(world: World) -> None:
+    frames = await world.open()
+    await anext(frames)
+    world.streams.close()
+    (last,) = await next_of(frames)
+    assert (last["name"], last["reason"]) == ("closing", "server_stopping")
+    assert await anext(frames, None) is None
+    again = await world.open()
+    await anext(again)
+    await world.bus.publish(observed())
+    assert len(await next_of(again)) == 1
+
+
+async def test_a_brief_stream_tells_only_what_the_api_shows_by_now(world: World) -> None:
+    frames = await world.open(brief=True)
+    await anext(frames)
+    await world.bus.publish(observed())
+    waiting = asyncio.ensure_future(anext(frames))
+    await world.clock.advance(0.4)
+    assert not waiting.done(), "the console has not recorded it yet"
+    (delivery,) = world.bus.broker.take("console-intent-observed", 10)
+    await delivery.ack()
+    await world.clock.advance(0.1)
+    (event,) = parsed(await waiting)
+    assert (event["type"], event["data"]) == ("intent.observed", None)
+
+
+async def test_a_brief_stream_does_not_wait_for_ever(world: World) -> None:
+    frames = await world.open(brief=True)
+    await anext(frames)
+    await world.bus.publish(observed())
+    waiting = asyncio.ensure_future(anext(frames))
+    await world.clock.advance(3)
+    assert len(parsed(await waiting)) == 1
+
+
+async def test_one_reader_too_many_is_told_so_and_a_place_becomes_free_again() -> None:
+    world = World(most=1)
+    async with world.streams.opened(Wanted(BOTH)):
+        with pytest.raises(Unavailable, match="1 streams are open") as refused:
+            async with world.streams.opened(Wanted(BOTH)):
+                pass
+        assert refused.value.code == "too_many_streams"
+    async with world.streams.opened(Wanted(BOTH)):
+        assert world.streams.open == 1
+    assert world.streams.open == 0
+
+
+async def test_a_stream_cannot_be_opened_while_the_bus_is_away(world: World) -> None:
+    world.bus.broker.away = True
+    with pytest.raises(Unavailable):
+        await world.open()
+    assert world.streams.open == 0
+
+
+async def test_what_is_no_valid_event_is_left_out(world: World) -> None:
+    from slackwater.bus.encoding import Message, encode
+
+    frames = await world.open()
+    await anext(frames)
+    good = encode(observed())
+    world.bus.broker.store("DECISIONS", Message(good.subject, {**good.headers, "Nats-Msg-Id": "x"}, b'{"node": 7}'))
+    await world.bus.publish(observed(generation=2))
+    assert [event["id"] for event in await next_of(frames)] == ["edge-7-2"]
+
+
+async def test_a_past_time_is_a_place_to_begin(world: World) -> None:
+    await world.bus.publish(observed(generation=1))
+    await world.clock.advance(60)
+    await world.bus.publish(observed(generation=2))
+    frames = await world.open(since=EPOCH + timedelta(seconds=30))
+    await anext(frames)
+    assert [event["id"] for event in await next_of(frames)] == ["edge-7-2"]
+
+
+def test_types_are_chosen_by_name_and_pattern_and_reports_only_on_request() -> None:
+    assert set(chosen((), KNOWN, BY_REQUEST)) == set(KNOWN) - {"usage.reported"}
+    assert chosen(("*",), KNOWN, BY_REQUEST) == chosen((), KNOWN, BY_REQUEST)
+    assert chosen(("usage.reported",), KNOWN, BY_REQUEST) == ("usage.reported",)
+    assert chosen(("node.*", "usage.*"), KNOWN, BY_REQUEST) == (
+        "node.described",
+        "node.liveness_changed",
+        "usage.reported",
+        "usage.windowed",
+    )
+
+
+def test_a_type_that_is_none_is_refused_with_what_there_is() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        chosen(("decision.made",), KNOWN, BY_REQUEST)
+    assert refused.value.code == "unknown_event_type"
+    assert all(name in refused.value.message for name in KNOWN)
+
+
+def test_patterns_come_with_commas_and_repeated_and_not_without_end() -> None:
+    assert split(["a, b", "c,,a"], "node") == ("a", "b", "c")
+    assert split(None, "node") == ()
+    with pytest.raises(InvalidInput, match="at most"):
+        split([",".join(map(str, range(51)))], "node")
+
+
+def test_a_name_with_brackets_still_names_itself() -> None:
+    assert matches("rack[1]", ("rack[1]",))
+    assert not exact(("rack[1]",))
+    assert matches("anything", ())
+
+
+@given(
+    st.dictionaries(
+        st.from_regex(r"[A-Z][A-Z0-9_]{0,20}", fullmatch=True), st.integers(0, 10**18), min_size=1, max_size=8
+    )
 )
-async def test_the_stream_keeps_to_its_filters(types: frozenset[str], node: str | None, expected: list[str]) -> None:
-    feed = LocalFeed()
-    feed.publish([news(0), news(1), news(2, "decision.recorded"), news(3, node="edge-8")])
-    source = server_sent_events(feed, FakeClock(), types, node, "0", 15)
-    found = [await anext(source) for _ in range(1 + len(expected))]
-    assert found[0].startswith(b"retry:")
-    assert [part.split(b"\n")[0].removeprefix(b"id: ").decode() for part in found[1:]] == expected
-    await source.aclose()  # type: ignore[attr-defined]  # it is a generator
-    assert feed.listeners == 0
+def test_a_place_reads_as_it_was_written(positions: dict[str, int]) -> None:
+    assert positions_of(token_of(positions), "after") == positions
 
 
-async def test_a_silent_stream_beats_and_then_still_delivers() -> None:
-    feed, clock = LocalFeed(), FakeClock()
-    source = server_sent_events(feed, clock, frozenset(), None, None, 15)
-    await anext(source)
-    for _ in range(2):
-        beat = asyncio.ensure_future(anext(source))
-        await settle()
-        await clock.advance(15)
-        assert await beat == b": alive\n\n"
-    following = asyncio.ensure_future(anext(source))
-    await settle()
-    feed.publish([news(1)])
-    assert (await following).startswith(b"id: 1")
-    feed.close()
-    assert await anext(source, None) is None
+@given(st.text())
+def test_what_was_never_a_place_is_refused_and_nothing_else_happens(text: str) -> None:
+    if re.fullmatch(r"[A-Z][A-Z0-9_]*:\d{1,19}", text):
+        return
+    with pytest.raises(InvalidInput) as refused:
+        positions_of(text, "after")
+    assert (refused.value.code, refused.value.field) == ("invalid_position", "after")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
 from typing import Any, TypeVar
 
+from slackwater.bus.following import Following
 from slackwater.bus.port import BatchHandler, Bus
 from slackwater.events.envelope import Event, Payload
 from slackwater.model.errors import Unavailable
@@ -77,6 +79,20 @@ class LateBus:
         self, payload: type[P], handler: BatchHandler[P], *, after_sequence: int, batch: int = 500
     ) -> AbstractAsyncContextManager[None]:
         return self._connected().replay(payload, handler, after_sequence=after_sequence, batch=batch)
+
+    def follow(
+        self,
+        payloads: Sequence[type[Payload]],
+        *,
+        after: Mapping[str, int] | None = None,
+        since: datetime | None = None,
+        keys: Sequence[str] = (),
+        bodies: bool = True,
+    ) -> AbstractAsyncContextManager[Following]:
+        return self._connected().follow(payloads, after=after, since=since, keys=keys, bodies=bodies)
+
+    async def settled_up_to(self, consumer: str) -> int:
+        return await self._connected().settled_up_to(consumer)
 
     async def connected(self) -> bool:
         return self._bus is not None and await self._bus.connected()

@@ -1,1 +1,1 @@
-"""The ports made real: PostgreSQL, an in-memory twin for tests, and the in-process feed."""
+"""The ports made real: PostgreSQL, and an in-memory twin for tests."""

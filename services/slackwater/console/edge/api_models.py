@@ -1,24 +1,20 @@
-"""Envelopes of the API: lists and pages. What they hold are the read model's own shapes."""
+"""The envelope of lists. What it holds are the read model's own shapes."""
 
 from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from pydantic import BaseModel, Field
-
-from slackwater.console.domain.views import DecisionSummary
+from pydantic import BaseModel, ConfigDict, Field
 
 T = TypeVar("T")
 
 
 class Listing(BaseModel, Generic[T]):
-    """All that was asked for."""
+    """One page of what was asked for."""
+
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
 
     items: list[T]
-
-
-class DecisionPage(BaseModel):
-    """One page, newest first. `next_cursor` is null on the last page."""
-
-    items: list[DecisionSummary]
-    next_cursor: str | None = Field(description="Hand this back as `cursor` for the next page.")
+    continue_: str | None = Field(
+        default=None, alias="continue", description="Hand this back as `continue` for the next page; null on the last."
+    )

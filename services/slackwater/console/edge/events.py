@@ -56,6 +56,11 @@ async def consuming(bus: Bus, record: RecordEvents) -> AsyncIterator[None]:
     """All consumers run while this is open."""
     async with AsyncExitStack() as stack:
         for payload, handler in routes(record).items():
-            consumer = "console-" + payload.TYPE.replace(".", "-").replace("_", "-")
-            await stack.enter_async_context(bus.consume(payload, consumer, whole_batch(handler), batch=BATCH))
+            consuming_it = bus.consume(payload, consumer_of(payload), whole_batch(handler), batch=BATCH)
+            await stack.enter_async_context(consuming_it)
         yield
+
+
+def consumer_of(payload: type[Payload]) -> str:
+    """The console's durable consumer of an event."""
+    return "console-" + payload.TYPE.replace(".", "-").replace("_", "-")

@@ -1,4 +1,4 @@
-"""Times and cursors as the API takes them."""
+"""Times as the API takes them, and cursors as the pages do."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from slackwater.model.errors import InvalidInput
+from slackwater.model.time import Clock
 
-_RELATIVE = re.compile(r"-(\d+(?:\.\d+)?)(s|m|h|d)")
+_RELATIVE = re.compile(r"-?(\d{1,12}(?:\.\d{1,6})?)(s|m|h|d)", re.ASCII)
+USUAL_SPAN = timedelta(minutes=15)
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-ALLOWED = "an ISO 8601 time like 2026-01-05T10:32:00Z, or a time ago like -90s, -5m, -2h, -1d"
+ALLOWED = "an ISO 8601 time like 2026-01-05T10:32:00Z, or a time ago like 90s, 5m, 2h, 1d"
 
 
 def moment(text: str, now: datetime, field: str) -> datetime:
-    """A point in time from ISO text (UTC if it names no zone) or from `-5m`. Raises InvalidInput."""
+    """A point in time from ISO text (UTC if it names no zone) or from `5m`, five minutes ago. Raises InvalidInput."""
     relative = _RELATIVE.fullmatch(text.strip())
     try:
         if relative:
@@ -23,7 +25,33 @@ def moment(text: str, now: datetime, field: str) -> datetime:
         found = datetime.fromisoformat(text.strip().replace(" ", "+"))  # a "+" in a query arrives as a space
         return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        raise InvalidInput(f"{field}: {text!r} is not a time; allowed: {ALLOWED}", field=field) from None
+        raise InvalidInput(
+            f"{field}: {text!r} is not a time; allowed: {ALLOWED}", code="invalid_time", field=field
+        ) from None
+
+
+class Times:
+    """Query parameters to times, by one clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def at(self, text: str | None, field: str = "at") -> datetime:
+        now = self._clock.now()
+        return moment(text, now, field) if text else now
+
+    def maybe(self, text: str | None, field: str) -> datetime | None:
+        return self.at(text, field) if text else None
+
+    def span(self, since: str | None, until: str | None) -> tuple[datetime, datetime]:
+        """The last 15 minutes unless said otherwise. Raises InvalidInput when it ends before it begins."""
+        end = self.at(until, "until")
+        start = self.at(since, "since") if since else end - USUAL_SPAN
+        if start > end:
+            raise InvalidInput(
+                f"since ({start.isoformat()}) is after until ({end.isoformat()})", code="invalid_time", field="since"
+            )
+        return start, end
 
 
 def encode_cursor(at: datetime, id_: str) -> str:
@@ -39,6 +67,10 @@ def decode_cursor(text: str) -> tuple[datetime, str]:
         when = datetime.fromisoformat(at)
     except (ValueError, binascii.Error, UnicodeDecodeError):
         when, id_ = None, ""
-    if when is None or when.tzinfo is None or not id_:
-        raise InvalidInput(f"cursor: {text!r} was not issued here; leave it out to begin at the newest", field="cursor")
+    if when is None or when.tzinfo is None or not id_ or "\0" in id_:
+        raise InvalidInput(
+            f"cursor: {text!r} was not issued here; leave it out to begin at the newest",
+            code="invalid_continue",
+            field="cursor",
+        )
     return when, id_

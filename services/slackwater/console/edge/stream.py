@@ -1,56 +1,228 @@
-"""Server-sent events: one frame per news, a comment as heartbeat when nothing happens."""
+"""Server-sent events: what passes on the bus, one frame per event, each id the place to go on from.
+
+A reader that is slow stays behind in the stream and costs one batch of memory; one that takes nothing at all for
+`stall_seconds` is let go and comes back with the last id it saw.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 
-from slackwater.console.ports import Feed, News
+from fastapi import Response
+from fastapi.responses import StreamingResponse
+from pydantic import ValidationError
+from starlette.types import Message, Receive, Scope, Send
+
+from slackwater.bus.following import Followed, Following, Item, Missed
+from slackwater.bus.port import Bus
+from slackwater.console import CONSUMES
+from slackwater.console.domain.wanted import exact, matches, token_of
+from slackwater.console.edge.events import consumer_of
+from slackwater.events.envelope import Payload
+from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 
 RETRY_MILLISECONDS = 2000
+RECORDED_PAUSE_SECONDS = 0.05
+RECORDED_TRIES = 40
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+log = logging.getLogger(__name__)
 
 
-def frame(news: News) -> bytes:
-    """One event frame. JSON holds no raw line breaks, so one data line is enough."""
-    data = json.dumps({"type": news.type, "node": news.node, "data": news.data}, default=str, separators=(",", ":"))
-    head = f"id: {news.id}\n" if news.id else ""
-    return f"{head}event: {news.type}\ndata: {data}\n\n".encode()
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What one reader asked for. `after` wins over `since`; without both it begins now.
 
-
-async def server_sent_events(
-    feed: Feed, clock: Clock, types: frozenset[str], node: str | None, after_id: str | None, heartbeat_seconds: float
-) -> AsyncIterator[bytes]:
-    """Frames of the news that pass the filters (empty = all types), until the feed closes or the client goes.
-
-    A `lost` event is never filtered out: it tells the client to read the state again.
+    `brief` is for those who read the API on news: no data, and nothing before the read model has recorded it.
     """
-    yield f"retry: {RETRY_MILLISECONDS}\n: open\n\n".encode()
-    news_of = feed.subscribe(after_id)
-    arriving = asyncio.ensure_future(anext(news_of, None))
-    try:
-        while True:
-            if not await _before_heartbeat(arriving, clock, heartbeat_seconds):
-                yield b": alive\n\n"
+
+    payloads: Sequence[type[Payload]]
+    nodes: Sequence[str] = ()
+    after: Mapping[str, int] = field(default_factory=dict)
+    since: datetime | None = None
+    brief: bool = False
+
+
+class Streams:
+    """Every open stream of this process."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        clock: Clock,
+        *,
+        heartbeat_seconds: float = 15.0,
+        stall_seconds: float = 60.0,
+        most: int = 100,
+    ) -> None:
+        self._bus = bus
+        self._clock = clock
+        self._heartbeat_seconds = heartbeat_seconds
+        self._most = most
+        self._ending = asyncio.Event()
+        self.stall_seconds = stall_seconds
+        self.open = 0
+
+    def close(self) -> None:
+        """End every open stream with a word; new ones may follow (a service that failed is started again)."""
+        self._ending.set()
+        self._ending = asyncio.Event()
+
+    @asynccontextmanager
+    async def opened(self, wanted: Wanted) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Frames for one reader. Raises Unavailable when too many read already, or the bus is away."""
+        if self.open >= self._most:
+            raise Unavailable(
+                f"{self.open} streams are open here, which is all this console gives; close one, ask another replica, "
+                "or raise SLACKWATER_CONSOLE_STREAMS",
+                code="too_many_streams",
+            )
+        keys = wanted.nodes if exact(wanted.nodes) else ()
+        self.open += 1
+        try:
+            async with self._bus.follow(
+                wanted.payloads, after=wanted.after, since=wanted.since, keys=keys, bodies=not wanted.brief
+            ) as following:
+                yield self._frames(following, wanted, self._ending)
+        finally:
+            self.open -= 1
+
+    async def _frames(self, following: Following, wanted: Wanted, ending: asyncio.Event) -> AsyncIterator[bytes]:
+        positions = dict(following.positions)
+        shown = token_of(positions)
+        yield f"retry: {RETRY_MILLISECONDS}\nid: {shown}\n: open\n\n".encode()
+        arriving = asyncio.ensure_future(following.next())
+        ended = asyncio.ensure_future(ending.wait())
+        try:
+            while True:
+                await self._news_or_heartbeat(arriving, ended)
+                if ended.done():
+                    yield _frame(positions, "closing", _json({"type": "closing", "reason": "server_stopping"}))
+                    return
+                if not arriving.done():
+                    place = token_of(positions)
+                    yield (f"id: {place}\n" if place != shown else "").encode() + b": alive\n\n"
+                    shown = place
+                    continue
+                items = arriving.result()
+                if wanted.brief:
+                    await self._recorded(items)
+                arriving = asyncio.ensure_future(following.next())
+                if frames := b"".join(_shown(items, positions, wanted)):
+                    shown = token_of(positions)
+                    yield frames
+        finally:
+            for each in (arriving, ended):
+                each.cancel()
+            await asyncio.gather(arriving, ended, return_exceptions=True)
+
+    async def _recorded(self, items: Sequence[Item]) -> None:
+        """Until the console, this replica or another, has written what it learnt of these; not for ever."""
+        newest = {item.payload: item.sequence for item in items if isinstance(item, Followed)}
+        for payload, sequence in newest.items():
+            if payload.TYPE not in CONSUMES:
                 continue
-            news = arriving.result()
-            if news is None:
-                return
-            arriving = asyncio.ensure_future(anext(news_of, None))
-            if news.type == "lost" or ((not types or news.type in types) and node in (None, news.node)):
-                yield frame(news)
-    finally:
-        arriving.cancel()
-        await asyncio.gather(arriving, return_exceptions=True)
+            with suppress(Unavailable):
+                for _ in range(RECORDED_TRIES):
+                    if await self._bus.settled_up_to(consumer_of(payload)) >= sequence:
+                        break
+                    await self._clock.sleep(RECORDED_PAUSE_SECONDS)
+
+    async def _news_or_heartbeat(self, *waits: asyncio.Future[Any]) -> None:
+        """Wait for any of these, or until it is time to say that the stream is alive."""
+        if any(each.done() for each in waits):
+            return
+        beat = asyncio.ensure_future(self._clock.sleep(self._heartbeat_seconds))
+        try:
+            await asyncio.wait((*waits, beat), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            beat.cancel()
 
 
-async def _before_heartbeat(arriving: asyncio.Future[News | None], clock: Clock, seconds: float) -> bool:
-    if arriving.done():
-        return True
-    beat = asyncio.ensure_future(clock.sleep(seconds))
+class EventStream(Response):
+    """Opens its stream when it is sent, so that what goes wrong on opening is still a problem document."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, streams: Streams, wanted: Wanted) -> None:
+        super().__init__(headers=HEADERS)
+        self._streams = streams
+        self._wanted = wanted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_or_let_go(message: Message) -> None:
+            async with asyncio.timeout(self._streams.stall_seconds):
+                await send(message)
+
+        async with self._streams.opened(self._wanted) as frames:
+            response = StreamingResponse(frames, media_type=self.media_type, headers=HEADERS)
+            try:
+                await response(scope, receive, send_or_let_go)
+            except TimeoutError:
+                log.warning("a reader of the stream took nothing for %g s: let go", self._streams.stall_seconds)
+
+
+def _shown(items: Sequence[Item], positions: dict[str, int], wanted: Wanted) -> list[bytes]:
+    """The frames of a batch; `positions` move on with it."""
+    frames = []
+    for item in items:
+        if isinstance(item, Missed):
+            positions[item.stream] = item.resumed_after
+            frames.append(_frame(positions, "gap", _gap(item)))
+            continue
+        positions[item.stream] = item.sequence
+        if matches(node_of(item), wanted.nodes) and (text := _event(item, wanted)) is not None:
+            frames.append(_frame(positions, item.payload.TYPE, text))
+    return frames
+
+
+def node_of(item: Followed) -> str:
+    return item.key.split("/", 1)[0]
+
+
+def _event(item: Followed, wanted: Wanted) -> str | None:
+    """An event as JSON; None for one whose payload does not hold what its type promises."""
+    attributes = {
+        "type": item.payload.TYPE,
+        "version": item.payload.VERSION,
+        "id": item.id,
+        "time": item.time.isoformat(),
+        "source": item.source,
+        "causedby": item.causedby,
+        "node": node_of(item),
+    }
     try:
-        await asyncio.wait((arriving, beat), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        beat.cancel()
-    return arriving.done()
+        data = item.payload.model_validate_json(item.body).model_dump_json() if not wanted.brief else "null"
+    except ValidationError:
+        return None
+    return f'{_json(attributes)[:-1]},"data":{data}}}'
+
+
+def _gap(missed: Missed) -> str:
+    return _json(
+        {
+            "type": "gap",
+            "stream": missed.stream,
+            "after": missed.after,
+            "resumed_after": missed.resumed_after,
+            "reason": str(missed.cause),
+            "detail": f"what followed {missed.after} in {missed.stream} is not kept any more: read the state again",
+        }
+    )
+
+
+def _json(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, separators=(",", ":"))
+
+
+def _frame(positions: Mapping[str, int], event: str, text: str) -> bytes:
+    """Neither json.dumps nor pydantic writes raw line breaks into JSON, so one data line is enough."""
+    return f"id: {token_of(positions)}\nevent: {event}\ndata: {text}\n\n".encode()

@@ -1,17 +1,14 @@
-"""Record what arrived, a batch at a time: one write per batch, then news for who is looking.
+"""Record what arrived, a batch at a time: one write per batch.
 
 Each method takes events in the order they came. All writes are upserts, so a batch may come again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Sequence
+from datetime import timedelta
 
-from slackwater.console.domain.views import UsagePoint
-from slackwater.console.ports import Feed, News, Writes
+from slackwater.console.ports import Writes
 from slackwater.console.usecases import translate
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
@@ -35,7 +32,6 @@ class RecordEvents:
     def __init__(
         self,
         writes: Writes,
-        feed: Feed,
         clock: Clock,
         *,
         usage_retention: timedelta,
@@ -43,7 +39,6 @@ class RecordEvents:
         prune_every_seconds: float = 600.0,
     ) -> None:
         self._writes = writes
-        self._feed = feed
         self._clock = clock
         self._usage_retention = usage_retention
         self._decision_retention = decision_retention
@@ -52,45 +47,33 @@ class RecordEvents:
 
     async def described(self, events: Sequence[Event[NodeDescribed]]) -> None:
         await self._writes.save_facts([(e.data.facts, e.data.boot_epoch, e.data.described_at) for e in events])
-        self._tell([(e, e.data.facts.name, e.data.model_dump(mode="json")) for e in events])
 
     async def liveness_changed(self, events: Sequence[Event[NodeLivenessChanged]]) -> None:
         await self._writes.save_liveness([(e.data.node, str(e.data.liveness), e.data.changed_at) for e in events])
-        self._tell([(e, e.data.node, e.data.model_dump(mode="json")) for e in events])
 
     async def usage_reported(self, events: Sequence[Event[UsageReported]]) -> None:
         latest = self._clock.now() + FUTURE_TOLERANCE
-        taken = [(e, translate.usage_point(e)) for e in events if e.data.sampled_at <= latest]
-        await self._writes.save_usage([(point, translate.pod_views(e.data)) for e, point in taken])
-        self._tell([(e, e.data.node, _usage_news(point)) for e, point in taken])
+        taken = [e for e in events if e.data.sampled_at <= latest]
+        await self._writes.save_usage([(translate.usage_point(e), translate.pod_views(e.data)) for e in taken])
         await self._prune_when_due()
 
     async def peak_predicted(self, events: Sequence[Event[PeakPredicted]]) -> None:
         await self._writes.save_forecasts([translate.forecast_view(e) for e in events])
-        self._tell([(e, e.data.node, e.data.model_dump(mode="json", exclude={"pods"})) for e in events])
 
     async def resources_offered(self, events: Sequence[Event[ResourcesOffered]]) -> None:
         await self._writes.save_offers([translate.offer_view(e) for e in events])
-        self._tell([(e, e.data.node, e.data.model_dump(mode="json")) for e in events])
 
     async def decision_recorded(self, events: Sequence[Event[DecisionRecorded]]) -> None:
         await self._writes.save_decisions([e.data.record for e in events])
-        self._tell([(e, e.data.record.node, e.data.record.model_dump(mode="json", exclude={"replay"})) for e in events])
 
     async def effect_measured(self, events: Sequence[Event[EffectMeasured]]) -> None:
         await self._writes.save_effects([translate.effect_view(e) for e in events])
-        self._tell([(e, e.data.node, e.data.model_dump(mode="json")) for e in events])
 
     async def intent_observed(self, events: Sequence[Event[IntentObserved]]) -> None:
         await self._writes.save_observations([translate.observation_view(e) for e in events])
-        self._tell([(e, e.data.node, e.data.model_dump(mode="json")) for e in events])
 
     async def eviction_completed(self, events: Sequence[Event[EvictionCompleted]]) -> None:
         await self._writes.save_evictions([translate.eviction_view(e) for e in events])
-        self._tell([(e, e.data.node, e.data.model_dump(mode="json")) for e in events])
-
-    def _tell(self, arrived: Sequence[tuple[Event[Any], str, Mapping[str, Any]]]) -> None:
-        self._feed.publish([News(event.id, event.data.TYPE, node, data) for event, node, data in arrived])
 
     async def _prune_when_due(self) -> None:
         if self._clock.monotonic() - self._pruned_at < self._prune_every:
@@ -98,11 +81,3 @@ class RecordEvents:
         self._pruned_at = self._clock.monotonic()
         now = self._clock.now()
         await self._writes.prune(now - self._usage_retention, now - self._decision_retention)
-
-
-def _usage_news(point: UsagePoint) -> dict[str, Any]:
-    return {**asdict(point), "sampled_at": _iso(point.sampled_at)}
-
-
-def _iso(moment: datetime) -> str:
-    return moment.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,44 @@
+"""ETags that are generations, and the two preconditions on them (RFC 9110, 13.1)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Header
+
+from slackwater.model.errors import Conflict
+
+IfMatch = Annotated[
+    str | None, Header(description='Only if the ETag is still this one, e.g. `"3"`; `*` for any. Else 412.')
+]
+IfNoneMatch = Annotated[
+    str | None, Header(description='Only if the ETag is not (or no longer) this one, e.g. `"3"`. Else 304.')
+]
+NOT_MODIFIED: dict[int | str, dict[str, Any]] = {304: {"description": "The ETag is the one of If-None-Match."}}
+
+
+class PreconditionFailed(Conflict):
+    """If-Match names another ETag than the present one: HTTP 412."""
+
+    code = "precondition_failed"
+
+
+def etag(generation: int) -> str:
+    """The strong ETag of a generation."""
+    return f'"{generation}"'
+
+
+def unchanged(if_none_match: str | None, present: str) -> bool:
+    """Whether the caller has what is there (weak comparison)."""
+    return if_none_match is not None and _names(if_none_match, present, weak=True)
+
+
+def refuse_other(if_match: str | None, present: str) -> None:
+    """Raises PreconditionFailed if the caller read something else (strong comparison)."""
+    if if_match is not None and not _names(if_match, present, weak=False):
+        raise PreconditionFailed(f"If-Match: {if_match} was read, {present} is stored; read it again", field="If-Match")
+
+
+def _names(header: str, present: str, *, weak: bool) -> bool:
+    given = [part.strip() for part in header.split(",")]
+    return "*" in given or any((part.removeprefix("W/") if weak else part) == present for part in given)

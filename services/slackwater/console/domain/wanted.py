@@ -1,0 +1,75 @@
+"""What a reader of the stream asked for: types and nodes by pattern, and the place to begin."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from slackwater.model.errors import InvalidInput
+
+MOST_PATTERNS = 50
+LONGEST_TOKEN = 1000
+_PLACE = re.compile(r"([A-Z][A-Z0-9_]*):(\d{1,19})", re.ASCII)
+_GLOB = re.compile(r"[*?\[]")
+
+
+def split(values: Sequence[str] | None, field: str) -> tuple[str, ...]:
+    """`a,b` and `a`, `b` alike. Raises InvalidInput for more than a list of patterns should have."""
+    found = tuple(dict.fromkeys(part for value in values or () for raw in value.split(",") if (part := raw.strip())))
+    if len(found) > MOST_PATTERNS:
+        raise InvalidInput(
+            f"{field}: {len(found)} patterns were given; at most {MOST_PATTERNS} are allowed", field=field
+        )
+    return found
+
+
+def chosen(patterns: Sequence[str], known: Sequence[str], by_request: Sequence[str]) -> tuple[str, ...]:
+    """The types that any pattern names; without a pattern, or with `*`, all but those only given `by_request`.
+
+    Raises InvalidInput for a pattern that names nothing.
+    """
+    usual = tuple(name for name in known if name not in by_request)
+    found: set[str] = set()
+    for pattern in patterns or ("*",):
+        named = usual if pattern == "*" else [name for name in known if fnmatchcase(name, pattern)]
+        if not named:
+            raise InvalidInput(
+                f"types: {pattern!r} names no event type; allowed: {', '.join(known)}, "
+                "or patterns of them such as decision.*",
+                code="unknown_event_type",
+                field="types",
+            )
+        found.update(named)
+    return tuple(name for name in known if name in found)
+
+
+def exact(patterns: Sequence[str]) -> bool:
+    """Whether every pattern names one node and nothing else."""
+    return not any(_GLOB.search(pattern) for pattern in patterns)
+
+
+def matches(node: str, patterns: Sequence[str]) -> bool:
+    """No pattern means every node."""
+    return not patterns or any(fnmatchcase(node, pattern) or node == pattern for pattern in patterns)
+
+
+def token_of(positions: Mapping[str, int]) -> str:
+    """Positions as one event id, such as `DECISIONS:123,STATE:45`."""
+    return ",".join(f"{stream}:{position}" for stream, position in sorted(positions.items()))
+
+
+def positions_of(token: str, field: str) -> dict[str, int]:
+    """The positions in an event id. Raises InvalidInput for what was never one."""
+    found: dict[str, int] = {}
+    for part in token.split(",") if len(token) <= LONGEST_TOKEN else ("",):
+        place = _PLACE.fullmatch(part.strip())
+        if place is None:
+            raise InvalidInput(
+                f"{field}: {token[:80]!r} is not a position of this stream; allowed: the id of an event as it came, "
+                "such as DECISIONS:123,STATE:45, or nothing to begin now",
+                code="invalid_position",
+                field=field,
+            )
+        found[place[1]] = int(place[2])
+    return found

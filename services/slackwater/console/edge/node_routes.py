@@ -1,0 +1,132 @@
+"""/v1/nodes and /v1/pods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import Query
+
+from slackwater.console.domain.views import ForecastView, NodeView, PodView, UsagePoint
+from slackwater.console.edge.api_models import Listing
+from slackwater.console.edge.paging import USUAL, Continue, Key, Limit, micros, paged
+from slackwater.console.edge.parameters import Times
+from slackwater.console.edge.query import (
+    Label,
+    Node,
+    NodeName,
+    OnlyLiveness,
+    OnlyQos,
+    OnlyTier,
+    Pool,
+    Since,
+    Until,
+    wanted_labels,
+)
+from slackwater.console.ports import Reads
+from slackwater.console.usecases.explain import existing_node
+from slackwater.runtime.roles import Role
+from slackwater.runtime.routes import Routes
+
+Throttled = Annotated[bool | None, Query(description="Only pods that are (true) or are not (false) throttled.")]
+Workload = Annotated[str | None, Query(description="Only of this workload.")]
+
+
+def node_router(reads: Reads, times: Times) -> Routes:
+    """Nodes, their pods, and what they reported and were expected to need."""
+    router = Routes(prefix="/v1", tags=["nodes"])
+    _lists(router, reads)
+    _histories(router, reads, times)
+    return router
+
+
+def _lists(router: Routes, reads: Reads) -> None:
+    @router.get("/nodes", role=Role.VIEWER, summary="All nodes, with their last report and offer, by name")
+    async def list_nodes(
+        pool: Pool = None,
+        liveness: OnlyLiveness = None,
+        label: Label = None,
+        limit: Limit = USUAL,
+        continue_: Continue = None,
+    ) -> Listing[NodeView]:
+        labels = wanted_labels(label)
+        found = [
+            node
+            for node in await reads.nodes()
+            if pool in (None, node.facts.pool if node.facts else "")
+            and (liveness is None or node.liveness == liveness)
+            and all(_has(node, name, value) for name, value in labels)
+        ]
+        return paged(found, lambda node: (node.name,), continue_, limit, "nodes")
+
+    @router.get("/nodes/{name}", role=Role.VIEWER, summary="One node")
+    async def get_node(name: NodeName) -> NodeView:
+        return await existing_node(reads, name)
+
+    @router.get("/nodes/{name}/pods", role=Role.VIEWER, summary="The pods of a node as last reported, by tier and name")
+    async def list_node_pods(
+        name: NodeName, tier: OnlyTier = None, limit: Limit = USUAL, continue_: Continue = None
+    ) -> Listing[PodView]:
+        await existing_node(reads, name)
+        found = [pod for pod in await reads.pods(name) if tier in (None, pod.tier)]
+        return paged(found, _pod_key, continue_, limit, "pods")
+
+    @router.get("/pods", role=Role.VIEWER, summary="All pods as last reported, by node, tier and name")
+    async def list_pods(
+        node: Node = None,
+        pool: Pool = None,
+        tier: OnlyTier = None,
+        qos: OnlyQos = None,
+        workload: Workload = None,
+        throttled: Throttled = None,
+        limit: Limit = USUAL,
+        continue_: Continue = None,
+    ) -> Listing[PodView]:
+        inside = None if pool is None else await in_pool(reads, pool)
+        found = [
+            pod
+            for pod in await reads.pods(node)
+            if tier in (None, pod.tier)
+            and qos in (None, pod.qos)
+            and workload in (None, pod.workload)
+            and throttled in (None, pod.throttled)
+            and (inside is None or pod.node in inside)
+        ]
+        return paged(found, _pod_key, continue_, limit, "pods")
+
+
+def _histories(router: Routes, reads: Reads, times: Times) -> None:
+    @router.get("/nodes/{name}/usage", role=Role.VIEWER, summary="What a node reported, oldest first")
+    async def list_usage(
+        name: NodeName, since: Since = None, until: Until = None, limit: Limit = USUAL, continue_: Continue = None
+    ) -> Listing[UsagePoint]:
+        await existing_node(reads, name)
+        found = await reads.usage(name, *times.span(since, until))
+        return paged(found, lambda point: (micros(point.sampled_at), point.event_id), continue_, limit, "usage")
+
+    @router.get("/nodes/{name}/forecast", role=Role.VIEWER, summary="The peaks expected of a node, oldest first")
+    async def list_forecasts(
+        name: NodeName, since: Since = None, until: Until = None, limit: Limit = USUAL, continue_: Continue = None
+    ) -> Listing[ForecastView]:
+        await existing_node(reads, name)
+        found = sorted(await reads.forecasts(name, *times.span(since, until)), key=_forecast_key)
+        return paged(found, _forecast_key, continue_, limit, "forecast")
+
+
+async def in_pool(reads: Reads, pool: str) -> frozenset[str]:
+    """The names of the nodes of a pool."""
+    nodes: Sequence[NodeView] = await reads.nodes()
+    return frozenset(node.name for node in nodes if node.facts is not None and node.facts.pool == pool)
+
+
+def _has(node: NodeView, name: str, value: str | None) -> bool:
+    labels = node.facts.labels if node.facts else {}
+    return name in labels and value in (None, labels[name])
+
+
+def _pod_key(pod: PodView) -> Key:
+    return (pod.node, pod.tier, pod.name, pod.uid)
+
+
+def _forecast_key(forecast: ForecastView) -> Key:
+    return (micros(forecast.predicted_at), forecast.event_id)

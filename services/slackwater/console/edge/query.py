@@ -1,0 +1,37 @@
+"""Query parameters that several lists share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Query
+
+from slackwater.console.edge.parameters import ALLOWED
+from slackwater.events.node_liveness_changed import Liveness
+from slackwater.model.errors import InvalidInput
+from slackwater.model.tiers import QoSClass, Tier
+
+NodeName = Annotated[str, Path(description="The node's name, as `GET /v1/nodes` shows it.", examples=["edge-7"])]
+Since = Annotated[str | None, Query(description=f"From here on: {ALLOWED}.", examples=["15m"])]
+Until = Annotated[str | None, Query(description=f"Up to here (default now): {ALLOWED}.")]
+At = Annotated[str | None, Query(description=f"As it was then (default now): {ALLOWED}.", examples=["5m"])]
+Node = Annotated[str | None, Query(description="Only of this node.")]
+Pool = Annotated[str | None, Query(description="Only of nodes of this pool.")]
+OnlyTier = Annotated[Tier | None, Query(description="Only of this tier.")]
+OnlyQos = Annotated[QoSClass | None, Query(description="Only of this QoS class.")]
+OnlyLiveness = Annotated[Liveness | None, Query(description="Only nodes that are this.")]
+Label = Annotated[
+    list[str] | None,
+    Query(description="Only nodes with this label, as `name=value` or just `name`; all of them if repeated."),
+]
+
+
+def wanted_labels(given: list[str] | None) -> list[tuple[str, str | None]]:
+    """Labels as (name, value or None for any). Raises InvalidInput for one without a name."""
+    found = []
+    for each in given or []:
+        name, equals, value = each.partition("=")
+        if not name:
+            raise InvalidInput(f"label: {each!r} has no name; allowed: name=value or name", field="label")
+        found.append((name, value if equals else None))
+    return found
