@@ -38,8 +38,8 @@ class ConsumerSpec(BaseModel):
     `max_deliver` is how often the handler may see a message before it goes to the dead letters; the bus counts, not
     the broker, which would drop it without a word. `backoff_seconds` is the pause before each redelivery, the last
     one for all further. `fetch_ahead` has the next batch on its way while one is handled: for what comes without
-    end and must not wait for us, at the price of twice as many messages in hand. `deliver` is where a consumer that never ran starts: everything kept, new only, or the last
-    of each subject.
+    end and must not wait for us, at the price of twice as many messages in hand. `deliver` is where a consumer that
+    never ran starts: everything kept, new only, or the last of each subject.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -35,7 +35,7 @@ max_payload: 1MB
 max_pending: 32MB
 jetstream {{
   store_dir: {store}
-  max_memory_store: 128MB
+  max_memory_store: 512MB
   max_file_store: 4GB
   sync_interval: "10s"
 }}
@@ -66,7 +66,7 @@ class EmbeddedNats:
     Start it from the main thread: the kernel ties the life of the child to the *thread* that forked it.
     """
 
-    def __init__(self, state_dir: Path, *, port: int = 0, memory_limit: str = "128MiB") -> None:
+    def __init__(self, state_dir: Path, *, port: int = 0, memory_limit: str = "512MiB") -> None:
         self._directory = state_dir.resolve()
         self._port = port
         self._memory_limit = memory_limit

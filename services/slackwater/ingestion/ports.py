@@ -59,8 +59,9 @@ class Ledger(Protocol):
     async def open_nodes(
         self, until: datetime, silent_since: datetime, seconds: int, after: str, limit: int
     ) -> Sequence[KnownNode]:
-        """Up to `limit` nodes after this name that may have a window to close: history behind their mark, the mark
-        before `until`, and either a window's length of history or no report since `silent_since`."""
+        """Up to `limit` nodes after this name that may have a window to close: a window's length of history behind
+        their mark and no report missing, or a window behind their mark that was over at `until` and either such a
+        history or no report since `silent_since`."""
         ...
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:

@@ -109,9 +109,10 @@ class MemoryLedger:
                 return False
             if node.closed_until is None:
                 return True
-            full = node.newest_at >= node.closed_until + timedelta(seconds=seconds)
-            behind = node.closed_until < until and node.newest_at >= node.closed_until
-            return behind and (full or node.last_report_at <= silent_since)
+            next_mark = node.closed_until + timedelta(seconds=seconds)
+            over, full = next_mark <= until, node.newest_at >= next_mark
+            silent = node.newest_at >= node.closed_until and node.last_report_at <= silent_since
+            return (full and (over or node.hole_from is None)) or (silent and over)
 
         return [node for name, node in sorted(self._books.nodes.items()) if name > after and may_close(node)][:limit]
 

@@ -28,12 +28,15 @@ _NODES = text("SELECT * FROM nodes WHERE name = ANY(:names) ORDER BY name FOR UP
 _SILENT_NODES = text(
     "SELECT * FROM nodes WHERE last_report_at < :since AND liveness <> 'lost' ORDER BY name FOR UPDATE"
 )
-_OPEN_NODES = text(
-    "SELECT * FROM nodes WHERE newest_at IS NOT NULL"
-    " AND (closed_until IS NULL OR (closed_until < :until AND newest_at >= closed_until"
-    " AND (last_report_at <= :silent_since OR newest_at >= closed_until + make_interval(secs => :seconds))))"
-    " AND name > :after ORDER BY name LIMIT :limit FOR UPDATE"
-)
+_OPEN_NODES = text("""
+SELECT * FROM nodes WHERE newest_at IS NOT NULL AND name > :after AND (closed_until IS NULL OR (
+    newest_at >= closed_until + make_interval(secs => :seconds)
+    AND (hole_from IS NULL OR closed_until + make_interval(secs => :seconds) <= :until)
+) OR (
+    newest_at >= closed_until AND last_report_at <= :silent_since
+    AND closed_until + make_interval(secs => :seconds) <= :until
+)) ORDER BY name LIMIT :limit FOR UPDATE
+""")
 _DESCRIBE = text("""
 INSERT INTO nodes (name, facts, described_epoch, described_at, cpu_capacity_milli, memory_capacity_bytes)
 VALUES (:name, CAST(:facts AS jsonb), :epoch, :described_at, :cpu, :memory)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_windowed import UsageWindowed, WindowedPod, WindowedUsage
 from slackwater.ingestion import metrics
-from slackwater.ingestion.domain.windowing import Amounts, Waiting, Window, closable_until, close_limit, close_windows
+from slackwater.ingestion.domain.windowing import Amounts, Phase, Waiting, Window, aligned, close_limit, close_windows
 from slackwater.ingestion.ports import Ledger, Ledgers
 from slackwater.ingestion.usecases.accept_reports import SOURCE
 from slackwater.model.time import Clock
@@ -36,6 +36,7 @@ class CloseWindows:
         seconds: int,
         lateness_seconds: float,
         silence_seconds: float,
+        phase: Phase = aligned,
     ) -> None:
         self._database = database
         self._ledgers = ledgers
@@ -43,6 +44,7 @@ class CloseWindows:
         self._seconds = seconds
         self._lateness_seconds = lateness_seconds
         self._silence_seconds = silence_seconds
+        self._phase = phase
         self._listening_since = clock.now()
 
     def listen_anew(self) -> None:
@@ -70,13 +72,13 @@ class CloseWindows:
         waiting = self._waiting(now)
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)
-            nodes = await ledger.open_nodes(waiting.until, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE)
+            nodes = await ledger.open_nodes(waiting.over_at, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE)
             spans = {
-                node.name: (node.closed_until or waiting.until - CATCH_UP, limit)
+                node.name: (node.closed_until or waiting.over_at - CATCH_UP, limit)
                 for node in nodes
-                if (limit := close_limit(node, waiting, self._seconds)) is not None
+                if (limit := close_limit(node, waiting, self._seconds, self._phase(node.name))) is not None
             }
-            windows = await self._windows(ledger, spans, waiting.until - CATCH_UP)
+            windows = await self._windows(ledger, spans, waiting.over_at - CATCH_UP)
             for window in windows:
                 await unit.publish(_event(window, now))
             moved = [replace(node, closed_until=spans[node.name][1]) for node in nodes if node.name in spans]
@@ -87,7 +89,7 @@ class CloseWindows:
     def _waiting(self, now: datetime) -> Waiting:
         silent_since = now - timedelta(seconds=self._silence_seconds)
         return Waiting(
-            until=closable_until(now, self._seconds, self._lateness_seconds),
+            over_at=now - timedelta(seconds=self._lateness_seconds),
             silent_since=silent_since if silent_since >= self._listening_since else _NEVER,
             holes_since=now - HOLE_PATIENCE,
         )
@@ -101,7 +103,7 @@ class CloseWindows:
         since = max(oldest, min(since for since, _ in spans.values()))
         rows = await ledger.history(list(spans), since, max(until for _, until in spans.values()))
         inside = [row for row in rows if _within(spans[row.report.node], row.report.midpoint_at)]
-        return close_windows(inside, self._seconds)
+        return close_windows(inside, self._seconds, self._phase)
 
 
 def _within(span: tuple[datetime, datetime], moment: datetime) -> bool:
