@@ -40,6 +40,7 @@ REQUEST_SECONDS = 3.0
 CONNECT_SECONDS = 10.0
 DRAIN_SECONDS = 2.0
 PING_SECONDS = 0.5
+PATIENCE_SECONDS = 30
 PENDING_BYTES = 16 * 1024 * 1024
 RECONNECT_SECONDS = 0.2
 RECONNECT_JITTER = 0.5
@@ -63,6 +64,7 @@ class NatsBus:
         self._readers: set[_Interruptible] = set()
         self._declares = declares
         self._healing = False
+        self._ping: asyncio.Task[bool] | None = None
 
     @property
     def jetstream(self) -> JetStreamContext:
@@ -164,10 +166,18 @@ class NatsBus:
         return info.ack_floor.stream_seq if info.ack_floor is not None else 0
 
     async def connected(self) -> bool:
+        """Asked without giving up what was asked: an answer to a question that was cancelled makes nats-py drop the
+        connection, so a busy machine would be cut off just for being asked how it is."""
         if not self._client.is_connected:
             return False
+        if self._ping is None or self._ping.done():
+            self._ping = asyncio.create_task(self._round_trip())
+        await asyncio.wait({self._ping}, timeout=PING_SECONDS)
+        return self._ping.done() and not self._ping.cancelled() and self._ping.result()
+
+    async def _round_trip(self) -> bool:
         try:
-            await self._client.flush(timeout=PING_SECONDS)  # type: ignore[arg-type]  # seconds; annotated as int
+            await self._client.flush(timeout=PATIENCE_SECONDS)
         except (NatsError, TimeoutError):
             return False
         return True
@@ -179,6 +189,11 @@ class NatsBus:
     async def bury(self, letter: DeadLetter) -> None:
         """Store a dead letter. Raises Unavailable."""
         await self._publisher.store(DLQ, letter.message())
+
+    def forget_ping(self) -> None:
+        """Nobody waits for an answer any more; done by `connect_bus` at the end."""
+        if self._ping is not None:
+            self._ping.cancel()
 
     async def open(self) -> None:
         """Subscribe to the broker's answers; done by `connect_bus`."""
@@ -347,4 +362,6 @@ async def connect_bus(
             await bus.declare()
         yield bus
     finally:
+        if bus is not None:
+            bus.forget_ping()
         await client.close()
