@@ -29,6 +29,7 @@ check: environment-dev ## style, types, import contracts, generated files
 	@echo "  import contracts" && .venv/bin/lint-imports --no-logo --cache-dir .mypy_cache/imports >.venv/lint-imports.txt 2>&1 \
 	  || { cat .venv/lint-imports.txt; exit 1; }
 	@if [ -f contracts/generate.py ]; then echo "  generated contracts" && $(VENV_PYTHON) -m contracts.generate --check; fi
+	@echo "  gRPC contract" && $(VENV_PYTHON) -m contracts.protos
 
 conformance: environment-dev ## the vectors of the field: make conformance VECTORS=<file or folder>
 	@PYTHONPATH=services:libs exec $(VENV_PYTHON) tests/conformance/run.py $(VECTORS)

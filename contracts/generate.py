@@ -21,9 +21,11 @@ from prometheus_client import REGISTRY
 
 ROOT = Path(__file__).parents[1]
 CONTRACTS = ROOT / "contracts"
-for portion in ("services", "libs"):
+for portion in ("services", "libs", "."):
     if str(ROOT / portion) not in sys.path:
         sys.path.append(str(ROOT / portion))
+
+from contracts import protos  # noqa: E402 - as below
 
 from slackwater.bus.streams import load  # noqa: E402 - needs the path above when run from a bare checkout
 from slackwater.cli.openapi import document  # noqa: E402
@@ -225,15 +227,27 @@ def differences(directory: Path = CONTRACTS) -> list[str]:
     return found + [f"contracts/{path} is no longer generated: delete it" for path in sorted(stale)]
 
 
+def stub_differences(root: Path = ROOT) -> list[str]:
+    """One line per file of the gRPC stubs that is missing, out of date, or no longer generated."""
+    wanted = protos.stubs()
+    there = {path: (root / path).read_text() if (root / path).exists() else None for path in wanted}
+    found = [f"{path} is out of date" for path, text in wanted.items() if there[path] != text]
+    stale = {file.relative_to(root) for file in (root / protos.PACKAGE).glob("*.py*")} - wanted.keys()
+    return found + [f"{path} is no longer generated: delete it" for path in sorted(stale)]
+
+
 def main(arguments: Sequence[str]) -> int:
     """Exit status: 0 written or up to date, 1 out of date."""
     if "--check" in arguments:
-        found = differences()
+        found = differences() + stub_differences()
         sys.stdout.write("\n".join([*found, "run: python -m contracts.generate", ""] if found else []))
         return 1 if found else 0
     for path, text in generated().items():
         (CONTRACTS / path).parent.mkdir(parents=True, exist_ok=True)
         (CONTRACTS / path).write_text(text)
+    for path, text in protos.stubs().items():
+        (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
+        (ROOT / path).write_text(text)
     return 0
 
 

@@ -105,7 +105,18 @@ def _impure_call(function: ast.expr) -> str | None:
     return None
 
 
-USECASE_FOREIGN = ("alembic", "anyio", "asyncpg", "fastapi", "httpx2", "nats", "sqlalchemy", "starlette", "uvicorn")
+USECASE_FOREIGN = (
+    "alembic",
+    "anyio",
+    "asyncpg",
+    "fastapi",
+    "grpc",
+    "httpx2",
+    "nats",
+    "sqlalchemy",
+    "starlette",
+    "uvicorn",
+)
 
 
 def usecases_without_io(source: Source) -> Iterator[str]:

@@ -11,7 +11,19 @@ from pathlib import Path
 import pytest
 from sources import ROOT
 
-HEAVY = {"alembic", "asyncpg", "fastapi", "jinja2", "numpy", "opentelemetry", "rich", "sqlalchemy", "typer", "uvicorn"}
+HEAVY = {
+    "alembic",
+    "asyncpg",
+    "fastapi",
+    "grpc",
+    "jinja2",
+    "numpy",
+    "opentelemetry",
+    "rich",
+    "sqlalchemy",
+    "typer",
+    "uvicorn",
+}
 PORTIONS = [str(ROOT / "services"), str(ROOT / "libs")]
 
 
@@ -28,8 +40,16 @@ def test_the_agent_loads_nothing_heavy(module: str) -> None:
     assert loaded_by(module) & HEAVY == set()
 
 
+@pytest.mark.parametrize(
+    "module", ["slackwater.cli.shared", "slackwater.ingestion.service", "slackwater.console.service"]
+)
+def test_grpc_is_loaded_only_where_it_is_served(module: str) -> None:
+    assert loaded_by(module) & {"grpc", "google"} == set()
+
+
 def test_what_is_heavy_would_be_seen() -> None:
     assert {"numpy", "sqlalchemy"} <= loaded_by("slackwater.prediction.service") & HEAVY
+    assert "grpc" in loaded_by("slackwater.console.edge.rpc")
 
 
 def check_contracts(tmp_path: Path, *more: Path) -> subprocess.CompletedProcess[str]:

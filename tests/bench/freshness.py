@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import statistics
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -30,6 +29,7 @@ import httpx2
 import nats
 from nats.aio.msg import Msg
 from tests.bench.control_plane import ControlPlane, control_plane, load
+from tests.bench.figures import spread
 from tests.bench.ingestion import describe
 
 TARGET_P99_SECONDS = 2.0
@@ -84,21 +84,21 @@ async def _measure(directory: Path, nodes: int, seconds: float) -> dict[str, Any
     first, settled, without = _delays(seen, ledger, nodes, began_at, began_at + span - TARGET_P99_SECONDS)
     cores = {name: round((after[name].cpu_seconds - before[name].cpu_seconds) / span, 3) for name in before}
     memory = {name: round(reading.memory_mb) for name, reading in after.items()}
-    spread = _spread(settled)
+    told = spread(settled)
     return {
         "nodes": nodes,
         "pods": 30,
         "reports_per_second": round(ledger["published"] / ledger["seconds"]),
         "windows_per_second": round(len(settled) / span, 1),
-        "first": _spread(first),
-        "settled": spread,
+        "first": spread(first),
+        "settled": told,
         "windows_without_a_new_offer": without,
         "news_lost_by_the_reader": seen.lost_news,
         "cores": cores,
         "memory_mb": memory | {"control plane": sum(mb for name, mb in memory.items() if name != "generator")},
         "generator_worst_lag_seconds": round(ledger["worst_lag_seconds"], 3),
         "target": f"settled p99 <= {TARGET_P99_SECONDS:g} s",
-        "passed": spread["p99"] is not None and spread["p99"] <= TARGET_P99_SECONDS,
+        "passed": told["p99"] is not None and told["p99"] <= TARGET_P99_SECONDS,
     }
 
 
@@ -180,12 +180,3 @@ def _ended_by(node: int, end: float, ledger: dict[str, Any], nodes: int) -> floa
             sent_at: float = ledger["sent_at"][number]
             return sent_at
     return None
-
-
-def _spread(seconds: Sequence[float]) -> dict[str, Any]:
-    if not seconds:
-        return {"count": 0, "p50": None, "p99": None, "max": None}
-    ordered = sorted(seconds)
-    p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
-    values = {"p50": statistics.median(ordered), "p99": p99, "max": ordered[-1]}
-    return {"count": len(ordered), **{name: round(value, 3) for name, value in values.items()}}

@@ -33,7 +33,8 @@ _ESCAPED = re.compile(r"(?:=[0-9A-F]{2})+")
 class Undecodable(InvalidInput):
     """A message that no version of us that is running here can read.
 
-    `code` is one of `unknown_type`, `wrong_version`, `missing_attribute`, `malformed_json`, `invalid_payload`.
+    `code` is one of `unknown_type`, `wrong_version`, `missing_attribute`, `malformed_json`, `invalid_payload`,
+    `wrong_subject`.
     """
 
     code = "invalid_payload"
@@ -87,6 +88,19 @@ def attributes_of(payload: type[Payload], headers: Mapping[str, str] | None) -> 
         "causedby": None if causedby is None else unquote(causedby),
         "traceparent": None if traceparent is None else unquote(traceparent),
     }
+
+
+def decode_on(subject: str, payload: type[P], headers: Mapping[str, str] | None, body: bytes) -> Event[P]:
+    """The event in a message that came on `subject`, which must be the event's own. Raises Undecodable.
+
+    The broker lets an agent publish on its own node's subjects only, so the subject says who spoke: a body that names
+    another node is a lie or a defect, and reaches nobody.
+    """
+    event = decode(payload, headers, body)
+    if event.subject != subject:
+        message = f"{payload.TYPE} of {event.data.key()!r} came on the subject of {subject_key(subject)!r} ({subject})"
+        raise Undecodable(message, code="wrong_subject")
+    return event
 
 
 def subject_key(subject: str) -> str:

@@ -15,13 +15,16 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 
+from slackwater.bus.access import API_PREFIX, NatsAccess
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.declaring import declare
 from slackwater.bus.delivering import NatsDelivery, ReadDelivery
-from slackwater.bus.encoding import Undecodable, decode, encode
+from slackwater.bus.encoding import Undecodable, decode_on, encode
+from slackwater.bus.encrypted import EncryptedClient
 from slackwater.bus.looking import Look, NatsFollowing
-from slackwater.bus.ordered import OrderedReader, Start
-from slackwater.bus.port import BatchHandler
+from slackwater.bus.marking import mark_of
+from slackwater.bus.ordered import Confined, OrderedReader, Start
+from slackwater.bus.port import BatchHandler, Mark
 from slackwater.bus.publishing import Publisher
 from slackwater.bus.pulling import ConsumerGone, Interrupted, Pauses, Puller
 from slackwater.bus.replaying import Replayer
@@ -54,11 +57,22 @@ class _Interruptible(Protocol):
 class NatsBus:
     """See slackwater.bus.port.Bus. Made by `connect_bus`; one per process is enough."""
 
-    def __init__(self, client: Client, name: str, topology: Topology, *, declares: bool = True) -> None:
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        topology: Topology,
+        *,
+        declares: bool = True,
+        access: NatsAccess | None = None,
+    ) -> None:
         self._client = client
         self._name = name
         self._topology = topology
-        self._js: JetStreamContext = client.jetstream(timeout=REQUEST_SECONDS)
+        self._js: JetStreamContext = client.jetstream(
+            timeout=REQUEST_SECONDS, prefix=(access.api_prefix if access else API_PREFIX)
+        )
+        self._confined = _confined(access)
         self._publisher = Publisher(client, PUBLISH_SECONDS)
         self._counters: dict[str, Counters] = {}
         self._readers: set[_Interruptible] = set()
@@ -105,7 +119,10 @@ class NatsBus:
     async def watch(
         self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None
     ) -> AsyncIterator[None]:
-        reader = OrderedReader(self._client, self._js, payload.STREAM, _filters(payload, key), Start(None), WATCH_BATCH)
+        filters, start = [_filter(payload, key)], Start(None)
+        reader = OrderedReader(
+            self._client, self._js, payload.STREAM, filters, start, WATCH_BATCH, confined=self._confined
+        )
 
         async def work() -> bool:
             messages = await reader.next()
@@ -158,6 +175,9 @@ class NatsBus:
             finally:
                 following.mailbox.close()
 
+    async def mark(self, payloads: Sequence[type[Payload]]) -> Mark:
+        return await mark_of(self._js, payloads)
+
     async def settled_up_to(self, consumer: str) -> int:
         try:
             info = await self._js.consumer_info(self._topology.stream_of(consumer), consumer)
@@ -190,10 +210,11 @@ class NatsBus:
         """Store a dead letter. Raises Unavailable."""
         await self._publisher.store(DLQ, letter.message())
 
-    def forget_ping(self) -> None:
-        """Nobody waits for an answer any more; done by `connect_bus` at the end."""
+    async def close(self) -> None:
+        """End the connection; nobody waits for answers any more. Done by `connect_bus`."""
         if self._ping is not None:
             self._ping.cancel()
+        await self._client.close()
 
     async def open(self) -> None:
         """Subscribe to the broker's answers; done by `connect_bus`."""
@@ -216,7 +237,7 @@ class NatsBus:
 
     async def _show(self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], message: Msg) -> None:
         try:
-            event = decode(payload, message.headers, message.data)
+            event = decode_on(message.subject, payload, message.headers, message.data)
         except Undecodable as error:
             log.warning("watch of %s: %s skipped: %s", payload.TYPE, message.subject, error.message)
             return
@@ -297,12 +318,18 @@ async def _first_of(*waits: Awaitable[Any]) -> None:
         task.cancel()
 
 
-def _filters(payload: type[Payload], key: str | None) -> list[str]:
-    """All subjects of a type; or those whose key is `key` or begins with it, token by token."""
+def _filter(payload: type[Payload], key: str | None) -> str:
+    """All subjects of a type; or those whose key is `key` or begins with it, part by part."""
     if key is None:
-        return [subjects_of(payload)]
-    below = subjects_of(payload, key)
-    return [below.removesuffix(".>"), below]
+        return subjects_of(payload)
+    missing = payload.KEY_PARTS - len(key.split("/"))
+    return subjects_of(payload, key).removesuffix(".>") + ".*" * missing
+
+
+def _confined(access: NatsAccess | None) -> Confined | None:
+    if access is None or access.api_prefix == API_PREFIX or access.user is None:
+        return None
+    return Confined(access.user, access.api_prefix)
 
 
 @asynccontextmanager
@@ -313,10 +340,13 @@ async def connect_bus(
     topology: Topology | None = None,
     declares: bool = True,
     wait_seconds: float = CONNECT_SECONDS,
+    access: NatsAccess | None = None,
 ) -> AsyncIterator[NatsBus]:
     """A connected bus. Raises Unavailable if there is no broker within `wait_seconds`; once connected it reconnects
-    for ever. `declares=False` where others declare the streams (an agent)."""
-    client = Client()
+    for ever. `declares=False` where others declare the streams (an agent). Raises Misconfigured for credentials that
+    cannot be used."""
+    proof = access.options(url) if access is not None else {}
+    client = EncryptedClient() if url.startswith("tls://") else Client()
     bus: NatsBus | None = None
 
     async def on_reconnect() -> None:
@@ -347,6 +377,7 @@ async def connect_bus(
             max_outstanding_pings=2,
             pending_size=PENDING_BYTES,
             drain_timeout=2,
+            **proof,
         )
 
     try:
@@ -355,13 +386,11 @@ async def connect_bus(
     except (NatsError, OSError, TimeoutError) as error:
         await client.close()
         raise Unavailable(f"no NATS at {url} within {wait_seconds:g} s: {error!r}") from error
+    bus = NatsBus(client, name, topology or load(), declares=declares, access=access)
     try:
-        bus = NatsBus(client, name, topology or load(), declares=declares)
         await bus.open()
         if declares:
             await bus.declare()
         yield bus
     finally:
-        if bus is not None:
-            bus.forget_ping()
-        await client.close()
+        await bus.close()

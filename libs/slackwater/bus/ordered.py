@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StreamState
+from nats.js.errors import NotFoundError
 
 from slackwater.bus.encoding import MESSAGE_ID
 from slackwater.bus.pulling import EXPIRES_SECONDS, ConsumerGone, Interrupted, Puller
@@ -29,6 +31,14 @@ class Start:
     """Where to begin: after a stream position, or (None) with the last message of every subject."""
 
     after_sequence: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Confined:
+    """For who may use only one consumer, by name and with one filter, and may not ask how the stream stands."""
+
+    consumer: str
+    api_prefix: str
 
 
 class OrderedReader:
@@ -49,6 +59,7 @@ class OrderedReader:
         batch: int,
         *,
         headers_only: bool = False,
+        confined: Confined | None = None,
     ) -> None:
         self._client = client
         self._js = js
@@ -59,6 +70,7 @@ class OrderedReader:
         self._whole_after = start.after_sequence or 0
         self._given: OrderedDict[str, int] = OrderedDict()
         self._batch = batch
+        self._confined = confined
         self._headers_only = headers_only
         self._puller: Puller | None = None
         self._interrupted: str | None = None
@@ -107,6 +119,8 @@ class OrderedReader:
             self._interrupted = reason
 
     async def _open(self) -> Puller:
+        if self._confined is not None:
+            return await self._open_confined(self._confined)
         first = self._first((await self._js.stream_info(self._stream)).state)
         config = ConsumerConfig(
             filter_subjects=self._filters,
@@ -120,6 +134,25 @@ class OrderedReader:
         info = await self._js.add_consumer(self._stream, config)
         self._consumer_sequence = 0
         puller = Puller(self._client, self._stream, info.name, self._batch)
+        await puller.open()
+        return puller
+
+    async def _open_confined(self, confined: Confined) -> Puller:
+        """The last message of every subject, each time; what was given before is known by id."""
+        with suppress(NotFoundError):
+            await self._js.delete_consumer(self._stream, confined.consumer)
+        (only,) = self._filters
+        config = ConsumerConfig(
+            name=confined.consumer,
+            filter_subject=only,
+            ack_policy=AckPolicy.NONE,
+            mem_storage=True,
+            inactive_threshold=2 * EXPIRES_SECONDS,
+            deliver_policy=DeliverPolicy.LAST_PER_SUBJECT,
+        )
+        await self._js.add_consumer(self._stream, config)
+        self._consumer_sequence = 0
+        puller = Puller(self._client, self._stream, confined.consumer, self._batch, confined.api_prefix)
         await puller.open()
         return puller
 
@@ -163,4 +196,4 @@ def _identity(message: Msg) -> str:
     return (message.headers or {}).get(MESSAGE_ID) or f"#{message.metadata.sequence.stream}"
 
 
-__all__ = ["ConsumerGone", "OrderedReader", "Start"]
+__all__ = ["Confined", "ConsumerGone", "OrderedReader", "Start"]

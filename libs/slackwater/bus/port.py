@@ -54,6 +54,15 @@ class Received(Generic[P]):
     subject_key: str
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where the last event of some types stands now. `epoch` names this life of the stream: positions of another one
+    mean nothing here. `sequence` is 0 where there is none."""
+
+    epoch: str
+    sequence: int
+
+
 BatchHandler = Callable[[Sequence[Received[P]]], Awaitable[Sequence[Settlement]]]
 
 
@@ -105,6 +114,10 @@ class Bus(Protocol):
         is no longer there is told as Missed. `keys` keeps to subjects whose key is or begins with one of them, token
         by token. Without `bodies` the broker sends attributes only. Raises Unavailable on entering.
         """
+        ...
+
+    async def mark(self, payloads: Sequence[type[Payload]]) -> Mark:
+        """The end of what `follow` would show of these types, which are kept by one stream. Raises Unavailable."""
         ...
 
     async def settled_up_to(self, consumer: str) -> int:

@@ -17,6 +17,8 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
+from slackwater.bus.access import API_PREFIX
+
 log = logging.getLogger(__name__)
 
 EXPIRES_SECONDS = 30.0
@@ -55,9 +57,18 @@ class Puller:
     With `ahead` the next batch is on its way while the reader works on this one: twice as many messages are in hand.
     """
 
-    def __init__(self, client: Client, stream: str, consumer: str, batch: int, *, ahead: bool = False) -> None:
+    def __init__(
+        self,
+        client: Client,
+        stream: str,
+        consumer: str,
+        batch: int,
+        api_prefix: str = API_PREFIX,
+        *,
+        ahead: bool = False,
+    ) -> None:
         self._client = client
-        self._subject = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{consumer}"
+        self._subject = f"{api_prefix}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
         self._inbox = client.new_inbox()
         self._batch = batch
         self._ahead = ahead

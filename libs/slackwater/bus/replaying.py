@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.encoding import Undecodable, decode, subject_key
+from slackwater.bus.encoding import Undecodable, decode_on, subject_key
 from slackwater.bus.port import BatchHandler, Received, Reject, Retry
 from slackwater.bus.settling import Bury
 from slackwater.bus.stats import Counters
@@ -76,7 +76,7 @@ class Replayer(Generic[P]):
 
     async def _read(self, message: Readable) -> tuple[Readable, Received[P]] | None:
         try:
-            event = decode(self._payload, message.headers, message.body)
+            event = decode_on(message.subject, self._payload, message.headers, message.body)
         except Undecodable as error:
             self._counters.undecodable += 1
             await self._give_up(message, error.code, error.message)

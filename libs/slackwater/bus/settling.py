@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.encoding import Undecodable, decode, subject_key
+from slackwater.bus.encoding import Undecodable, decode_on, subject_key
 from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement
 from slackwater.bus.stats import Counters
 from slackwater.bus.streams import ConsumerSpec
@@ -95,7 +95,7 @@ class Settler(Generic[P]):
             await self._exhausted(delivery, f"delivered {delivery.deliveries - 1} times and never settled")
             return None
         try:
-            event = decode(self._payload, delivery.headers, delivery.body)
+            event = decode_on(delivery.subject, self._payload, delivery.headers, delivery.body)
         except Undecodable as error:
             self._counters.undecodable += 1
             await self._bury(delivery, error.code, error.message)

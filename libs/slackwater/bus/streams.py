@@ -61,6 +61,11 @@ class Topology(BaseModel):
     streams: Mapping[str, StreamSpec]
     consumers: Mapping[str, ConsumerSpec]
 
+    def only(self, service: str) -> Topology:
+        """All streams, and of the consumers those of one service: what it declares where each has its own rights."""
+        own = {name: spec for name, spec in self.consumers.items() if name.startswith(f"{service}-")}
+        return self.model_copy(update={"consumers": own})
+
     def stream_of(self, consumer: str) -> str:
         """The stream that a consumer reads."""
         return event_named(self.consumers[consumer].event).STREAM

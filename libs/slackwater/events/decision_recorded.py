@@ -11,6 +11,7 @@ from slackwater.events.envelope import Payload
 class DecisionRecorded(Payload):
     """Written in the transaction that made the decision; the console keeps what it reads here."""
 
+    KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "decision.recorded"
     STREAM: ClassVar[str] = "DECISIONS"
 

@@ -15,6 +15,7 @@ class EffectMeasured(Payload):
     Seconds count from `decided_at` of the decision.
     """
 
+    KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "effect.measured"
     STREAM: ClassVar[str] = "DECISIONS"
 

@@ -25,6 +25,8 @@ class Payload(BaseModel):
     VERSION: ClassVar[int] = 1
     STREAM: ClassVar[str]
     """The stream in contracts/streams.yaml that keeps this event."""
+    KEY_PARTS: ClassVar[int] = 1
+    """How many parts its key has: `node` is one, `node/writer` two."""
 
     def key(self) -> str:
         """What order and ownership follow: the node, quota root or workload. Dots are allowed."""
@@ -79,6 +81,12 @@ def subjects_of(payload: type[Payload], key: str | None = None) -> str:
         return f"sw.v1.{payload.TYPE}.*.>"
     tokens = ".".join(subject_token(part) for part in key.split("/"))
     return f"sw.v1.{payload.TYPE}.{shard_of(key.split('/')[0])}.{tokens}.>"
+
+
+def own_subjects(payload: type[Payload], node: str | None) -> str:
+    """One filter for all events of a type that are about `node` (or, if None, about one node each), and no others."""
+    shard, name = ("*", "*") if node is None else (str(shard_of(node)), subject_token(node))
+    return ".".join([f"sw.v1.{payload.TYPE}", shard, name, *["*"] * (payload.KEY_PARTS - 1)])
 
 
 def event_of(

@@ -23,6 +23,7 @@ class EvictionOutcome(StrEnum):
 class EvictionCompleted(Payload):
     """The end of one eviction as the agent saw it."""
 
+    KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "eviction.completed"
     STREAM: ClassVar[str] = "DECISIONS"
 

@@ -60,6 +60,7 @@ class IntentDeclared(Payload):
     throttles of this writer go back step by step and its evictions are no longer started.
     """
 
+    KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "intent.declared"
     STREAM: ClassVar[str] = "INTENTS"
 

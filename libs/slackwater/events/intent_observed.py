@@ -24,6 +24,7 @@ class ObservedLimit(BaseModel):
 class IntentObserved(Payload):
     """`observed_at` is taken after the last write. `limits` covers the pods whose limit this generation changed."""
 
+    KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "intent.observed"
     STREAM: ClassVar[str] = "DECISIONS"
 

@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.runtime.loopback import is_loopback
 
 START_SECONDS = 10.0
 STOP_SECONDS = 2.0
@@ -25,7 +26,7 @@ POLL_SECONDS = 0.01
 # 10 s bounds the window; what must not be lost at all is in PostgreSQL first and is published again from there.
 CONFIG = """\
 server_name: "slackwater"
-host: "127.0.0.1"
+host: {host}
 port: {port}
 ports_file_dir: {directory}
 log_file: {log}
@@ -66,7 +67,28 @@ class EmbeddedNats:
     Start it from the main thread: the kernel ties the life of the child to the *thread* that forked it.
     """
 
-    def __init__(self, state_dir: Path, *, port: int = 0, memory_limit: str = "512MiB") -> None:
+    def __init__(
+        self,
+        state_dir: Path,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        memory_limit: str = "512MiB",
+        include: Path | None = None,
+    ) -> None:
+        """`include` is a configuration with accounts or TLS (see `slackwater nats-config`).
+
+        Raises Misconfigured for a host that others reach without it: it would be open to all.
+        """
+        if include is None and not is_loopback(host):
+            raise Misconfigured(
+                f"NATS will not listen on {host} without accounts or TLS: make a configuration with "
+                "`slackwater nats-config`, or listen on 127.0.0.1",
+                field="host",
+            )
+        self._host = host
+        self._include = include.resolve() if include is not None else None
+        self._encrypted = include is not None and "tls {" in include.read_text(encoding="utf-8")
         self._directory = state_dir.resolve()
         self._port = port
         self._memory_limit = memory_limit
@@ -75,7 +97,7 @@ class EmbeddedNats:
     @property
     def url(self) -> str:
         """Where it listens; valid from the first start on."""
-        return f"nats://127.0.0.1:{self._port}"
+        return f"{'tls' if self._encrypted else 'nats'}://{self._host}:{self._port}"
 
     @property
     def pid(self) -> int | None:
@@ -123,11 +145,14 @@ class EmbeddedNats:
 
     def _write_config(self) -> None:
         text = CONFIG.format(
+            host=json.dumps(self._host),
             port=self._port or -1,
             directory=json.dumps(str(self._directory)),
             log=json.dumps(str(self.log_file)),
             store=json.dumps(str(self._directory / "store")),
         )
+        if self._include is not None:
+            text += f"include {json.dumps(os.path.relpath(self._include, self._directory))}\n"
         self._config_file.write_text(text)
 
     def _spawn(self) -> subprocess.Popen[bytes]:

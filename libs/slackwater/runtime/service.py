@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:  # an agent must not pay for FastAPI
+    import grpc.aio
     from fastapi import APIRouter
+
+    from slackwater.runtime.roles import Needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +42,22 @@ class Service(Protocol):
     def routers(self) -> Sequence[APIRouter]:
         """HTTP routes of this service, mounted under the one server of the process; often none."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class RpcPart:
+    """One gRPC service of a part: its full name, the role that each of its methods needs, and how it is registered.
+
+    `add(server, leaving)`: `leaving` is set when the server stops; streams end themselves then, in order.
+    """
+
+    name: str
+    roles: Mapping[str, Needed]
+    add: Callable[[grpc.aio.Server, asyncio.Event], None]
+
+
+@runtime_checkable
+class SpeaksRpc(Protocol):
+    """A service that can also be reached over gRPC. Loads grpc only when it is asked."""
+
+    def rpc_parts(self) -> Sequence[RpcPart]: ...

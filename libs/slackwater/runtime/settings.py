@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 
 from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from slackwater.model.errors import Misconfigured
+from slackwater.runtime.loopback import is_loopback
 
 USUAL_PORT = 8460
+USUAL_RPC_PORT = 8461
 
 
 class HttpSettings(BaseSettings):
@@ -39,12 +40,7 @@ class HttpSettings(BaseSettings):
 
     @property
     def loopback(self) -> bool:
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.host)
 
     @property
     def tls(self) -> bool:
@@ -63,3 +59,22 @@ class HttpSettings(BaseSettings):
                 "or listen on 127.0.0.1",
                 field="host",
             )
+
+
+class RpcSettings(BaseSettings):
+    """gRPC beside HTTP, e.g. SLACKWATER_GRPC_PORT. Tokens and TLS files are those of HTTP.
+
+    It runs where a service has something to say over it. Without a host: where HTTP listens. Without a port: the
+    usual one, or a free one if taken.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="SLACKWATER_GRPC_", frozen=True)
+
+    enabled: bool = True
+    host: str | None = None
+    port: int | None = None
+    """0 takes any free port."""
+
+    def doors(self, http: HttpSettings) -> HttpSettings:
+        """Who is let in and how it is encrypted: as for HTTP, but where gRPC listens."""
+        return http if self.host is None else http.model_copy(update={"host": self.host})

@@ -34,6 +34,8 @@ class Endpoint:
     pid: int
     token: str | None = None
     version: str = ""
+    rpc_address: str | None = None
+    """HOST:PORT of gRPC, None when it is off."""
 
 
 def default_state_dir() -> Path:

@@ -14,9 +14,9 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.encoding import MESSAGE_ID, Message, Undecodable, decode, encode
+from slackwater.bus.encoding import MESSAGE_ID, Message, Undecodable, decode_on, encode
 from slackwater.bus.following import Following
-from slackwater.bus.port import BatchHandler
+from slackwater.bus.port import BatchHandler, Mark
 from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
@@ -72,6 +72,7 @@ class MemoryBroker:
         self.clock: Clock = clock or SystemClock()
         self.topology = topology or load()
         self.away = False
+        self.epoch = "first"
         self.dead_letters: list[DeadLetter] = []
         self._streams = {name: _Stream(spec.max_messages_per_subject) for name, spec in self.topology.streams.items()}
         self._consumers = {name: _Consumer(f"sw.v1.{spec.event}.", 0) for name, spec in self.topology.consumers.items()}
@@ -117,6 +118,11 @@ class MemoryBroker:
         """The last position that was stored before a time."""
         earlier = [at for at, stored in self._streams[stream].stored_at.items() if stored < moment]
         return max(earlier, default=0)
+
+    def begin_anew(self, stream: str) -> None:
+        """Another stream of the same name, empty, as after a broker lost its store."""
+        self._streams[stream] = _Stream(self._streams[stream].keep_per_subject)
+        self.epoch = f"after {self.epoch}"
 
     def forget(self, stream: str, before: int) -> None:
         """Let go of every message before a position, as age and size do."""
@@ -266,7 +272,7 @@ class MemoryBus:
                 if superseded or (wanted is not None and tokens[: len(wanted)] != wanted):
                     continue
                 try:
-                    event = decode(payload, message.headers, message.body)
+                    event = decode_on(message.subject, payload, message.headers, message.body)
                 except Undecodable:
                     continue
                 await handler(event)
@@ -309,6 +315,12 @@ class MemoryBus:
             raise Unavailable("the bus is away")
         async with self.broker.listening() as changed:
             yield MemoryFollowing(self.broker, changed, payloads, after or {}, since, keys, bodies)
+
+    async def mark(self, payloads: Sequence[type[Payload]]) -> Mark:
+        if self.broker.away:
+            raise Unavailable("the bus is away")
+        found = [self.broker.after(each.STREAM, f"sw.v1.{each.TYPE}.", 0)[-1:] for each in payloads]
+        return Mark(self.broker.epoch, max((last[0][0] for last in found if last), default=0))
 
     async def settled_up_to(self, consumer: str) -> int:
         return self.broker.settled_up_to(consumer)

@@ -11,14 +11,15 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import NoReturn
 
 from slackwater.agent.edge.late_bus import LateBus
 from slackwater.agent.service import AgentService, build_agent
 from slackwater.agent.settings import AgentSettings
-from slackwater.bus.nats import connect_bus
+from slackwater.bus.access import NatsAccess
+from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.model.errors import Misconfigured, SlackwaterError
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
@@ -45,7 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentService:
     bus = LateBus()
     service = build_agent(settings, Platform(bus, SystemClock(), _no_database, state_dir))
-    async with bus.connecting(lambda: connect_bus(url, name="agent", declares=False, wait_seconds=_CONNECT_SECONDS)):
+    access = NatsAccess()
+    access.options(url)  # what cannot work is said now, not at every attempt
+
+    def connect() -> AbstractAsyncContextManager[NatsBus]:
+        return connect_bus(url, name="agent", declares=False, wait_seconds=_CONNECT_SECONDS, access=access)
+
+    async with bus.connecting(connect):
         running = asyncio.create_task(_run(service, bus))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -102,7 +102,7 @@ def _asked(holder: int, endpoint: Endpoint) -> Instance:
     except httpx2.HTTPError as error:
         return Instance(holder, endpoint.http_url, trouble=f"no answer ({type(error).__name__})")
     if answer.status_code == 200:
-        return Instance(holder, endpoint.http_url)
+        return Instance(holder, endpoint.http_url, rpc_address=endpoint.rpc_address)
     lines = [line.removeprefix("[-]") for line in answer.text.splitlines() if line.startswith("[-]")]
     return Instance(holder, endpoint.http_url, failed_checks=lines or [f"HTTP {answer.status_code}"])
 

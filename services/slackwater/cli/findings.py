@@ -40,6 +40,8 @@ class Instance:
     url: str | None = None
     trouble: str = ""
     """Why it could not be asked; empty if it could, or if there is nobody to ask."""
+    rpc_address: str | None = None
+    """HOST:PORT of gRPC, None when it is off."""
     failed_checks: Sequence[str] = ()
     """Lines of /readyz that are not well."""
 
@@ -171,6 +173,7 @@ def _instance(seen: Snapshot) -> Sequence[Finding]:
             return [Finding("instance", Level.FAIL, instance.trouble, "run doctor as the owner of the state directory")]
         return [Finding("instance", Level.OK, "none runs here")]
     where = f"pid {instance.holder}" + (f" on {instance.url}" if instance.url else "")
+    where += f", gRPC on {instance.rpc_address}" if instance.rpc_address else ""
     if instance.trouble:
         advice = "wait if it is just starting; else stop it and start it again"
         return [Finding("instance", Level.FAIL, f"{where}: {instance.trouble}", advice)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from fastapi import APIRouter, FastAPI
@@ -14,11 +15,21 @@ from slackwater.cli.steps import Steps
 from slackwater.model.time import SystemClock
 from slackwater.runtime.collecting import collect_rarely
 from slackwater.runtime.http import HttpServer, build_app
-from slackwater.runtime.service import Check, Service
-from slackwater.runtime.settings import HttpSettings
+from slackwater.runtime.service import Check, Service, SpeaksRpc
+from slackwater.runtime.settings import HttpSettings, RpcSettings
 from slackwater.runtime.supervisor import Supervisor
 from slackwater.store.engine import PostgresDatabase, connect_database
 from slackwater.telemetry.metrics import note_build
+
+if TYPE_CHECKING:  # grpc is loaded only where a service speaks it
+    from slackwater.runtime.rpc import RpcServer
+
+
+@dataclass(frozen=True, slots=True)
+class Hosted:
+    """What became of it. `rpc_address` is HOST:PORT, None when nothing is served over gRPC."""
+
+    rpc_address: str | None
 
 
 class HttpService:
@@ -61,18 +72,46 @@ class Databases:
 
 @asynccontextmanager
 async def hosting(
-    http: HttpServer, settings: HttpSettings, services: Sequence[Service], steps: Steps, *, beside: Sequence[Service]
-) -> AsyncIterator[None]:
-    """HTTP first, then `beside`, then the services with their routes, all supervised while the context is open."""
+    http: HttpServer,
+    settings: HttpSettings,
+    services: Sequence[Service],
+    steps: Steps,
+    *,
+    beside: Sequence[Service],
+    rpc: RpcSettings | None = None,
+) -> AsyncIterator[Hosted]:
+    """HTTP first, then `beside`, then the services with their routes, all supervised while the context is open.
+
+    gRPC comes last where a service speaks it and `rpc` (default: the environment) does not switch it off.
+    """
     front = HttpService(http)
-    supervisor = Supervisor([front, *beside, *services])
+
+    async def checks() -> Sequence[Check]:
+        return await supervisor.checks()
+
+    remote = _rpc_server(rpc or RpcSettings(), settings, services, checks)
+    supervisor = Supervisor([front, *beside, *services, *([remote] if remote else [])])
     routers = [router for service in services for router in service.routers()]
     front.app = build_app(routers, supervisor.checks, settings)
     for service in services:
         note_build(service.name)
     async with _supervised(supervisor, steps):
         collect_rarely()
-        yield
+        yield Hosted(remote.address if remote else None)
+
+
+def _rpc_server(
+    rpc: RpcSettings,
+    settings: HttpSettings,
+    services: Sequence[Service],
+    checks: Callable[[], Awaitable[Sequence[Check]]],
+) -> RpcServer | None:
+    speaking = [service for service in services if isinstance(service, SpeaksRpc)]
+    if not rpc.enabled or not speaking:
+        return None
+    from slackwater.runtime.rpc import RpcServer
+
+    return RpcServer(rpc, settings, [part for service in speaking for part in service.rpc_parts()], checks)
 
 
 @asynccontextmanager

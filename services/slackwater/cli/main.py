@@ -18,8 +18,8 @@ import typer
 from slackwater.cli.exits import ERROR, INTERRUPTED, USAGE
 from slackwater.model.errors import InvalidInput, SlackwaterError
 
-VERBS: Sequence[str] = ("up", "run", "agent", "exec", "get", "describe", "why", "doctor", "openapi")
-"""Verb = module `slackwater.cli.<verb>`, in the order of the help."""
+VERBS: Sequence[str] = ("up", "run", "agent", "exec", "get", "describe", "why", "doctor", "openapi", "nats-config")
+"""Verb = module `slackwater.cli.<verb>` (a `-` in the verb is a `_` in the module), in the order of the help."""
 
 app = typer.Typer(
     name="slackwater",
@@ -51,7 +51,7 @@ def root(
 def register(target: typer.Typer) -> None:
     """Add every verb of the table; a missing module is a broken installation and fails here."""
     for verb in VERBS:
-        module = importlib.import_module(f"slackwater.cli.{verb}")
+        module = importlib.import_module(f"slackwater.cli.{verb.replace('-', '_')}")
         target.command(verb, context_settings=getattr(module, "CONTEXT", None))(module.command)
 
 

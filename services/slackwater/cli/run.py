@@ -54,8 +54,10 @@ async def _run(part: Part, postgres: str, nats: str, settings: HttpSettings, sec
     from slackwater.runtime.signals import cancelled_by_signal
 
     with cancelled_by_signal():
-        async with running_service(part, postgres, nats, settings) as url:
-            print(f"{part.name} {url}", flush=True)
+        async with running_service(part, postgres, nats, settings) as addresses:
+            print(f"{part.name} {addresses.http_url}", flush=True)
+            if addresses.rpc:
+                print(f"grpc {addresses.rpc}", flush=True)
             if seconds is None:
                 await asyncio.Event().wait()
             else:

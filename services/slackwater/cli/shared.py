@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
+from slackwater.bus.access import NatsAccess
 from slackwater.bus.nats import connect_bus
+from slackwater.bus.streams import load
 from slackwater.cli.composition import Part
 from slackwater.cli.hosting import Databases, hosting, shielded
 from slackwater.cli.steps import Steps
@@ -19,9 +22,17 @@ from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_service
 
 
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where a process is reached: the URL of HTTP, and HOST:PORT of gRPC if it speaks it."""
+
+    http_url: str
+    rpc: str | None
+
+
 @asynccontextmanager
-async def running_service(part: Part, postgres: str, nats: str, settings: HttpSettings) -> AsyncIterator[str]:
-    """The service works while the context is open; yields its address.
+async def running_service(part: Part, postgres: str, nats: str, settings: HttpSettings) -> AsyncIterator[Addresses]:
+    """The service works while the context is open; yields its addresses.
 
     Raises InvalidInput for an address of another form, Unavailable when a server is away, Misconfigured.
     """
@@ -33,12 +44,14 @@ async def running_service(part: Part, postgres: str, nats: str, settings: HttpSe
         with steps.step("schema"):
             address = await prepare_service(postgres, Schema.of(part.name))
         with steps.step("streams"):
-            bus = await stack.enter_async_context(connect_bus(nats, name=part.name))
+            bus = await stack.enter_async_context(
+                connect_bus(nats, name=part.name, topology=load().only(part.name), access=NatsAccess())
+            )
         databases = Databases({part.name: address})
         stack.push_async_callback(shielded, databases.close)
         service = part.build(Platform(bus, SystemClock(), databases.of, default_state_dir()))
-        await stack.enter_async_context(hosting(http, settings, [service], steps, beside=()))
-        yield http.url
+        hosted = await stack.enter_async_context(hosting(http, settings, [service], steps, beside=()))
+        yield Addresses(http.url, hosted.rpc_address)
 
 
 def refuse_other_forms(postgres: str, nats: str) -> None:

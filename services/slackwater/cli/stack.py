@@ -108,8 +108,8 @@ async def running_stack(state: StateDir, options: StackOptions, steps: Steps) ->
         platform = Platform(bus, SystemClock(), databases.of, state.path)
         with steps.step("services built"):
             services = [part.build(platform, options.overrides.get(part.name)) for part in parts]
-        await stack.enter_async_context(hosting(http, options.http, services, steps, beside=[servers]))
+        hosted = await stack.enter_async_context(hosting(http, options.http, services, steps, beside=[servers]))
         token = options.http.token.get_secret_value() if options.http.token else None
-        endpoint = Endpoint(http.url, servers.nats.url, os.getpid(), token, version())
+        endpoint = Endpoint(http.url, servers.nats.url, os.getpid(), token, version(), hosted.rpc_address)
         state.announce(endpoint)
         yield endpoint

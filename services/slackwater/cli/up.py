@@ -112,6 +112,8 @@ def _greet(endpoint: Endpoint, steps: Steps) -> None:
     steps.say(f"up in {steps.total_seconds():.1f} s")
     query = f"/?token={endpoint.token}" if endpoint.token else ""
     print(f"console {endpoint.http_url}{query}", flush=True)
+    if endpoint.rpc_address:
+        print(f"grpc {endpoint.rpc_address}", flush=True)
 
 
 async def _work(endpoint: Endpoint, state: StateDir, driver: Driver, seconds: int | None, demo: bool) -> int:

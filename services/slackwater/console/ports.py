@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from slackwater.bus.port import Mark
 from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, PoolRow, Totals
+from slackwater.console.domain.offer_table import OfferTable
 from slackwater.console.domain.views import (
     Counts,
     DecisionFilter,
@@ -160,3 +165,41 @@ class ReadModel(Writes, Reads, Protocol):
     """Both sides."""
 
     async def ping(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OfferSight:
+    """One unbroken look at the log of offers: the table it filled, and the life of the log that its positions mean."""
+
+    table: OfferTable
+    epoch: str
+
+
+class OfferLog(Protocol):
+    """The newest offer of every node, kept up to date for as many watchers as come."""
+
+    @property
+    def sight(self) -> OfferSight | None:
+        """Another object when the log began anew: positions of the former mean nothing in it."""
+        ...
+
+    @property
+    def as_of(self) -> datetime:
+        """Everything published before this is in the table."""
+        ...
+
+    def watching(self) -> AbstractContextManager[None]:
+        """Somebody watches: until then nothing needs to be read."""
+        ...
+
+    async def ready(self) -> OfferSight:
+        """The table once it holds everything. Raises Unavailable if that takes too long."""
+        ...
+
+    async def end(self) -> Mark:
+        """The end of the log now. Raises Unavailable."""
+        ...
+
+    async def changed(self, leaving: asyncio.Event) -> None:
+        """Return when the table, the sight or `as_of` changed, or when leaving."""
+        ...

@@ -9,6 +9,7 @@ from datetime import timedelta
 import structlog
 from fastapi import APIRouter
 
+from slackwater.console.adapters.offer_board import OfferBoard
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.edge.events import consuming
 from slackwater.console.edge.html import html_router
@@ -21,7 +22,7 @@ from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 from slackwater.runtime.platform import Platform
-from slackwater.runtime.service import Check
+from slackwater.runtime.service import Check, RpcPart
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +35,8 @@ class ConsoleService:
     def __init__(self, settings: ConsoleSettings, platform: Platform, model: ReadModel) -> None:
         self._platform = platform
         self._model = model
+        self._settings = settings
+        self._offers = OfferBoard(platform.bus, platform.clock)
         self._streams = Streams(
             platform.bus,
             platform.clock,
@@ -55,7 +58,7 @@ class ConsoleService:
             async with consuming(self._platform.bus, self._record):
                 started()
                 try:
-                    await asyncio.Event().wait()
+                    await self._offers.run()
                 finally:
                     self._streams.close()
         finally:
@@ -79,6 +82,12 @@ class ConsoleService:
 
     def routers(self) -> Sequence[APIRouter]:
         return routers_of(self._model, self._streams, self._platform.clock)
+
+    def rpc_parts(self) -> Sequence[RpcPart]:
+        from slackwater.console.edge.rpc import Colocation, rpc_part  # loads grpc
+
+        validity = timedelta(seconds=self._settings.offer_validity_seconds)
+        return [rpc_part(Colocation(self._model, self._offers, self._platform.clock, validity))]
 
 
 def routers_of(model: ReadModel, streams: Streams, clock: Clock) -> list[APIRouter]:

@@ -14,6 +14,8 @@ class ConsoleSettings(BaseSettings):
     usage_retention_seconds: float = Field(default=24 * 3600, gt=0)
     decision_retention_seconds: float = Field(default=30 * 24 * 3600, gt=0)
     heartbeat_seconds: float = Field(default=15.0, gt=0)
+    offer_validity_seconds: float = Field(default=180.0, gt=0)
+    """How long a platform may rely on an offer without further news: as long as colocation does on usage by default."""
     stall_seconds: float = Field(default=60.0, gt=0)
     """A reader of /v1/stream that takes nothing for so long is let go."""
     streams: int = Field(default=100, ge=1)

@@ -212,14 +212,29 @@ async def test_attributes_and_the_key_of_the_subject_arrive(given: Any) -> None:
     assert received.stream_sequence == 1
 
 
-async def test_when_body_and_subject_disagree_the_key_of_the_subject_is_told(given: Any) -> None:
-    seen = Seen()
+async def test_a_body_that_is_not_its_subjects_reaches_nobody_and_is_a_dead_letter(given: Any) -> None:
+    consumed, replayed = Seen(), Seen()
+    watched: list[str] = []
+
+    async def watch(event: Event[NodeLivenessChanged]) -> None:
+        watched.append(event.data.node)
+
     own, other = encode(changed("mallory")), encode(changed("alice"))
-    async with given.process() as bus, bus.consume(NodeLivenessChanged, CONSUMER, seen):
+    async with (
+        given.process() as bus,
+        bus.consume(NodeLivenessChanged, CONSUMER, consumed),
+        bus.replay(NodeLivenessChanged, replayed, after_sequence=0),
+        bus.watch(NodeLivenessChanged, watch),
+    ):
         await given.inject("STATE", Message(own.subject, other.headers, other.body))
-        await seen.count(1)
-    assert seen.received[0].subject_key == "mallory"
-    assert seen.nodes == ["alice"]
+        await bus.publish(changed("bob"))
+        await consumed.count(1)
+        await replayed.count(1)
+        await until(lambda: _true(watched != []))
+        letters = await given.letters()
+    assert consumed.nodes == replayed.nodes == watched == ["bob"]
+    assert {letter.headers["sw-reason"] for letter in letters} == {"wrong_subject"}
+    assert {letter.headers["sw-subject"] for letter in letters} == {own.subject}
 
 
 async def test_order_is_kept_per_subject(given: Any) -> None:

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from slackwater.bus.following import Following
-from slackwater.bus.port import BatchHandler, Bus
+from slackwater.bus.port import BatchHandler, Bus, Mark
 from slackwater.events.envelope import Event, Payload
 from slackwater.model.errors import Unavailable
 
@@ -90,6 +90,9 @@ class LateBus:
         bodies: bool = True,
     ) -> AbstractAsyncContextManager[Following]:
         return self._connected().follow(payloads, after=after, since=since, keys=keys, bodies=bodies)
+
+    async def mark(self, payloads: Sequence[type[Payload]]) -> Mark:
+        return await self._connected().mark(payloads)
 
     async def settled_up_to(self, consumer: str) -> int:
         return await self._connected().settled_up_to(consumer)

@@ -1,0 +1,81 @@
+"""How a process proves to the broker who it is, and the broker to it: SLACKWATER_NATS_<NAME>."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from slackwater.model.errors import Misconfigured
+
+API_PREFIX = "$JS.API"
+AGENT_API_PREFIX = "sw.js"
+"""What JetStream's API is called in an agent's account: see bus.permissions."""
+
+
+class NatsAccess(BaseSettings):
+    """Credentials and certificates. Nothing given: a broker that asks for nothing, as the embedded one."""
+
+    model_config = SettingsConfigDict(env_prefix="SLACKWATER_NATS_", frozen=True)
+
+    user: str | None = None
+    password: SecretStr | None = None
+    password_file: Path | None = None
+    """The password as the only line of a file; read at every start."""
+    ca: Path | None = None
+    """The authorities whose signature the broker's certificate must have; the URL must then begin with tls://."""
+    certificate: Path | None = None
+    key: Path | None = None
+    """Our own certificate and its key, for a broker that asks for one (mTLS)."""
+    api_prefix: str = API_PREFIX
+
+    def options(self, url: str) -> dict[str, Any]:
+        """What the client's `connect` takes. Raises Misconfigured, without ever showing a secret."""
+        found: dict[str, Any] = {}
+        if self.user is not None:
+            found |= {"user": self.user, "password": self._password(), "inbox_prefix": inbox_of(self.user)}
+        context = self._tls(url)
+        return found if context is None else found | {"tls": context}
+
+    def _password(self) -> str:
+        if self.password_file is not None:
+            try:
+                return self.password_file.read_text(encoding="utf-8").strip()
+            except OSError as error:
+                raise Misconfigured(
+                    f"SLACKWATER_NATS_PASSWORD_FILE: {self.password_file}: {error.strerror}", field="password_file"
+                ) from None
+        if self.password is None:
+            raise Misconfigured(
+                "SLACKWATER_NATS_USER is set: set SLACKWATER_NATS_PASSWORD_FILE (or SLACKWATER_NATS_PASSWORD) too",
+                field="password_file",
+            )
+        return self.password.get_secret_value()
+
+    def _tls(self, url: str) -> ssl.SSLContext | None:
+        encrypted = urlsplit(url).scheme == "tls"
+        if not encrypted:
+            if self.ca is not None or self.certificate is not None:
+                # A client that merely offers TLS follows a broker, or a man in the middle, that says it has none.
+                raise Misconfigured("certificates for NATS are set, so its URL must begin with tls://", field="nats")
+            return None
+        if (self.certificate is None) != (self.key is None):
+            raise Misconfigured("set both SLACKWATER_NATS_CERTIFICATE and SLACKWATER_NATS_KEY", field="certificate")
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+            if self.certificate is not None:
+                context.load_cert_chain(self.certificate, self.key)
+        except OSError as error:
+            raise Misconfigured(
+                f"SLACKWATER_NATS_CA, _CERTIFICATE or _KEY cannot be used: {error}", field="ca"
+            ) from None
+        return context
+
+
+def inbox_of(user: str) -> str:
+    """Where this user's answers arrive: its permissions name it, so that nobody reads another's."""
+    return f"_INBOX.{''.join(c if c.isascii() and (c.isalnum() or c in '-_') else '_' for c in user)}"

@@ -1,0 +1,31 @@
+"""The end of a stream, as far as some types are concerned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nats.errors import Error as NatsError
+from nats.js import JetStreamContext
+from nats.js.errors import APIError, NotFoundError
+
+from slackwater.bus.port import Mark
+from slackwater.events.envelope import Payload, subjects_of
+from slackwater.model.errors import Unavailable
+
+
+async def mark_of(js: JetStreamContext, payloads: Sequence[type[Payload]]) -> Mark:
+    """See slackwater.bus.port.Bus.mark. Raises Unavailable."""
+    stream = payloads[0].STREAM
+    try:
+        created = (await js.stream_info(stream)).created
+        ends = [await _end(js, stream, subjects_of(payload)) for payload in payloads]
+    except (NatsError, APIError, TimeoutError) as error:
+        raise Unavailable(f"the end of {stream} cannot be read now: {error!r}") from error
+    return Mark(created.isoformat() if created else "", max(ends))
+
+
+async def _end(js: JetStreamContext, stream: str, subjects: str) -> int:
+    try:
+        return (await js.get_last_msg(stream, subjects)).seq or 0
+    except NotFoundError:
+        return 0

@@ -1,0 +1,139 @@
+"""Who may say and hear what on the broker, derived from the registry, so that permissions cannot drift from it.
+
+Services share the account CONTROL, where the streams are; each is one user with the subjects of its CONSUMES and
+PUBLISHES. Every agent has an account of its own, which imports nothing but its node's subjects. Permissions inside
+one account would not do: the answer to a publish goes to the subject that its sender names as reply, and the broker
+checks nothing there, so an agent could have the broker write over another node's intents. In an account of its own
+there is nothing that it could name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from slackwater.bus.access import AGENT_API_PREFIX, API_PREFIX, inbox_of
+from slackwater.bus.streams import Topology, event_named
+from slackwater.events.envelope import own_subjects, subject_token, subjects_of
+
+CONTROL = "CONTROL"
+READS_ALONG = frozenset({"console"})
+"""Services that look at every stream without a consumer in streams.yaml, to show and to resume what passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One deployable as the registry knows it: its name, its CONSUMES and its PUBLISHES."""
+
+    name: str
+    consumes: tuple[str, ...]
+    publishes: tuple[str, ...]
+
+
+def agent_user(node: str) -> str:
+    """The broker's name for the agent of a node: user, and name of its one consumer."""
+    return f"agent-{subject_token(node)}"
+
+
+def service_subjects(part: Part, topology: Topology) -> list[str]:
+    """What a service may publish on; it hears only its own inbox, for JetStream sends what was asked for."""
+    allowed = {subjects_of(event_named(event)) for event in part.publishes}
+    for stream in topology.streams:
+        allowed |= {f"{API_PREFIX}.STREAM.{verb}.{stream}" for verb in ("CREATE", "UPDATE", "INFO")}
+    for event in part.consumes:
+        stream, consumer = event_named(event).STREAM, f"{part.name}-{_dashed(event)}"
+        if consumer in topology.consumers:
+            allowed |= _of_durable(stream, consumer)
+        else:
+            allowed |= _of_reader(stream) | {f"sw.v1.dlq.{part.name}-replay-{_dashed(event)}"}
+    if part.name in READS_ALONG:
+        allowed |= {subject for stream in topology.streams for subject in _of_reader(stream)}
+        allowed |= {f"{API_PREFIX}.STREAM.MSG.GET.{stream}" for stream in topology.streams}  # where each type ends
+    return sorted(allowed)
+
+
+def _of_durable(stream: str, consumer: str) -> set[str]:
+    api = f"{API_PREFIX}.CONSUMER"
+    verbs = {f"{api}.{verb}.{stream}.{consumer}" for verb in ("DURABLE.CREATE", "MSG.NEXT", "INFO")}
+    return verbs | {f"$JS.ACK.{stream}.{consumer}.>", f"sw.v1.dlq.{consumer}"}
+
+
+def _of_reader(stream: str) -> set[str]:
+    api = f"{API_PREFIX}.CONSUMER"
+    return {f"{api}.CREATE.{stream}", f"{api}.MSG.NEXT.{stream}.*", f"{api}.DELETE.{stream}.*"}
+
+
+def agent_imports(agent: Part, node: str) -> dict[str, str]:
+    """All that exists for the agent of `node`: subject in CONTROL → its name in the agent's account."""
+    found = {subject: subject for subject in (own_subjects(event_named(event), node) for event in agent.publishes)}
+    for event in agent.consumes:
+        payload = event_named(event)
+        for suffix in _of_watch(payload.STREAM, agent_user(node), own_subjects(payload, node)):
+            found[f"{API_PREFIX}.{suffix}"] = f"{AGENT_API_PREFIX}.{suffix}"
+    return found
+
+
+def _of_watch(stream: str, consumer: str, filter_subject: str) -> list[str]:
+    return [
+        f"CONSUMER.CREATE.{stream}.{consumer}.{filter_subject}",
+        f"CONSUMER.MSG.NEXT.{stream}.{consumer}",
+        f"CONSUMER.DELETE.{stream}.{consumer}",
+    ]
+
+
+def agent_exports(agent: Part) -> list[dict[str, str]]:
+    """What CONTROL lets the accounts of agents import; which node's, each import says."""
+    found = [{"service": own_subjects(event_named(event), None)} for event in agent.publishes]
+    for event in agent.consumes:
+        stream = event_named(event).STREAM
+        found += [
+            {"service": f"{API_PREFIX}.CONSUMER.CREATE.{stream}.*.>"},
+            {"service": f"{API_PREFIX}.CONSUMER.MSG.NEXT.{stream}.*", "response_type": "stream"},
+            {"service": f"{API_PREFIX}.CONSUMER.DELETE.{stream}.*"},
+        ]
+    return found
+
+
+def accounts_config(
+    topology: Topology, services: Sequence[Part], agent: Part, nodes: Iterable[str], passwords: Mapping[str, str]
+) -> str:
+    """The `accounts` block of a nats-server configuration. `passwords` has one for every user."""
+    lines = ["# Made by `slackwater nats-config` from the registry; do not edit, make it again.", "accounts {"]
+    lines += [f"  {CONTROL} {{", "    jetstream: enabled", "    users: ["]
+    for part in services:
+        lines.append(
+            "      " + _user(part.name, passwords, service_subjects(part, topology), f"{inbox_of(part.name)}.>")
+        )
+    lines += ["    ]", "    exports: [", *(f"      {json.dumps(one)}" for one in agent_exports(agent)), "    ]", "  }"]
+    for node in nodes:
+        lines += _agent_account(agent, node, passwords)
+    return "\n".join([*lines, "}", ""])
+
+
+def _agent_account(agent: Part, node: str, passwords: Mapping[str, str]) -> list[str]:
+    name, imports = agent_user(node), agent_imports(agent, node)
+    lines = [f"  {json.dumps(name)} {{"]
+    lines.append(f"    users: [ {_user(name, passwords, sorted(imports.values()), f'{inbox_of(name)}.>')} ]")
+    lines.append("    imports: [")
+    for subject, local in imports.items():
+        one = {"service": {"account": CONTROL, "subject": subject}}
+        lines.append(f"      {json.dumps(one if local == subject else one | {'to': local})}")
+    return [*lines, "    ]", "  }"]
+
+
+def _user(name: str, passwords: Mapping[str, str], publishes: Sequence[str], hears: str) -> str:
+    permissions = {"publish": {"allow": list(publishes)}, "subscribe": {"allow": [hears]}}
+    return json.dumps({"user": name, "password": passwords[name], "permissions": permissions})
+
+
+def users_of(services: Sequence[Part], nodes: Iterable[str]) -> list[str]:
+    """Every user of the broker, in the order of the configuration."""
+    return [*(part.name for part in services), *(agent_user(node) for node in nodes)]
+
+
+def _dashed(event: str) -> str:
+    return event.replace(".", "-").replace("_", "-")
+
+
+__all__ = ["Part", "accounts_config", "agent_user", "service_subjects", "users_of"]

@@ -1,0 +1,178 @@
+"""The one gRPC server of a process: every service's RPCs, health and reflection, behind one guard.
+
+Loads grpc: import it only where something is served over it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import grpc
+import grpc.aio
+from grpc_health.v1 import health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from slackwater.model.errors import Misconfigured
+from slackwater.runtime.gate import Gate, RpcRoles
+from slackwater.runtime.roles import OPEN, Needed, Role
+from slackwater.runtime.rpc_guard import Guard
+from slackwater.runtime.rpc_health import HealthAnswers
+from slackwater.runtime.service import Check, RpcPart
+from slackwater.runtime.settings import USUAL_RPC_PORT, HttpSettings, RpcSettings
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+GRACE_SECONDS = 0.5
+"""What calls in flight get at stop; streams end by themselves before."""
+MOST_CALLS = 1000
+"""Open calls at once; one more is refused with RESOURCE_EXHAUSTED."""
+OPTIONS: Sequence[tuple[str, int]] = (
+    ("grpc.so_reuseport", 0),  # a port that is taken is an error, not a port that two share
+    ("grpc.max_receive_message_length", 256 * 1024),  # requests are small
+    ("grpc.max_send_message_length", 16 * 1024 * 1024),  # a page of 1000 nodes is about 1 MB
+    ("grpc.keepalive_time_ms", 30_000),  # a client that vanished is noticed within
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),  # what clients may do without being sent away
+)
+HEALTH = "grpc.health.v1.Health"
+OWN_ROLES: Mapping[str, Needed] = {
+    f"/{HEALTH}/Check": OPEN,
+    f"/{HEALTH}/List": OPEN,
+    f"/{HEALTH}/Watch": OPEN,
+    f"/{reflection.SERVICE_NAME}/ServerReflectionInfo": Role.VIEWER,
+}
+
+
+class _Registrar:
+    """Stands in for the server while services register, and notes which methods there are."""
+
+    def __init__(self, server: grpc.aio.Server) -> None:
+        self._server = server
+        self.methods: set[str] = set()
+
+    def add_generic_rpc_handlers(self, handlers: Any) -> None:
+        self._server.add_generic_rpc_handlers(handlers)
+
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
+        self.methods |= {f"/{service}/{method}" for method in handlers}
+        self._server.add_registered_method_handlers(service, handlers)
+
+
+class RpcServer:
+    """A part of the process like the others: last to start and first to stop, so that streams end in order."""
+
+    name = "grpc"
+
+    def __init__(
+        self,
+        settings: RpcSettings,
+        http: HttpSettings,
+        parts: Sequence[RpcPart],
+        checks: Callable[[], Awaitable[Sequence[Check]]],
+    ) -> None:
+        """Raises Misconfigured if anybody could use it from outside, or a method says no role."""
+        self._doors = settings.doors(http)
+        self._doors.refuse_if_open_to_all()
+        self._gate = Gate(self._doors)
+        self._port = settings.port
+        self._parts = parts
+        self._checks = checks
+        needed = {f"/{part.name}/{method}": role for part in parts for method, role in part.roles.items()}
+        self._roles = RpcRoles({**OWN_ROLES, **needed})
+        self.methods: frozenset[str] = frozenset()
+        """Everything that can be called, once it runs."""
+        self.address = ""
+        """HOST:PORT, once it runs; the same when it is started again."""
+
+    async def run(self, started: Callable[[], None]) -> None:
+        """Serve until cancelled. Raises Misconfigured when it cannot listen."""
+        leaving = asyncio.Event()
+        server = grpc.aio.server(
+            interceptors=[Guard(self._gate, self._roles)], options=OPTIONS, maximum_concurrent_rpcs=MOST_CALLS
+        )
+        self._register(server, leaving)
+        self.address = self._listen(server)
+        await server.start()
+        started()
+        try:
+            await server.wait_for_termination()
+        finally:
+            leaving.set()
+            with anyio.CancelScope(shield=True):
+                await server.stop(GRACE_SECONDS)
+
+    async def checks(self) -> Sequence[Check]:
+        return ()
+
+    def routers(self) -> Sequence[APIRouter]:
+        return ()
+
+    def _register(self, server: grpc.aio.Server, leaving: asyncio.Event) -> None:
+        registrar: Any = _Registrar(server)
+        for part in self._parts:
+            part.add(registrar, leaving)
+        names = (*(part.name for part in self._parts), HEALTH, reflection.SERVICE_NAME)
+        answers = HealthAnswers(self._checks, names, leaving)
+        health_pb2_grpc.add_HealthServicer_to_server(answers, registrar)
+        reflection.enable_server_reflection(names, server)
+        self.methods = frozenset({*registrar.methods, f"/{reflection.SERVICE_NAME}/ServerReflectionInfo"})
+        if missing := self._roles.missing(self.methods):
+            raise Misconfigured(f"these RPCs say no role: {', '.join(missing)}; add them to `roles` of their part")
+
+    def _listen(self, server: grpc.aio.Server) -> str:
+        host = self._doors.host
+        wanted = USUAL_RPC_PORT if self._port is None else self._port
+        if self._port is None and not _is_free(host, wanted):
+            wanted = 0
+        name = f"[{host}]" if ":" in host else host
+        try:
+            self._port = self._bind(server, f"{name}:{wanted}")
+        except RuntimeError:
+            raise Misconfigured(
+                f"cannot listen on {name}:{wanted} for gRPC; choose another with SLACKWATER_GRPC_PORT (0 = any free "
+                "one), or switch it off with SLACKWATER_GRPC_ENABLED=false",
+                field="port",
+            ) from None
+        shown = "localhost" if host in ("0.0.0.0", "::") else name  # noqa: S104 - nothing is bound here
+        return f"{shown}:{self._port}"
+
+    def _bind(self, server: grpc.aio.Server, address: str) -> int:
+        if not self._doors.tls:
+            return server.add_insecure_port(address)
+        return server.add_secure_port(address, credentials_of(self._doors))
+
+
+def credentials_of(doors: HttpSettings) -> grpc.ServerCredentials:
+    """TLS, and mTLS if there is a client CA. Raises Misconfigured for a file that cannot be read."""
+    key, certificate = _read(doors.tls_key), _read(doors.tls_certificate)
+    authorities = _read(doors.tls_client_ca) if doors.tls_client_ca else None
+    return grpc.ssl_server_credentials(
+        [(key, certificate)], root_certificates=authorities, require_client_auth=authorities is not None
+    )
+
+
+def _read(file: Path | None) -> bytes:
+    assert file is not None  # noqa: S101 - `tls` was asked first
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise Misconfigured(f"{file}: cannot be read: {error.strerror}") from None
+
+
+def _is_free(host: str, port: int) -> bool:
+    """Whether somebody listens there already; asked first, because grpc writes to stderr about a port it cannot get."""
+    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,123 @@
+"""What stands before every RPC: who calls, whether the role reaches, and errors in one form.
+
+An error is a status code, a message, and in the trailing metadata `slackwater-code` (stable, as in REST) and
+`slackwater-field`. A defect of ours tells nothing but that it happened; the log has the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from slackwater.model import errors
+from slackwater.runtime.gate import Forbidden, Gate, RpcRoles, Unauthorized, admit
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
+UNARY_SECONDS = 30.0
+"""How long a call with one answer may take, if its caller did not say less."""
+
+
+class Exhausted(errors.SlackwaterError):
+    """The caller asked for more than it can take or may have; gRPC RESOURCE_EXHAUSTED."""
+
+    code = "exhausted"
+
+
+STATUS_OF: Sequence[tuple[type[errors.SlackwaterError], grpc.StatusCode]] = (
+    (errors.InvalidInput, grpc.StatusCode.INVALID_ARGUMENT),
+    (errors.NotFound, grpc.StatusCode.NOT_FOUND),
+    (errors.Conflict, grpc.StatusCode.ABORTED),
+    (errors.Unavailable, grpc.StatusCode.UNAVAILABLE),
+    (errors.Misconfigured, grpc.StatusCode.FAILED_PRECONDITION),
+    (Unauthorized, grpc.StatusCode.UNAUTHENTICATED),
+    (Forbidden, grpc.StatusCode.PERMISSION_DENIED),
+    (Exhausted, grpc.StatusCode.RESOURCE_EXHAUSTED),
+)
+
+
+def status_of(error: errors.SlackwaterError) -> grpc.StatusCode:
+    """INTERNAL for what no class of the tree stands for."""
+    return next((status for kind, status in STATUS_OF if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
+
+
+def trailers_of(error: errors.SlackwaterError) -> tuple[tuple[str, str], ...]:
+    """What programs read."""
+    return (("slackwater-code", error.code), *((("slackwater-field", error.field),) if error.field else ()))
+
+
+class Guard(grpc.aio.ServerInterceptor):
+    """Wraps every handler there is, whatever it streams."""
+
+    def __init__(self, gate: Gate, roles: RpcRoles) -> None:
+        self._gate = gate
+        self._roles = roles
+
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        handler = await continuation(handler_call_details)
+        if handler is None:
+            return None  # UNIMPLEMENTED, for anybody
+        admission = self._admission(handler_call_details.method, handler_call_details.invocation_metadata)
+        return _guarded(handler, handler_call_details.method, admission)
+
+    def _admission(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Callable[[], None]:
+        def decide() -> None:
+            shown = {key: value for key, value in metadata if isinstance(value, str)}
+            admit(self._roles.required_role(method), self._gate.authenticate(shown))
+
+        return decide
+
+
+def _guarded(handler: Any, method: str, admission: Callable[[], None]) -> grpc.RpcMethodHandler[Any, Any]:
+    kind = f"{'stream' if handler.request_streaming else 'unary'}_{'stream' if handler.response_streaming else 'unary'}"
+    make = getattr(grpc, f"{kind}_rpc_method_handler")
+    wrapped = _wrapped(getattr(handler, kind), method, admission, streams=handler.response_streaming)
+    guarded: grpc.RpcMethodHandler[Any, Any] = make(wrapped, handler.request_deserializer, handler.response_serializer)
+    return guarded
+
+
+def _wrapped(behaviour: Any, method: str, admission: Callable[[], None], *, streams: bool) -> Any:
+    async def generate(request: Any, context: Any) -> AsyncIterator[Any]:
+        try:
+            admission()
+            async for response in behaviour(request, context):
+                yield response
+        except Exception as error:  # noqa: BLE001 - every fault becomes a status; defects are logged there
+            await _refuse(context, method, error)
+
+    async def call(request: Any, context: Any) -> Any:
+        try:
+            admission()
+            if streams:
+                return await behaviour(request, context)
+            async with asyncio.timeout(UNARY_SECONDS):
+                return await behaviour(request, context)
+        except Exception as error:  # noqa: BLE001 - as above
+            await _refuse(context, method, error)
+
+    return generate if inspect.isasyncgenfunction(behaviour) else call
+
+
+async def _refuse(context: Any, method: str, error: Exception) -> None:
+    """End the call with what the error stands for."""
+    if isinstance(error, grpc.aio.AbortError):
+        raise error
+    if isinstance(error, errors.SlackwaterError):
+        kept = tuple(context.trailing_metadata() or ())
+        await context.abort(status_of(error), error.message, (*kept, *trailers_of(error)))
+    if isinstance(error, TimeoutError):
+        await context.abort(
+            grpc.StatusCode.DEADLINE_EXCEEDED,
+            f"no answer within {UNARY_SECONDS:.0f} s; try again later",
+            (("slackwater-code", "deadline_exceeded"),),
+        )
+    log.error("RPC failed", method=method, exc_info=error)
+    message = "an error of ours; the log of the server has the details"
+    await context.abort(grpc.StatusCode.INTERNAL, message, (("slackwater-code", errors.SlackwaterError.code),))

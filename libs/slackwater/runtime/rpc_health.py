@@ -1,0 +1,65 @@
+"""grpc.health.v1: the same checks as /readyz, asked when somebody asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
+
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from slackwater.model.errors import NotFound
+from slackwater.runtime.service import Check
+
+CHECKS_SECONDS = 3.0
+WATCH_SECONDS = 2.0
+"""How often a watcher's answer is looked at anew."""
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+
+
+class HealthAnswers(health_pb2_grpc.HealthServicer):
+    """One answer for all names: what a process serves needs everything that the process needs."""
+
+    def __init__(
+        self, checks: Callable[[], Awaitable[Sequence[Check]]], names: Sequence[str], leaving: asyncio.Event
+    ) -> None:
+        self._checks = checks
+        self._names = frozenset({"", *names})
+        self._leaving = leaving
+
+    # The names are the protocol's.
+    async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802
+        if request.service not in self._names:
+            raise NotFound(f"service {request.service!r} is not served here", field="service")
+        return health_pb2.HealthCheckResponse(status=await self._status())
+
+    async def List(self, request: Any, context: Any) -> Any:  # noqa: N802
+        answer = health_pb2.HealthCheckResponse(status=await self._status())
+        return health_pb2.HealthListResponse(  # type: ignore[attr-defined]  # newer than its stubs
+            statuses=dict.fromkeys(sorted(self._names), answer)
+        )
+
+    async def Watch(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        told = None
+        while True:
+            status = await self._status() if request.service in self._names else UNKNOWN
+            if status != told:
+                told = status
+                yield health_pb2.HealthCheckResponse(status=status)
+            if self._leaving.is_set():
+                return
+            try:
+                await asyncio.wait_for(self._leaving.wait(), WATCH_SECONDS)
+            except TimeoutError:
+                continue
+
+    async def _status(self) -> Any:
+        if self._leaving.is_set():
+            return NOT_SERVING
+        try:
+            found = await asyncio.wait_for(self._checks(), CHECKS_SECONDS)
+        except TimeoutError:
+            return NOT_SERVING
+        return SERVING if all(check.ok for check in found) else NOT_SERVING

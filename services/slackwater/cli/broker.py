@@ -1,0 +1,111 @@
+"""The files of a secured broker: configuration, passwords, and for each agent what its environment needs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from slackwater.bus.access import AGENT_API_PREFIX
+from slackwater.bus.permissions import Part, accounts_config, agent_user, users_of
+from slackwater.bus.streams import load
+from slackwater.cli.composition import PARTS
+from slackwater.model.errors import InvalidInput
+from slackwater.runtime.loopback import is_loopback
+
+SERVER = """\
+# Made by `slackwater nats-config`. Streams are declared by the services; what may be said is in access.conf.
+host: {host}
+port: {port}
+max_payload: 1MB
+max_pending: 32MB
+jetstream {{
+  store_dir: {store}
+  max_memory_store: 128MB
+  max_file_store: 4GB
+  sync_interval: "10s"
+}}
+include "access.conf"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """What the broker shows, and whose certificates it asks of clients (None: of nobody's)."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+    def block(self) -> str:
+        """As the broker reads it."""
+        lines = [f"  cert_file: {_quoted(self.certificate)}", f"  key_file: {_quoted(self.key)}"]
+        if self.client_ca is not None:
+            lines += [f"  ca_file: {_quoted(self.client_ca)}", "  verify: true"]
+        return "\n".join(["tls {", *lines, "}", ""])
+
+
+def registry() -> tuple[list[Part], Part]:
+    """The services that share the broker's main account, and the agent, as their packages declare them."""
+    parts = [_part(part.name) for part in PARTS]
+    return [part for part in parts if part.name != "agent"], next(part for part in parts if part.name == "agent")
+
+
+def write_config(folder: Path, nodes: Sequence[str], host: str, port: int, tls: Certificates | None) -> Path:
+    """Write everything below `folder`, readable by its owner only; passwords that are there are kept.
+
+    Raises InvalidInput for a node that is empty or named twice, or a host beyond this machine without TLS.
+    """
+    if len(set(nodes)) != len(nodes) or not all(nodes):
+        raise InvalidInput("node: every node needs a name, and only one agent", field="node")
+    if tls is None and not is_loopback(host):
+        raise InvalidInput(
+            f"host: {host} is beyond this machine, where passwords must not travel in the clear; "
+            "give --certificate and --key",
+            field="host",
+        )
+    services, agent = registry()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    passwords = {user: _password(folder / "passwords" / user) for user in users_of(services, nodes)}
+    accounts = accounts_config(load(), services, agent, nodes, passwords)
+    _write(folder / "access.conf", accounts + (tls.block() if tls is not None else ""))
+    for node in nodes:
+        user = agent_user(node)
+        _write(folder / "agents" / f"{user}.env", _environment(user, folder / "passwords" / user))
+    server = SERVER.format(host=json.dumps(host), port=port, store=_quoted(folder / "store"))
+    _write(folder / "nats-server.conf", server)
+    return folder / "nats-server.conf"
+
+
+def _environment(user: str, password_file: Path) -> str:
+    found = {"USER": user, "PASSWORD_FILE": str(password_file.absolute()), "API_PREFIX": AGENT_API_PREFIX}
+    return "".join(f"SLACKWATER_NATS_{name}={value}\n" for name, value in found.items())
+
+
+def _password(file: Path) -> str:
+    if not file.exists():
+        _write(file, secrets.token_urlsafe(32) + "\n")
+    return file.read_text(encoding="utf-8").strip()
+
+
+def _write(file: Path, text: str) -> None:
+    """Never readable by others, not even for a moment, and whole or not at all."""
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    draft = file.with_name(f".{file.name}.new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+        out.write(text)
+    draft.replace(file)
+
+
+def _part(name: str) -> Part:
+    package = importlib.import_module(f"slackwater.{name}")
+    return Part(name, tuple(package.CONSUMES), tuple(package.PUBLISHES))
+
+
+def _quoted(path: Path) -> str:
+    return json.dumps(str(path.absolute()))

@@ -1,0 +1,40 @@
+"""`slackwater nats-config`: a nats-server configuration in which each service and each agent may do its own only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write; made if it is not there.")],
+    node: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A node that has an agent; repeatable.")
+    ] = None,
+    nodes_file: Annotated[Path | None, typer.Option(help="Names of nodes, one a line.")] = None,
+    host: Annotated[str, typer.Option(help="The address that the broker listens on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535)] = 4222,
+    certificate: Annotated[Path | None, typer.Option(help="The broker's certificate (TLS).")] = None,
+    key: Annotated[Path | None, typer.Option(help="Its key.")] = None,
+    client_ca: Annotated[Path | None, typer.Option(help="Ask clients for certificates of these authorities.")] = None,
+) -> None:
+    """Write users, permissions and TLS of a nats-server, derived from what each service consumes and publishes.
+
+    Run it again with more nodes at any time: present passwords are kept, and `nats-server --signal reload` applies it.
+    """
+    from slackwater.cli.broker import Certificates, write_config
+    from slackwater.cli.output import errors_to_stderr, message
+    from slackwater.model.errors import InvalidInput
+
+    with errors_to_stderr():
+        nodes = list(node or [])
+        if nodes_file is not None:
+            lines = nodes_file.read_text(encoding="utf-8").splitlines()
+            nodes += [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+        if (certificate is None) != (key is None) or (client_ca is not None and certificate is None):
+            raise InvalidInput("--certificate and --key go together, and --client-ca needs both", field="certificate")
+        tls = Certificates(certificate, key, client_ca) if certificate is not None and key is not None else None
+        written = write_config(folder, nodes, host, port, tls)
+        message(f"{written}: {len(nodes)} agents; start with: nats-server -c {written}")

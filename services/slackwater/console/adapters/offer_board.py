@@ -1,0 +1,150 @@
+"""The newest offer of every node, read from the bus once for all watchers of this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from slackwater.bus.following import Followed, Following, Item
+from slackwater.bus.port import Bus, Mark
+from slackwater.console.domain.offer_table import OfferTable
+from slackwater.console.domain.views import OfferView
+from slackwater.console.ports import OfferSight
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.model.errors import Unavailable
+from slackwater.model.time import Clock
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
+TYPES = (ResourcesOffered, NodeDescribed)
+"""Both are kept by one stream, so that one position is enough."""
+LOOK_SECONDS = 1.0
+"""How often the end of the log is looked at while somebody watches."""
+READY_SECONDS = 10.0
+AGAIN_SECONDS = 1.0
+QUIET_SECONDS = 5.0
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+class _BeganAnewError(Exception):
+    """The positions read so far mean nothing in the log any more."""
+
+
+class OfferBoard:
+    """See slackwater.console.ports.OfferLog. Reads from the first watcher on, while `run` runs."""
+
+    def __init__(self, bus: Bus, clock: Clock) -> None:
+        self._bus = bus
+        self._clock = clock
+        self.watchers = 0
+        """How many watch now."""
+        self._watched = asyncio.Event()
+        self._change = asyncio.Event()
+        self.sight: OfferSight | None = None
+        self.as_of = _NEVER
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        self.watchers += 1
+        self._watched.set()
+        try:
+            yield
+        finally:
+            self.watchers -= 1
+            if self.watchers == 0:
+                self._watched.clear()
+
+    async def ready(self) -> OfferSight:
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                while self.sight is None:
+                    await self._change.wait()
+        except TimeoutError:
+            raise Unavailable("the offers are not loaded yet: the bus does not answer; try again") from None
+        return self.sight
+
+    async def end(self) -> Mark:
+        return await self._bus.mark(TYPES)
+
+    async def changed(self, leaving: asyncio.Event) -> None:
+        waits = [asyncio.ensure_future(self._change.wait()), asyncio.ensure_future(leaving.wait())]
+        try:
+            # A bookmark that is not due yet is looked at again with the next look at the end of the log.
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def run(self) -> None:
+        """Read until cancelled; whatever breaks off is begun again."""
+        while True:
+            await self._watched.wait()
+            try:
+                await self._read()
+            except* (_BeganAnewError, Unavailable) as errors:
+                log.info("offers are read anew", reason=str(errors.exceptions[0]))
+            await self._clock.sleep(AGAIN_SECONDS)
+
+    async def _read(self) -> None:
+        table = OfferTable()
+        end = await self.end()
+        stream = ResourcesOffered.STREAM
+        async with self._bus.follow(TYPES, after={stream: 0}) as following, asyncio.TaskGroup() as group:
+            group.create_task(self._take_in(following, table), name="offers")
+            group.create_task(self._look_at_the_end(table, end.epoch), name="end of the offers")
+
+    async def _take_in(self, following: Following, table: OfferTable) -> None:
+        while True:
+            items: Sequence[Item] = await following.next()
+            for item in items:
+                _put(table, item)
+            self._tell()
+
+    async def _look_at_the_end(self, table: OfferTable, epoch: str) -> None:
+        while True:
+            before, asked_at = table.position, self._clock.now()
+            end = await self.end()
+            if end.epoch != epoch or end.sequence < before:
+                raise _BeganAnewError(f"the log ends at {end.sequence}, {before} was read")
+            await self._read_up_to(end.sequence, table)
+            self.as_of = max(asked_at, self.as_of)
+            if self.sight is None or self.sight.table is not table:
+                self.sight = OfferSight(table, epoch)
+            self._tell()
+            await self._clock.sleep(LOOK_SECONDS)
+            await self._watched.wait()
+
+    async def _read_up_to(self, sequence: int, table: OfferTable) -> None:
+        """Until the table has it; or nothing came for a while: the last message is none that anybody can read."""
+        with suppress(TimeoutError):
+            while table.position < sequence:
+                async with asyncio.timeout(QUIET_SECONDS):
+                    await self._change.wait()
+
+    def _tell(self) -> None:
+        self._change.set()
+        self._change = asyncio.Event()
+
+
+def _put(table: OfferTable, item: Item) -> None:
+    if not isinstance(item, Followed) or item.sequence <= table.position:
+        raise _BeganAnewError(f"{item!r} comes after position {table.position}")
+    try:
+        data = item.payload.model_validate_json(item.body)
+    except ValidationError:
+        return  # its consumers dead-letter it
+    if isinstance(data, ResourcesOffered):
+        table.offered(item.sequence, _view(item.id, data))
+    elif isinstance(data, NodeDescribed):
+        table.described(item.sequence, data.facts.name, data.facts.pool)
+
+
+def _view(event_id: str, data: ResourcesOffered) -> OfferView:
+    return OfferView(
+        event_id, data.node, data.offered_at, data.generation, data.batch, data.degraded, dict(data.decision_ids)
+    )

@@ -1,0 +1,36 @@
+"""Where a watch goes on: opaque to clients, the same on every replica, readable after any restart."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ResumePoint:
+    """Everything up to `sequence` of the log's life `epoch` was seen through the filter with this fingerprint."""
+
+    epoch: str
+    sequence: int
+    fingerprint: str
+
+
+def encode_token(point: ResumePoint) -> str:
+    """ASCII without anything that a shell or a header would mind."""
+    text = json.dumps([1, point.epoch, point.sequence, point.fingerprint], separators=(",", ":"))
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def decode_token(token: str) -> ResumePoint | None:
+    """The inverse; None for what `encode_token` did not make."""
+    try:
+        raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
+        version, epoch, sequence, fingerprint = json.loads(raw)
+    except (ValueError, TypeError, binascii.Error, RecursionError):
+        return None
+    whole = isinstance(sequence, int) and not isinstance(sequence, bool) and sequence >= 0
+    if version != 1 or not isinstance(epoch, str) or not isinstance(fingerprint, str) or not whole:
+        return None
+    return ResumePoint(epoch, sequence, fingerprint)

@@ -1,0 +1,32 @@
+"""Nodes that pass some filters, by name, a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from slackwater.console.domain.views import NodeView
+from slackwater.console.ports import Reads
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFilter:
+    """What is empty lets everything pass; all that is given must. `liveness` has the words of NodeView."""
+
+    pool: str = ""
+    liveness: frozenset[str] = frozenset()
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def passes(self, node: NodeView) -> bool:
+        facts = node.facts
+        if self.liveness and node.liveness not in self.liveness:
+            return False
+        if facts is None:
+            return not self.pool and not self.labels
+        return self.pool in ("", facts.pool) and self.labels.items() <= facts.labels.items()
+
+
+async def find_nodes(reads: Reads, wanted: NodeFilter, after: str, limit: int) -> tuple[Sequence[NodeView], bool]:
+    """At most `limit` nodes with a name behind `after`, and whether there are more."""
+    found = [node for node in await reads.nodes() if node.name > after and wanted.passes(node)]
+    return found[:limit], len(found) > limit

@@ -1,0 +1,90 @@
+"""A real nats-server that runs with a generated configuration, with TLS, two agents and every service."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import trustme
+from pydantic import SecretStr
+
+from slackwater.bus.access import AGENT_API_PREFIX, NatsAccess
+from slackwater.bus.nats import NatsBus, connect_bus
+from slackwater.bus.permissions import agent_user
+from slackwater.bus.streams import load
+from slackwater.cli.broker import Certificates, write_config
+from slackwater.runtime.embedded_nats import EmbeddedNats
+
+NODES = ("n.1", "n.2")
+SERVICES = ("ingestion", "prediction", "colocation", "ensurance", "console")
+
+
+@dataclass(frozen=True)
+class Pki:
+    """An authority, and files of what it signed."""
+
+    authority: trustme.CA
+    folder: Path
+
+    @property
+    def ca(self) -> Path:
+        file = self.folder / "ca.pem"
+        self.authority.cert_pem.write_to_path(file)
+        return file
+
+    def issue(self, name: str) -> tuple[Path, Path]:
+        made = self.authority.issue_cert(name)
+        certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
+        made.private_key_pem.write_to_path(key)
+        certificate.write_bytes(b"".join(part.bytes() for part in made.cert_chain_pems))
+        return certificate, key
+
+
+def pki(folder: Path) -> Pki:
+    folder.mkdir(parents=True)
+    return Pki(trustme.CA(), folder)
+
+
+@dataclass
+class Broker:
+    server: EmbeddedNats
+    folder: Path
+    trusted: Pki
+    url: str = ""
+
+    def password(self, user: str) -> str:
+        return (self.folder / "passwords" / user).read_text().strip()
+
+    def access(self, user: str, **other: Any) -> NatsAccess:
+        certificate, key = self.trusted.issue("client.example")
+        given: dict[str, Any] = {
+            "user": user,
+            "password": SecretStr(self.password(user)),
+            "ca": self.trusted.ca,
+            "certificate": certificate,
+            "key": key,
+        }
+        return NatsAccess(**given | other)
+
+    def agent(self, node: str, **other: Any) -> AbstractAsyncContextManager[NatsBus]:
+        access = self.access(agent_user(node), api_prefix=AGENT_API_PREFIX, **other)
+        return connect_bus(self.url, name="agent", declares=False, access=access, wait_seconds=5)
+
+    def service(self, name: str) -> AbstractAsyncContextManager[NatsBus]:
+        return connect_bus(self.url, name=name, topology=load().only(name), access=self.access(name))
+
+
+async def secured(folder: Path) -> Broker:
+    """Started, with every stream and consumer declared by the services themselves."""
+    trusted = pki(folder / "pki")
+    certificate, key = trusted.issue("127.0.0.1")
+    write_config(folder / "made", NODES, "127.0.0.1", 4222, Certificates(certificate, key, trusted.ca))
+    server = EmbeddedNats(folder / "server", include=folder / "made" / "access.conf")
+    broker = Broker(server, folder / "made", trusted)
+    broker.url = await server.start()
+    for name in SERVICES:
+        async with broker.service(name):
+            pass
+    return broker

@@ -1,0 +1,39 @@
+"""The end of a stream for some types: with the same words on the real bus and on its twin."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from conftest import Given
+
+from slackwater.events.envelope import event_of
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.model.quantities import Resources
+from slackwater.testing.reports import described
+
+
+def offered(node: str, generation: int) -> ResourcesOffered:
+    return ResourcesOffered(
+        node=node,
+        offered_at=datetime.now(UTC),
+        generation=generation,
+        batch=Resources(1000, 2**30),
+        degraded=None,
+        decision_ids={},
+    )
+
+
+async def test_a_mark_counts_only_its_types_and_is_zero_without_any(given: Given) -> None:
+    async with given.process() as bus:
+        now = datetime.now(UTC)
+        empty = await bus.mark([ResourcesOffered])
+        await bus.publish(event_of(described("a", now), source="tests", time=now))
+        after_a_node = await bus.mark([ResourcesOffered])
+        both = await bus.mark([ResourcesOffered, NodeDescribed])
+        await bus.publish(event_of(offered("a", 1), source="tests", time=now))
+        await bus.publish(event_of(offered("b.with/odd name", 1), source="tests", time=now))
+        after_offers = await bus.mark([ResourcesOffered])
+
+    assert [mark.sequence for mark in (empty, after_a_node, both, after_offers)] == [0, 0, 1, 3]
+    assert len({mark.epoch for mark in (empty, after_a_node, both, after_offers)}) == 1

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.bus.access import AGENT_API_PREFIX, NatsAccess, inbox_of
+from slackwater.bus.permissions import Part, accounts_config, agent_imports, agent_user, service_subjects, users_of
+from slackwater.bus.streams import load
+from slackwater.cli.broker import Certificates, registry, write_config
+from slackwater.events.envelope import own_subjects, subject_of, subject_token, subjects_of
+from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.registry import EVENTS
+from slackwater.model.errors import InvalidInput, Misconfigured
+from slackwater.runtime.embedded_nats import EmbeddedNats
+
+SERVICES, AGENT = registry()
+NODES = ["n.1", "n.2"]
+names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/"), min_size=1, max_size=20)
+
+
+def matches(pattern: str, subject: str) -> bool:
+    """NATS' own rule: `*` one token, `>` one or more at the end."""
+    expression = re.escape(pattern).replace(r"\*", "[^.]+").replace(">", ".+")
+    return re.fullmatch(expression, subject) is not None
+
+
+@given(node=names, other=names, writer=names)
+def test_an_agents_subjects_are_those_of_its_own_node_and_of_no_other(node: str, other: str, writer: str) -> None:
+    intent = IntentDeclared(node=node, writer=writer, generation=1, declared_at=datetime.now(UTC), lease_seconds=1)
+    assert matches(own_subjects(IntentDeclared, node), subject_of(intent))
+    assert matches(own_subjects(IntentDeclared, other), subject_of(intent)) is (node == other)
+    assert matches(own_subjects(IntentDeclared, None), subject_of(intent))
+
+
+def test_the_parts_of_every_key_are_as_many_as_the_event_says() -> None:
+    compound = {payload.TYPE for payload in EVENTS if payload.KEY_PARTS == 2}
+    assert compound == {
+        "intent.declared", "intent.observed", "eviction.completed", "effect.measured", "decision.recorded",
+    }  # fmt: skip
+
+
+def test_a_service_may_publish_what_it_says_and_bury_what_it_consumes() -> None:
+    for part in SERVICES:
+        allowed = service_subjects(part, load())
+        for payload in EVENTS:
+            assert (subjects_of(payload) in allowed) is (payload.TYPE in part.publishes), (part.name, payload.TYPE)
+        letters = {subject.removeprefix("sw.v1.dlq.") for subject in allowed if subject.startswith("sw.v1.dlq.")}
+        assert all(letter.startswith(f"{part.name}-") for letter in letters)
+        assert len(letters) == len(part.consumes)
+
+
+def test_every_durable_consumer_belongs_to_a_service_that_consumes_its_event() -> None:
+    of = {part.name: part for part in SERVICES}
+    for name, spec in load().consumers.items():
+        service = name.split("-", 1)[0]
+        assert spec.event in of[service].consumes, name
+        assert name in load().only(service).consumers
+
+
+def test_nobody_may_delete_or_purge_a_stream() -> None:
+    everything = [subject for part in SERVICES for subject in service_subjects(part, load())]
+    everything += [subject for node in NODES for subject in agent_imports(AGENT, node)]
+    for verb in ("DELETE", "PURGE", "MSG.DELETE", "RESTORE", "SNAPSHOT"):
+        assert not [subject for subject in everything if matches(subject, f"$JS.API.STREAM.{verb}.USAGE")]
+
+
+def test_an_agents_account_has_only_what_names_its_node() -> None:
+    mine = agent_imports(AGENT, "n.1")
+    assert len(mine) == len(AGENT.publishes) + 3 * len(AGENT.consumes)
+    assert all(subject_token("n.1") in subject for subject in mine)
+    assert not set(mine) & set(agent_imports(AGENT, "n.2"))
+    assert all(local == subject or local.startswith(AGENT_API_PREFIX) for subject, local in mine.items())
+
+
+def test_names_cannot_break_out_of_the_configuration() -> None:
+    nodes = ['n"} } accounts { EVIL { jetstream: enabled', "n\n2", "ö >"]
+    passwords = dict.fromkeys(users_of(SERVICES, nodes), "p")
+    text = accounts_config(load(), SERVICES, AGENT, nodes, passwords)
+    assert "EVIL {" not in text
+    assert all(re.fullmatch(r"agent-[A-Za-z0-9=_-]+", agent_user(node)) for node in nodes)
+
+
+def test_written_files_are_their_owners_alone_and_passwords_stay(tmp_path: Path) -> None:
+    folder = tmp_path / "nats"
+    write_config(folder, ["n.1"], "127.0.0.1", 4222, None)
+    before = (folder / "passwords" / agent_user("n.1")).read_text()
+    tls = Certificates(tmp_path / "c.pem", tmp_path / "c.key", tmp_path / "ca.pem")
+    write_config(folder, NODES, "10.0.0.1", 4222, tls)
+    assert (folder / "passwords" / agent_user("n.1")).read_text() == before
+    assert len(before.strip()) >= 32
+    assert {file.stat().st_mode & 0o777 for file in folder.rglob("*") if file.is_file()} == {0o600}
+    assert not list(folder.rglob(".*"))
+    assert "verify: true" in (folder / "access.conf").read_text()
+    environment = (folder / "agents" / f"{agent_user('n.2')}.env").read_text()
+    assert f"SLACKWATER_NATS_USER={agent_user('n.2')}\n" in environment
+    assert before.strip() not in environment
+
+
+@pytest.mark.parametrize("nodes", [["n", "n"], [""]])
+def test_a_node_has_one_agent_and_a_name(tmp_path: Path, nodes: list[str]) -> None:
+    with pytest.raises(InvalidInput, match="node"):
+        write_config(tmp_path, nodes, "127.0.0.1", 4222, None)
+
+
+def test_a_broker_beyond_this_machine_needs_tls_and_accounts(tmp_path: Path) -> None:
+    everybody = "0.0.0.0"  # noqa: S104 - what is refused
+    with pytest.raises(InvalidInput, match="--certificate"):
+        write_config(tmp_path, [], everybody, 4222, None)
+    with pytest.raises(Misconfigured, match="nats-config"):
+        EmbeddedNats(tmp_path, host=everybody)
+    EmbeddedNats(tmp_path, host="::1")
+
+
+def test_credentials_that_cannot_work_are_named_and_never_shown(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="SLACKWATER_NATS_PASSWORD_FILE"):
+        NatsAccess(user="u").options("nats://h")
+    with pytest.raises(Misconfigured, match="No such file"):
+        NatsAccess(user="u", password_file=tmp_path / "none").options("nats://h")
+    with pytest.raises(Misconfigured, match="begin with tls://"):
+        NatsAccess(ca=tmp_path / "ca").options("nats://h")
+    with pytest.raises(Misconfigured, match="both"):
+        NatsAccess(certificate=tmp_path / "c").options("tls://h")
+    with pytest.raises(Misconfigured, match="cannot be used"):
+        NatsAccess(ca=tmp_path / "ca").options("tls://h")
+    assert NatsAccess().options("nats://h") == {}
+    (tmp_path / "password").write_text("secret\n")
+    found = NatsAccess(user="a.b", password_file=tmp_path / "password").options("nats://h")
+    assert found == {"user": "a.b", "password": "secret", "inbox_prefix": inbox_of("a.b")}
+    assert inbox_of("a.>") == "_INBOX.a__"
+
+
+def test_a_part_is_read_off_its_package() -> None:
+    assert {part.name for part in SERVICES} == {"ingestion", "prediction", "colocation", "ensurance", "console"}
+    assert isinstance(AGENT, Part)
