@@ -106,6 +106,8 @@ class NatsBus:
             messages = await puller.next()
             if messages:
                 await settler.settle([NatsDelivery(message) for message in messages])
+            if spec.gather_seconds and 0 < len(messages) < batch:
+                await asyncio.sleep(spec.gather_seconds)
             return bool(messages)
 
         async with self._running(f"consumer {consumer}", work, puller):

@@ -54,7 +54,8 @@ class Pauses:
 class Puller:
     """Messages of one JetStream consumer, batch by batch. One reader at a time.
 
-    With `ahead` the next batch is on its way while the reader works on this one: twice as many messages are in hand.
+    With `ahead`, after a full batch, the next one is on its way while the reader works on this one: twice as many
+    messages are in hand.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class Puller:
             await self._ask()
         messages, self._messages = self._messages[: self._batch], self._messages[self._batch :]
         if messages:
-            if self._ahead and not self._messages and self._may_ask:
+            if self._ahead and len(messages) >= self._batch and not self._messages and self._may_ask:
                 await self._send_request()
             return messages
         failure, self._failure = self._failure, None

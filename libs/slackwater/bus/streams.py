@@ -37,9 +37,10 @@ class ConsumerSpec(BaseModel):
 
     `max_deliver` is how often the handler may see a message before it goes to the dead letters; the bus counts, not
     the broker, which would drop it without a word. `backoff_seconds` is the pause before each redelivery, the last
-    one for all further. `fetch_ahead` has the next batch on its way while one is handled: for what comes without
-    end and must not wait for us, at the price of twice as many messages in hand. `deliver` is where a consumer that
-    never ran starts: everything kept, new only, or the last of each subject.
+    one for all further. `deliver` is where a consumer that never ran starts: everything kept, new only, or the last
+    of each subject. For what comes without end: `gather_seconds` is the pause after a batch that was not full, so that
+    the next one is worth its transaction; `fetch_ahead` has the next batch on its way while a full one is handled, at
+    the price of twice as many messages in hand.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -51,6 +52,7 @@ class ConsumerSpec(BaseModel):
     backoff_seconds: tuple[float, ...] = Field(default=(0.5, 2, 10, 30), min_length=1)
     deliver: Literal["all", "new", "last_per_subject"] = "all"
     fetch_ahead: bool = False
+    gather_seconds: float = Field(default=0, ge=0, le=1)
 
 
 class Topology(BaseModel):
