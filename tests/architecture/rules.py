@@ -17,6 +17,7 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.agent.adapters.journal_file",
         "slackwater.agent.adapters.linux.hierarchy",
         "slackwater.agent.adapters.linux.machine",
+        "slackwater.agent.adapters.metrics",  # for the reference page
         "slackwater.agent.command",
         "slackwater.agent.domain.admission",
         "slackwater.agent.edge.late_bus",  # a bus that is not there: what the API description is made with
@@ -151,7 +152,6 @@ ROOMS = frozenset({"__init__", "domain", "usecases", "ports", "adapters", "edge"
 MORE_ROOMS: Mapping[str, Collection[str]] = {
     "agent": {"__main__", "command", "process", "fleet"},  # the only service that is also a small program of its own
     "console": {"static"},
-    "ingestion": {"metrics"},
 }
 WITHOUT_ROOMS = frozenset({"cli", "demo"})
 """A table of verbs, and a program that watches: nothing is decided there."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
@@ -21,8 +20,9 @@ from nats.js.errors import APIError, BadRequestError
 from slackwater.bus.streams import ConsumerSpec, StreamSpec, Topology, event_named
 from slackwater.events.envelope import subjects_of
 from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.telemetry.logs import get_logger
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 STREAM_EXISTS_DIFFERENTLY = 10058
 
@@ -43,7 +43,7 @@ async def _declare_stream(js: JetStreamContext, name: str, spec: StreamSpec) -> 
             if error.err_code != STREAM_EXISTS_DIFFERENTLY:
                 raise
             await js.update_stream(config)
-            log.info("stream %s updated to contracts/streams.yaml", name)
+            log.info("stream updated", stream=name)
     except (NatsError, TimeoutError) as error:
         raise _explained(f"stream {name}", error) from error
 

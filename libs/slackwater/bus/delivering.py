@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
-log = logging.getLogger(__name__)
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
 
 _DELIVERIES, _STREAM_SEQUENCE, _PENDING = 4, 5, 8  # $JS.ACK.stream.consumer.deliveries.sequence.….time.pending
 
@@ -72,4 +73,4 @@ class NatsDelivery(ReadDelivery):
         try:
             await self._message._client.publish(self._message.reply, word)
         except NatsError as error:
-            log.info("answer to %s not sent, it comes again: %r", self.subject, error)
+            log.info("answer not sent", subject=self.subject, error=repr(error))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -16,6 +15,7 @@ from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 
 from slackwater.bus.access import API_PREFIX, NatsAccess
+from slackwater.bus.backlogs import Backlogs, backlogs
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.declaring import declare
 from slackwater.bus.delivering import NatsDelivery, ReadDelivery
@@ -23,6 +23,7 @@ from slackwater.bus.encoding import Undecodable, decode_on, encode
 from slackwater.bus.encrypted import EncryptedClient
 from slackwater.bus.looking import Look, NatsFollowing
 from slackwater.bus.marking import mark_of
+from slackwater.bus.metrics import BusMetrics
 from slackwater.bus.ordered import Confined, OrderedReader, Start
 from slackwater.bus.port import BatchHandler, Mark
 from slackwater.bus.publishing import Publisher
@@ -31,12 +32,16 @@ from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.bus.streams import DLQ, ConsumerSpec, Topology, load
+from slackwater.bus.tracing import publishing
 from slackwater.events.envelope import Event, Payload, subjects_of
 from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
+from slackwater.telemetry.spans import exporting
 
 P = TypeVar("P", bound=Payload)
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 PUBLISH_SECONDS = 5.0
 REQUEST_SECONDS = 3.0
@@ -76,6 +81,7 @@ class NatsBus:
         self._publisher = Publisher(client, PUBLISH_SECONDS)
         self._counters: dict[str, Counters] = {}
         self._readers: set[_Interruptible] = set()
+        self._metrics = BusMetrics(process_meters())
         self._declares = declares
         self._healing = False
         self._ping: asyncio.Task[bool] | None = None
@@ -90,7 +96,16 @@ class NatsBus:
         await declare(self._js, self._topology)
 
     async def publish(self, event: Event[Any]) -> None:
-        await self._publisher.store(event.data.STREAM, encode(event))
+        try:
+            if not exporting(event.traceparent):
+                await self._publisher.store(event.data.STREAM, encode(event))
+                return
+            with publishing(event) as step:
+                message = encode(event.model_copy(update={"traceparent": step.traceparent}))
+                await self._publisher.store(event.data.STREAM, message)
+        except Unavailable:
+            self._metrics.publish_failures.labels(event.data.STREAM).inc()
+            raise
 
     @asynccontextmanager
     async def consume(
@@ -208,6 +223,12 @@ class NatsBus:
         """What became of the messages of each consumer opened by this process."""
         return {name: counters.snapshot() for name, counters in self._counters.items()}
 
+    async def backlogs(self) -> Backlogs:
+        """How far behind each consumer of this process is (the broker tells a service no others), and how full each
+        stream. Raises Unavailable."""
+        own = [name for name in self._topology.consumers if name in self._counters]
+        return await backlogs(self._js, self._topology, own)
+
     async def bury(self, letter: DeadLetter) -> None:
         """Store a dead letter. Raises Unavailable."""
         await self._publisher.store(DLQ, letter.message())
@@ -228,6 +249,7 @@ class NatsBus:
 
     def reconnected(self) -> None:
         """A new connection: answers to open requests may have been lost with the old one."""
+        self._metrics.reconnects.inc()
         for reader in self._readers:
             reader.interrupt("connection was lost in between")
 
@@ -241,12 +263,12 @@ class NatsBus:
         try:
             event = decode_on(message.subject, payload, message.headers, message.data)
         except Undecodable as error:
-            log.warning("watch of %s: %s skipped: %s", payload.TYPE, message.subject, error.message)
+            log.warning("watched message skipped", type=payload.TYPE, subject=message.subject, error=error.message)
             return
         try:
             await handler(event)
         except Exception:
-            log.exception("watch of %s: handler failed on %s", payload.TYPE, message.subject)
+            log.exception("watch handler failed", type=payload.TYPE, subject=message.subject)
 
     @asynccontextmanager
     async def _reading(
@@ -294,10 +316,10 @@ class NatsBus:
                 continue  # a new connection, or leaving: ask again at once
             except (ConsumerGone, NatsError, TimeoutError, Unavailable) as error:
                 if not leaving.is_set():
-                    log.info("%s: %s; trying again", what, error)
+                    log.info("reader tries again", reader=what, error=str(error))
                     await self._heal()
             except Exception:
-                log.exception("%s: defect; trying again", what)
+                log.exception("defect of a reader", reader=what)
             await _first_of(leaving.wait(), pauses.next())
 
     async def _heal(self) -> None:
@@ -352,18 +374,18 @@ async def connect_bus(
     bus: NatsBus | None = None
 
     async def on_reconnect() -> None:
-        log.info("%s: connected to NATS again", name)
+        log.info("bus connected again", client=name)
         if bus is not None:
             bus.reconnected()
 
     async def on_disconnect() -> None:
         if not client.is_closed:
-            log.warning("%s: connection to NATS lost; reconnecting", name)
+            log.warning("bus connection lost", client=name)
         if bus is not None:
             bus.disconnected()
 
     async def on_error(error: Exception) -> None:
-        log.debug("%s: %r", name, error)
+        log.debug("bus client error", client=name, error=repr(error))
 
     async def open_client() -> None:
         await client.connect(

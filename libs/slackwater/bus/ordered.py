@@ -6,7 +6,6 @@ answered the same way: make another one just after the last message seen.
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,8 +18,9 @@ from nats.js.errors import NotFoundError
 
 from slackwater.bus.encoding import MESSAGE_ID
 from slackwater.bus.pulling import EXPIRES_SECONDS, ConsumerGone, Interrupted, Puller
+from slackwater.telemetry.logs import get_logger
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 REMEMBERED = 512
 """How many given messages are known by id: more than a broker that is killed can have shown without storing them."""
@@ -87,7 +87,7 @@ class OrderedReader:
         for message in await self._puller.next():
             sequence = message.metadata.sequence
             if sequence.consumer != self._consumer_sequence + 1:
-                log.info("hole in %s after %s: reading again from there", self._stream, self._after)
+                log.info("hole in stream", stream=self._stream, after=self._after)
                 await self.reset()
                 break
             if self._consumer_sequence == 0 and self._stands_in_for_another(message):
@@ -160,7 +160,7 @@ class OrderedReader:
         """The position to read from, None for the last message of every subject."""
         if self._after is not None and self._after > state.last_seq:
             # A tail lost by a killed broker, or a memory stream after its restart.
-            log.warning("%s ends at %d, before %d: its tail was lost", self._stream, state.last_seq, self._after)
+            log.warning("stream lost its tail", stream=self._stream, ends_at=state.last_seq, was_at=self._after)
             self._after = state.last_seq
             if self._whole_after > state.last_seq:
                 self._begin_anew(max(0, state.last_seq - REMEMBERED))

@@ -129,21 +129,28 @@ class Bus(Protocol):
         ...
 
 
-def each(handle: Callable[[Received[P]], Awaitable[Settlement | None]]) -> BatchHandler[P]:
+@dataclass(frozen=True, slots=True)
+class OneByOne(Generic[P]):
+    """A batch handler made of a handler of one event; made by `each`."""
+
+    handle: Callable[[Received[P]], Awaitable[Settlement | None]]
+
+    async def judge(self, received: Received[P]) -> Settlement:
+        """The verdict on one."""
+        try:
+            return await self.handle(received) or Done()
+        except InvalidInput as error:
+            return Reject(error.code, error.message)
+        except Unavailable as error:
+            return Retry(error.message)
+
+    async def __call__(self, batch: Sequence[Received[P]]) -> Sequence[Settlement]:
+        return [await self.judge(received) for received in batch]
+
+
+def each(handle: Callable[[Received[P]], Awaitable[Settlement | None]]) -> OneByOne[P]:
     """A batch handler from a function of one event: None means Done, InvalidInput rejects, Unavailable retries.
 
     Any other exception is a defect: it is raised for the whole batch, so that it is logged once and redelivered.
     """
-
-    async def handle_batch(batch: Sequence[Received[P]]) -> Sequence[Settlement]:
-        verdicts: list[Settlement] = []
-        for received in batch:
-            try:
-                verdicts.append(await handle(received) or Done())
-            except InvalidInput as error:
-                verdicts.append(Reject(error.code, error.message))
-            except Unavailable as error:
-                verdicts.append(Retry(error.message))
-        return verdicts
-
-    return handle_batch
+    return OneByOne(handle)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import time
 from dataclasses import dataclass
 
@@ -18,8 +17,9 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from slackwater.bus.access import API_PREFIX
+from slackwater.telemetry.logs import get_logger
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 EXPIRES_SECONDS = 30.0
 HEARTBEAT_SECONDS = 10.0
@@ -166,7 +166,7 @@ class Puller:
         if status == "503" or (status == "409" and "Consumer" in _description(message)):
             self._failure = ConsumerGone(_description(message) or "no such consumer, or JetStream is not ready")
         elif status == "409":
-            log.warning("pull request on %s ended: %s", self._subject, _description(message))
+            log.warning("pull request ended", subject=self._subject, detail=_description(message))
         self._complete.set()
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import logging
+import time
 from collections.abc import Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.encoding import Undecodable, decode_on, subject_key
+from slackwater.bus.metrics import BusMetrics
 from slackwater.bus.port import BatchHandler, Received, Reject, Retry
 from slackwater.bus.settling import Bury
 from slackwater.bus.stats import Counters
+from slackwater.bus.tracing import traced
 from slackwater.events.envelope import Payload
 from slackwater.model.errors import Unavailable
+from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
 
 P = TypeVar("P", bound=Payload)
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 class Readable(Protocol):
@@ -40,9 +44,10 @@ class Replayer(Generic[P]):
     def __init__(self, payload: type[P], name: str, handler: BatchHandler[P], bury: Bury, counters: Counters) -> None:
         self._payload = payload
         self._name = name
-        self._handler = handler
+        self._handler = traced(name, handler)
         self._bury = bury
         self._counters = counters
+        self._meter = BusMetrics(process_meters()).of(name)
 
     async def handle(self, batch: Sequence[Readable]) -> int | None:
         """Returns None when all is handled, else the position after which reading must start again."""
@@ -55,7 +60,9 @@ class Replayer(Generic[P]):
             readable = [pair for message in batch if (pair := await self._read(message)) is not None]
             if not readable:
                 return None
+            begun = time.perf_counter()
             verdicts = await self._handler([received for _, received in readable])
+            self._meter.handled(time.perf_counter() - begun, verdicts)
             for (message, _), verdict in zip(readable, verdicts, strict=True):
                 if isinstance(verdict, Retry):
                     self._counters.retried += 1
@@ -66,11 +73,11 @@ class Replayer(Generic[P]):
                 else:
                     self._counters.done += 1
         except Unavailable as error:
-            log.warning("%s: %s; trying again", self._name, error.message)
+            log.warning("replay tries again", reader=self._name, error=error.message)
             return before
         except Exception:
             self._counters.handler_failures += 1
-            log.exception("%s: handler failed; reading again after %d", self._name, before)
+            log.exception("handler failed", consumer=self._name, again_after=before)
             return before
         return None
 
@@ -79,11 +86,13 @@ class Replayer(Generic[P]):
             event = decode_on(message.subject, self._payload, message.headers, message.body)
         except Undecodable as error:
             self._counters.undecodable += 1
+            self._meter.undecodable()
             await self._give_up(message, error.code, error.message)
             return None
         return message, Received(event, message.stream_sequence, 1, subject_key(message.subject))
 
     async def _give_up(self, message: Readable, reason: str, detail: str) -> None:
+        self._meter.buried(reason)
         await self._bury(
             DeadLetter(
                 self._name, reason, detail, message.subject, message.headers, message.body, message.stream_sequence

@@ -6,25 +6,29 @@ Nothing is dropped without a trace: a message ends acknowledged, or in the dead 
 from __future__ import annotations
 
 import asyncio
-import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.encoding import Undecodable, decode_on, subject_key
+from slackwater.bus.metrics import BusMetrics
 from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement
 from slackwater.bus.stats import Counters
 from slackwater.bus.streams import ConsumerSpec
+from slackwater.bus.tracing import traced
 from slackwater.events.envelope import Payload
 from slackwater.model.errors import Unavailable
+from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 P = TypeVar("P", bound=Payload)
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 class Delivery(Protocol):
@@ -67,15 +71,17 @@ class Settler(Generic[P]):
         self._payload = payload
         self._consumer = consumer
         self._spec = spec
-        self._handler = handler
+        self._handler = traced(consumer, handler)
         self._bury_letter = bury
         self._counters = counters
+        self._meter = BusMetrics(process_meters()).of(consumer)
         self._suspects: set[int] = set()
 
     async def settle(self, batch: Sequence[Delivery]) -> None:
         """Handle and settle every message. Raises nothing but cancellation."""
         self._counters.delivered += len(batch)
         self._counters.pending = batch[-1].pending
+        self._meter.delivered(sum(delivery.deliveries > 1 for delivery in batch))
         together: list[tuple[Delivery, Received[P]]] = []
         for delivery in batch:
             received = await self._read(delivery)
@@ -98,6 +104,7 @@ class Settler(Generic[P]):
             event = decode_on(delivery.subject, self._payload, delivery.headers, delivery.body)
         except Undecodable as error:
             self._counters.undecodable += 1
+            self._meter.undecodable()
             await self._bury(delivery, error.code, error.message)
             return None
         return Received(event, delivery.stream_sequence, delivery.deliveries, subject_key(delivery.subject))
@@ -111,6 +118,7 @@ class Settler(Generic[P]):
             await self._carry_out(delivery, verdict)
 
     async def _verdicts(self, deliveries: Sequence[Delivery], batch: Sequence[Received[P]]) -> Sequence[Settlement]:
+        begun = time.perf_counter()
         try:
             async with _kept_in_progress(deliveries, self._spec.ack_wait_seconds / 2):
                 verdicts = await self._handler(batch)
@@ -119,8 +127,11 @@ class Settler(Generic[P]):
         except Exception as error:
             self._counters.handler_failures += 1
             self._suspects.update(delivery.stream_sequence for delivery in deliveries)
-            log.exception("handler of %s failed on %d message(s); they come again", self._consumer, len(batch))
-            return [Retry(f"handler failed: {type(error).__name__}: {error}")] * len(batch)
+            log.exception("handler failed", consumer=self._consumer, batch_size=len(batch))
+            verdicts = [Retry(f"handler failed: {type(error).__name__}: {error}")] * len(batch)
+            self._meter.handled(time.perf_counter() - begun, verdicts)
+            return verdicts
+        self._meter.handled(time.perf_counter() - begun, verdicts)
         self._suspects.difference_update(delivery.stream_sequence for delivery in deliveries)
         return verdicts
 
@@ -155,11 +166,19 @@ class Settler(Generic[P]):
         try:
             await self._bury_letter(letter)
         except Unavailable as error:  # never terminate what is not in the dead letters
-            log.warning("%s: dead letter could not be stored, message comes again: %s", self._consumer, error.message)
+            log.warning("dead letter not stored", consumer=self._consumer, error=error.message)
             await delivery.nak(self._pause(delivery))
             return
+        self._meter.buried(reason)
         self._suspects.discard(delivery.stream_sequence)
-        log.warning("%s: dead letter (%s) from %s: %s", self._consumer, reason, delivery.subject, detail)
+        log.warning(
+            "dead letter",
+            consumer=self._consumer,
+            reason=reason,
+            subject=delivery.subject,
+            detail=detail,
+            traceparent=delivery.headers.get("traceparent"),
+        )
         await delivery.term()
 
     def _pause(self, delivery: Delivery) -> float:

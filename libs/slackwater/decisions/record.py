@@ -97,6 +97,8 @@ class DecisionRecord(BaseModel):
     remaining: int = 0
     remaining_because: str = ""
     replay: Replay
+    trace_id: str | None = None
+    """The trace that led here and goes on with what follows (32 hex digits); None where nothing was measured."""
 
     @model_validator(mode="after")
     def _adds_up(self) -> Self:

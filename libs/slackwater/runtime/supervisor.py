@@ -17,6 +17,7 @@ from slackwater.model.errors import Misconfigured
 from slackwater.model.time import Clock, SystemClock
 from slackwater.runtime.service import Check, Service
 from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
 
 log = get_logger(__name__)
 
@@ -73,6 +74,12 @@ class Supervisor:
     ) -> None:
         self._clock = clock or SystemClock()
         self._limits = limits
+        self._restarts = process_meters().counter(
+            "slackwater_service_restarts_total",
+            "Services started again by the supervisor after they failed.",
+            ["service"],
+            look="Any growth; the log has the failure.",
+        )
         self.supervised = tuple(Supervised(service) for service in services)
 
     async def run(
@@ -145,6 +152,7 @@ class Supervisor:
         entry.pause_seconds = limits.first_pause_seconds if fresh else doubled
         entry.state = State.PAUSING
         entry.restarts += 1
+        self._restarts.labels(entry.name).inc()
         log.warning("service restarts", service=entry.name, error=entry.last_error, pause_seconds=entry.pause_seconds)
 
     async def _stop(self, tasks: dict[str, asyncio.Task[None]]) -> None:

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import QueuePool
 
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.time import Clock
 from slackwater.store.faults import connecting, translated
 from slackwater.store.names import schema_of
-from slackwater.store.outbox import OutboxRelay
-from slackwater.store.port import Publish
+from slackwater.store.outbox import BACKLOG, OutboxRelay
+from slackwater.store.port import Backlog, Publish
 from slackwater.store.unit_of_work import PostgresUnitOfWork
 
 _POOL_SIZE, _POOL_OVERFLOW = 2, 4
 _CONNECT_SECONDS, _CHECKOUT_SECONDS = 5.0, 10.0
 STATEMENT_SECONDS = 30
+_HAS_OUTBOX = text("SELECT to_regclass('outbox') IS NOT NULL")
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """Of one pool: in use, and kept for the next."""
+
+    in_use: int
+    idle: int
 
 
 def session_settings(service: str) -> dict[str, str]:
@@ -61,6 +72,21 @@ class PostgresDatabase:
         except Unavailable:
             return False
         return True
+
+    async def backlog(self) -> Backlog | None:
+        """What waits in the outbox; None where there is none. Raises Unavailable."""
+        with connecting():
+            async with self._engine.connect() as connection:
+                if not (await connection.execute(_HAS_OUTBOX)).scalar():
+                    return None
+                depth, age = (await connection.execute(text(BACKLOG))).one()
+        return Backlog(depth, age)
+
+    def connections(self) -> Connections:
+        """Of this process's pool, now."""
+        pool = self._engine.pool
+        assert isinstance(pool, QueuePool)  # noqa: S101 - what create_async_engine makes
+        return Connections(pool.checkedout(), pool.checkedin())
 
     def relay(self, publish: Publish) -> OutboxRelay:
         return OutboxRelay(self._dsn, self._service, publish, self._clock)

@@ -21,8 +21,10 @@ from slackwater.model.time import Clock
 from slackwater.store.encoding import event_from
 from slackwater.store.faults import connecting
 from slackwater.store.inbox import PRUNE
+from slackwater.store.metrics import OutboxMetrics
 from slackwater.store.names import lock_key, outbox_channel, schema_of
 from slackwater.store.port import Backlog, Publish
+from slackwater.telemetry.metrics import process_meters
 
 POLL_SECONDS = 5.0
 _BATCH = 200
@@ -33,7 +35,7 @@ _PENDING = (
     "SELECT position, id::text, type, subject, headers, payload FROM outbox"
     " WHERE refused IS NULL ORDER BY position LIMIT $1"
 )
-_BACKLOG = (
+BACKLOG = (
     "SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM outbox"
     " WHERE refused IS NULL"
 )
@@ -56,6 +58,7 @@ class OutboxRelay:
         self._service = service
         self._publish = publish
         self._clock = clock
+        self._published = OutboxMetrics(process_meters()).published.labels(service)
         self._wake = asyncio.Event()
         self._pause = _FIRST_PAUSE_SECONDS
         self._pruned_at = float("-inf")
@@ -74,7 +77,7 @@ class OutboxRelay:
         with connecting():
             connection = await self._connect()
             try:
-                row = await connection.fetchrow(_BACKLOG)
+                row = await connection.fetchrow(BACKLOG)
             finally:
                 await connection.close(timeout=2)
         assert row is not None  # noqa: S101 - an aggregate always has a row
@@ -151,6 +154,7 @@ class OutboxRelay:
                 outcome.refused.append((row["position"], error.message))
                 continue
             outcome.published.append(row["position"])
+            self._published.inc()
 
     async def _prune(self, connection: asyncpg.Connection[Any]) -> None:
         if self._clock.monotonic() - self._pruned_at >= _PRUNE_SECONDS:

@@ -11,7 +11,8 @@ from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Literal, TextIO
 
-from slackwater.telemetry.traceparent import trace_id_of
+from slackwater.telemetry.spans import CURRENT
+from slackwater.telemetry.traceparent import span_id_of, trace_id_of
 
 
 @contextmanager
@@ -34,10 +35,33 @@ Form = Literal["auto", "console", "json"]
 Level = Literal["debug", "info", "warning", "error"]
 _CHATTY = ("uvicorn", "alembic", "asyncio", "nats", "sse_starlette", "httpx2", "httpcore2")
 """Libraries whose "info" is of no use to an operator."""
-_FIRST = ("timestamp", "level", "event", "service", "logger", "exception")
+_FIRST = ("time", "level", "event", "service", "logger", "exception", "trace_id", "span_id")
+_OF_SPAN = ("node", "decision_id", "event_id")
+"""Attributes of the current span that its log lines carry, too."""
 _COLOURS = {"debug": "\x1b[2m", "warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}
 
-get_logger = structlog.get_logger
+
+def get_logger(name: str) -> structlog.stdlib.BoundLogger:
+    """The logger of one module. An event is named by a constant; what varies goes into fields."""
+    logger: structlog.stdlib.BoundLogger = structlog.get_logger(name)
+    return logger
+
+
+def route_to_standard_library() -> None:
+    """Before (or without) `configure`: lines are records of the standard library, as those of any library are."""
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.processors.format_exc_info,
+            structlog.processors.KeyValueRenderer(key_order=["event"]),
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+
+
+route_to_standard_library()
 
 
 def configure(service: str, level: Level = "info", form: Form = "auto", stream: TextIO | None = None) -> None:
@@ -48,7 +72,7 @@ def configure(service: str, level: Level = "info", form: Form = "auto", stream: 
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
         _Stamp(service),
         structlog.processors.StackInfoRenderer(),
         structlog.processors.format_exc_info,
@@ -79,15 +103,23 @@ def configure(service: str, level: Level = "info", form: Form = "auto", stream: 
 
 
 class _Stamp:
-    """Adds what every line carries: the service, and the trace id when a traceparent is bound or given."""
+    """Adds what every line carries: the service; trace, span and ids of the step it is written in, or of the
+    `traceparent` that is given with it."""
 
     def __init__(self, service: str) -> None:
         self._service = service
 
     def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         event.setdefault("service", self._service)
-        if (traceparent := event.pop("traceparent", None)) and (trace_id := trace_id_of(str(traceparent))):
+        step = CURRENT.get()
+        traceparent = event.pop("traceparent", None) or (step.traceparent if step is not None else None)
+        if trace_id := trace_id_of(traceparent):
             event["trace_id"] = trace_id
+            event["span_id"] = span_id_of(traceparent)
+        if step is not None:
+            for name in _OF_SPAN:
+                if (value := step.attributes.get(name)) is not None:
+                    event.setdefault(name, value)
         return event
 
 
@@ -99,7 +131,7 @@ class OneLine:
 
     def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> str:
         level = str(event.get("level", method))
-        clock = str(event.get("timestamp", ""))[11:19]
+        clock = str(event.get("time", ""))[11:19]
         pairs = " ".join(f"{key}={_shown(value)}" for key, value in event.items() if key not in _FIRST)
         line = f"{clock} {level:7} {event.get('service', '')}: {event.get('event', '')} {pairs}".rstrip()
         if self._colours and level in _COLOURS:

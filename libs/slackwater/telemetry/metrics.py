@@ -1,13 +1,15 @@
 """Metrics: `slackwater_<noun>_<unit>`, base units, bounded labels, one registry per process.
 
-A service names its metrics in one place by asking its Meters; asking twice gives the same one, so a service may be
-built again in the same process.
+Whoever has metrics names them in one place (a service in `adapters/metrics.py`, a library in `metrics.py`) by asking
+Meters; asking twice gives the same one, so a service may be built again in the same process. Each says what it means
+and what to look for: docs/reference/metrics.md is made of that.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
@@ -21,39 +23,69 @@ BOUNDED_LABELS = frozenset(
     {
         *("node", "pool", "tier", "resource", "plugin", "reason", "result", "quota"),
         *("service", "stream", "consumer", "event", "kind", "driver", "version", "python"),
+        *("stage", "state", "liveness", "writer"),
     }
 )
 """Labels with few values. A pod, a decision or an address is never one: it belongs into a log or a record."""
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
+DELAY_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0)
+"""Upper bounds in seconds for delays between services: from a hop on one machine to a window of a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """One metric as the reference page shows it."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    text: str
+    look: str
+
 
 class Meters:
-    """The metrics of one registry."""
+    """The metrics of one registry. `look` tells an operator what to look for."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
         self._known: dict[str, MetricWrapperBase] = {}
+        self._described: dict[str, Described] = {}
 
-    def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
+    def described(self) -> Sequence[Described]:
+        """All there are, by name."""
+        return [self._described[name] for name in sorted(self._described)]
+
+    def counter(self, name: str, text: str, labels: Sequence[str] = (), *, look: str = "") -> Counter:
         """Only grows; `name` ends in `_total`."""
         if not name.endswith("_total"):
             raise InvalidInput(f"counter {name!r} must end in _total", field="name")
-        return self._one(Counter, name, labels, lambda: Counter(name, text, labels, registry=self._registry))
+        about = Described(name, "counter", tuple(labels), text, look)
+        return self._one(Counter, about, lambda: Counter(name, text, labels, registry=self._registry))
 
-    def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
+    def gauge(self, name: str, text: str, labels: Sequence[str] = (), *, look: str = "") -> Gauge:
         """Goes up and down."""
-        return self._one(Gauge, name, labels, lambda: Gauge(name, text, labels, registry=self._registry))
+        about = Described(name, "gauge", tuple(labels), text, look)
+        return self._one(Gauge, about, lambda: Gauge(name, text, labels, registry=self._registry))
 
     def histogram(
-        self, name: str, text: str, labels: Sequence[str] = (), *, buckets: Sequence[float] = Histogram.DEFAULT_BUCKETS
+        self,
+        name: str,
+        text: str,
+        labels: Sequence[str] = (),
+        *,
+        buckets: Sequence[float] = Histogram.DEFAULT_BUCKETS,
+        look: str = "",
     ) -> Histogram:
         """Counts by size; `buckets` are upper bounds in the unit of the name."""
+        about = Described(name, "histogram", tuple(labels), text, look)
         return self._one(
-            Histogram, name, labels, lambda: Histogram(name, text, labels, registry=self._registry, buckets=buckets)
+            Histogram, about, lambda: Histogram(name, text, labels, registry=self._registry, buckets=buckets)
         )
 
-    def _one(self, kind: type[M], name: str, labels: Sequence[str], make: Callable[[], M]) -> M:
+    def _one(self, kind: type[M], about: Described, make: Callable[[], M]) -> M:
+        name, labels = about.name, about.labels
         if not _NAME.fullmatch(name):
             raise InvalidInput(f"metric {name!r} must look like slackwater_<noun>_<unit>", field="name")
         if unbounded := set(labels) - BOUNDED_LABELS:
@@ -61,9 +93,32 @@ class Meters:
         known = self._known.get(name)
         if known is None:
             known = self._known[name] = make()
+            self._described[name] = about
         if not isinstance(known, kind):
             raise InvalidInput(f"metric {name!r} is already a {type(known).__name__}", field="name")
         return known
+
+
+class Summed:
+    """A gauge that is the sum over many keys (nodes, agents) which must not be labels."""
+
+    def __init__(self, gauge: Gauge) -> None:
+        self._gauge = gauge
+        self._values: dict[str, float] = {}
+        self._sum = 0.0
+
+    def set(self, key: str, value: float) -> None:
+        self._sum += value - self._values.get(key, 0.0)
+        if value:
+            self._values[key] = value
+        else:
+            self._values.pop(key, None)
+        self._gauge.set(self._sum if self._values else 0.0)
+
+    @property
+    def keys(self) -> int:
+        """How many keys are not zero."""
+        return len(self._values)
 
 
 @cache
@@ -79,5 +134,10 @@ def note_build(service: str, meters: Meters | None = None) -> None:
 
     from slackwater.runtime.version import version
 
-    info = (meters or process_meters()).gauge("slackwater_build_info", "What runs.", ["service", "version", "python"])
+    info = (meters or process_meters()).gauge(
+        "slackwater_build_info",
+        "What runs.",
+        ["service", "version", "python"],
+        look="More than one version for longer than a rollout takes.",
+    )
     info.labels(service, version(), platform.python_version()).set(1)

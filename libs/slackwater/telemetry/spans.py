@@ -1,55 +1,208 @@
-"""Spans: exported through OpenTelemetry when OTEL_EXPORTER_OTLP_ENDPOINT is set, else only a traceparent handed on.
+"""Spans: exported through OpenTelemetry where an endpoint is configured, else only a traceparent handed on.
 
-The SDK is loaded only then, so a process that traces nowhere pays nothing.
+The SDK is loaded only then, so a process that traces nowhere pays a context variable per step. Who begins a trace
+decides whether it is exported (the sampled flag); everybody after him obeys, so a trace is whole or not there.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
 
 from slackwater.model.errors import Misconfigured
-from slackwater.telemetry.traceparent import child_of
+from slackwater.telemetry.traceparent import is_sampled, new_traceparent
 
-ENDPOINT_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+ENDPOINT_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+Kind = Literal["internal", "producer", "consumer"]
+Attributes = Mapping[str, str | int | float | bool | None]
+_NONE: Attributes = {}
+_PROVIDER: ContextVar[TracerProvider | None] = ContextVar("slackwater-tracer-provider", default=None)
+
+
+@dataclass(slots=True)
+class Span:
+    """One step. `traceparent` is what to hand on; `attributes` are what a log line of this step is to carry."""
+
+    traceparent: str
+    attributes: Attributes = field(default_factory=dict)
+    real: Any = None
+    """The SDK's span; None when this step is not exported."""
+
+    def note(self, attributes: Attributes) -> None:
+        """What became known only on the way."""
+        if self.real is not None:
+            self.real.set_attributes(_named(attributes))
+
+    def failed(self, reason: str) -> None:
+        """The step did not do what it was for."""
+        if self.real is not None:
+            from opentelemetry.trace import Status, StatusCode
+
+            self.real.set_status(Status(StatusCode.ERROR, reason))
+
+    def end(self) -> None:
+        """For spans made by `begin`; `span` ends its own."""
+        if self.real is not None:
+            self.real.end()
+
+
+CURRENT: ContextVar[Span | None] = ContextVar("slackwater-span", default=None)
+"""The step that this task is in: what log lines are stamped with."""
 
 
 def configure_tracing(service: str) -> bool:
-    """Set up the exporter if an endpoint is given; says whether. Raises Misconfigured if it is not installed."""
-    if not os.environ.get(ENDPOINT_VARIABLE):
-        return False
-    from opentelemetry import trace
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    """Set up the exporter if an endpoint is given; says whether. Raises Misconfigured if it is not installed.
 
+    To be called before the event loop starts: tasks inherit what is set here.
+    """
+    if not any(os.environ.get(name) for name in ENDPOINT_VARIABLES):
+        return False
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:
         raise Misconfigured(
-            f"{ENDPOINT_VARIABLE} is set, but its exporter is not installed: "
+            f"{ENDPOINT_VARIABLES[0]} is set, but its exporter is not installed: "
             "pip install opentelemetry-exporter-otlp-proto-http, or unset it"
         ) from None
-    provider = TracerProvider(resource=Resource.create({"service.name": f"slackwater-{service}"}))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    trace.set_tracer_provider(provider)
+    _PROVIDER.set(provider_for(service, OTLPSpanExporter()))
     return True
 
 
+def provider_for(service: str, exporter: SpanExporter) -> TracerProvider:
+    """Batches to one exporter, off the event loop's thread, flushed when the process ends."""
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    from slackwater.runtime.version import version
+
+    name = "slackwater" if service == "slackwater" else f"slackwater-{service}"
+    resource = Resource.create({"service.name": name, "service.namespace": "slackwater", "service.version": version()})
+    provider = TracerProvider(resource=resource)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
+
+
 @contextmanager
-def span(name: str, parent: str | None = None, **attributes: str | int | float) -> Iterator[str]:
-    """A step of the trace that `parent` (a traceparent) belongs to; yields the traceparent to hand on."""
-    if "opentelemetry.sdk.trace" not in sys.modules:
-        yield child_of(parent)
-        return
-    from opentelemetry import trace
+def tracing_to(provider: TracerProvider) -> Iterator[None]:
+    """Spans of this block (and of tasks started in it) go to `provider`; what is left is flushed at its end."""
+    token = _PROVIDER.set(provider)
+    try:
+        yield
+    finally:
+        _PROVIDER.reset(token)
+        provider.shutdown()
+
+
+def exporting(traceparent: str | None) -> bool:
+    """Whether a step under this parent becomes a span: cheap enough to ask for every message."""
+    return _PROVIDER.get() is not None and is_sampled(traceparent)
+
+
+def begin(
+    name: str,
+    parent: str | None,
+    attributes: Attributes = _NONE,
+    *,
+    kind: Kind = "internal",
+    links: Sequence[str | None] = (),
+    started_at: datetime | None = None,
+) -> Span:
+    """A step under `parent` (a traceparent; None begins a trace). Whoever begins it must end it."""
+    provider = _PROVIDER.get()
+    if provider is None or not (parent is None or is_sampled(parent)):
+        return Span(parent or new_traceparent(), attributes)
+    from opentelemetry.context import Context
+    from opentelemetry.trace import SpanKind
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     propagator = TraceContextTextMapPropagator()
-    context = propagator.extract({"traceparent": parent}) if parent else None
-    with trace.get_tracer("slackwater").start_as_current_span(name, context=context, attributes=attributes):
-        carrier: dict[str, str] = {}
-        propagator.inject(carrier)
-        yield carrier.get("traceparent") or child_of(parent)
+    context = propagator.extract({"traceparent": parent}, Context()) if parent else Context()
+    real = provider.get_tracer("slackwater").start_span(
+        name,
+        context=context,
+        kind=SpanKind[kind.upper()],
+        attributes=_named(attributes),
+        links=[_link(one) for one in links if one is not None and is_sampled(one)],
+        start_time=None if started_at is None else int(started_at.timestamp() * 1e9),
+    )
+    here = real.get_span_context()
+    header = f"00-{here.trace_id:032x}-{here.span_id:016x}-{int(here.trace_flags):02x}"
+    return Span(header, attributes, real if real.is_recording() else None)
+
+
+@contextmanager
+def span(
+    name: str,
+    parent: str | None = None,
+    attributes: Attributes = _NONE,
+    *,
+    kind: Kind = "internal",
+    links: Sequence[str | None] = (),
+    started_at: datetime | None = None,
+) -> Iterator[Span]:
+    """The same for a block; without a parent it is a step of the current one. An exception marks it as failed."""
+    outer = CURRENT.get()
+    if parent is None and outer is not None:
+        parent = outer.traceparent
+    step = begin(name, parent, attributes, kind=kind, links=links, started_at=started_at)
+    token = CURRENT.set(step)
+    try:
+        yield step
+    except Exception as error:
+        step.failed(f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        CURRENT.reset(token)
+        step.end()
+
+
+@contextmanager
+def step_of_current(name: str, attributes: Attributes = _NONE) -> Iterator[Span]:
+    """A span within the current one; outside of any, nothing."""
+    outer = CURRENT.get()
+    if outer is None:
+        yield Span("")
+        return
+    with span(name, outer.traceparent, {**outer.attributes, **attributes}) as step:
+        yield step
+
+
+@contextmanager
+def root_span(
+    name: str, attributes: Attributes = _NONE, *, exported: bool, started_at: datetime | None = None
+) -> Iterator[Span]:
+    """The first step of a new trace; `exported` decides for everything that will come of it."""
+    parent = None if exported else new_traceparent(sampled=False)
+    step = begin(name, parent, attributes, started_at=started_at)
+    try:
+        yield step
+    finally:
+        step.end()
+
+
+def _named(attributes: Attributes) -> dict[str, str | int | float | bool]:
+    """`node` as `slackwater.node`; what has a namespace of its own (`messaging_system`) keeps it."""
+    return {
+        key.replace("_", ".", 1) if key.startswith("messaging_") else f"slackwater.{key}": value
+        for key, value in attributes.items()
+        if value is not None
+    }
+
+
+def _link(traceparent: str) -> Any:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Link, get_current_span
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    context = TraceContextTextMapPropagator().extract({"traceparent": traceparent}, Context())
+    return Link(get_current_span(context).get_span_context())

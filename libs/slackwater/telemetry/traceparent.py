@@ -9,12 +9,13 @@ import os
 import re
 
 _FORM = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
-_SAMPLED = "01"
+_SAMPLED, _UNSAMPLED = "01", "00"
+_ODD = frozenset("13579bdf")
 
 
-def new_traceparent() -> str:
-    """The root of a new trace, sampled."""
-    return f"00-{_random_hex(16)}-{_random_hex(8)}-{_SAMPLED}"
+def new_traceparent(*, sampled: bool = True) -> str:
+    """The root of a new trace. What is not sampled is carried on all the same, and exported by nobody."""
+    return f"00-{_random_hex(16)}-{_random_hex(8)}-{_SAMPLED if sampled else _UNSAMPLED}"
 
 
 def child_of(traceparent: str | None) -> str:
@@ -27,6 +28,23 @@ def trace_id_of(traceparent: str | None) -> str | None:
     """The 32 hex digits that all spans of a trace share, or None if this is no traceparent."""
     match = _match(traceparent)
     return match[2] if match else None
+
+
+def span_id_of(traceparent: str | None) -> str | None:
+    """The 16 hex digits of the span itself, or None if this is no traceparent."""
+    match = _match(traceparent)
+    return match[3] if match else None
+
+
+def is_sampled(traceparent: str | None) -> bool:
+    """Whether whoever began the trace wants it exported. Looks at the flag alone: asked for every message."""
+    return traceparent is not None and len(traceparent) == 55 and traceparent[-1] in _ODD
+
+
+def sampled(traceparent: str | None) -> str:
+    """The same span, to be exported from here on: what comes of it is worth a trace even if its cause was not."""
+    match = _match(traceparent)
+    return f"00-{match[2]}-{match[3]}-{_SAMPLED}" if match else new_traceparent()
 
 
 def _match(traceparent: str | None) -> re.Match[str] | None:

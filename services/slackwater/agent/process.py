@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, get_args
 
+from slackwater.agent.edge.exposition import exposing
 from slackwater.agent.edge.late_bus import LateBus
 from slackwater.agent.service import AgentService, build_agent
 from slackwater.agent.settings import AgentSettings
@@ -23,17 +24,22 @@ from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.model.errors import Misconfigured, SlackwaterError
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
+from slackwater.telemetry.logs import Level, configure, get_logger
+from slackwater.telemetry.metrics import note_build
+from slackwater.telemetry.spans import configure_tracing
 
 _CONNECT_SECONDS = 5.0
 _FIRST_CONNECTION_SECONDS = 0.5
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until a signal; 0 after an orderly stop with everything restored, 1 otherwise."""
     options = _parser().parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    configure("agent", level=options.log_level)
+    configure_tracing("agent")
     settings = AgentSettings() if options.node is None else AgentSettings(node=options.node)
+    note_build("agent")
     try:
         service = asyncio.run(_work(settings, options.nats, options.state_dir.absolute()))
     except SlackwaterError as error:
@@ -52,7 +58,7 @@ async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentServ
     def connect() -> AbstractAsyncContextManager[NatsBus]:
         return connect_bus(url, name="agent", declares=False, wait_seconds=_CONNECT_SECONDS, access=access)
 
-    async with bus.connecting(connect):
+    async with exposing(settings), bus.connecting(connect):
         running = asyncio.create_task(_run(service, bus))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -66,7 +72,7 @@ async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentServ
 async def _run(service: AgentService, bus: LateBus) -> None:
     with suppress(TimeoutError):  # usually the broker is there, and the first messages need not wait for a retry
         await asyncio.wait_for(bus.first.wait(), _FIRST_CONNECTION_SECONDS)
-    await service.run(lambda: _log.info("the agent works"))
+    await service.run(lambda: _log.info("agent started", node=service.settings.node))
 
 
 def _no_database(service: str) -> NoReturn:
@@ -77,5 +83,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="slackwater agent", description="Measure this machine and carry out intents.")
     parser.add_argument("--nats", required=True, metavar="URL", help="the bus, like nats://127.0.0.1:4222")
     parser.add_argument("--node", metavar="NAME", help="this node's name; the host name if not given")
+    level = os.environ.get("SLACKWATER_LOG_LEVEL", "info").lower()
+    parser.add_argument(
+        "--log-level", choices=get_args(Level), default=level, help="default: SLACKWATER_LOG_LEVEL, info"
+    )
     parser.add_argument("--state-dir", required=True, type=Path, metavar="DIR", help="where journal and registry live")
     return parser

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import math
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -18,8 +18,10 @@ from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.agent.adapters.linux.driver import LinuxDriver, linux_driver
 from slackwater.agent.adapters.linux.lock import AgentLock
 from slackwater.agent.adapters.memory import MemoryJournal, MemoryLedger
+from slackwater.agent.adapters.metrics import AgentMetrics
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.domain.observation import Observation
+from slackwater.agent.domain.tracing import TraceBudget
 from slackwater.agent.edge.events import Envelopes
 from slackwater.agent.edge.outgoing import Outgoing
 from slackwater.agent.fleet import FleetService
@@ -40,11 +42,14 @@ from slackwater.model.quantities import Resources, parse_cpu_milli, parse_memory
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
 from slackwater.runtime.state import StateDir
+from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
+from slackwater.telemetry.spans import Attributes, span
 
 if TYPE_CHECKING:  # an agent must not pay for FastAPI
     from fastapi import APIRouter
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _LOOK_AT_FACTS_EVERY_TICKS = 30
 _GOODBYE_SECONDS = 0.5
 _WATCH_PAUSE, _LONGEST_WATCH_PAUSE = 0.2, 5.0
@@ -62,6 +67,7 @@ class AgentService:
     lock: AgentLock | None = None
     report_file: Path | None = None
     restore_report: RestoreReport | None = None
+    metrics: AgentMetrics = field(default_factory=lambda: AgentMetrics(process_meters()))
     recovery_report: RestoreReport | None = None
     """What a crashed run had left and the last start put back."""
     _running: Running | None = None
@@ -74,7 +80,7 @@ class AgentService:
         if self.lock is not None:
             self.lock.acquire()
         try:
-            actuator = Actuator(self.driver, self.journal)
+            actuator = Actuator(self.driver, self.journal, performed=self.metrics.wrote)
             self.recovery_report = actuator.recover()
             self.driver.open()
             self._running = Running(self, actuator, described(self.driver.facts(), self.settings))
@@ -108,7 +114,7 @@ class AgentService:
         if self.report_file is not None:
             replace_synced(self.report_file, report_json(self.restore_report))
         if not self.restore_report.exact:
-            _log.warning("not every file holds what it held before: see %s", self.report_file)
+            _log.warning("restore not exact", report=str(self.report_file))
         self.driver.close()
         with suppress(Unavailable, TimeoutError):
             await asyncio.wait_for(running.outgoing.flush(), _GOODBYE_SECONDS)
@@ -129,12 +135,15 @@ class Running:
     sampling: SampleMachine = field(init=False)
     _group: asyncio.TaskGroup | None = None
     _ticks: int = 0
+    _lapsed: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         settings, clock, driver = self.service.settings, self.service.platform.clock, self.service.driver
         node = self.facts.name
-        self.outgoing = Outgoing(self.service.platform.bus, clock, settings.buffered_reports)
-        self.envelopes = Envelopes(node, clock)
+        dropped = self.service.metrics.dropped
+        self.outgoing = Outgoing(self.service.platform.bus, clock, settings.buffered_reports, dropped)
+        traces = TraceBudget(settings.trace_seconds, settings.urgent_trace_seconds)
+        self.envelopes = Envelopes(node, clock, traces)
         self.converge = ConvergeToIntents(
             node, self.boot_epoch, driver, self.actuator, clock, self.facts.capacity.cpu_milli
         )
@@ -169,14 +178,24 @@ class Running:
         """The report of the unfinished window."""
         report = self.sampling.report("shutdown")
         if report is not None:
-            self.outgoing.report(self.envelopes.origin(report))
+            self.outgoing.report(self.envelopes.report(report))
 
     async def receive(self, event: Event[IntentDeclared]) -> None:
         """From the bus to the machine and back to the bus, without a pause in between."""
-        answers = self.converge.receive(event)
-        self._tell(answers)
-        self.evict.forget(event.data.writer, {item.id for item in event.data.evictions})
-        self._consider_evictions()
+        document = event.data
+        attributes: Attributes = {
+            "node": self.facts.name,
+            "writer": document.writer,
+            "generation": document.generation,
+            "throttles": len(document.throttles),
+            "decision_id": next((throttle.decision_id for throttle in document.throttles), None),
+        }
+        with span("agent converge", event.traceparent, attributes, kind="consumer") as step:
+            if step.real is not None:
+                event = event.model_copy(update={"traceparent": step.traceparent})
+            self._tell(self.converge.receive(event))
+            self.evict.forget(document.writer, {item.id for item in document.evictions})
+            self._consider_evictions()
 
     async def _sample(self) -> None:
         clock, interval = self.service.platform.clock, self.service.settings.sample_seconds
@@ -190,11 +209,14 @@ class Running:
             await clock.sleep(due - clock.monotonic())
 
     def _tick(self) -> None:
+        begun = time.perf_counter()
         tick = self.sampling.tick()
         self._tell(tick.observed)
         self._consider_evictions()
+        self._measure(time.perf_counter() - begun)
         if tick.report is not None:
-            self.outgoing.report(self.envelopes.origin(tick.report))
+            self.outgoing.report(self.envelopes.report(tick.report))
+            self.service.metrics.reported(tick.report.trigger)
         self._ticks += 1
         if self._ticks % _LOOK_AT_FACTS_EVERY_TICKS == 0:
             facts = described(self.service.driver.facts(), self.service.settings)
@@ -203,6 +225,14 @@ class Running:
                 self.converge.capacity_milli = facts.capacity.cpu_milli
                 self._describe()
 
+    def _measure(self, seconds: float) -> None:
+        metrics, at = self.service.metrics, self.service.platform.clock.now().timestamp()
+        metrics.ticked(self.facts.name, seconds, at, len(self.outgoing), self.converge.throttled())
+        lapsed = self.converge.lapsed()
+        for writer in lapsed - self._lapsed:
+            metrics.lease_expired(writer)
+        self._lapsed = lapsed
+
     async def _watch(self) -> None:
         pause = _WATCH_PAUSE
         while True:
@@ -210,7 +240,7 @@ class Running:
                 async with self.service.platform.bus.watch(IntentDeclared, self.receive, key=self.facts.name):
                     await asyncio.Event().wait()
             except Unavailable as error:
-                _log.warning("intents cannot be watched yet: %s", error.message)
+                _log.warning("intents not watched", error=error.message)
             await self.service.platform.clock.sleep(pause)
             pause = min(_LONGEST_WATCH_PAUSE, pause * 2)
 
@@ -233,6 +263,7 @@ class Running:
 
     def _announce(self, completion: Completion) -> None:
         id_ = completion.payload.id
+        self.service.metrics.evicted(completion.payload.outcome)
         event = self.envelopes.completed(completion)
         self.outgoing.fact(f"eviction/{id_}", event, lambda: self.evict.published(id_))
 

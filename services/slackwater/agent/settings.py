@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -28,5 +28,13 @@ class AgentSettings(BaseSettings):
     """Memory that no tier may count on, like `1Gi`."""
     sample_seconds: float = Field(default=1.0, ge=0.05, le=60)
     report_seconds: float = Field(default=5.0, ge=0.05, le=300)
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = Field(default=None, ge=0, le=65535)
+    """Where /metrics and /livez are served; not set: nowhere. Anything but loopback needs the token."""
+    metrics_token: SecretStr | None = None
+    trace_seconds: float = Field(default=60.0, ge=0)
+    """One report per so many seconds begins a trace that is exported (where an endpoint is set); 0 = every one."""
+    urgent_trace_seconds: float = Field(default=5.0, ge=0)
+    """The same for reports that a crossed waterline sent."""
     buffered_reports: int = Field(default=24, ge=1, le=1000)
     """Reports kept while the bus is away; the oldest are dropped and counted."""

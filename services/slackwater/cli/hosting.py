@@ -65,6 +65,10 @@ class Databases:
             self._open[service] = connect_database(self._addresses[service], service, self._clock)
         return self._open[service]
 
+    def opened(self) -> Mapping[str, PostgresDatabase]:
+        """Those that were asked for, by service."""
+        return dict(self._open)
+
     async def close(self) -> None:
         for database in self._open.values():
             await database.close()

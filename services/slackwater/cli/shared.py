@@ -18,8 +18,10 @@ from slackwater.runtime.http import HttpServer
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.state import default_state_dir
+from slackwater.runtime.watching import LoopWatch
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_service
+from slackwater.telemetry.metrics import process_meters
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,8 @@ async def running_service(part: Part, postgres: str, nats: str, settings: HttpSe
         databases = Databases({part.name: address})
         stack.push_async_callback(shielded, databases.close)
         service = part.build(Platform(bus, SystemClock(), databases.of, default_state_dir()))
-        hosted = await stack.enter_async_context(hosting(http, settings, [service], steps, beside=()))
+        watch = LoopWatch(bus, databases.opened, SystemClock(), process_meters())
+        hosted = await stack.enter_async_context(hosting(http, settings, [service], steps, beside=[watch]))
         yield Addresses(http.url, hosted.rpc_address)
 
 

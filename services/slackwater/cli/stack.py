@@ -26,9 +26,11 @@ from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.state import Endpoint, StateDir
 from slackwater.runtime.version import version
+from slackwater.runtime.watching import LoopWatch
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
 from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
 
 log = get_logger(__name__)
 WATCH_SECONDS = 1.0
@@ -72,7 +74,7 @@ class EmbeddedServers:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             if not self.postgres.running or self.nats.pid is None:
-                log.error("an embedded server died and is started again")
+                log.error("embedded server restarts")
                 await self.start()
 
     async def checks(self) -> Sequence[Check]:
@@ -108,7 +110,8 @@ async def running_stack(state: StateDir, options: StackOptions, steps: Steps) ->
         platform = Platform(bus, SystemClock(), databases.of, state.path)
         with steps.step("services built"):
             services = [part.build(platform, options.overrides.get(part.name)) for part in parts]
-        hosted = await stack.enter_async_context(hosting(http, options.http, services, steps, beside=[servers]))
+        watch = LoopWatch(bus, databases.opened, SystemClock(), process_meters())
+        hosted = await stack.enter_async_context(hosting(http, options.http, services, steps, beside=[servers, watch]))
         token = options.http.token.get_secret_value() if options.http.token else None
         endpoint = Endpoint(http.url, servers.nats.url, os.getpid(), token, version(), hosted.rpc_address)
         state.announce(endpoint)

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from slackwater.agent.adapters.metrics import AgentMetrics
 from slackwater.agent.edge.late_bus import LateBus
+from slackwater.bus.metrics import BusMetrics
 from slackwater.cli.composition import SHARED
 from slackwater.cli.hosting import Databases
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Service
+from slackwater.runtime.supervisor import Supervisor
+from slackwater.runtime.watching import WatchMetrics
+from slackwater.store.metrics import OutboxMetrics
+from slackwater.telemetry.metrics import Described, note_build, process_meters
 
 
 def unasked_services() -> Sequence[Service]:
@@ -18,3 +24,14 @@ def unasked_services() -> Sequence[Service]:
     nowhere = Databases({part.name: "postgresql://127.0.0.1/none" for part in SHARED})
     platform = Platform(LateBus(), SystemClock(), nowhere.of, Path())
     return [part.build(platform) for part in SHARED]
+
+
+def every_metric() -> Sequence[Described]:
+    """All metrics that any process of ours can show, by name."""
+    meters = process_meters()
+    for service in unasked_services():
+        note_build(service.name)
+    Supervisor(())
+    for kind in (BusMetrics, OutboxMetrics, WatchMetrics, AgentMetrics):
+        kind(meters)
+    return meters.described()

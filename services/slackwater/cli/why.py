@@ -195,7 +195,8 @@ def _print_rest(console: Console, record: Mapping[str, Any]) -> None:
         console.print(Text(f"{amount(record['remaining'], record['unit'])} remain{because}", style="yellow"))
     for each in record["alternatives"]:
         console.print(Text(f"not chosen: {each['what']} ({each['rejected_because']})"))
-    console.print(Text(f"decision {record['id']}", style="dim"), soft_wrap=True)
+    trace = f", trace {record['trace_id']}" if record.get("trace_id") else ""
+    console.print(Text(f"decision {record['id']}{trace}", style="dim"), soft_wrap=True)
 
 
 def _reading(value: float | int | str | None) -> str:
@@ -218,5 +219,7 @@ def print_chain(console: Console, answer: Mapping[str, Any]) -> None:
         at = f"{parse_time(step['at']).astimezone(UTC):%H:%M:%S.%f}"[:-3] if step["at"] else UNKNOWN
         table.add_row(seconds, at, Text(step["kind"], style="bold"), Text(step["summary"]))
     _put(console, table)
+    if answer.get("trace_id"):
+        console.print(Text(f"trace {answer['trace_id']}", style="dim"), soft_wrap=True)
     if not answer["complete"]:
         console.print(Text("the chain is not complete yet: ask again in a few seconds", style="yellow"))

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-from slackwater.colocation.domain.node import NodeState
+from slackwater.colocation.domain.node import NodeState, PoolTotals
 from slackwater.events.envelope import Event
 
 
 class ColocationTransaction(Protocol):
     """One transaction: all of it happens on leaving its context, or nothing."""
+
+    async def expect(self, consumer: str, news: Sequence[tuple[str, str]]) -> None:
+        """These events (id, node) are handled next: what is asked of them one by one is fetched for all at once."""
+        ...
 
     async def first_time(self, consumer: str, event_id: str) -> bool:
         """Note that `consumer` handles this event; False if it had handled it before."""
@@ -32,6 +36,10 @@ class ColocationStore(Protocol):
     """Raises Unavailable while the store does not answer."""
 
     def begin(self) -> AbstractAsyncContextManager[ColocationTransaction]: ...
+
+    async def totals(self) -> Sequence[PoolTotals]:
+        """What is offered now, by pool."""
+        ...
 
     async def ageing(self, before_seconds: float) -> Sequence[str]:
         """Nodes that offer something although their last window ended before then (seconds since 1970)."""

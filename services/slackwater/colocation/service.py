@@ -6,9 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import structlog
-
-from slackwater.bus.port import each
 from slackwater.colocation.adapters.metrics import ColocationMetrics
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.edge.events import ON_DESCRIBED, ON_LIVENESS, ON_PEAKS, ON_USAGE, ColocationEvents
@@ -27,7 +24,9 @@ from slackwater.telemetry.metrics import process_meters
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-log = structlog.get_logger(__name__)
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
 
 
 class ColocationService:
@@ -39,6 +38,7 @@ class ColocationService:
         self, settings: ColocationSettings, platform: Platform, database: Database, metrics: ColocationMetrics
     ) -> None:
         self._platform = platform
+        self._metrics = metrics
         self._database = database
         self._age_check_seconds = settings.age_check_seconds
         store = PostgresColocationStore(database)
@@ -67,10 +67,10 @@ class ColocationService:
     async def _consume(self, started: Callable[[], None]) -> None:
         bus, events = self._platform.bus, ColocationEvents(self._offering)
         async with (
-            bus.consume(NodeDescribed, ON_DESCRIBED, each(events.on_described)),
-            bus.consume(NodeLivenessChanged, ON_LIVENESS, each(events.on_liveness)),
-            bus.consume(UsageWindowed, ON_USAGE, each(events.on_usage)),
-            bus.consume(PeakPredicted, ON_PEAKS, each(events.on_peaks)),
+            bus.consume(NodeDescribed, ON_DESCRIBED, events.on_described),
+            bus.consume(NodeLivenessChanged, ON_LIVENESS, events.on_liveness),
+            bus.consume(UsageWindowed, ON_USAGE, events.on_usage),
+            bus.consume(PeakPredicted, ON_PEAKS, events.on_peaks),
         ):
             started()
             await asyncio.Event().wait()
@@ -83,6 +83,7 @@ class ColocationService:
             await self._platform.clock.sleep(self._age_check_seconds)
             try:
                 await age_offers(self._offering)
+                self._metrics.totals(await self._offering.store.totals())
             except Unavailable as error:
                 log.warning("ages were not looked at", reason=error.message)
 

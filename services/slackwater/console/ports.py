@@ -203,3 +203,11 @@ class OfferLog(Protocol):
     async def changed(self, leaving: asyncio.Event) -> None:
         """Return when the table, the sight or `as_of` changed, or when leaving."""
         ...
+
+
+class Meter(Protocol):
+    """What operators watch."""
+
+    def recorded(self, event: str, delay_seconds: float) -> None:
+        """One event of a type is in the read model, so long after its time."""
+        ...

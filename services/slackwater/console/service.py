@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
-import structlog
 from fastapi import APIRouter
 
+from slackwater.console.adapters.metrics import ConsoleMetrics
 from slackwater.console.adapters.offer_board import OfferBoard
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.edge.events import consuming
 from slackwater.console.edge.html import html_router
 from slackwater.console.edge.http import api_router
 from slackwater.console.edge.stream import Streams
-from slackwater.console.ports import ReadModel
+from slackwater.console.ports import Meter, ReadModel
 from slackwater.console.settings import ConsoleSettings
 from slackwater.console.usecases.keep_level import KeepLevel
 from slackwater.console.usecases.record_events import RecordEvents
@@ -23,8 +23,10 @@ from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check, RpcPart
+from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class ConsoleService:
@@ -32,7 +34,10 @@ class ConsoleService:
 
     name = "console"
 
-    def __init__(self, settings: ConsoleSettings, platform: Platform, model: ReadModel) -> None:
+    def __init__(
+        self, settings: ConsoleSettings, platform: Platform, model: ReadModel, meter: Meter | None = None
+    ) -> None:
+        self._meter = meter or ConsoleMetrics(process_meters())
         self._platform = platform
         self._model = model
         self._settings = settings
@@ -55,7 +60,7 @@ class ConsoleService:
         """Consume until cancelled. Open streams end first and with a word, so that nobody has to be cut off."""
         keeping = asyncio.create_task(self._keep_levels(), name="console levels")
         try:
-            async with consuming(self._platform.bus, self._record):
+            async with consuming(self._platform.bus, self._record, self._meter, self._platform.clock):
                 started()
                 try:
                     await self._offers.run()

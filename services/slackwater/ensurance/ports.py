@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.guarded import Guarded
+from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event
 from slackwater.waterline.nodeqos import NodeQos
 
@@ -51,7 +52,9 @@ class GuardStore(Protocol):
 class Meter(Protocol):
     """What operators watch."""
 
-    def decided(self, record: DecisionRecord) -> None: ...
+    def decided(self, record: DecisionRecord, sample_age_seconds: float | None) -> None:
+        """A decision, and how old the sample was that led to it (None: a policy did)."""
+        ...
 
     def standing(self, node: str, throttled: int, remaining_milli: int) -> None:
         """How many pods are throttled on a node, and what part of its last gap stays open."""
@@ -60,3 +63,9 @@ class Meter(Protocol):
     def ignored(self, reason: str) -> None:
         """A report that must not cause action."""
         ...
+
+    def effect(self, effect: EffectMeasured, decision_age_seconds: float) -> None:
+        """What came of a decision that was made so long after its sample."""
+        ...
+
+    def evicted(self, outcome: str) -> None: ...

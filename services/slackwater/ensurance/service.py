@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
-import structlog
 from fastapi import APIRouter
 
-from slackwater.ensurance.adapters.metrics import process_meter
+from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.adapters.postgres import PostgresGuardStore
 from slackwater.ensurance.edge.events import consume_all
 from slackwater.ensurance.edge.http import nodeqos_router
@@ -26,8 +25,10 @@ from slackwater.model.errors import Unavailable
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
 from slackwater.store.port import Database
+from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class EnsuranceService:
@@ -40,19 +41,22 @@ class EnsuranceService:
     ) -> None:
         clock, lease = platform.clock, settings.lease_seconds
         self._settings = settings
+        self._meter = meter
         self._platform = platform
         self._database = database
         self._book = book = Book(store)
         self._guard = GuardNode(book, clock, meter, lease, settings.max_report_age_seconds)
         self._described = NoteDescribed(book, clock, lease)
         self._observed = NoteObserved(book, clock, lease)
-        self._evicted = NoteEvicted(book, clock, lease)
+        self._evicted = NoteEvicted(book, clock, meter, lease)
         self._renew = RenewIntents(book, clock, lease, settings.silent_seconds)
         self._change = ChangePolicy(book, clock, meter, lease)
 
     async def run(self, started: Callable[[], None]) -> None:
         """Load, then consume, relay and renew until cancelled. Raises Unavailable if PostgreSQL is away at start."""
         await self._book.load(self._settings.first_policy())
+        for node in self._book.nodes():
+            self._meter.standing(node.node, len(node.state.throttles), 0)
         async with asyncio.TaskGroup() as tasks:
             background = [
                 tasks.create_task(self._database.relay(self._platform.bus.publish).run(), name="ensurance outbox"),
@@ -92,4 +96,6 @@ class EnsuranceService:
 def build(settings: EnsuranceSettings, platform: Platform) -> EnsuranceService:
     """Ensurance on PostgreSQL and Prometheus."""
     database = platform.database(EnsuranceService.name)
-    return EnsuranceService(settings, platform, database, PostgresGuardStore(database), process_meter())
+    return EnsuranceService(
+        settings, platform, database, PostgresGuardStore(database), EnsuranceMetrics(process_meters())
+    )

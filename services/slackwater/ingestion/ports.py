@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Protocol
@@ -50,6 +50,10 @@ class Ledger(Protocol):
         """Nodes not heard of since then and not yet lost."""
         ...
 
+    async def count_by_liveness(self) -> Mapping[str, int]:
+        """How many nodes are `fresh`, `stale`, `lost`, or `silent` (described, never reported)."""
+        ...
+
     async def silent_pods(self, since: datetime) -> Sequence[PodPresence]:
         """Pods not seen since then and not yet lost."""
         ...
@@ -74,6 +78,22 @@ class Ledger(Protocol):
 
     async def forget_before(self, day: date) -> None:
         """Drop the history of all days before `day`, and pods last seen before it."""
+        ...
+
+
+class Meter(Protocol):
+    """What operators watch."""
+
+    def accepted(self, missing: int, late: int, delays_seconds: Iterable[float]) -> None:
+        """Reports that went into history, each with its delay since the sample; of them late, and numbers missing."""
+        ...
+
+    def refused(self, reason: str) -> None: ...
+
+    def closed(self, windows: int) -> None: ...
+
+    def nodes(self, counts: Mapping[str, int]) -> None:
+        """The inventory by liveness."""
         ...
 
 

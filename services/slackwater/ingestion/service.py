@@ -3,37 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from slackwater.bus.port import Bus
+from slackwater.ingestion.adapters.metrics import IngestionMetrics
 from slackwater.ingestion.adapters.postgres import PostgresLedger
 from slackwater.ingestion.domain.liveness import LivenessLimits
 from slackwater.ingestion.domain.reports import KnownNode
 from slackwater.ingestion.domain.validation import Limits
 from slackwater.ingestion.domain.windowing import aligned, begins_window, staggered
 from slackwater.ingestion.edge.events import consuming
-from slackwater.ingestion.ports import Ledgers
+from slackwater.ingestion.ports import Ledgers, Meter
 from slackwater.ingestion.settings import IngestionSettings
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.close_windows import CloseWindows
+from slackwater.ingestion.usecases.count_nodes import CountNodes
 from slackwater.ingestion.usecases.describe_node import DescribeNode
 from slackwater.ingestion.usecases.keep_history import KeepHistory
+from slackwater.ingestion.usecases.tracing import WindowTraces
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.time import Clock
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
 from slackwater.store.port import Database
+from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 _MAINTENANCE_SECONDS = 3600.0
+_COUNT_SECONDS = 10.0
 _PAUSE_SECONDS = 1.0
 _GATHER_SECONDS = 0.2
 _BACKLOG_LIMIT_SECONDS = 30.0
@@ -45,7 +50,13 @@ class IngestionService:
     name = "ingestion"
 
     def __init__(
-        self, settings: IngestionSettings, bus: Bus, database: Database, ledgers: Ledgers, clock: Clock
+        self,
+        settings: IngestionSettings,
+        bus: Bus,
+        database: Database,
+        ledgers: Ledgers,
+        clock: Clock,
+        meter: Meter,
     ) -> None:
         self._settings = settings
         self._bus = bus
@@ -56,18 +67,22 @@ class IngestionService:
         silence = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
         self._phase = staggered(settings.window_seconds) if settings.stagger_windows else aligned
         self._window_over = asyncio.Event()
-        self._accept = AcceptReports(database, ledgers, clock, limits, self._reported)
+        self._accept = AcceptReports(database, ledgers, clock, limits, meter, self._reported)
         self._describe = DescribeNode(database, ledgers)
+        self._traces = WindowTraces(settings.window_seconds, self._phase)
         self._close = CloseWindows(
             database,
             ledgers,
             clock,
+            meter,
             seconds=settings.window_seconds,
             lateness_seconds=settings.lateness_seconds,
             silence_seconds=max(silence.stale_seconds, settings.lateness_seconds),
             phase=self._phase,
+            traces=self._traces,
         )
         self._liveness = WatchLiveness(database, ledgers, clock, silence, bus.connected)
+        self._count = CountNodes(database, ledgers, meter)
         self._keep = KeepHistory(database, ledgers, clock, settings.retention_days)
 
     async def run(self, started: Callable[[], None]) -> None:
@@ -76,11 +91,12 @@ class IngestionService:
             own = [
                 tasks.create_task(self._relay.run()),
                 tasks.create_task(self._repeat(self._keep, _MAINTENANCE_SECONDS)),
+                tasks.create_task(self._repeat(self._count, _COUNT_SECONDS)),
                 tasks.create_task(self._repeat(self._close_due, 0.0)),
                 tasks.create_task(self._repeat(self._liveness, self._settings.liveness_tick_seconds)),
             ]
             try:
-                async with consuming(self._bus, self._accept, self._describe, self._settings.batch):
+                async with consuming(self._bus, self._accept, self._describe, self._traces, self._settings.batch):
                     started()
                     try:
                         await asyncio.Event().wait()
@@ -127,13 +143,14 @@ class IngestionService:
                 await work()
                 seconds = pause_seconds
             except (Unavailable, Conflict) as error:
-                log.warning("the store is away, trying again: %s", error.message)
+                log.warning("store away", error=error.message)
                 self._listen_anew()
                 seconds = _PAUSE_SECONDS
             await self._clock.sleep(seconds)
 
 
 def build(settings: IngestionSettings, platform: Platform) -> IngestionService:
-    """Ingestion on PostgreSQL."""
+    """Ingestion on PostgreSQL and the process's metrics."""
+    meter = IngestionMetrics(process_meters())
     database, ledgers = platform.database("ingestion"), PostgresLedger.remembering()
-    return IngestionService(settings, platform.bus, database, ledgers, platform.clock)
+    return IngestionService(settings, platform.bus, database, ledgers, platform.clock, meter)

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-import structlog
-
 from slackwater.bus.port import each
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_windowed import UsageWindowed
@@ -25,7 +23,9 @@ from slackwater.telemetry.metrics import process_meters
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-log = structlog.get_logger(__name__)
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
 
 
 class PredictionService:

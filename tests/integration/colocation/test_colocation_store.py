@@ -102,3 +102,13 @@ async def test_only_old_offers_of_something_are_ageing(store: ColocationStore) -
     await save(store, replace(FULL, node="young", window_end=FULL.window_end + 600))
     await save(store, replace(FULL, node="empty", cpu=Gate(published=0), memory=Gate(published=0)))
     assert await store.ageing(FULL.window_end + 60.5) == ["old"]
+
+
+async def test_totals_are_summed_per_pool_and_point_at_what_must_not_be(store: ColocationStore) -> None:
+    gold = replace(FULL, node="g", pool="gold", cpu=Gate(published=None))
+    for state in (FULL, replace(FULL, node="m", cpu=Gate(published=8001), memory=Gate(published=5)), gold):
+        await save(store, state)
+    default, other = await store.totals()
+    assert (default.pool, default.nodes, default.overoffered) == ("default", 2, 1)
+    assert (default.capacity, default.batch) == (Resources(16000, 2**41), Resources(8101, 5))
+    assert (other.pool, other.nodes, other.overoffered, other.batch) == ("gold", 1, 0, Resources())

@@ -80,6 +80,8 @@ async def test_a_database_that_is_away_means_again_later_for_the_whole_batch(clo
     async def there(events: object) -> None:
         return None
 
+    told: list[object] = []
     batch = received(reports(clock)[:3])
-    assert await whole_batch(away)(batch) == [Retry("PostgreSQL does not answer")] * 3
-    assert await whole_batch(there)(batch) == [Done()] * 3
+    assert await whole_batch(away, told.append)(batch) == [Retry("PostgreSQL does not answer")] * 3
+    assert await whole_batch(there, told.append)(batch) == [Done()] * 3
+    assert told == [[one.event for one in batch]]

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.adapters.memory import MemoryGuardStore
-from slackwater.ensurance.adapters.metrics import PrometheusMeter
+from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.change_policy import ChangePolicy
@@ -31,6 +31,7 @@ from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
+from slackwater.telemetry.metrics import Meters
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.store import MemoryDatabase
 
@@ -117,12 +118,12 @@ class Scene:
         """A new process over the same store."""
         lease, clock = self.settings.lease_seconds, self.clock
         self.registry = CollectorRegistry()
-        meter = PrometheusMeter(self.registry)
+        meter = EnsuranceMetrics(Meters(self.registry))
         self.book = book = Book(self.store)
         self.guard = GuardNode(book, clock, meter, lease, self.settings.max_report_age_seconds)
         self.describe = NoteDescribed(book, clock, lease)
         self.observe = NoteObserved(book, clock, lease)
-        self.evicted = NoteEvicted(book, clock, lease)
+        self.evicted = NoteEvicted(book, clock, meter, lease)
         self.renew = RenewIntents(book, clock, lease, self.settings.silent_seconds)
         self.change = ChangePolicy(book, clock, meter, lease)
 

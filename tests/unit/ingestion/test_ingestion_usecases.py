@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
 from slackwater.bus.port import Done, Received, Reject, Retry
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.ingestion.adapters.memory import Books, MemoryLedger
+from slackwater.ingestion.adapters.metrics import IngestionMetrics
 from slackwater.ingestion.domain.liveness import LivenessLimits
 from slackwater.ingestion.domain.reports import HistoryRow
 from slackwater.ingestion.domain.validation import Limits, Refusal
@@ -26,6 +28,7 @@ from slackwater.ingestion.usecases.describe_node import DescribeNode
 from slackwater.ingestion.usecases.keep_history import KeepHistory
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
 from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.telemetry.metrics import Meters
 from slackwater.testing.clock import EPOCH, FakeClock
 from slackwater.testing.reports import described, pod_usage, received, report
 from slackwater.testing.store import MemoryDatabase
@@ -42,8 +45,10 @@ class World:
         self.database = MemoryDatabase()
         self.books = Books()
         self.hearing = True
+        self.registry = CollectorRegistry()
+        self.meter = IngestionMetrics(Meters(self.registry))
         ledgers = self.books.ledgers()
-        self.accept = AcceptReports(self.database, ledgers, self.clock, Limits(30, 900))
+        self.accept = AcceptReports(self.database, ledgers, self.clock, Limits(30, 900), self.meter)
         self.describe = DescribeNode(self.database, ledgers)
         self.close = self.closer()
         self.watch = WatchLiveness(self.database, ledgers, self.clock, SILENCE, self._hearing)
@@ -54,6 +59,7 @@ class World:
             self.database,
             self.books.ledgers(),
             self.clock,
+            self.meter,
             seconds=WINDOW,
             lateness_seconds=LATENESS,
             silence_seconds=SILENCE.stale_seconds,

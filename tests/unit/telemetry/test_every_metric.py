@@ -1,76 +1,92 @@
-"""Every metric of every service, as /metrics of `slackwater up` shows them."""
+"""Every metric of every process: its name, its explanation, and its place on the reference page, in both directions."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, generate_latest
-from prometheus_client.metrics_core import Metric
+from prometheus_client import CollectorRegistry, generate_latest
 
-from slackwater.cli.unasked import unasked_services
-from slackwater.telemetry.metrics import BOUNDED_LABELS, note_build
+from slackwater.cli.unasked import every_metric
+from slackwater.telemetry.metrics import REGISTRY, Described, Meters, Summed
 
-UNITS = ("seconds", "bytes", "cores", "ratio", "info", "pods", "nodes", "series")
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
+UNITS = frozenset(
+    {
+        *("seconds", "bytes", "cores", "ratio", "info", "up"),
+        *("pods", "nodes", "series", "events", "messages", "connections"),
+    }
+)
 """Base units, and what is counted where a gauge counts things."""
-FOREIGN = ("python_", "process_")
 
 
-def complaints(registry: CollectorRegistry) -> list[str]:
+def complaints(metrics: Sequence[Described]) -> list[str]:
     """What is not as the design wants it, one line each."""
-    found = []
-    for metric in registry.collect():
-        if not metric.name.startswith(FOREIGN):
-            found += [f"{metric.name}: {why}" for why in wrong_with(metric)]
-    return found
+    return [f"{metric.name}: {why}" for metric in metrics for why in wrong_with(metric)]
 
 
-def wrong_with(metric: Metric) -> list[str]:
+def wrong_with(metric: Described) -> list[str]:
     words = metric.name.split("_")
-    labels = {label for sample in metric.samples for label in sample.labels} - {"le"}
     wrong = {
         "name": not re.fullmatch(r"slackwater(_[a-z0-9]+){2,}", metric.name),
-        "unit": metric.type in {"gauge", "histogram", "summary"} and words[-1] not in UNITS,
-        "labels": not labels <= BOUNDED_LABELS,
-        "text": not re.fullmatch(r"[A-Z].*\.", metric.documentation),
+        "unit": metric.kind != "counter" and words[-1] not in UNITS,
+        "text": not re.fullmatch(r"[A-Z0-9].*\.", metric.text),
+        "look": not re.fullmatch(r".{5,}[.]", metric.look),
+        "table": "|" in metric.text + metric.look,
     }
     return [why for why, is_so in wrong.items() if is_so]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def built() -> None:
-    """Every service, built as `up` does, on servers that are never asked."""
-    for service in unasked_services():
-        note_build(service.name)
+def rows() -> dict[str, list[str]]:
+    """The reference page as it stands in the tree."""
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    return {
+        cells[0].strip("`"): cells[1:] for line in lines if (cells := [c.strip() for c in line.strip("|").split("|")])
+    }
 
 
 def test_every_metric_is_named_and_explained_as_promised() -> None:
-    assert complaints(REGISTRY) == []
+    assert complaints(every_metric()) == []
 
 
-def test_the_services_metrics_are_on_the_page() -> None:
-    page = generate_latest(REGISTRY).decode()
-    for name in (
-        "slackwater_build_info",
-        "slackwater_ingestion_reports_accepted_total",
-        "slackwater_ingestion_reports_refused_total",
-        "slackwater_prediction_windows_folded_total",
-        "slackwater_offered_batch_cpu_cores",
-        "slackwater_ensurance_decisions_total",
-    ):
-        assert f"# TYPE {name} " in page
-    assert "_created" not in page
+def test_the_page_has_every_metric_and_no_other() -> None:
+    known = {metric.name: metric for metric in every_metric()}
+    page = rows()
+    assert page.keys() == known.keys()
+    for name, metric in known.items():
+        assert page[name][:2] == [metric.kind, ", ".join(metric.labels) or "-"]
 
 
-def test_a_metric_named_otherwise_is_found() -> None:
+def test_nothing_reaches_the_registry_past_the_page() -> None:
+    """A metric made with prometheus_client alone would be shown and not explained."""
+    every_metric()
+    shown = set(re.findall(r"^# TYPE (slackwater_\w+) ", generate_latest(REGISTRY).decode(), re.MULTILINE))
+    assert shown <= rows().keys() | {"slackwater_reports_total"}
+    assert "_created" not in generate_latest(REGISTRY).decode()
+
+
+@pytest.mark.parametrize(
+    ("metric", "found"),
+    [
+        (Described("slackwater_queue_depth_millis", "gauge", (), "Depth.", "Much of it."), "unit"),
+        (Described("queue_seconds", "gauge", (), "Depth.", "Much of it."), "name"),
+        (Described("slackwater_wait_seconds", "gauge", (), "depth", "Much of it."), "text"),
+        (Described("slackwater_wait_seconds", "gauge", (), "Depth.", ""), "look"),
+    ],
+)
+def test_a_metric_named_or_explained_otherwise_is_found(metric: Described, found: str) -> None:
+    assert complaints([metric]) == [f"{metric.name}: {found}"]
+
+
+def test_a_sum_follows_its_parts_without_a_label_for_each() -> None:
     registry = CollectorRegistry()
-    Gauge("slackwater_queue_depth_millis", "Depth.", registry=registry)
-    Gauge("queue_seconds", "Depth.", registry=registry)
-    Gauge("slackwater_wait_seconds", "depth", registry=registry)
-    Counter("slackwater_pods_seen_total", "Seen.", ["pod"], registry=registry).labels("a").inc()
-    assert complaints(registry) == [
-        "slackwater_queue_depth_millis: unit",
-        "queue_seconds: name",
-        "slackwater_wait_seconds: text",
-        "slackwater_pods_seen: labels",
-    ]
+    pods = Summed(Meters(registry).gauge("slackwater_throttled_pods", "Pods."))
+    for node, value in (("a", 2), ("b", 3), ("a", 1)):
+        pods.set(node, value)
+    assert registry.get_sample_value("slackwater_throttled_pods") == 4
+    assert pods.keys == 2
+    pods.set("a", 0)
+    pods.set("b", 0)
+    assert (registry.get_sample_value("slackwater_throttled_pods"), pods.keys) == (0, 0)

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-import structlog
 
 from slackwater.telemetry import logs
+from slackwater.telemetry.spans import span
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def stream() -> Iterator[io.StringIO]:
     yield io.StringIO()
     root.handlers[:] = handlers
     root.setLevel(level)
-    structlog.reset_defaults()
+    logs.route_to_standard_library()
     logging.captureWarnings(False)
 
 
@@ -33,9 +33,22 @@ def test_own_and_foreign_lines_have_the_same_json_form(stream: io.StringIO) -> N
     logging.getLogger("foreign").warning("late by %d s", 3, extra={"node": "n2"})
     own, foreign = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert (own["event"], own["level"], own["service"], own["logger"]) == ("window closed", "info", "ingestion", "own")
-    assert own["trace_id"] == "0af7651916cd43dd8448eb211c80319c"
+    assert (own["trace_id"], own["span_id"]) == ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
     assert (foreign["event"], foreign["node"], foreign["service"]) == ("late by 3 s", "n2", "ingestion")
-    assert own["timestamp"].endswith("Z")
+    assert own["time"].endswith("Z")
+
+
+def test_a_line_written_in_a_step_carries_its_trace_and_ids(stream: io.StringIO) -> None:
+    logs.configure("agent", form="json", stream=stream)
+    with span("agent converge", TRACE, {"node": "n7", "decision_id": "d1", "generation": 3}):
+        logs.get_logger("own").info("limit written")
+        logging.getLogger("foreign").warning("slow")
+    logs.get_logger("own").info("after")
+    inside, foreign, after = [json.loads(line) for line in stream.getvalue().splitlines()]
+    for line in (inside, foreign):
+        assert (line["trace_id"], line["span_id"]) == ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
+        assert (line["node"], line["decision_id"]) == ("n7", "d1")
+    assert not {"trace_id", "span_id", "node", "generation"} & after.keys()
 
 
 def test_below_the_level_nothing_is_written_and_chatty_libraries_need_a_warning(stream: io.StringIO) -> None:

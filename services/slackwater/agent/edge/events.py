@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
+from slackwater.agent.domain.tracing import TraceBudget
 from slackwater.agent.usecases.converge import Observed
 from slackwater.agent.usecases.evict import Completion
 from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.time import Clock
+from slackwater.telemetry.spans import Attributes, root_span
+from slackwater.telemetry.traceparent import new_traceparent
 
 P = TypeVar("P", bound=Payload)
-
-
-def new_traceparent() -> str:
-    """A W3C trace context that begins here: a report is where every chain of decisions starts."""
-    return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +25,29 @@ class Envelopes:
 
     node: str
     clock: Clock
+    traces: TraceBudget = field(default_factory=TraceBudget)
 
     @property
     def source(self) -> str:
         return f"agent/{self.node}"
 
     def origin(self, payload: P) -> Event[P]:
-        """A payload that nothing on the bus caused: facts and reports."""
-        return event_of(payload, source=self.source, time=self.clock.now(), traceparent=new_traceparent())
+        """A payload that nothing on the bus caused. It is in a trace of its own, which nobody exports."""
+        traceparent = new_traceparent(sampled=False)
+        return event_of(payload, source=self.source, time=self.clock.now(), traceparent=traceparent)
+
+    def report(self, payload: UsageReported) -> Event[UsageReported]:
+        """A report is where every trace from measurement to actuation begins."""
+        urgent = payload.trigger == "waterline"
+        attributes: Attributes = {
+            "node": self.node,
+            "sequence": payload.sequence,
+            "trigger": payload.trigger,
+            "pods": len(payload.pods),
+        }
+        exported = self.traces.grant(urgent, self.clock.monotonic())
+        with root_span("agent report", attributes, exported=exported, started_at=payload.sampled_at) as step:
+            return event_of(payload, source=self.source, time=self.clock.now(), traceparent=step.traceparent)
 
     def observed(self, observed: Observed) -> Event[IntentObserved]:
         return event_of(observed.payload, source=self.source, time=self.clock.now(), causedby=observed.cause)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
@@ -13,9 +12,10 @@ from slackwater.bus.following import Following
 from slackwater.bus.port import BatchHandler, Bus, Mark
 from slackwater.events.envelope import Event, Payload
 from slackwater.model.errors import Unavailable
+from slackwater.telemetry.logs import get_logger
 
 P = TypeVar("P", bound=Payload)
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 Connect = Callable[[], AbstractAsyncContextManager[Bus]]
 
 
@@ -51,7 +51,7 @@ class LateBus:
                     await leave.wait()
             except Unavailable as error:
                 if not said:
-                    _log.warning("%s; sampling goes on, trying again", error.message)
+                    _log.warning("bus not reached yet", error=error.message)
                 said = True
                 await asyncio.sleep(self._pause_seconds)
             finally:

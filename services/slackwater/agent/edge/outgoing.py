@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
@@ -13,15 +12,17 @@ from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
+from slackwater.telemetry.logs import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 
 
 class Outgoing:
     """One queue per agent. Nothing here ever blocks a sample or a write to the machine."""
 
-    def __init__(self, bus: Bus, clock: Clock, capacity: int) -> None:
+    def __init__(self, bus: Bus, clock: Clock, capacity: int, lost: Callable[[], None] = lambda: None) -> None:
+        self._lost = lost
         self._bus = bus
         self._clock = clock
         self._capacity = capacity
@@ -44,6 +45,7 @@ class Outgoing:
         if len(self._reports) >= self._capacity:
             self._reports.popleft()
             self.dropped += 1
+            self._lost()
         self._reports.append(event)
         self._wake.set()
 
@@ -56,13 +58,13 @@ class Outgoing:
                 await self._publish_next()
             except Unavailable as error:
                 if not self.away:
-                    _log.warning("the bus is away, %d messages wait: %s", len(self), error.message)
+                    _log.warning("bus away", waiting=len(self), error=error.message)
                 self.away = True
                 await self._clock.sleep(pause)
                 pause = min(_LONGEST_PAUSE, pause * 2)
                 continue
             if self.away:
-                _log.info("the bus is back; %d reports were dropped so far", self.dropped)
+                _log.info("bus back", dropped_reports=self.dropped)
             self.away = False
             pause = _FIRST_PAUSE
             if not len(self):

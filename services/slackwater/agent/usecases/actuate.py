@@ -6,7 +6,7 @@ before it is written, a release is noted after the previous text is back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from slackwater.agent.domain.convergence import Do, Step
@@ -14,6 +14,7 @@ from slackwater.agent.domain.journal import Journal, Record, record
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.ports import Driver, JournalFile
 from slackwater.model.errors import Misconfigured, NotFound
+from slackwater.telemetry.spans import step_of_current
 
 _COMPACT_ABOVE = 512
 _SETTLED_KEPT = 2048
@@ -55,6 +56,8 @@ class Actuator:
     driver: Driver
     file: JournalFile
     journal: Journal = field(default_factory=Journal)
+    performed: Callable[[Outcome], None] = lambda outcome: None
+    """Told what came of every plan that was carried out."""
     _settled: dict[Knob, str] = field(default_factory=dict)
     _appended: int = 0
 
@@ -68,10 +71,15 @@ class Actuator:
         outcome = Outcome()
         if not steps:
             return outcome
-        self._announce([step for step in steps if step.do is Do.WRITE])
-        for step in steps:
-            self._carry_out(step, outcome)
-        self._compact()
+        with step_of_current("agent actuate", {"steps": len(steps)}) as actuation:
+            self._announce([step for step in steps if step.do is Do.WRITE])
+            for step in steps:
+                self._carry_out(step, outcome)
+            self._compact()
+            actuation.note({"done": outcome.done, "yielded": len(outcome.yielded)})
+            if outcome.errors:
+                actuation.failed(", ".join(sorted(set(outcome.errors.values()))))
+        self.performed(outcome)
         return outcome
 
     def restore_all(self) -> RestoreReport:

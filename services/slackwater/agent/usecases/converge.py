@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,8 +19,9 @@ from slackwater.model.errors import NotFound
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import Tier
 from slackwater.model.time import Clock
+from slackwater.telemetry.logs import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _LOOK_AT_WEIGHTS_EVERY_TICKS = 10
 
 
@@ -62,7 +62,7 @@ class ConvergeToIntents:
         before = self.held.get(document.writer)
         if document.node != self.node or (before is not None and _older(document, before.event.data)):
             _log.warning(
-                "ignored intent of %s for %s, generation %d", document.writer, document.node, document.generation
+                "intent ignored", writer=document.writer, intended_for=document.node, generation=document.generation
             )
             return []
         received_at = self.clock.now()
@@ -83,9 +83,18 @@ class ConvergeToIntents:
             return []
         return self._answer_foreign(self._converge(pods, self._ticks % _LOOK_AT_WEIGHTS_EVERY_TICKS == 0))
 
+    def throttled(self) -> int:
+        """How many CPU limits of ours are in force."""
+        return sum(knob.field == "cpu_limit" for knob in self.actuator.journal.knobs())
+
     def throttling(self) -> bool:
         """Whether any CPU limit of ours is in force."""
-        return any(knob.field == "cpu_limit" for knob in self.actuator.journal.knobs())
+        return self.throttled() > 0
+
+    def lapsed(self) -> set[str]:
+        """The writers whose lease has run out."""
+        now = self.clock.monotonic()
+        return {writer for writer, held in self.held.items() if not held.wish.alive(now)}
 
     def waterlines(self) -> list[Waterline]:
         """All writers' local waterlines; they outlive leases, because a report at once costs little."""
@@ -174,7 +183,7 @@ class ConvergeToIntents:
     def _answer_foreign(self, outcome: Outcome) -> list[Observed]:
         for knob, previous in outcome.yielded.items():
             self._foreign[knob] = previous
-            _log.warning("%s was changed by somebody else; left alone from now on", knob.path)
+            _log.warning("foreign writer found", node=self.node, file=knob.path, field=knob.field)
         if not outcome.yielded:
             return []
         pods = self._pods_of(outcome, self.driver.pods())

@@ -6,7 +6,6 @@ what it began and never begins again. The completion's event id follows from the
 
 from __future__ import annotations
 
-import logging
 import signal
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -21,8 +20,9 @@ from slackwater.events.envelope import Event
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.model.time import Clock
+from slackwater.telemetry.logs import get_logger
 
-_log = logging.getLogger(__name__)
+_log = get_logger(__name__)
 _POLL_SECONDS = 0.05
 _KILL_SECONDS = 5.0
 _EVENT_IDS = uuid.UUID("5d0e2f7e-6f0c-5c0f-8a53-8d8f8d1a6f10")
@@ -109,7 +109,14 @@ class EvictPods:
         match verdict:
             case Verdict.START:
                 self._keep(record)
-                _log.info("evicting pod %s for %s: %s", wish.pod_uid, wish.writer, wish.reason)
+                _log.info(
+                    "eviction begins",
+                    node=self.node,
+                    decision_id=wish.decision_id,
+                    pod=wish.pod_uid,
+                    writer=wish.writer,
+                    reason=wish.reason,
+                )
                 self.spawn(self._run(record))
             case Verdict.EXPIRED:
                 self._complete(record, EvictionOutcome.EXPIRED, "the deadline had passed before it could begin")

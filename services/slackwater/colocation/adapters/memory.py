@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from slackwater.colocation.domain.node import NodeState
+from slackwater.colocation.domain.node import NodeState, PoolTotals
 from slackwater.events.envelope import Event
+from slackwater.model.quantities import Resources
 
 
 class _Transaction:
@@ -16,6 +17,9 @@ class _Transaction:
         self.states = dict(states)
         self.handled = set(handled)
         self.events: list[Event[Any]] = []
+
+    async def expect(self, consumer: str, news: Sequence[tuple[str, str]]) -> None:
+        """Everything is at hand."""
 
     async def first_time(self, consumer: str, event_id: str) -> bool:
         if (consumer, event_id) in self.handled:
@@ -50,7 +54,27 @@ class MemoryColocationStore:
             self.states, self._handled = transaction.states, transaction.handled
             self.outbox += transaction.events
 
+    async def totals(self) -> Sequence[PoolTotals]:
+        pools: dict[str, list[NodeState]] = {}
+        for state in self.states.values():
+            pools.setdefault(state.pool, []).append(state)
+        return [_total(pool, states) for pool, states in sorted(pools.items())]
+
     async def ageing(self, before_seconds: float) -> Sequence[str]:
         return sorted(
             state.node for state in self.states.values() if state.offers_something and state.window_end < before_seconds
         )
+
+
+def _total(pool: str, states: Sequence[NodeState]) -> PoolTotals:
+    def over(state: NodeState) -> bool:
+        cpu, memory = state.cpu.published or 0, state.memory.published or 0
+        return cpu > state.capacity.cpu_milli or memory > state.capacity.memory_bytes
+
+    return PoolTotals(
+        pool,
+        Resources(sum(s.capacity.cpu_milli for s in states), sum(s.capacity.memory_bytes for s in states)),
+        Resources(sum(s.cpu.published or 0 for s in states), sum(s.memory.published or 0 for s in states)),
+        len(states),
+        sum(over(state) for state in states),
+    )

@@ -5,22 +5,74 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from slackwater.colocation.domain.node import PoolTotals
 from slackwater.events.envelope import Event
 from slackwater.events.resources_offered import ResourcesOffered
-from slackwater.telemetry.metrics import Meters
+from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
+
+MILLI = 1000
+ALL = "Every replica counts the whole fleet: take the maximum, not the sum."
 
 
 class ColocationMetrics:
-    """The offer in force per node and resource, and how often offers changed by whether they were degraded."""
+    """What is offered per pool and tier, of what capacity, and how offers change."""
 
     def __init__(self, meters: Meters) -> None:
-        self._cpu = meters.gauge("slackwater_offered_batch_cpu_cores", "Batch CPU on offer.", ["node"])
-        self._memory = meters.gauge("slackwater_offered_batch_memory_bytes", "Batch memory on offer.", ["node"])
-        self._changes = meters.counter("slackwater_offer_changes_total", "Offers published, by result.", ["result"])
+        self._cpu = meters.gauge(
+            "slackwater_offered_cpu_cores",
+            "CPU on offer to a tier, summed over a pool.",
+            ["pool", "tier"],
+            look=f"A drop by half within minutes. {ALL}",
+        )
+        self._memory = meters.gauge(
+            "slackwater_offered_memory_bytes",
+            "Memory on offer to a tier, summed over a pool.",
+            ["pool", "tier"],
+            look=f"A drop by half within minutes. {ALL}",
+        )
+        self._cpu_capacity = meters.gauge(
+            "slackwater_capacity_cpu_cores",
+            "CPU that the nodes of a pool have.",
+            ["pool"],
+            look="What is offered as a share of it.",
+        )
+        self._memory_capacity = meters.gauge(
+            "slackwater_capacity_memory_bytes",
+            "Memory that the nodes of a pool have.",
+            ["pool"],
+            look="What is offered as a share of it.",
+        )
+        self._over = meters.gauge(
+            "slackwater_overoffered_nodes",
+            "Nodes that offer more than they have.",
+            ["pool"],
+            look="Anything but 0 is a defect of ours: report it with the decision record.",
+        )
+        self._changes = meters.counter(
+            "slackwater_offer_changes_total",
+            "Offers published, by result (whole, degraded).",
+            ["result"],
+            look="degraded: predictions or usage of a node are missing or old.",
+        )
+        self._delay = meters.histogram(
+            "slackwater_offer_delay_seconds",
+            "From what led to an offer (the end of a window, mostly) to the offer.",
+            buckets=DELAY_BUCKETS,
+            look="p99 above 2 s: prediction or colocation is behind.",
+        )
 
-    def published(self, events: Sequence[Event[Any]]) -> None:
+    def published(self, events: Sequence[Event[Any]], caused_seconds_ago: float | None) -> None:
+        """Offers of one transaction."""
         for event in events:
             if isinstance(offer := event.data, ResourcesOffered):
-                self._cpu.labels(offer.node).set(offer.batch.cpu_milli / 1000)
-                self._memory.labels(offer.node).set(offer.batch.memory_bytes)
                 self._changes.labels("whole" if offer.degraded is None else "degraded").inc()
+                if caused_seconds_ago is not None:
+                    self._delay.observe(max(0.0, caused_seconds_ago))
+
+    def totals(self, pools: Sequence[PoolTotals]) -> None:
+        for total in pools:
+            self._cpu.labels(total.pool, "batch").set(total.batch.cpu_milli / MILLI)
+            self._memory.labels(total.pool, "batch").set(total.batch.memory_bytes)
+            self._cpu_capacity.labels(total.pool).set(total.capacity.cpu_milli / MILLI)
+            self._memory_capacity.labels(total.pool).set(total.capacity.memory_bytes)
+            self._over.labels(total.pool).set(total.overoffered)

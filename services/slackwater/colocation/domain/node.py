@@ -48,6 +48,7 @@ class NodeState:
     memory: Gate = field(default_factory=Gate)
     generation: int = 0
     degraded: str | None = None
+    pool: str = "default"
 
     @property
     def offers_something(self) -> bool:
@@ -59,10 +60,23 @@ def is_older(source: Source, known: Source | None) -> bool:
     return known is not None and source.at < known.at
 
 
-def with_description(state: NodeState, capacity: Resources, reserved: Resources, source: Source) -> NodeState:
+@dataclass(frozen=True, slots=True)
+class PoolTotals:
+    """One pool: what its nodes have and offer together, and how many offer more than they have (never any)."""
+
+    pool: str
+    capacity: Resources
+    batch: Resources
+    nodes: int
+    overoffered: int
+
+
+def with_description(
+    state: NodeState, capacity: Resources, reserved: Resources, source: Source, pool: str = "default"
+) -> NodeState:
     if is_older(source, state.described_by):
         return state
-    return replace(state, capacity=capacity, reserved=reserved, described_by=source)
+    return replace(state, capacity=capacity, reserved=reserved, described_by=source, pool=pool)
 
 
 def with_liveness(state: NodeState, lost: bool, source: Source) -> NodeState:

@@ -23,7 +23,8 @@ from slackwater.model.quantities import Resources
 def learn_description(state: NodeState, event: Event[NodeDescribed]) -> NodeState:
     """Capacity and what its operator keeps back."""
     facts = event.data.facts
-    return with_description(state, facts.capacity, facts.reserved, Source(event.id, event.data.described_at))
+    source = Source(event.id, event.data.described_at)
+    return with_description(state, facts.capacity, facts.reserved, source, facts.pool)
 
 
 def learn_liveness(state: NodeState, event: Event[NodeLivenessChanged]) -> NodeState:

@@ -20,6 +20,7 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.quantities import Resources
 from slackwater.model.time import Clock
+from slackwater.telemetry.traceparent import trace_id_of
 
 SOURCE = "colocation"
 _IDS = uuid.UUID("5b7c1d0e-27a5-5d0b-8d0f-6a1c4f0f9b52")
@@ -27,24 +28,39 @@ _IDS = uuid.UUID("5b7c1d0e-27a5-5d0b-8d0f-6a1c4f0f9b52")
 
 @dataclass(frozen=True, slots=True)
 class Offering:
-    """What every use case here needs; `published` is told what was put into the outbox, after the commit."""
+    """What every use case here needs; `published` is told what was put into the outbox and how long ago its
+    cause was published, after the commit."""
 
     store: ColocationStore
     strategy: Strategy
     clock: Clock
-    published: Callable[[Sequence[Event[Any]]], None] = lambda _: None
+    published: Callable[[Sequence[Event[Any]], float | None], None] = lambda events, caused_seconds_ago: None
 
 
-async def take_news(
-    offering: Offering, consumer: str, event: Event[Any], node: str, change: Callable[[NodeState], NodeState]
-) -> bool:
-    """Apply one event to its node and decide anew; False if it had been handled before. Raises Unavailable."""
+@dataclass(frozen=True, slots=True)
+class News:
+    """One event, the node it speaks of, and what it changes there."""
+
+    event: Event[Any]
+    node: str
+    change: Callable[[NodeState], NodeState]
+
+
+async def take_news(offering: Offering, consumer: str, batch: Sequence[News]) -> int:
+    """Apply events to their nodes, each in turn, and decide anew after each, all in one transaction.
+
+    Returns how many had not been handled before. Raises Unavailable.
+    """
+    told: list[tuple[Event[Any], Sequence[Event[Any]]]] = []
     async with offering.store.begin() as transaction:
-        if not await transaction.first_time(consumer, event.id):
-            return False
-        events = await _decide_anew(offering, transaction, node, change, event)
-    offering.published(events)
-    return True
+        await transaction.expect(consumer, [(news.event.id, news.node) for news in batch])
+        for news in batch:
+            if await transaction.first_time(consumer, news.event.id):
+                events = await _decide_anew(offering, transaction, news.node, news.change, news.event)
+                told.append((news.event, events))
+    for cause, events in told:
+        offering.published(events, (offering.clock.now() - cause.time).total_seconds())
+    return len(told)
 
 
 async def age_offers(offering: Offering) -> int:
@@ -54,7 +70,7 @@ async def age_offers(offering: Offering) -> int:
     for node in await offering.store.ageing(before):
         async with offering.store.begin() as transaction:
             events = await _decide_anew(offering, transaction, node, lambda state: state, None)
-        offering.published(events)
+        offering.published(events, None)
         changed += bool(events)
     return changed
 
@@ -102,7 +118,8 @@ def _events(
     now: datetime,
     trigger: Event[Any] | None,
 ) -> list[Event[Any]]:
-    told = Told(before, after, snapshot, strategy, _reason(before, after), now, trigger.id if trigger else None)
+    trigger_id, trace_id = (trigger.id, trace_id_of(trigger.traceparent)) if trigger else (None, None)
+    told = Told(before, after, snapshot, strategy, _reason(before, after), now, trigger_id, trace_id)
     records = [
         offer_record(told, resource, result, _id(after, SUBJECTS[resource], told))
         for resource, result in zip(SUBJECTS, decided, strict=True)

@@ -26,6 +26,7 @@ class Told:
     reason: Reason
     now: datetime
     trigger_id: str | None
+    trace_id: str | None = None
 
 
 def offer_record(told: Told, resource: str, decided: Decided, identity: str) -> DecisionRecord:
@@ -50,6 +51,7 @@ def offer_record(told: Told, resource: str, decided: Decided, identity: str) -> 
             function=FUNCTION,
             arguments=replay_arguments(resource, told.snapshot, told.strategy, gate, told.before.window_end),
         ),
+        trace_id=told.trace_id,
     )
 
 

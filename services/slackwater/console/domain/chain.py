@@ -42,7 +42,7 @@ def chain_of(
     timed = [
         replace(s, seconds=(s.at - start).total_seconds()) for s in known if s.at is not None and start is not None
     ]
-    return Chain(record.id, (*unknown, *timed), _complete(record, observations, effect, evictions))
+    return Chain(record.id, (*unknown, *timed), _complete(record, observations, effect, evictions), record.trace_id)
 
 
 def _time_of(step: ChainStep) -> datetime:

@@ -238,6 +238,8 @@ class Chain:
     decision_id: str
     steps: tuple[ChainStep, ...]
     complete: bool
+    trace_id: str | None = None
+    """To look the same chain up where traces are kept."""
 
 
 @dataclass(frozen=True, slots=True)

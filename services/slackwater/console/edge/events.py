@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from slackwater.bus.port import BatchHandler, Bus, Done, P, Received, Retry, Settlement
+from slackwater.console.ports import Meter
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
@@ -19,16 +20,21 @@ from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import Unavailable
+from slackwater.model.time import Clock
 
 BATCH = 200
 
 
-def whole_batch(record: Callable[[Sequence[Event[P]]], Awaitable[None]]) -> BatchHandler[P]:
+def whole_batch(
+    record: Callable[[Sequence[Event[P]]], Awaitable[None]], recorded: Callable[[Sequence[Event[P]]], None]
+) -> BatchHandler[P]:
     """A handler that records a batch in one write: all done, or, when the database is away, all again later."""
 
     async def handle(batch: Sequence[Received[P]]) -> Sequence[Settlement]:
         try:
-            await record([received.event for received in batch])
+            events = [received.event for received in batch]
+            await record(events)
+            recorded(events)
         except Unavailable as error:
             return [Retry(error.message)] * len(batch)
         return [Done()] * len(batch)
@@ -52,12 +58,18 @@ def routes(record: RecordEvents) -> dict[type[Payload], Callable[[Sequence[Event
 
 
 @asynccontextmanager
-async def consuming(bus: Bus, record: RecordEvents) -> AsyncIterator[None]:
+async def consuming(bus: Bus, record: RecordEvents, meter: Meter, clock: Clock) -> AsyncIterator[None]:
     """All consumers run while this is open."""
+
+    def recorded(events: Sequence[Event[Any]]) -> None:
+        now = clock.now()
+        for event in events:
+            meter.recorded(event.data.TYPE, (now - event.time).total_seconds())
+
     async with AsyncExitStack() as stack:
         for payload, handler in routes(record).items():
-            consuming_it = bus.consume(payload, consumer_of(payload), whole_batch(handler), batch=BATCH)
-            await stack.enter_async_context(consuming_it)
+            taking = whole_batch(handler, recorded)
+            await stack.enter_async_context(bus.consume(payload, consumer_of(payload), taking, batch=BATCH))
         yield
 
 

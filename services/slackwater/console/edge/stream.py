@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,13 +27,14 @@ from slackwater.console.edge.events import consumer_of
 from slackwater.events.envelope import Payload
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
+from slackwater.telemetry.logs import get_logger
 
 RETRY_MILLISECONDS = 2000
 RECORDED_PAUSE_SECONDS = 0.05
 RECORDED_TRIES = 40
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
-log = logging.getLogger(__name__)
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class EventStream(Response):
             try:
                 await response(scope, receive, send_or_let_go)
             except TimeoutError:
-                log.warning("a reader of the stream took nothing for %g s: let go", self._streams.stall_seconds)
+                log.warning("stream reader let go", stalled_seconds=self._streams.stall_seconds)
 
 
 def _shown(items: Sequence[Item], positions: dict[str, int], wanted: Wanted) -> list[bytes]:

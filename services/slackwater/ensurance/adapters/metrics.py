@@ -1,54 +1,86 @@
-"""The promises of ensurance in Prometheus' terms."""
+"""What ensurance shows on /metrics."""
 
 from __future__ import annotations
 
-from functools import cache
-
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge
-
 from slackwater.decisions.record import DecisionRecord
+from slackwater.events.effect_measured import EffectMeasured
+from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters, Summed
 
 MILLI = 1000
 
 
-class PrometheusMeter:
-    """slackwater.ensurance.ports.Meter. A registry takes only one."""
+class EnsuranceMetrics:
+    """slackwater.ensurance.ports.Meter. Nodes are summed up here: 2,000 of them are no labels."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._decisions = Counter(
+    def __init__(self, meters: Meters) -> None:
+        self._decisions = meters.counter(
             "slackwater_ensurance_decisions_total",
-            "Throttles and restores that were decided, by kind and reason.",
+            "Throttles, restores and evictions that were decided, by kind and reason.",
             ["kind", "reason"],
-            registry=registry,
+            look="kind=throttle without kind=restore: prod is short of CPU for long. kind=evict rising: too much lent.",
         )
-        self._ignored = Counter(
+        self._ignored = meters.counter(
             "slackwater_ensurance_reports_ignored_total",
             "Reports that must not cause action, by reason.",
             ["reason"],
-            registry=registry,
+            look="too_old: the usage path is late. from_the_future: the clock of a node.",
         )
-        self._throttled = Gauge(
-            "slackwater_ensurance_throttled_pods", "Pods with a CPU limit of ours.", ["node"], registry=registry
+        pods = meters.gauge(
+            "slackwater_ensurance_throttled_pods",
+            "Pods with a CPU limit of ours now.",
+            look="Not back at 0 in quiet hours.",
         )
-        self._remaining = Gauge(
-            "slackwater_ensurance_remaining_gap_cores",
-            "CPU that prod lacked at the last decision and that nobody could release.",
-            ["node"],
-            registry=registry,
+        nodes = meters.gauge(
+            "slackwater_ensurance_throttled_nodes",
+            "Nodes with at least one pod throttled now.",
+            look="Most of a pool: the waterline or the offers are wrong, not the pods.",
+        )
+        self._pods, self._throttled_nodes = Summed(pods), nodes
+        self._remaining = Summed(
+            meters.gauge(
+                "slackwater_ensurance_remaining_gap_cores",
+                "CPU that prod lacked at the last decisions and that nobody could release.",
+                look="Above 0: throttling lower tiers is not enough.",
+            )
+        )
+        self._latency = meters.histogram(
+            "slackwater_loop_latency_seconds",
+            "From the sample that crossed a waterline to the decision, to its actuation on the node, and to the first "
+            "sample that shows the effect, by stage (decision, actuation, effect).",
+            ["stage"],
+            buckets=DELAY_BUCKETS,
+            look="p99 of decision above 1 s or of actuation above 2 s: the loop is not event-driven any more.",
+        )
+        self._effects = meters.counter(
+            "slackwater_ensurance_effects_total",
+            "Effects measured, by result (relieved, unrelieved).",
+            ["result"],
+            look="unrelieved outweighing relieved: throttling does not help those who wait.",
+        )
+        self._evictions = meters.counter(
+            "slackwater_ensurance_evictions_ended_total",
+            "Evictions that agents have ended, by result.",
+            ["result"],
+            look="More than batch can bear; failed: a pod outlives SIGKILL.",
         )
 
-    def decided(self, record: DecisionRecord) -> None:
+    def decided(self, record: DecisionRecord, sample_age_seconds: float | None) -> None:
         self._decisions.labels(record.kind, record.reason).inc()
+        if sample_age_seconds is not None:
+            self._latency.labels("decision").observe(max(0.0, sample_age_seconds))
 
     def standing(self, node: str, throttled: int, remaining_milli: int) -> None:
-        self._throttled.labels(node).set(throttled)
-        self._remaining.labels(node).set(remaining_milli / MILLI)
+        self._pods.set(node, throttled)
+        self._throttled_nodes.set(self._pods.keys)
+        self._remaining.set(node, remaining_milli / MILLI)
 
     def ignored(self, reason: str) -> None:
         self._ignored.labels(reason).inc()
 
+    def effect(self, effect: EffectMeasured, decision_age_seconds: float) -> None:
+        self._effects.labels("relieved" if effect.relieved else "unrelieved").inc()
+        self._latency.labels("actuation").observe(max(0.0, decision_age_seconds + effect.seconds_to_actuation))
+        self._latency.labels("effect").observe(max(0.0, decision_age_seconds + effect.seconds_to_measurement))
 
-@cache
-def process_meter() -> PrometheusMeter:
-    """The one of this process, however often the service is built."""
-    return PrometheusMeter(REGISTRY)
+    def evicted(self, outcome: str) -> None:
+        self._evictions.labels(outcome).inc()

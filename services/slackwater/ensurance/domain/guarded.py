@@ -33,6 +33,15 @@ class Awaited:
     waterline: float
     decided_at: datetime
     actuated_at: datetime | None = None
+    sampled_at: datetime | None = None
+    """When the sample was taken that led to the decision."""
+    traceparent: str | None = None
+    """The step that decided: the effect belongs to its trace."""
+
+    @property
+    def sample_age_seconds(self) -> float:
+        """How old the sample was when it was decided; 0 where that is not known."""
+        return 0.0 if self.sampled_at is None else (self.decided_at - self.sampled_at).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,17 @@ def outdated(guarded: Guarded, report: LastReport, now: datetime, max_age_second
     return None if newer else "replayed"
 
 
-def carried_out(guarded: Guarded, outcome: Outcome, decision_id: str | None, now: datetime) -> Guarded:
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Where a decision comes from: the sample, and the step of the trace that decided."""
+
+    sampled_at: datetime | None = None
+    traceparent: str | None = None
+
+
+def carried_out(
+    guarded: Guarded, outcome: Outcome, decision_id: str | None, now: datetime, cause: Cause = Cause()
+) -> Guarded:
     """After a plan: a new generation if the limits changed, and the decision to measure."""
     plan = outcome.plan
     if not plan.carried_out and not plan.forgotten:
@@ -82,7 +101,18 @@ def carried_out(guarded: Guarded, outcome: Outcome, decision_id: str | None, now
     in_force = {throttled.uid for throttled in outcome.state.throttles}
     awaited = guarded.awaited
     if decision_id is not None and plan.reading is not None and plan.reason is not Reason.RESTORE_MODE_CHANGED:
-        awaited += (Awaited(decision_id, guarded.generation + 1, plan.metric, plan.reading, plan.waterline, now),)
+        awaited += (
+            Awaited(
+                decision_id,
+                guarded.generation + 1,
+                plan.metric,
+                plan.reading,
+                plan.waterline,
+                now,
+                sampled_at=cause.sampled_at,
+                traceparent=cause.traceparent,
+            ),
+        )
     return replace(
         guarded,
         generation=guarded.generation + 1,

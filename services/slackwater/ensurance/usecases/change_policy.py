@@ -72,7 +72,7 @@ class ChangePolicy:
             self._book.put(node)
             self._meter.standing(node.node, len(node.state.throttles), 0)
         for record in records:
-            self._meter.decided(record)
+            self._meter.decided(record, None)
 
     async def _declare(
         self, unit: GuardUnit, after: Guarded, record: DecisionRecord | None, changed: NodeQos, now: datetime

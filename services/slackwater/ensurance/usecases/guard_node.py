@@ -9,17 +9,18 @@ from typing import Any
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.explaining import Deciding, record_of
-from slackwater.ensurance.domain.guarded import Guarded, LastReport, carried_out, is_recorded, outdated
+from slackwater.ensurance.domain.guarded import Cause, Guarded, LastReport, carried_out, is_recorded, outdated
 from slackwater.ensurance.ports import Meter
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.declaring import declared, recorded
-from slackwater.ensurance.usecases.measure_effect import measure_effects
+from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
 from slackwater.ensurance.usecases.sampling import snapshot_of
-from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.identifiers import new_id
 from slackwater.model.time import Clock
+from slackwater.telemetry.spans import Attributes, span
+from slackwater.telemetry.traceparent import sampled, trace_id_of
 from slackwater.waterline.plan import Outcome
 from slackwater.waterline.planner import plan
 
@@ -34,7 +35,9 @@ class _Answer:
     after: Guarded
     outcome: Outcome
     record: DecisionRecord | None
-    effects: Sequence[Event[EffectMeasured]]
+    effects: Sequence[Effect]
+    cause: Event[UsageReported]
+    """The report, in the step that decided."""
 
     @property
     def is_written(self) -> bool:
@@ -81,30 +84,53 @@ class GuardNode:
         outcome = plan(snapshot, guarded.state, policy, now)
         source = Deciding(guarded.node, guarded.capacity_milli, guarded.state, policy, now, snapshot)
         record = record_of(new_id(), outcome.plan, source) if is_recorded(outcome) else None
-        after = carried_out(measured, outcome, record.id if record is not None else None, now)
-        return _Answer(guarded, replace(after, last_report=_position(report)), outcome, record, effects)
+        cause = report if record is None else _decided(record, report, guarded.generation)
+        if record is not None:
+            record = record.model_copy(update={"trace_id": trace_id_of(cause.traceparent)})
+        origin = Cause(snapshot.sampled_at, cause.traceparent)
+        after = carried_out(measured, outcome, record.id if record is not None else None, now, origin)
+        return _Answer(guarded, replace(after, last_report=_position(report)), outcome, record, effects, cause)
 
     async def _commit(self, answer: _Answer, report: Event[UsageReported], now: datetime) -> _Answer:
         async with self._book.writing() as unit:
             if not await unit.first_time(CONSUMER, report.id):
-                return replace(answer, after=replace(answer.before, last_report=_position(report)), record=None)
+                before = replace(answer.before, last_report=_position(report))
+                return replace(answer, after=before, record=None, effects=())
             for effect in answer.effects:
-                await unit.publish(effect)
-            cause: Event[Any] = report
+                await unit.publish(effect.event)
+            cause: Event[Any] = answer.cause
             if answer.record is not None:
-                cause = recorded(answer.record, report)
+                cause = recorded(answer.record, answer.cause)
                 await unit.publish(cause)
             if answer.after.generation != answer.before.generation:
                 await unit.publish(declared(answer.after, self._book.policy, self._lease_seconds, now, cause))
             return replace(answer, after=await unit.save(answer.after))
 
     def _tell(self, answer: _Answer) -> None:
+        for effect in answer.effects:
+            self._meter.effect(effect.event.data, effect.decision_age_seconds)
         if answer.record is not None:
-            self._meter.decided(answer.record)
+            age = answer.record.decided_at - answer.cause.data.sampled_at
+            self._meter.decided(answer.record, age.total_seconds())
         states = answer.before.state, answer.after.state
         if answer.record is not None or states[0].exhausted_told != states[1].exhausted_told:
             remaining = answer.outcome.plan.remaining_milli
             self._meter.standing(answer.after.node, len(states[1].throttles), remaining)
+
+
+def _decided(record: DecisionRecord, report: Event[UsageReported], generation: int) -> Event[UsageReported]:
+    """The decision as a step of its own. Decisions are few: each is traced from here on, sampled report or not."""
+    attributes: Attributes = {
+        "node": record.node,
+        "decision_id": record.id,
+        "kind": record.kind,
+        "reason": record.reason,
+        "generation": generation + 1,
+        "released": record.result,
+        "remaining": record.remaining,
+    }
+    with span("ensurance decide", sampled(report.traceparent), attributes) as step:
+        return report.model_copy(update={"traceparent": step.traceparent})
 
 
 def _position(report: Event[UsageReported]) -> LastReport:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from slackwater.ensurance.domain.guarded import Awaited, Guarded, measurable
@@ -10,13 +11,22 @@ from slackwater.ensurance.usecases.declaring import SOURCE
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_reported import UsageReported
+from slackwater.telemetry.spans import Attributes, span
 from slackwater.waterline.metrics import METRICS
 from slackwater.waterline.snapshot import Snapshot
 
 
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What is published, and how long after its sample the decision had been made."""
+
+    event: Event[EffectMeasured]
+    decision_age_seconds: float
+
+
 def measure_effects(
     guarded: Guarded, snapshot: Snapshot, report: Event[UsageReported], settle_seconds: float, now: datetime
-) -> tuple[Sequence[Event[EffectMeasured]], Guarded]:
+) -> tuple[Sequence[Effect], Guarded]:
     """One event per decision whose effect this sample shows; a sample without the metric shows none."""
     ready, after = measurable(guarded, snapshot.sampled_at, settle_seconds, now)
     found = []
@@ -24,8 +34,24 @@ def measure_effects(
         metric = METRICS.get(one.metric)
         reading = metric.reading(snapshot) if metric is not None else None
         if reading is not None:
-            found.append(event_of(_effect(one, snapshot, reading), source=SOURCE, time=now, causedby=report))
+            found.append(Effect(_measured(_effect(one, snapshot, reading), one, report, now), one.sample_age_seconds))
     return found, after
+
+
+def _measured(
+    effect: EffectMeasured, one: Awaited, report: Event[UsageReported], now: datetime
+) -> Event[EffectMeasured]:
+    """Caused by the report that shows it, in the trace of the decision that it is the effect of."""
+    attributes: Attributes = {
+        "node": effect.node,
+        "decision_id": effect.decision_id,
+        "relieved": effect.relieved,
+        "before": effect.before,
+        "after": effect.after,
+    }
+    parent = one.traceparent or report.traceparent
+    with span("ensurance measure effect", parent, attributes, links=(report.traceparent,)) as step:
+        return event_of(effect, source=SOURCE, time=now, causedby=report, traceparent=step.traceparent)
 
 
 def _effect(one: Awaited, snapshot: Snapshot, reading: float) -> EffectMeasured:

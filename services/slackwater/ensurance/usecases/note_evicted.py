@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from slackwater.ensurance.ports import Meter
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.declaring import declared
 from slackwater.events.envelope import Event
@@ -16,13 +17,15 @@ GONE = frozenset({EvictionOutcome.TERMINATED, EvictionOutcome.KILLED, EvictionOu
 class NoteEvicted:
     """Whoever asked for the eviction: the limit of a pod that is gone leaves the intent. Idempotent."""
 
-    def __init__(self, book: Book, clock: Clock, lease_seconds: float) -> None:
+    def __init__(self, book: Book, clock: Clock, meter: Meter, lease_seconds: float) -> None:
+        self._meter = meter
         self._book = book
         self._clock = clock
         self._lease_seconds = lease_seconds
 
     async def __call__(self, event: Event[EvictionCompleted]) -> None:
         ended = event.data
+        self._meter.evicted(ended.outcome)
         if ended.outcome not in GONE:
             return
         async with self._book.turn():

@@ -91,6 +91,9 @@ class MemoryLedger:
             if node.last_report_at and node.last_report_at < since and node.liveness is not Liveness.LOST
         ]
 
+    async def count_by_liveness(self) -> Mapping[str, int]:
+        return Counter("silent" if node.liveness is None else str(node.liveness) for node in self._books.nodes.values())
+
     async def silent_pods(self, since: datetime) -> Sequence[PodPresence]:
         found = sorted(self._books.pods.values(), key=lambda pod: pod.uid)
         return [pod for pod in found if pod.last_seen_at < since and pod.liveness is not Liveness.LOST]

@@ -28,6 +28,9 @@ _NODES = text("SELECT * FROM nodes WHERE name = ANY(:names) ORDER BY name FOR UP
 _SILENT_NODES = text(
     "SELECT * FROM nodes WHERE last_report_at < :since AND liveness <> 'lost' ORDER BY name FOR UPDATE"
 )
+_COUNT_BY_LIVENESS = text(
+    "SELECT coalesce(CAST(liveness AS text), 'silent') AS liveness, count(*) AS nodes FROM nodes GROUP BY 1"
+)
 _OPEN_NODES = text("""
 SELECT * FROM nodes WHERE newest_at IS NOT NULL AND name > :after AND (closed_until IS NULL OR (
     newest_at >= closed_until + make_interval(secs => :seconds)
@@ -171,6 +174,10 @@ class PostgresLedger:
     async def silent_nodes(self, since: datetime) -> Sequence[KnownNode]:
         rows = await self._connection.execute(_SILENT_NODES, {"since": since})
         return [known_node(row) for row in rows.mappings()]
+
+    async def count_by_liveness(self) -> Mapping[str, int]:
+        rows = await self._connection.execute(_COUNT_BY_LIVENESS)
+        return {row.liveness: row.nodes for row in rows}
 
     async def silent_pods(self, since: datetime) -> Sequence[PodPresence]:
         found = []

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from slackwater.bus.port import Bus, each
+from slackwater.bus.port import Bus, Done, Received, Settlement, each
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.describe_node import DescribeNode
+from slackwater.ingestion.usecases.tracing import WindowTraces
 
 
 @asynccontextmanager
-async def consuming(bus: Bus, accept: AcceptReports, describe: DescribeNode, batch: int) -> AsyncIterator[None]:
+async def consuming(
+    bus: Bus, accept: AcceptReports, describe: DescribeNode, traces: WindowTraces, batch: int
+) -> AsyncIterator[None]:
     """Both consumers of contracts/streams.yaml while the context is open."""
+
+    async def accept_and_note(reports: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:
+        verdicts = await accept(reports)
+        pairs = zip(reports, verdicts, strict=True)
+        traces.note(received.event for received, verdict in pairs if isinstance(verdict, Done))
+        return verdicts
+
     async with (
         bus.consume(NodeDescribed, "ingestion-node-described", each(describe)),
-        bus.consume(UsageReported, "ingestion-usage-reported", accept, batch=batch),
+        bus.consume(UsageReported, "ingestion-usage-reported", accept_and_note, batch=batch),
     ):
         yield

@@ -12,12 +12,11 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import Liveness as EventLiveness
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
-from slackwater.ingestion import metrics
 from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, Liveness, Report
 from slackwater.ingestion.domain.soundness import sound
 from slackwater.ingestion.domain.validation import Accepted, Limits, Refusal, Refused, bounds_of, judge
 from slackwater.ingestion.domain.windowing import is_late
-from slackwater.ingestion.ports import Ledgers
+from slackwater.ingestion.ports import Ledgers, Meter
 from slackwater.ingestion.usecases.reading import report_from
 from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 from slackwater.model.time import Clock
@@ -47,8 +46,10 @@ class AcceptReports:
         ledgers: Ledgers,
         clock: Clock,
         limits: Limits,
+        meter: Meter,
         reported: Callable[[KnownNode, KnownNode], None] = lambda before, after: None,
     ) -> None:
+        self._meter = meter
         self._database = database
         self._ledgers = ledgers
         self._clock = clock
@@ -76,7 +77,7 @@ class AcceptReports:
         except InvalidInput as error:
             if len(batch) > 1:  # one of them cannot be kept: find it, keep the others
                 return [(await self._accept_or_split([received]))[0] for received in batch]
-            metrics.REFUSED.labels(reason=Refusal.UNSTORABLE).inc()
+            self._meter.refused(Refusal.UNSTORABLE)
             return [Reject(Refusal.UNSTORABLE, error.message)]
 
     async def _accept(self, batch: Sequence[Received[UsageReported]]) -> list[Settlement]:
@@ -96,7 +97,7 @@ class AcceptReports:
             refusals = _refusals(batch, verdicts)
             if refusals:
                 await ledger.count_refusals(refusals, now)
-        _measure(verdicts)
+        _measure(self._meter, verdicts, now)
         for name, node in nodes.items():
             self._reported(before[name], node)
         return [verdict.settlement for verdict in verdicts]
@@ -193,11 +194,13 @@ def _refusals(batch: Sequence[Received[UsageReported]], verdicts: Sequence[_Verd
     )
 
 
-def _measure(verdicts: Sequence[_Verdict]) -> None:
+def _measure(meter: Meter, verdicts: Sequence[_Verdict], now: datetime) -> None:
     for verdict in verdicts:
         if verdict.refusal is not None:
-            metrics.REFUSED.labels(reason=verdict.refusal).inc()
-        if verdict.row is not None:
-            metrics.ACCEPTED.inc()
-            metrics.MISSING.inc(max(0, verdict.row.gap_delta))
-            metrics.LATE.inc(verdict.row.late)
+            meter.refused(verdict.refusal)
+    rows = [verdict.row for verdict in verdicts if verdict.row is not None]
+    meter.accepted(
+        missing=sum(max(0, row.gap_delta) for row in rows),
+        late=sum(row.late for row in rows),
+        delays_seconds=((now - row.report.sampled_at).total_seconds() for row in rows),
+    )

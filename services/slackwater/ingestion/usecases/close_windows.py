@@ -8,12 +8,14 @@ from datetime import UTC, datetime, timedelta
 
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_windowed import UsageWindowed, WindowedPod, WindowedUsage
-from slackwater.ingestion import metrics
 from slackwater.ingestion.domain.windowing import Amounts, Phase, Waiting, Window, aligned, close_limit, close_windows
-from slackwater.ingestion.ports import Ledger, Ledgers
+from slackwater.ingestion.ports import Ledger, Ledgers, Meter
 from slackwater.ingestion.usecases.accept_reports import SOURCE
+from slackwater.ingestion.usecases.tracing import WindowTraces
 from slackwater.model.time import Clock
 from slackwater.store.port import Database
+from slackwater.telemetry.spans import Attributes, span
+from slackwater.telemetry.traceparent import new_traceparent
 
 _NODES_AT_ONCE = 100
 CATCH_UP = timedelta(days=1)
@@ -32,19 +34,23 @@ class CloseWindows:
         database: Database,
         ledgers: Ledgers,
         clock: Clock,
+        meter: Meter,
         *,
         seconds: int,
         lateness_seconds: float,
         silence_seconds: float,
         phase: Phase = aligned,
+        traces: WindowTraces | None = None,
     ) -> None:
         self._database = database
         self._ledgers = ledgers
         self._clock = clock
+        self._meter = meter
         self._seconds = seconds
         self._lateness_seconds = lateness_seconds
         self._silence_seconds = silence_seconds
         self._phase = phase
+        self._traces = traces or WindowTraces(seconds, phase)
         self._listening_since = clock.now()
 
     def listen_anew(self) -> None:
@@ -80,11 +86,23 @@ class CloseWindows:
             }
             windows = await self._windows(ledger, spans, waiting.over_at - CATCH_UP)
             for window in windows:
-                await unit.publish(_event(window, now))
+                await unit.publish(self._published(window, now))
             moved = [replace(node, closed_until=spans[node.name][1]) for node in nodes if node.name in spans]
             await ledger.save(moved)
-        metrics.WINDOWS.inc(len(windows))
+        self._meter.closed(len(windows))
         return len(windows), nodes[-1].name if nodes else None
+
+    def _published(self, window: Window, now: datetime) -> Event[UsageWindowed]:
+        """The event, in the trace of a report of this window."""
+        attributes: Attributes = {
+            "node": window.node,
+            "window": window.number,
+            "reports": window.reports,
+            "pods": len(window.pods),
+        }
+        parent = self._traces.take(window.node, window.start) or new_traceparent(sampled=False)
+        with span("ingestion close window", parent, attributes) as step:
+            return _event(window, now, step.traceparent)
 
     def _waiting(self, now: datetime) -> Waiting:
         silent_since = now - timedelta(seconds=self._silence_seconds)
@@ -110,7 +128,7 @@ def _within(span: tuple[datetime, datetime], moment: datetime) -> bool:
     return span[0] <= moment < span[1]
 
 
-def _event(window: Window, now: datetime) -> Event[UsageWindowed]:
+def _event(window: Window, now: datetime, traceparent: str) -> Event[UsageWindowed]:
     data = UsageWindowed(
         node=window.node,
         number=window.number,
@@ -123,7 +141,7 @@ def _event(window: Window, now: datetime) -> Event[UsageWindowed]:
         reports=window.reports,
         gaps=window.gaps,
     )
-    return event_of(data, source=SOURCE, time=now)
+    return event_of(data, source=SOURCE, time=now, traceparent=traceparent)
 
 
 def _usage(amounts: Amounts) -> WindowedUsage:

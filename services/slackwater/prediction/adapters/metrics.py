@@ -10,10 +10,21 @@ class PredictionMetrics:
     """Windows folded, series kept, snapshots by result."""
 
     def __init__(self, meters: Meters) -> None:
-        self._windows = meters.counter("slackwater_prediction_windows_folded_total", "Windows folded into the models.")
-        self._series = meters.gauge("slackwater_prediction_series", "Series that have a model.")
+        self._windows = meters.counter(
+            "slackwater_prediction_windows_folded_total",
+            "Windows folded into the models; each leads to one prediction.",
+            look="It follows slackwater_ingestion_windows_closed_total; a standstill lets offers decay.",
+        )
+        self._series = meters.gauge(
+            "slackwater_prediction_series",
+            "Series that have a model.",
+            look="Steady growth with a steady fleet: pods are not forgotten.",
+        )
         self._snapshots = meters.counter(
-            "slackwater_prediction_snapshots_total", "Snapshots of the models by result.", ["result"]
+            "slackwater_prediction_snapshots_total",
+            "Snapshots of the models by result (kept, failed, refused).",
+            ["result"],
+            look="failed or refused: the next start replays more.",
         )
 
     def folded(self, windows: int, living: LivingState) -> None:

@@ -29,6 +29,7 @@ from slackwater.prediction.domain.peaks import (
 )
 from slackwater.prediction.domain.series import Quantiles, Samples, WindowSamples
 from slackwater.prediction.usecases.state import LivingState
+from slackwater.telemetry.traceparent import trace_id_of
 
 SOURCE = "prediction"
 _IDS = uuid.UUID("0e9a3c52-6f0b-5c58-9f43-3b6f2f7f5a10")
@@ -183,6 +184,7 @@ def _decision(
             function="slackwater.prediction.domain.peaks:decide",
             arguments={"resource": resource, "series": series_to_json(series), "settings": asdict(settings)},
         ),
+        trace_id=trace_id_of(event.traceparent),
     )
     identity = stable_id(window, f"{SUBJECTS[resource]}/recorded")
     return event_of(DecisionRecorded(record=record), source=SOURCE, time=now, causedby=event, id=identity)

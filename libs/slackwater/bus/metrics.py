@@ -1,0 +1,90 @@
+"""What the bus counts, per consumer of contracts/streams.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slackwater.bus.port import Done, Reject, Settlement
+from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
+
+
+class BusMetrics:
+    """All metrics of the bus."""
+
+    def __init__(self, meters: Meters) -> None:
+        self.messages = meters.counter(
+            "slackwater_bus_messages_total",
+            "Messages settled, by consumer and result (done, retry, reject, undecodable, exhausted).",
+            ["consumer", "result"],
+            look="Anything but done for longer than an outage of a dependency lasts.",
+        )
+        self.redeliveries = meters.counter(
+            "slackwater_bus_redeliveries_total",
+            "Messages that came for the second time or later.",
+            ["consumer"],
+            look="A steady rate: a handler is slower than its ack_wait, or a dependency is away.",
+        )
+        self.dead_letters = meters.counter(
+            "slackwater_bus_dead_letters_total",
+            "Messages given up, by consumer and reason.",
+            ["consumer", "reason"],
+            look="Any growth: somebody sends what nobody understands.",
+        )
+        self.handling = meters.histogram(
+            "slackwater_bus_handling_seconds",
+            "How long a handler took for one batch.",
+            ["consumer"],
+            buckets=DELAY_BUCKETS,
+            look="A p99 near the ack_wait of the consumer.",
+        )
+        self.reconnects = meters.counter(
+            "slackwater_bus_reconnects_total",
+            "Connections to NATS made anew after a loss.",
+            look="More than the broker was restarted.",
+        )
+        self.publish_failures = meters.counter(
+            "slackwater_bus_publish_failures_total",
+            "Publishes that the broker did not confirm; the event is tried again or counted as dropped.",
+            ["stream"],
+            look="Growth: a stream is full or the broker is away.",
+        )
+
+    def of(self, consumer: str) -> ConsumerMeter:
+        return ConsumerMeter(self, consumer)
+
+
+class ConsumerMeter:
+    """The same for one consumer, labels resolved once: this is asked for every batch of the usage path."""
+
+    def __init__(self, metrics: BusMetrics, consumer: str) -> None:
+        self._metrics = metrics
+        self._consumer = consumer
+        self._done = metrics.messages.labels(consumer, "done")
+        self._retry = metrics.messages.labels(consumer, "retry")
+        self._reject = metrics.messages.labels(consumer, "reject")
+        self._redeliveries = metrics.redeliveries.labels(consumer)
+        self._handling = metrics.handling.labels(consumer)
+
+    def delivered(self, again: int) -> None:
+        """A batch arrived, with so many messages that had been delivered before."""
+        if again:
+            self._redeliveries.inc(again)
+
+    def handled(self, seconds: float, verdicts: Sequence[Settlement]) -> None:
+        self._handling.observe(seconds)
+        done = sum(isinstance(verdict, Done) for verdict in verdicts)
+        rejected = sum(isinstance(verdict, Reject) for verdict in verdicts)
+        self._done.inc(done)
+        if rejected:
+            self._reject.inc(rejected)
+        if len(verdicts) > done + rejected:
+            self._retry.inc(len(verdicts) - done - rejected)
+
+    def buried(self, reason: str) -> None:
+        """A dead letter is stored. Reasons are codes of our own errors, so there are few."""
+        self._metrics.dead_letters.labels(self._consumer, reason).inc()
+        if reason == "max_deliver":
+            self._metrics.messages.labels(self._consumer, "exhausted").inc()
+
+    def undecodable(self) -> None:
+        self._metrics.messages.labels(self._consumer, "undecodable").inc()

@@ -1,0 +1,106 @@
+"""Handlers with spans: one per message that is part of a sampled trace, named after the consumer.
+
+A handler sees its event with the traceparent of the span that handles it, so that whatever it publishes because of
+the event is a child of this step without doing anything for it. Messages of unsampled traces cost a look at a flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+from slackwater.bus.port import BatchHandler, Done, OneByOne, P, Received, Settlement
+from slackwater.events.envelope import Event
+from slackwater.telemetry.spans import Attributes, Span, begin, exporting, span
+
+
+def traced(consumer: str, handler: BatchHandler[P]) -> BatchHandler[P]:
+    """The same handler; its steps are spans, and its log lines carry trace and node."""
+    if isinstance(handler, OneByOne):
+        return _each_traced(consumer, handler)
+    return _together_traced(consumer, handler)
+
+
+def _each_traced(consumer: str, handler: OneByOne[P]) -> BatchHandler[P]:
+    async def handle(batch: Sequence[Received[P]]) -> Sequence[Settlement]:
+        verdicts: list[Settlement] = []
+        for received in batch:
+            parent = received.event.traceparent
+            with span(_name(consumer), parent, _attributes(consumer, received, len(batch)), kind="consumer") as step:
+                verdicts.append(await handler.judge(_under(received, step)))
+                _note(step, verdicts[-1])
+        return verdicts
+
+    return handle
+
+
+def _together_traced(consumer: str, handler: BatchHandler[P]) -> BatchHandler[P]:
+    async def handle(batch: Sequence[Received[P]]) -> Sequence[Settlement]:
+        steps = {
+            place: begin(
+                _name(consumer), one.event.traceparent, _attributes(consumer, one, len(batch)), kind="consumer"
+            )
+            for place, one in enumerate(batch)
+            if exporting(one.event.traceparent)
+        }
+        if not steps:
+            return await handler(batch)
+        try:
+            verdicts = await handler([_under(one, steps.get(place)) for place, one in enumerate(batch)])
+        except Exception as error:
+            for step in steps.values():
+                step.failed(f"{type(error).__name__}: {error}")
+            raise
+        else:
+            for place, step in steps.items():
+                _note(step, verdicts[place] if place < len(verdicts) else Done())
+            return verdicts
+        finally:
+            for step in steps.values():
+                step.end()
+
+    return handle
+
+
+def publishing(event: Event[Any]) -> AbstractContextManager[Span]:
+    """The span of handing one event to the broker."""
+    return span(
+        f"publish {event.data.TYPE}",
+        event.traceparent,
+        {
+            "messaging_system": "nats",
+            "messaging_destination": event.data.STREAM,
+            "key": event.data.key(),
+            "event_id": event.id,
+        },
+        kind="producer",
+    )
+
+
+def _name(consumer: str) -> str:
+    return f"handle {consumer}"
+
+
+def _attributes(consumer: str, received: Received[Any], batch: int) -> Attributes:
+    return {
+        "messaging_system": "nats",
+        "messaging_consumer": consumer,
+        "node": received.subject_key.split("/")[0],
+        "event_id": received.event.id,
+        "batch_size": batch,
+        "deliveries": received.deliveries,
+    }
+
+
+def _under(received: Received[P], step: Span | None) -> Received[P]:
+    if step is None or step.real is None:
+        return received
+    return replace(received, event=received.event.model_copy(update={"traceparent": step.traceparent}))
+
+
+def _note(step: Span, verdict: Settlement) -> None:
+    """Retry and Reject are failures of the step, whoever is to blame."""
+    if not isinstance(verdict, Done):
+        step.failed(f"{type(verdict).__name__.lower()}: {verdict.reason}")

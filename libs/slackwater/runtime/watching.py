@@ -1,0 +1,160 @@
+"""Looks now and then at what no event tells: backlogs of broker and outbox, pools, whether PostgreSQL answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from slackwater.bus.backlogs import Backlogs
+from slackwater.model.errors import Unavailable
+from slackwater.model.time import Clock
+from slackwater.runtime.service import Check
+from slackwater.store.engine import Connections
+from slackwater.store.port import Backlog
+from slackwater.telemetry.metrics import Meters
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+LOOK_SECONDS = 10.0
+
+
+class WatchedBus(Protocol):
+    """The part of the bus that is looked at."""
+
+    async def backlogs(self) -> Backlogs: ...
+
+
+class WatchedDatabase(Protocol):
+    """The part of a database that is looked at."""
+
+    async def backlog(self) -> Backlog | None: ...
+
+    def connections(self) -> Connections: ...
+
+
+class WatchMetrics:
+    """What is found."""
+
+    def __init__(self, meters: Meters) -> None:
+        self.bus_up = meters.gauge(
+            "slackwater_bus_up",
+            "1 if the broker told its backlogs at the last look, else 0.",
+            look="0: nothing flows; durable facts wait in the outboxes.",
+        )
+        self.lag = meters.gauge(
+            "slackwater_bus_lag_messages",
+            "Messages that a consumer has not been given yet.",
+            ["consumer"],
+            look="Growth over minutes: the consumer is too slow or not running.",
+        )
+        self.unsettled = meters.gauge(
+            "slackwater_bus_unsettled_messages",
+            "Messages given to a consumer and not settled yet.",
+            ["consumer"],
+            look="A plateau at max_ack_pending: its handler hangs.",
+        )
+        self.stored = meters.gauge(
+            "slackwater_stream_stored_bytes",
+            "What a stream holds.",
+            ["stream"],
+            look="Near slackwater_stream_limit_bytes: WINDOWS and DECISIONS then refuse what is new.",
+        )
+        self.limit = meters.gauge(
+            "slackwater_stream_limit_bytes",
+            "What a stream may hold (contracts/streams.yaml).",
+            ["stream"],
+            look="The sum over streams is the disk that the broker needs.",
+        )
+        self.kept = meters.gauge(
+            "slackwater_stream_kept_messages",
+            "Messages that a stream holds; those of DLQ are dead letters that nobody has looked at.",
+            ["stream"],
+            look="DLQ above 0.",
+        )
+        self.database_up = meters.gauge(
+            "slackwater_database_up",
+            "1 if PostgreSQL answered at the last look, else 0, by the service that asked.",
+            ["service"],
+            look="0: the service holds its batches and serves no reads.",
+        )
+        self.connections = meters.gauge(
+            "slackwater_database_pool_connections",
+            "Connections of a service's pool, in_use or idle.",
+            ["service", "state"],
+            look="in_use at 6 (2 kept and 4 more): work waits for connections.",
+        )
+        self.waiting = meters.gauge(
+            "slackwater_outbox_waiting_events",
+            "Events committed and not yet published.",
+            ["service"],
+            look="Growth: the relay or the broker is away.",
+        )
+        self.age = meters.gauge(
+            "slackwater_outbox_age_seconds",
+            "Age of the oldest event that is committed and not yet published.",
+            ["service"],
+            look="More than a few seconds: decisions do not reach the nodes.",
+        )
+
+
+class LoopWatch:
+    """slackwater.runtime.service.Service, beside the others of a process."""
+
+    name = "watch"
+
+    def __init__(
+        self, bus: WatchedBus, databases: Callable[[], Mapping[str, WatchedDatabase]], clock: Clock, meters: Meters
+    ) -> None:
+        self._bus = bus
+        self._databases = databases
+        self._clock = clock
+        self._metrics = WatchMetrics(meters)
+
+    async def run(self, started: Callable[[], None]) -> None:
+        started()
+        while True:
+            await self.look()
+            await self._clock.sleep(LOOK_SECONDS)
+
+    async def checks(self) -> Sequence[Check]:
+        return ()
+
+    def routers(self) -> Sequence[APIRouter]:
+        return ()
+
+    async def look(self) -> None:
+        """Look at everything once, side by side; what is away is noted as away."""
+        databases = self._databases()
+        await asyncio.gather(self._look_at_bus(), *(self._look_at(name, one) for name, one in databases.items()))
+
+    async def _look_at_bus(self) -> None:
+        metrics = self._metrics
+        try:
+            found = await self._bus.backlogs()
+        except Unavailable:
+            metrics.bus_up.set(0)
+            return
+        metrics.bus_up.set(1)
+        for consumer, lag in found.consumers.items():
+            metrics.lag.labels(consumer).set(lag.waiting)
+            metrics.unsettled.labels(consumer).set(lag.unsettled)
+        for stream, fill in found.streams.items():
+            metrics.stored.labels(stream).set(fill.stored_bytes)
+            metrics.limit.labels(stream).set(fill.limit_bytes)
+            metrics.kept.labels(stream).set(fill.messages)
+
+    async def _look_at(self, service: str, database: WatchedDatabase) -> None:
+        metrics, pool = self._metrics, database.connections()
+        metrics.connections.labels(service, "in_use").set(pool.in_use)
+        metrics.connections.labels(service, "idle").set(pool.idle)
+        try:
+            backlog = await database.backlog()
+        except Unavailable:
+            metrics.database_up.labels(service).set(0)
+            return
+        metrics.database_up.labels(service).set(1)
+        if backlog is not None:
+            metrics.waiting.labels(service).set(backlog.depth)
+            metrics.age.labels(service).set(backlog.oldest_age_seconds)

@@ -1,0 +1,17 @@
+"""What the relay counts."""
+
+from __future__ import annotations
+
+from slackwater.telemetry.metrics import Meters
+
+
+class OutboxMetrics:
+    """One per process; `published` by service."""
+
+    def __init__(self, meters: Meters) -> None:
+        self.published = meters.counter(
+            "slackwater_outbox_published_total",
+            "Events that the relay handed to the broker.",
+            ["service"],
+            look="A standstill while slackwater_outbox_waiting_events grows.",
+        )

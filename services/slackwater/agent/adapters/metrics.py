@@ -1,0 +1,99 @@
+"""What an agent shows on /metrics; the agents of a simulated fleet share one set."""
+
+from __future__ import annotations
+
+from slackwater.agent.usecases.actuate import Outcome
+from slackwater.telemetry.metrics import Meters, Summed
+
+TICK_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+class AgentMetrics:
+    """See slackwater.agent.ports.Meter. `node` keeps the agents of a fleet apart; it is no label."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._ticks = meters.histogram(
+            "slackwater_agent_tick_seconds",
+            "How long reading the machine and converging to the intents took, once per sample.",
+            buckets=TICK_BUCKETS,
+            look="p99 above a tenth of the sample interval: too many pods for one agent.",
+        )
+        self._sampled = meters.gauge(
+            "slackwater_agent_last_sample_timestamp_seconds",
+            "When the machine was last read, in seconds since 1970.",
+            look="time() minus it above 5: the agent hangs.",
+        )
+        self._reports = meters.counter(
+            "slackwater_agent_reports_total",
+            "Reports made, by what led to them (interval, waterline, shutdown).",
+            ["reason"],
+            look="Mostly waterline: prod of this node waits for CPU often.",
+        )
+        self._dropped = meters.counter(
+            "slackwater_agent_reports_dropped_total",
+            "Reports dropped because the bus was away for too long.",
+            look="Any growth: the broker was away; ingestion counts the same as missing.",
+        )
+        self._waiting = Summed(
+            meters.gauge(
+                "slackwater_agent_waiting_messages",
+                "Facts and reports that wait for the bus.",
+                look="Above 0 for longer than a reconnect takes.",
+            )
+        )
+        self._writes = meters.counter(
+            "slackwater_agent_writes_total",
+            "Values written to the machine, by result (done, or the code of the error).",
+            ["result"],
+            look="Anything but done and not_found: the kernel or another program resists.",
+        )
+        self._foreign = meters.counter(
+            "slackwater_agent_foreign_writes_total",
+            "Values of ours that somebody else has changed; they are left alone from then on.",
+            look="Any growth: two programs manage the same cgroups.",
+        )
+        self._leases = meters.counter(
+            "slackwater_agent_leases_expired_total",
+            "Leases of intents that ran out; the limits then go back by themselves.",
+            ["writer"],
+            look="Any growth: the writer or the broker was away for longer than a lease.",
+        )
+        self._throttled = Summed(
+            meters.gauge(
+                "slackwater_agent_throttled_pods",
+                "CPU limits of ours that are in force on the machine.",
+                look="It follows slackwater_ensurance_throttled_pods; apart for long: intents do not arrive.",
+            )
+        )
+        self._evictions = meters.counter(
+            "slackwater_agent_evictions_total",
+            "Evictions ended, by result.",
+            ["result"],
+            look="failed or refused.",
+        )
+        for result in ("done",):
+            self._writes.labels(result)
+
+    def ticked(self, node: str, seconds: float, at: float, waiting: int, throttled: int) -> None:
+        self._ticks.observe(seconds)
+        self._sampled.set(at)
+        self._waiting.set(node, waiting)
+        self._throttled.set(node, throttled)
+
+    def reported(self, reason: str) -> None:
+        self._reports.labels(reason).inc()
+
+    def dropped(self) -> None:
+        self._dropped.inc()
+
+    def wrote(self, outcome: Outcome) -> None:
+        self._writes.labels("done").inc(outcome.done)
+        for code in outcome.errors.values():
+            self._writes.labels(code).inc()
+        self._foreign.inc(len(outcome.yielded))
+
+    def lease_expired(self, writer: str) -> None:
+        self._leases.labels(writer).inc()
+
+    def evicted(self, outcome: str) -> None:
+        self._evictions.labels(outcome).inc()

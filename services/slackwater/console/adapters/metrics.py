@@ -1,0 +1,28 @@
+"""What the console shows on /metrics of itself."""
+
+from __future__ import annotations
+
+from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
+
+
+class ConsoleMetrics:
+    """slackwater.console.ports.Meter."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._recorded = meters.counter(
+            "slackwater_console_events_recorded_total",
+            "Events written to the read model, by type.",
+            ["event"],
+            look="A standstill of one type while others go on.",
+        )
+        self._delay = meters.histogram(
+            "slackwater_console_freshness_seconds",
+            "From the time of an event to its row in the read model.",
+            ["event"],
+            buckets=DELAY_BUCKETS,
+            look="p99 above 2 s: what people see is old.",
+        )
+
+    def recorded(self, event: str, delay_seconds: float) -> None:
+        self._recorded.labels(event).inc()
+        self._delay.labels(event).observe(max(0.0, delay_seconds))

@@ -1,0 +1,70 @@
+"""What ingestion shows on /metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
+
+
+class IngestionMetrics:
+    """slackwater.ingestion.ports.Meter."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._accepted = meters.counter(
+            "slackwater_ingestion_reports_accepted_total",
+            "Usage reports that went into history.",
+            look="Nodes divided by the report interval; a step down: agents or the broker are away.",
+        )
+        self._refused = meters.counter(
+            "slackwater_ingestion_reports_refused_total",
+            "Usage reports that became dead letters, by reason.",
+            ["reason"],
+            look="Any growth; the reason names the field to look at.",
+        )
+        self._missing = meters.counter(
+            "slackwater_ingestion_reports_missing_total",
+            "Usage reports that an agent numbered and that did not come.",
+            look="Growth without an outage: telemetry is lost on the way.",
+        )
+        self._late = meters.counter(
+            "slackwater_ingestion_reports_late_total",
+            "Usage reports that came after their window was closed.",
+            look="Growth: raise SLACKWATER_INGESTION_LATENESS_SECONDS, or look at the clocks of nodes.",
+        )
+        self._windows = meters.counter(
+            "slackwater_ingestion_windows_closed_total",
+            "Windows of usage, closed and published.",
+            look="One per node and window; a standstill starves prediction.",
+        )
+        self._delay = meters.histogram(
+            "slackwater_ingestion_report_delay_seconds",
+            "From the sample on the node to its row in history.",
+            buckets=DELAY_BUCKETS,
+            look="p99 above 1 s: ingestion or PostgreSQL is too slow.",
+        )
+        self._nodes = meters.gauge(
+            "slackwater_ingestion_known_nodes",
+            "Nodes of the inventory by liveness (fresh, stale, lost, silent = never reported).",
+            ["liveness"],
+            look="stale or lost above 0. Every replica counts the whole inventory: take the maximum, not the sum.",
+        )
+
+    def accepted(self, missing: int, late: int, delays_seconds: Iterable[float]) -> None:
+        count = 0
+        for delay in delays_seconds:
+            self._delay.observe(max(0.0, delay))
+            count += 1
+        self._accepted.inc(count)
+        self._missing.inc(missing)
+        self._late.inc(late)
+
+    def refused(self, reason: str) -> None:
+        self._refused.labels(reason).inc()
+
+    def closed(self, windows: int) -> None:
+        self._windows.inc(windows)
+
+    def nodes(self, counts: Mapping[str, int]) -> None:
+        for liveness in ("fresh", "stale", "lost", "silent"):
+            self._nodes.labels(liveness).set(counts.get(liveness, 0))

@@ -1,0 +1,48 @@
+"""Which trace a window goes on with: that of a report in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from slackwater.events.envelope import Event
+from slackwater.events.usage_reported import UsageReported
+from slackwater.ingestion.domain.windowing import Phase, aligned, number_of
+from slackwater.telemetry.traceparent import is_sampled
+
+WINDOWS_KEPT = 8
+"""Per node. A window that is closed later than that begins a trace of its own."""
+
+
+@dataclass(slots=True)
+class WindowTraces:
+    """In memory only, one header per open window: after a restart (or on another replica) a window begins anew."""
+
+    seconds: int
+    phase: Phase = aligned
+    _by_node: dict[str, dict[int, str]] = field(default_factory=dict)
+
+    def note(self, reports: Iterable[Event[UsageReported]]) -> None:
+        """Reports that were accepted. Of those in one window the first that is sampled wins, else the first."""
+        for event in reports:
+            if event.traceparent is None:
+                continue
+            report = event.data
+            middle = report.sampled_at - timedelta(seconds=report.window_seconds / 2)
+            number = number_of(middle, self.seconds, self.phase(report.node))
+            windows = self._by_node.setdefault(report.node, {})
+            known = windows.get(number)
+            if known is None or (is_sampled(event.traceparent) and not is_sampled(known)):
+                windows[number] = event.traceparent
+            if len(windows) > WINDOWS_KEPT:
+                del windows[min(windows)]
+
+    def take(self, node: str, start: datetime) -> str | None:
+        """The trace of the window that begins then; forgets it and those before it."""
+        number = number_of(start, self.seconds, self.phase(node))
+        windows = self._by_node.get(node, {})
+        found = windows.get(number)
+        for old in [known for known in windows if known <= number]:
+            del windows[old]
+        return found
