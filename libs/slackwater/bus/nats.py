@@ -84,7 +84,7 @@ class NatsBus:
         self._metrics = BusMetrics(process_meters())
         self._declares = declares
         self._healing = False
-        self._ping: asyncio.Task[bool] | None = None
+        self._pings: set[asyncio.Task[bool]] = set()
 
     @property
     def jetstream(self) -> JetStreamContext:
@@ -207,10 +207,11 @@ class NatsBus:
         connection, so a busy machine would be cut off just for being asked how it is."""
         if not self._client.is_connected:
             return False
-        if self._ping is None or self._ping.done():
-            self._ping = asyncio.create_task(self._round_trip())
-        await asyncio.wait({self._ping}, timeout=PING_SECONDS)
-        return self._ping.done() and not self._ping.cancelled() and self._ping.result()
+        ping = asyncio.create_task(self._round_trip())
+        self._pings.add(ping)
+        ping.add_done_callback(self._pings.discard)
+        await asyncio.wait({ping}, timeout=PING_SECONDS)
+        return ping.done() and not ping.cancelled() and ping.result()
 
     async def _round_trip(self) -> bool:
         try:
@@ -235,8 +236,8 @@ class NatsBus:
 
     async def close(self) -> None:
         """End the connection; nobody waits for answers any more. Done by `connect_bus`."""
-        if self._ping is not None:
-            self._ping.cancel()
+        for ping in self._pings:
+            ping.cancel()
         await self._client.close()
 
     async def open(self) -> None:
