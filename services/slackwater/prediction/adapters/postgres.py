@@ -21,7 +21,8 @@ _DROP_OLD_SNAPSHOTS = text(
     "DELETE FROM snapshots WHERE id NOT IN (SELECT id FROM snapshots ORDER BY id DESC LIMIT :keep)"
 )
 _SET_PUBLISHED = text(
-    "INSERT INTO published_windows (node, until_seconds) VALUES (:node, :until)"
+    "INSERT INTO published_windows (node, until_seconds)"
+    " SELECT * FROM unnest(CAST(:nodes AS text[]), CAST(:untils AS bigint[]))"
     " ON CONFLICT (node) DO UPDATE SET until_seconds = excluded.until_seconds"
 )
 _DESCRIBE = text(
@@ -39,9 +40,10 @@ class _Transaction:
         await self._unit.publish(event)
 
     async def set_published(self, until_seconds: Mapping[str, int]) -> None:
-        rows = [{"node": node, "until": until} for node, until in sorted(until_seconds.items())]
-        if rows:
-            await self._unit.connection.execute(_SET_PUBLISHED, rows)
+        if until_seconds:
+            nodes = sorted(until_seconds)
+            untils = [until_seconds[node] for node in nodes]
+            await self._unit.connection.execute(_SET_PUBLISHED, {"nodes": nodes, "untils": untils})
 
     async def keep_snapshot(self, snapshot: Snapshot, *, keep: int) -> None:
         values = {"version": snapshot.version, "position": snapshot.position, "checksum": snapshot.checksum}
