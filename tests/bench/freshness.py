@@ -59,7 +59,14 @@ class Seen:
     causes: dict[str, str] = field(default_factory=dict)
     offers: dict[str, Offer] = field(default_factory=dict)
     readable: dict[Offer, float] = field(default_factory=dict)
+    published: dict[str, float] = field(default_factory=dict)
     lost_news: int = 0
+
+    def read_at(self, offer: Offer) -> float:
+        """When this offer, or a newer one that took its place in the stream, was read; infinite if never."""
+        node, generation = offer
+        later = ((node, generation + step) for step in range(4))
+        return min(self.readable.get(one, float("inf")) for one in later)
 
 
 def measure(directory: Path, nodes: int, *, seconds: float = 75.0) -> dict[str, Any]:
@@ -92,6 +99,7 @@ async def _measure(directory: Path, nodes: int, seconds: float) -> dict[str, Any
         "windows_per_second": round(len(settled) / span, 1),
         "first": spread(first),
         "settled": told,
+        "stages": _stages(seen, ledger, nodes, began_at, began_at + span),
         "windows_without_a_new_offer": without,
         "news_lost_by_the_reader": seen.lost_news,
         "cores": cores,
@@ -109,6 +117,7 @@ async def watching(plane: ControlPlane, seen: Seen) -> AsyncIterator[None]:
 
     async def window(message: Msg) -> None:
         told = json.loads(message.data)
+        seen.published[(message.headers or {})["ce-id"]] = time.time()
         end = datetime.fromisoformat(told["window_start"]).timestamp() + WINDOW_SECONDS
         seen.windows[(message.headers or {})["ce-id"]] = (int(told["node"][-5:]), end)
 
@@ -116,6 +125,7 @@ async def watching(plane: ControlPlane, seen: Seen) -> AsyncIterator[None]:
         headers = message.headers or {}
         if "ce-causedby" in headers:
             seen.causes[headers["ce-id"]] = headers["ce-causedby"]
+            seen.published[headers["ce-id"]] = time.time()
         if "resources.offered" in headers.get("ce-type", ""):
             told = json.loads(message.data)
             seen.offers[headers["ce-id"]] = (told["node"], told["generation"])
@@ -158,7 +168,7 @@ def _delays(
         cause = seen.causes.get(event, "")
         window = cause if cause in seen.windows else seen.causes.get(cause, "")
         if window in seen.windows:
-            moments.setdefault(window, []).append(seen.readable.get(offer, float("inf")))
+            moments.setdefault(window, []).append(seen.read_at(offer))
     first, settled, without = [], [], 0
     for window, (node, end) in seen.windows.items():
         sent_at = _ended_by(node, end, ledger, nodes)
@@ -170,6 +180,28 @@ def _delays(
         else:
             without += 1
     return first, settled, without
+
+
+def _stages(seen: Seen, ledger: dict[str, Any], nodes: int, since: float, until: float) -> dict[str, Any]:
+    """Where the time goes: each step to the bus, from the event before it; then from the bus to the reader."""
+    steps: dict[str, list[float]] = {
+        "report to window": [],
+        "window to peak": [],
+        "cause to offer": [],
+        "offer to API": [],
+    }
+    for window, (node, end) in seen.windows.items():
+        sent_at = _ended_by(node, end, ledger, nodes)
+        if sent_at is not None and since <= sent_at <= until:
+            steps["report to window"].append(seen.published[window] - sent_at)
+    for event, cause in seen.causes.items():
+        if cause not in seen.published or not since <= seen.published[cause] <= until:
+            continue
+        step = "cause to offer" if event in seen.offers else "window to peak"
+        steps[step].append(seen.published[event] - seen.published[cause])
+        if event in seen.offers and seen.offers[event] in seen.readable:
+            steps["offer to API"].append(seen.readable[seen.offers[event]] - seen.published[event])
+    return {name: spread(found) for name, found in steps.items()}
 
 
 def _ended_by(node: int, end: float, ledger: dict[str, Any], nodes: int) -> float | None:

@@ -72,6 +72,10 @@ class Ledger(Protocol):
         """Accepted reports with since <= midpoint < until."""
         ...
 
+    async def history_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> Sequence[HistoryRow]:
+        """The same with a span (since, until) of its own for each node."""
+        ...
+
     async def keep_days(self, days: Sequence[date]) -> None:
         """Make room in history for these days (UTC)."""
         ...

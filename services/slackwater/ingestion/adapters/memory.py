@@ -125,6 +125,10 @@ class MemoryLedger:
         ]
         return sorted(found, key=lambda row: (row.report.node, row.report.midpoint_at, row.report.sequence))
 
+    async def history_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> Sequence[HistoryRow]:
+        found = [await self.history([node], since, until) for node, (since, until) in sorted(spans.items())]
+        return [row for own in found for row in own]
+
     async def keep_days(self, days: Sequence[date]) -> None:
         self._later(lambda: self._books.days.update(days))
 

@@ -17,7 +17,8 @@ from slackwater.store.port import Database
 from slackwater.telemetry.spans import Attributes, span
 from slackwater.telemetry.traceparent import new_traceparent
 
-_NODES_AT_ONCE = 100
+_NODES_AT_ONCE = 50
+"""Their rows are locked meanwhile: reports of these nodes wait."""
 CATCH_UP = timedelta(days=1)
 """After a longer absence older windows are not made any more: who folds them has moved on."""
 
@@ -118,14 +119,10 @@ class CloseWindows:
         """The windows within the span of each node."""
         if not spans:
             return ()
-        since = max(oldest, min(since for since, _ in spans.values()))
-        rows = await ledger.history(list(spans), since, max(until for _, until in spans.values()))
-        inside = [row for row in rows if _within(spans[row.report.node], row.report.midpoint_at)]
-        return close_windows(inside, self._seconds, self._phase)
-
-
-def _within(span: tuple[datetime, datetime], moment: datetime) -> bool:
-    return span[0] <= moment < span[1]
+        rows = await ledger.history_within(
+            {node: (max(since, oldest), until) for node, (since, until) in spans.items()}
+        )
+        return close_windows(rows, self._seconds, self._phase)
 
 
 def _event(window: Window, now: datetime, traceparent: str) -> Event[UsageWindowed]:
