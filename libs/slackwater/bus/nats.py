@@ -52,6 +52,7 @@ REQUEST_SECONDS = 3.0
 CONNECT_SECONDS = 10.0
 DRAIN_SECONDS = 2.0
 PING_SECONDS = 0.5
+PATIENCE_SECONDS = 30
 PENDING_BYTES = 16 * 1024 * 1024
 RECONNECT_SECONDS = 0.2
 RECONNECT_JITTER = 0.5
@@ -87,6 +88,7 @@ class NatsBus:
         self._metrics = BusMetrics(process_meters())
         self._declares = declares
         self._healing = False
+        self._pings: set[asyncio.Task[bool]] = set()
 
     @property
     def client(self) -> Client:
@@ -135,13 +137,15 @@ class NatsBus:
             return
         counters = self._counters.setdefault(consumer, Counters())
         settler = Settler(payload, consumer, spec, handler, self.bury, counters)
-        puller = Puller(self._client, payload.STREAM, consumer, batch)
+        puller = Puller(self._client, payload.STREAM, consumer, batch, ahead=spec.fetch_ahead)
         await puller.open()
 
         async def work() -> bool:
             messages = await puller.next()
             if messages:
                 await settler.settle([NatsDelivery(message) for message in messages])
+            if spec.gather_seconds and 0 < len(messages) < batch:
+                await asyncio.sleep(spec.gather_seconds)
             return bool(messages)
 
         async with self._running(f"consumer {consumer}", work, puller):
@@ -155,8 +159,8 @@ class NatsBus:
     async def _consume_partitions(
         self, payload: type[P], consumer: str, handler: BatchHandler[P], batch: int, holds: Holds | None
     ) -> AsyncIterator[Consumption]:
-        counters = self._counters.setdefault(consumer, Counters())
-        settler = Settler(payload, consumer, self._topology.consumers[consumer], handler, self.bury, counters)
+        counters, spec = self._counters.setdefault(consumer, Counters()), self._topology.consumers[consumer]
+        settler = Settler(payload, consumer, spec, handler, self.bury, counters)
         in_hand = InHand(settler.settle, holds or (lambda _: True))
         puller = PartitionedPuller(self._client, payload.STREAM, consumer, batch)
         consumption = PartitionedConsumption(puller, in_hand)
@@ -167,6 +171,8 @@ class NatsBus:
             messages = await puller.next()
             if messages:
                 await in_hand.settle([NatsDelivery(message) for message in messages])
+            if spec.gather_seconds and 0 < len(messages) < batch:
+                await asyncio.sleep(spec.gather_seconds)
             return bool(messages)
 
         async with self._running(f"consumer {consumer}", work, puller):
@@ -252,10 +258,19 @@ class NatsBus:
         return info.ack_floor.stream_seq if info.ack_floor is not None else 0
 
     async def connected(self) -> bool:
+        """Asked without giving up what was asked: an answer to a question that was cancelled makes nats-py drop the
+        connection, so a busy machine would be cut off just for being asked how it is."""
         if not self._client.is_connected:
             return False
+        ping = asyncio.create_task(self._round_trip())
+        self._pings.add(ping)
+        ping.add_done_callback(self._pings.discard)
+        await asyncio.wait({ping}, timeout=PING_SECONDS)
+        return ping.done() and not ping.cancelled() and ping.result()
+
+    async def _round_trip(self) -> bool:
         try:
-            await self._client.flush(timeout=PING_SECONDS)  # type: ignore[arg-type]  # seconds; annotated as int
+            await self._client.flush(timeout=PATIENCE_SECONDS)
         except (NatsError, TimeoutError):
             return False
         return True
@@ -273,6 +288,12 @@ class NatsBus:
     async def bury(self, letter: DeadLetter) -> None:
         """Store a dead letter. Raises Unavailable."""
         await self._publisher.store(DLQ, letter.message())
+
+    async def close(self) -> None:
+        """End the connection; nobody waits for answers any more. Done by `connect_bus`."""
+        for ping in self._pings:
+            ping.cancel()
+        await self._client.close()
 
     async def open(self) -> None:
         """Subscribe to the broker's answers; done by `connect_bus`."""
@@ -450,11 +471,11 @@ async def connect_bus(
     except (NatsError, OSError, TimeoutError) as error:
         await client.close()
         raise Unavailable(f"no NATS at {url} within {wait_seconds:g} s: {error!r}") from error
+    bus = NatsBus(client, name, topology or load(), declares=declares, access=access)
     try:
-        bus = NatsBus(client, name, topology or load(), declares=declares, access=access)
         await bus.open()
         if declares:
             await bus.declare()
         yield bus
     finally:
-        await client.close()
+        await bus.close()

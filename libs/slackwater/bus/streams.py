@@ -43,7 +43,9 @@ class ConsumerSpec(BaseModel):
     handler is not overtaken by it (settling tells the broker that work goes on). With `latest_only`, of several
     messages of one subject that wait in one batch only the newest is read: who lags, catches up. `partitioned`
     makes it one durable consumer per partition of shards, `NAME-p0` to `NAME-p7`, each read by the replica that owns
-    the partition.
+    the partition. For what comes without end: `gather_seconds` is the pause after a batch that was not full, so that
+    the next one is worth its transaction; `fetch_ahead` has the next batch on its way while a full one is handled, at
+    the price of twice as many messages in hand (a partitioned one always does).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -56,6 +58,8 @@ class ConsumerSpec(BaseModel):
     deliver: Literal["all", "new", "last_per_subject"] = "all"
     latest_only: bool = False
     partitioned: bool = False
+    fetch_ahead: bool = False
+    gather_seconds: float = Field(default=0, ge=0, le=1)
 
 
 class Topology(BaseModel):

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from slackwater.bus.port import each
 from slackwater.colocation.adapters.metrics import ColocationMetrics
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.edge.events import ON_DESCRIBED, ON_LIVENESS, ON_PEAKS, ON_USAGE, ColocationEvents
@@ -77,10 +76,10 @@ class ColocationService:
     async def _consume(self, started: Callable[[], None]) -> None:
         bus, holds, events = self._platform.bus, self._ownership.holds, ColocationEvents(self._offering)
         async with (
-            bus.consume(NodeDescribed, ON_DESCRIBED, each(events.on_described), holds=holds) as descriptions,
-            bus.consume(NodeLivenessChanged, ON_LIVENESS, each(events.on_liveness), holds=holds) as liveness,
-            bus.consume(UsageWindowed, ON_USAGE, each(events.on_usage), holds=holds) as usage,
-            bus.consume(PeakPredicted, ON_PEAKS, each(events.on_peaks), holds=holds) as peaks,
+            bus.consume(NodeDescribed, ON_DESCRIBED, events.on_described, holds=holds) as descriptions,
+            bus.consume(NodeLivenessChanged, ON_LIVENESS, events.on_liveness, holds=holds) as liveness,
+            bus.consume(UsageWindowed, ON_USAGE, events.on_usage, holds=holds) as usage,
+            bus.consume(PeakPredicted, ON_PEAKS, events.on_peaks, holds=holds) as peaks,
             self._ownership.owning(Together([], [descriptions, liveness, usage, peaks])),
         ):
             started()

@@ -70,13 +70,17 @@ class Ledger(Protocol):
         limit: int,
         partitions: Collection[int] = ALL_PARTITIONS,
     ) -> Sequence[KnownNode]:
-        """Up to `limit` nodes of these partitions after this name that may have a window to close: history behind
-        their mark, the mark before `until`, and either a window's length of history or no report since
-        `silent_since`."""
+        """Up to `limit` nodes of these partitions after this name that may have a window to close: a window's length
+        of history behind their mark and no report missing, or a window behind their mark that was over at `until` and
+        either such a history or no report since `silent_since`."""
         ...
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:
         """Accepted reports with since <= midpoint < until."""
+        ...
+
+    async def history_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> Sequence[HistoryRow]:
+        """The same with a span (since, until) of its own for each node."""
         ...
 
     async def keep_days(self, days: Sequence[date]) -> None:

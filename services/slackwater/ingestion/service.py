@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from slackwater.bus.port import Bus
 from slackwater.ingestion.adapters.metrics import IngestionMetrics
 from slackwater.ingestion.adapters.postgres import PostgresLedger
 from slackwater.ingestion.domain.liveness import LivenessLimits
+from slackwater.ingestion.domain.reports import KnownNode
 from slackwater.ingestion.domain.validation import Limits
+from slackwater.ingestion.domain.windowing import aligned, begins_window, staggered
 from slackwater.ingestion.edge.events import consuming
 from slackwater.ingestion.ports import Ledgers, Meter
 from slackwater.ingestion.settings import IngestionSettings
@@ -40,6 +43,7 @@ log = get_logger(__name__)
 _MAINTENANCE_SECONDS = 3600.0
 _COUNT_SECONDS = 10.0
 _PAUSE_SECONDS = 1.0
+_GATHER_SECONDS = 0.2
 _BACKLOG_LIMIT_SECONDS = 30.0
 
 
@@ -66,9 +70,11 @@ class IngestionService:
         self._relay = database.relay(bus.publish)
         limits = Limits(settings.clock_ahead_seconds, settings.clock_behind_seconds)
         silence = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
-        self._accept = AcceptReports(database, ledgers, clock, limits, meter)
+        self._phase = staggered(settings.window_seconds) if settings.stagger_windows else aligned
+        self._window_over = asyncio.Event()
+        self._accept = AcceptReports(database, ledgers, clock, limits, meter, self._reported)
         self._describe = DescribeNode(database, ledgers)
-        self._traces = WindowTraces(settings.window_seconds)
+        self._traces = WindowTraces(settings.window_seconds, self._phase)
         self._close = CloseWindows(
             database,
             ledgers,
@@ -78,6 +84,7 @@ class IngestionService:
             seconds=settings.window_seconds,
             lateness_seconds=settings.lateness_seconds,
             silence_seconds=max(silence.stale_seconds, settings.lateness_seconds),
+            phase=self._phase,
             traces=self._traces,
         )
         self._liveness = WatchLiveness(database, ledgers, clock, silence, bus.connected, ownership.working)
@@ -91,7 +98,7 @@ class IngestionService:
                 tasks.create_task(self._relay.run()),
                 tasks.create_task(self._repeat(self._keep, _MAINTENANCE_SECONDS)),
                 tasks.create_task(self._repeat(self._count, _COUNT_SECONDS)),
-                tasks.create_task(self._repeat(self._close, self._close.pause_seconds)),
+                tasks.create_task(self._repeat(self._close_due, 0.0)),
                 tasks.create_task(self._repeat(self._liveness, self._settings.liveness_tick_seconds)),
             ]
             try:
@@ -131,6 +138,20 @@ class IngestionService:
 
     def routers(self) -> Sequence[APIRouter]:
         return []
+
+    def _reported(self, before: KnownNode, after: KnownNode) -> None:
+        """Wake the closing of windows when a report has begun the next one: the one before it is whole."""
+        if begins_window(before.newest_at, after.newest_at, self._settings.window_seconds, self._phase(after.name)):
+            self._window_over.set()
+
+    async def _close_due(self) -> None:
+        """When a window is over, those that end with it are gathered for a moment; without such news, now and then."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._close.pause_seconds):
+                await self._window_over.wait()
+        self._window_over.clear()
+        await self._close()
+        await self._clock.sleep(_GATHER_SECONDS)
 
     def _listen_anew(self) -> None:
         self._liveness.listen_anew()

@@ -38,16 +38,30 @@ class Offering:
     published: Callable[[Sequence[Event[Any]], float | None], None] = lambda events, caused_seconds_ago: None
 
 
-async def take_news(
-    offering: Offering, consumer: str, event: Event[Any], node: str, change: Callable[[NodeState], NodeState]
-) -> bool:
-    """Apply one event to its node and decide anew; False if it had been handled before. Raises Unavailable."""
+@dataclass(frozen=True, slots=True)
+class News:
+    """One event, the node it speaks of, and what it changes there."""
+
+    event: Event[Any]
+    node: str
+    change: Callable[[NodeState], NodeState]
+
+
+async def take_news(offering: Offering, consumer: str, batch: Sequence[News]) -> int:
+    """Apply events to their nodes, each in turn, and decide anew after each, all in one transaction.
+
+    Returns how many had not been handled before. Raises Unavailable.
+    """
+    told: list[tuple[Event[Any], Sequence[Event[Any]]]] = []
     async with offering.store.begin() as transaction:
-        if not await transaction.first_time(consumer, event.id):
-            return False
-        events = await _decide_anew(offering, transaction, node, change, event)
-    offering.published(events, (offering.clock.now() - event.time).total_seconds())
-    return True
+        await transaction.expect(consumer, [(news.event.id, news.node) for news in batch])
+        for news in batch:
+            if await transaction.first_time(consumer, news.event.id):
+                events = await _decide_anew(offering, transaction, news.node, news.change, news.event)
+                told.append((news.event, events))
+    for cause, events in told:
+        offering.published(events, (offering.clock.now() - cause.time).total_seconds())
+    return len(told)
 
 
 async def age_offers(offering: Offering, partitions: Collection[int] = ALL_PARTITIONS) -> int:

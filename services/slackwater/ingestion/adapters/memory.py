@@ -127,9 +127,10 @@ class MemoryLedger:
                 return False
             if node.closed_until is None:
                 return True
-            full = node.newest_at >= node.closed_until + timedelta(seconds=seconds)
-            behind = node.closed_until < until and node.newest_at >= node.closed_until
-            return behind and (full or node.last_report_at <= silent_since)
+            next_mark = node.closed_until + timedelta(seconds=seconds)
+            over, full = next_mark <= until, node.newest_at >= next_mark
+            silent = node.newest_at >= node.closed_until and node.last_report_at <= silent_since
+            return (full and (over or node.hole_from is None)) or (silent and over)
 
         return [node for name, node in sorted(self._books.nodes.items()) if name > after and may_close(node)][:limit]
 
@@ -138,6 +139,10 @@ class MemoryLedger:
             row for row in self._books.rows if row.report.node in nodes and since <= row.report.midpoint_at < until
         ]
         return sorted(found, key=lambda row: (row.report.node, row.report.midpoint_at, row.report.sequence))
+
+    async def history_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> Sequence[HistoryRow]:
+        found = [await self.history([node], since, until) for node, (since, until) in sorted(spans.items())]
+        return [row for own in found for row in own]
 
     async def keep_days(self, days: Sequence[date]) -> None:
         self._later(lambda: self._books.days.update(days))

@@ -12,7 +12,15 @@ from sqlalchemy.exc import DBAPIError
 
 from slackwater.ingestion.adapters import binary
 from slackwater.ingestion.adapters.presence import Memory, see
-from slackwater.ingestion.adapters.rows import FACTS, NODE_USAGE, history_rows, known_node, node_columns, node_usage
+from slackwater.ingestion.adapters.rows import (
+    FACTS,
+    NODE_USAGE,
+    PODS,
+    history_rows,
+    known_node,
+    node_columns,
+    node_usage,
+)
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.ports import Ledgers, PodPresence
@@ -34,11 +42,13 @@ _COUNT_BY_LIVENESS = text(
     "SELECT coalesce(CAST(liveness AS text), 'silent') AS liveness, count(*) AS nodes FROM nodes GROUP BY 1"
 )
 _OPEN_NODES = text(
-    "SELECT * FROM nodes WHERE newest_at IS NOT NULL"  # noqa: S608 - constants
-    " AND (closed_until IS NULL OR (closed_until < :until AND newest_at >= closed_until"
-    " AND (last_report_at <= :silent_since OR newest_at >= closed_until + make_interval(secs => :seconds))))"
-    f" AND {partition_of_sql('name')} = ANY(CAST(:partitions AS int[]))"
-    " AND name > :after ORDER BY name LIMIT :limit FOR UPDATE"
+    "SELECT * FROM nodes WHERE newest_at IS NOT NULL AND name > :after AND (closed_until IS NULL OR ("  # noqa: S608 - constants
+    " newest_at >= closed_until + make_interval(secs => :seconds)"
+    " AND (hole_from IS NULL OR closed_until + make_interval(secs => :seconds) <= :until)"
+    ") OR ("
+    " newest_at >= closed_until AND last_report_at <= :silent_since"
+    " AND closed_until + make_interval(secs => :seconds) <= :until))"
+    f" AND {partition_of_sql('name')} = ANY(CAST(:partitions AS int[])) ORDER BY name LIMIT :limit FOR UPDATE"
 )
 _DESCRIBE = text("""
 INSERT INTO nodes (name, facts, described_epoch, described_at, cpu_capacity_milli, memory_capacity_bytes)
@@ -87,12 +97,17 @@ _COUNT_REFUSAL = text("""
 INSERT INTO refusals (node, reason, count, last_at) VALUES (:node, :reason, :count, :at)
 ON CONFLICT (node, reason) DO UPDATE SET count = refusals.count + excluded.count, last_at = excluded.last_at
 """)
-_IN_RANGE = "WHERE node = ANY(:nodes) AND midpoint_at >= :since AND midpoint_at < :until"
-_REPORTS = text(f"SELECT * FROM node_usage {_IN_RANGE} ORDER BY node, midpoint_at, sequence")  # noqa: S608 - constants
-_REPORTED_PODS = text(f"""
-SELECT p.*, CAST(pods.pod AS text) AS pod FROM (SELECT * FROM pod_usage {_IN_RANGE}) p
-JOIN pods ON pods.uid = p.uid ORDER BY p.node, p.midpoint_at, p.uid
-""")  # noqa: S608 - constants
+_OF_EACH_NODE = """
+SELECT found.* FROM unnest(CAST(:nodes AS text[]), CAST(:since AS timestamptz[]), CAST(:until AS timestamptz[]))
+    AS wanted(node, since, until) CROSS JOIN LATERAL (
+    SELECT * FROM {table} WHERE node = wanted.node AND midpoint_at >= wanted.since AND midpoint_at < wanted.until
+    OFFSET 0
+) found ORDER BY found.node, found.midpoint_at, found.{last}
+"""
+"""Node by node through the index: of a partition that is new the planner knows nothing, and would read all of it."""
+_REPORTS = text(_OF_EACH_NODE.format(table="node_usage", last="sequence"))
+_REPORTED_PODS = text(_OF_EACH_NODE.format(table="pod_usage", last="uid"))
+_DESCRIPTIONS = text("SELECT uid, CAST(pod AS text) AS pod FROM pods WHERE uid = ANY(:uids)")
 _PARTITIONS = text("""
 SELECT child.relname AS name FROM pg_inherits
 JOIN pg_class child ON child.oid = inhrelid JOIN pg_class parent ON parent.oid = inhparent
@@ -219,10 +234,16 @@ class PostgresLedger:
         return [known_node(row) for row in rows.mappings()]
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:
-        span = {"nodes": list(nodes), "since": since, "until": until}
+        return await self.history_within(dict.fromkeys(nodes, (since, until)))
+
+    async def history_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> Sequence[HistoryRow]:
+        since, until = ([span[side] for span in spans.values()] for side in (0, 1))
+        span = {"nodes": list(spans), "since": since, "until": until}
         reports = (await self._connection.execute(_REPORTS, span)).mappings().all()
         pods = (await self._connection.execute(_REPORTED_PODS, span)).mappings().all()
-        return history_rows(reports, pods)
+        uids = list({row["uid"] for row in pods})
+        described = await self._connection.execute(_DESCRIPTIONS, {"uids": uids})
+        return history_rows(reports, pods, {row.uid: PODS.validate_json(row.pod) for row in described})
 
     async def keep_days(self, days: Sequence[date]) -> None:
         have = set(await self.days())

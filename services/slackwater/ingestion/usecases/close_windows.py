@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_windowed import UsageWindowed, WindowedPod, WindowedUsage
-from slackwater.ingestion.domain.windowing import Amounts, Waiting, Window, closable_until, close_limit, close_windows
+from slackwater.ingestion.domain.windowing import Amounts, Phase, Waiting, Window, aligned, close_limit, close_windows
 from slackwater.ingestion.ports import Ledger, Ledgers, Meter
 from slackwater.ingestion.usecases.accept_reports import SOURCE
 from slackwater.ingestion.usecases.tracing import WindowTraces
@@ -18,7 +18,8 @@ from slackwater.store.port import Database
 from slackwater.telemetry.spans import Attributes, span
 from slackwater.telemetry.traceparent import new_traceparent
 
-_NODES_AT_ONCE = 100
+_NODES_AT_ONCE = 50
+"""Their rows are locked meanwhile: reports of these nodes wait."""
 CATCH_UP = timedelta(days=1)
 """After a longer absence older windows are not made any more: who folds them has moved on."""
 
@@ -41,6 +42,7 @@ class CloseWindows:
         seconds: int,
         lateness_seconds: float,
         silence_seconds: float,
+        phase: Phase = aligned,
         traces: WindowTraces | None = None,
     ) -> None:
         self._database = database
@@ -51,7 +53,8 @@ class CloseWindows:
         self._seconds = seconds
         self._lateness_seconds = lateness_seconds
         self._silence_seconds = silence_seconds
-        self._traces = traces or WindowTraces(seconds)
+        self._phase = phase
+        self._traces = traces or WindowTraces(seconds, phase)
         self._listening_since = clock.now()
 
     def listen_anew(self) -> None:
@@ -81,14 +84,14 @@ class CloseWindows:
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)
             nodes = await ledger.open_nodes(
-                waiting.until, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE, mine
+                waiting.over_at, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE, mine
             )
             spans = {
-                node.name: (node.closed_until or waiting.until - CATCH_UP, limit)
+                node.name: (node.closed_until or waiting.over_at - CATCH_UP, limit)
                 for node in nodes
-                if (limit := close_limit(node, waiting, self._seconds)) is not None
+                if (limit := close_limit(node, waiting, self._seconds, self._phase(node.name))) is not None
             }
-            windows = await self._windows(ledger, spans, waiting.until - CATCH_UP)
+            windows = await self._windows(ledger, spans, waiting.over_at - CATCH_UP)
             for window in windows:
                 await unit.publish(self._published(window, now))
             moved = [replace(node, closed_until=spans[node.name][1]) for node in nodes if node.name in spans]
@@ -111,7 +114,7 @@ class CloseWindows:
     def _waiting(self, now: datetime) -> Waiting:
         silent_since = now - timedelta(seconds=self._silence_seconds)
         return Waiting(
-            until=closable_until(now, self._seconds, self._lateness_seconds),
+            over_at=now - timedelta(seconds=self._lateness_seconds),
             silent_since=silent_since if silent_since >= self._listening_since else _NEVER,
             holes_since=now - HOLE_PATIENCE,
         )
@@ -122,14 +125,10 @@ class CloseWindows:
         """The windows within the span of each node."""
         if not spans:
             return ()
-        since = max(oldest, min(since for since, _ in spans.values()))
-        rows = await ledger.history(list(spans), since, max(until for _, until in spans.values()))
-        inside = [row for row in rows if _within(spans[row.report.node], row.report.midpoint_at)]
-        return close_windows(inside, self._seconds)
-
-
-def _within(span: tuple[datetime, datetime], moment: datetime) -> bool:
-    return span[0] <= moment < span[1]
+        rows = await ledger.history_within(
+            {node: (max(since, oldest), until) for node, (since, until) in spans.items()}
+        )
+        return close_windows(rows, self._seconds, self._phase)
 
 
 def _event(window: Window, now: datetime, traceparent: str) -> Event[UsageWindowed]:

@@ -26,7 +26,8 @@ _SNAPSHOTS = text(
     "SELECT version, position, checksum, body FROM snapshots WHERE partition = :partition ORDER BY id DESC"
 )
 _SET_PUBLISHED = text(
-    "INSERT INTO published_windows (node, until_seconds) VALUES (:node, :until)"
+    "INSERT INTO published_windows (node, until_seconds)"
+    " SELECT * FROM unnest(CAST(:nodes AS text[]), CAST(:untils AS bigint[]))"
     " ON CONFLICT (node) DO UPDATE SET until_seconds = excluded.until_seconds"
 )
 _DESCRIBE = text(
@@ -44,10 +45,11 @@ class _Transaction:
         await self._unit.publish(event)
 
     async def set_published(self, until_seconds: Mapping[str, int]) -> None:
-        rows = [{"node": node, "until": until} for node, until in sorted(until_seconds.items())]
-        if rows:
+        if until_seconds:
             self._unit.concerns(*until_seconds)
-            await self._unit.connection.execute(_SET_PUBLISHED, rows)
+            nodes = sorted(until_seconds)
+            untils = [until_seconds[node] for node in nodes]
+            await self._unit.connection.execute(_SET_PUBLISHED, {"nodes": nodes, "untils": untils})
 
     async def keep_snapshot(self, partition: int, snapshot: Snapshot, *, keep: int) -> None:
         self._unit.concerns_partition(partition)

@@ -18,7 +18,7 @@ from slackwater.model.errors import Fenced, InvalidInput
 from slackwater.model.quantities import Resources
 from slackwater.prediction.domain.peaks import PeakSettings
 from slackwater.prediction.domain.series import ModelSettings, PredictionState
-from slackwater.prediction.domain.snapshot import decode, encode
+from slackwater.prediction.domain.snapshot import Snapshot, decode, freeze, pack
 from slackwater.prediction.ports import PredictionStore
 
 
@@ -87,29 +87,33 @@ class LivingState:
     async def publish(self) -> None:
         """Publish what is owed. Raises Unavailable; then it is still owed."""
         if self._pending_until:
-            await self._commit(snapshot=False)
+            await self._commit(None)
 
     async def snapshot(self) -> bool:
-        """Keep the state and publish what is owed, in one transaction; False when nothing changed since the last."""
+        """Keep the state and publish what is owed, in one transaction; False when nothing changed since the last.
+
+        Folding goes on while the copy is packed: what is owed by then goes into the same transaction.
+        """
         async with self.lock:
             if self.position == self._saved_position:
                 return False
-            await self._commit(snapshot=True)
-            return True
+            frozen = await asyncio.to_thread(freeze, self.models, self.position)
+        packed = await asyncio.to_thread(pack, frozen)
+        async with self.lock:
+            await self._commit(packed)
+        return True
 
-    async def _commit(self, *, snapshot: bool) -> None:
-        position = self.position
-        frozen = await asyncio.to_thread(encode, self.models, position) if snapshot else None
+    async def _commit(self, snapshot: Snapshot | None) -> None:
         if self.is_dropped:  # asked last: from here to the fence of the transaction nothing is awaited
             raise Fenced(f"partition {self.partition} is owned by another replica: its predictions are not published")
         async with self.store.begin() as transaction:
             for event in self._pending:
                 await transaction.publish(event)
             await transaction.set_published(self._pending_until)
-            if frozen is not None:
-                await transaction.keep_snapshot(self.partition, frozen, keep=self.policy.keep_snapshots)
+            if snapshot is not None:
+                await transaction.keep_snapshot(self.partition, snapshot, keep=self.policy.keep_snapshots)
         self._published.update(self._pending_until)
         self._pending.clear()
         self._pending_until.clear()
-        if frozen is not None:
-            self._saved_position = position
+        if snapshot is not None:
+            self._saved_position = snapshot.position
