@@ -23,7 +23,7 @@ from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark
 from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
-from slackwater.bus.streams import Topology, durable_name, load
+from slackwater.bus.streams import Topology, durable_name, durable_names, load
 from slackwater.events.envelope import Event, Payload, partition_in, subject_token
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS, PARTITIONS
@@ -173,11 +173,12 @@ class MemoryBroker:
         return max(0.0, min(u.due for u in unsettled) - self.clock.monotonic()) if unsettled else None
 
     def consumer_state(self, name: str) -> ConsumerState:
-        """As the operator's desk shows it."""
-        consumer, stream = self._consumers[name], self.topology.stream_of(name)
-        again = sum(unsettled.deliveries > 1 for unsettled in consumer.unsettled.values())
-        pending = len(self.after(stream, consumer.prefix, consumer.position))
-        return ConsumerState(name, stream, pending, len(consumer.unsettled), again)
+        """As the operator's desk shows it: a partitioned one as the sum of its partitions."""
+        stream = self.topology.stream_of(name)
+        parts = [self._consumers[durable] for durable in durable_names(name, self.topology.consumers[name])]
+        unsettled = [one for part in parts for one in part.unsettled.values()]
+        pending = sum(len(self.after(stream, part.prefix, part.position, part.partition)) for part in parts)
+        return ConsumerState(name, stream, pending, len(unsettled), sum(one.deliveries > 1 for one in unsettled))
 
     def settled_up_to(self, name: str) -> int:
         """The position before the oldest that is unsettled, or the last that was taken."""
@@ -186,15 +187,17 @@ class MemoryBroker:
 
     def consumed_all(self) -> None:
         """As if every consumer had handled everything."""
-        for name, consumer in self._consumers.items():
-            consumer.position = self._streams[self.topology.stream_of(name)].last_sequence
+        for name, spec in self.topology.consumers.items():
+            last = self._streams[self.topology.stream_of(name)].last_sequence
+            for durable in {name, *durable_names(name, spec)}:
+                self._consumers[durable].position = last
 
     def start_new_consumers(self) -> None:
         """Put every consumer with `deliver: new` at the end of its stream, as a first declaration does."""
         for name, spec in self.topology.consumers.items():
             if spec.deliver == "new":
                 last = self._streams[self.topology.stream_of(name)].last_sequence
-                for durable in [name, *(durable_name(name, p) for p in range(PARTITIONS) if spec.partitioned)]:
+                for durable in {name, *durable_names(name, spec)}:
                     self._consumers[durable].position = last
 
     def deliveries_of(self, name: str, sequence: int) -> int:
