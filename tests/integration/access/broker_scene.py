@@ -34,8 +34,8 @@ class Pki:
         self.authority.cert_pem.write_to_path(file)
         return file
 
-    def issue(self, name: str) -> tuple[Path, Path]:
-        made = self.authority.issue_cert(name)
+    def issue(self, name: str, common_name: str | None = None) -> tuple[Path, Path]:
+        made = self.authority.issue_cert(name, common_name=common_name)
         certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
         made.private_key_pem.write_to_path(key)
         certificate.write_bytes(b"".join(part.bytes() for part in made.cert_chain_pems))
