@@ -126,7 +126,8 @@ async def _run(tool: str, dsn: str, *arguments: str) -> None:
     environment = dict(os.environ)
     if parts.password:
         environment["PGPASSWORD"] = unquote(parts.password)
-    where = parts._replace(netloc=f"{parts.username}@{parts.netloc.rpartition('@')[2]}").geturl()
+    login, at, host = parts.netloc.rpartition("@")
+    where = parts._replace(netloc=f"{login.partition(':')[0]}{at}{host}").geturl()
     process = await asyncio.create_subprocess_exec(
         tool, "--dbname", where, *arguments, env=environment, stderr=asyncio.subprocess.PIPE
     )

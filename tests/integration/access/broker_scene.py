@@ -76,7 +76,7 @@ class Broker:
         return connect_bus(self.url, name=name, topology=load().only(name), access=self.access(name))
 
 
-async def secured(folder: Path) -> Broker:
+async def secured(folder: Path, *, declared: bool = True) -> Broker:
     """Started, with every stream and consumer declared by the services themselves."""
     trusted = pki(folder / "pki")
     certificate, key = trusted.issue("127.0.0.1")
@@ -84,7 +84,7 @@ async def secured(folder: Path) -> Broker:
     server = EmbeddedNats(folder / "server", include=folder / "made" / "access.conf")
     broker = Broker(server, folder / "made", trusted)
     broker.url = await server.start()
-    for name in SERVICES:
+    for name in SERVICES if declared else ():
         async with broker.service(name):
             pass
     return broker

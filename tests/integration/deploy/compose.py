@@ -15,22 +15,11 @@ from images import ROOT, Image
 FILE = ROOT / "docker-compose.yml"
 START_SECONDS = 90.0
 KNOWN = {
-    *(
-        "image",
-        "build",
-        "restart",
-        "init",
-        "read_only",
-        "cap_drop",
-        "cap_add",
-        "security_opt",
-        "logging",
-        "environment",
-    ),
-    *("user", "command", "entrypoint", "healthcheck", "network_mode", "tmpfs", "volumes", "depends_on", "mem_limit"),
-    *("ports", "profiles", "pid", "cgroup", "stop_grace_period", "shm_size"),
-}
-"""Of these the rehearsal knows what they mean (or that they mean nothing here); another one must be thought of first."""
+    *("image", "build", "restart", "init", "read_only", "cap_drop", "cap_add", "security_opt", "logging"),
+    *("environment", "user", "command", "entrypoint", "healthcheck", "network_mode", "tmpfs", "volumes"),
+    *("depends_on", "mem_limit", "ports", "profiles", "pid", "cgroup", "stop_grace_period", "shm_size"),
+}  # fmt: skip
+"""Of these the rehearsal knows what they mean, or that they mean nothing here; another must be thought of first."""
 _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 
 
@@ -44,11 +33,15 @@ class Project:
         variables: Mapping[str, str],
         profiles: Sequence[str] = (),
         besides: Mapping[str, Mapping[str, str]] | None = None,
+        backups: Path | None = None,
     ) -> None:
-        """`variables` are those of the shell; `besides` is what an override file would add to environments."""
+        """`variables` are those of the shell; `profiles` are for `run`, nothing of them is started by `up`; `besides`
+        is what an override file would add to environments; `backups` stands for ./backups beside the file."""
+        self.images = images
+        self.backups = backups or folder / "backups"
+        self.backups.mkdir(exist_ok=True)
         self._variables = variables
         self._besides = besides or {}
-        self._images = images
         self._volumes = folder / "volumes"
         self.services: dict[str, dict[str, Any]] = {
             name: one
@@ -58,12 +51,24 @@ class Project:
         for name, one in self.services.items():
             if unknown := set(one) - KNOWN:
                 raise Failed(f"docker-compose.yml: {name}: the rehearsal does not know {', '.join(unknown)}")
+        self._optional = {name for name, one in self.services.items() if one.get("profiles")}
         self.network = Network(folder / "containers", {name: [name] for name in self.services})
         self.running: dict[str, Running] = {}
 
+    def __enter__(self) -> Project:
+        self.network.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.network.__exit__()
+
+    def get(self, name: str, path: str, token: str | None = None) -> tuple[int, bytes]:
+        """Status and body of a GET at a service's port. Raises OSError."""
+        return self.network.get(self.running[name], 8460, path, token)
+
     def up(self, only: Sequence[str] | None = None) -> None:
         """Start each as soon as what it depends on is as it should be. Raises Failed."""
-        waiting = list(only or self.services)
+        waiting = list(only or set(self.services) - self._optional)
         deadline = time.monotonic() + START_SECONDS
         while waiting:
             for name in [one for one in waiting if self._may_start(one)]:
@@ -87,7 +92,7 @@ class Project:
             return None
         test = said.get("test")
         if test is None:
-            return self._images[self.services[name]["image"]].health or None
+            return self.images[self.services[name]["image"]].health or None
         assert test[0] == "CMD", test
         return list(test[1:])
 
@@ -104,7 +109,7 @@ class Project:
 
     def container(self, name: str, command: Sequence[str] | None = None) -> Container:
         said = self.services[name]
-        image = self._images[said["image"]]
+        image = self.images[said["image"]]
         user, _, group = str(said.get("user", image.user)).partition(":")
         dropped = said.get("cap_drop") == ["ALL"]
         entrypoint = said.get("entrypoint", image.entrypoint)
@@ -136,7 +141,10 @@ class Project:
             return said["target"], Bind(folder, said.get("read_only", False))
         source, target, *options = said.split(":")
         is_path = source.startswith(("/", "."))
-        folder = (FILE.parent / source).resolve() if is_path else self.volume(source)
+        folder = Path(source) if is_path else self.volume(source)
+        if source.startswith("."):
+            assert source == "./backups", source
+            folder = self.backups
         return target, Bind(folder, "ro" in options, along=is_path)
 
     def _may_start(self, name: str) -> bool:

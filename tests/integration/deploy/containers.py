@@ -1,8 +1,8 @@
 """Containers without images: the namespaces, mounts, users and capabilities that a runtime would give a process.
 
-What is real: mount, network and process namespaces, a root file system of its own (read-only where asked for), tmpfs and
-bind mounts at the very paths, user, groups and capabilities, no_new_privs, names that resolve to the neighbours, ports.
-What is not: the image (see images.py), cgroup limits, the logging driver, restart after a crash.
+What is real: mount, network and process namespaces, a root file system of its own (read-only where asked for), tmpfs
+and bind mounts at the very paths, user, groups and capabilities, no_new_privs, names that resolve to the neighbours,
+ports. What is not: the image (see images.py), cgroup limits, the logging driver, restart after a crash.
 """
 
 from __future__ import annotations
@@ -263,6 +263,24 @@ def until(holds: Callable[[], object], what: str, seconds: float = PATIENCE_SECO
 def _prepare(home: Path, container: Container, hosts: str) -> str:
     """The root file system's skeleton, and the script that mounts the rest on it and becomes the command."""
     root = home / "root"
+    _skeleton(root, container, hosts)
+    steps = ["set -e", f"{_tool('mount')} --make-rprivate /", _bind(root, root), *_host_folders(root)]
+    for device in DEVICES:
+        (root / "dev" / device).touch()
+        steps.append(_bind(Path("/dev") / device, root / "dev" / device))
+    steps.append(_tmpfs(root, "/dev/shm", "size=128m"))
+    steps += [_tmpfs(root, target, options) for target, options in container.tmpfs.items()]
+    for target in sorted(container.binds):
+        steps.append(_bind_of(root, target, container.binds[target], container.tmpfs))
+    steps.append(f"{_tool('mount')} -t proc proc {root}/proc")
+    if container.read_only:
+        steps.append(f"{_tool('mount')} -o remount,bind,ro {root}")
+    become = ["exec", _tool("chroot"), str(root), *_as(container), *container.command]
+    return "\n".join([*steps, "read ready", f"{shlex.join(become)} </dev/null"])
+
+
+def _skeleton(root: Path, container: Container, hosts: str) -> None:
+    """What the image holds that does not lie in folders of this machine."""
     etc = {
         "/etc/hosts": f"127.0.0.1 localhost {container.name}\n{hosts}",
         "/etc/passwd": "root:x:0:0::/root:/bin/sh\npostgres:x:999:999::/tmp:/bin/sh\nslackwater:x:65532:65532::/tmp:\n",
@@ -281,7 +299,10 @@ def _prepare(home: Path, container: Container, hosts: str) -> str:
         made = _folder(root, path)
         os.chown(made, owner, owner)
         made.chmod(mode)
-    steps = ["set -e", f"{_tool('mount')} --make-rprivate /", _bind(root, root)]
+
+
+def _host_folders(root: Path) -> list[str]:
+    steps = []
     for name in HOST_FOLDERS:
         if (host := Path("/") / name).is_symlink():
             (root / name).symlink_to(host.readlink())
@@ -289,18 +310,7 @@ def _prepare(home: Path, container: Container, hosts: str) -> str:
             steps.append(_bind(host, _folder(root, name), read_only=True))
     if Path("/etc/ssl").is_dir():
         steps.append(_bind(Path("/etc/ssl"), root / "etc/ssl", read_only=True))
-    for device in DEVICES:
-        (root / "dev" / device).touch()
-        steps.append(_bind(Path("/dev") / device, root / "dev" / device))
-    steps.append(_tmpfs(root, "/dev/shm", "size=128m"))
-    steps += [_tmpfs(root, target, options) for target, options in container.tmpfs.items()]
-    for target in sorted(container.binds):
-        steps.append(_bind_of(root, target, container.binds[target], container.tmpfs))
-    steps.append(f"{_tool('mount')} -t proc proc {root}/proc")
-    if container.read_only:
-        steps.append(f"{_tool('mount')} -o remount,bind,ro {root}")
-    become = ["exec", _tool("chroot"), str(root), *_as(container), *container.command]
-    return "\n".join([*steps, "read ready", f"{shlex.join(become)} </dev/null"])
+    return steps
 
 
 def _as(container: Container) -> list[str]:

@@ -1,8 +1,8 @@
-"""What stands in for images that cannot be pulled here: what they are known to hold, and how they begin.
+"""What stands in for images that cannot be pulled here.
 
-`slackwater:local` is taken from its Dockerfile (user, folder, environment, entry point, health check); in it is the wheel of
-this checkout, built as the Dockerfile builds it, beside the libraries of this virtual environment. `postgres:18` and
-`nats:2` are the servers of our wheels, begun as the entry points of those images begin theirs.
+`slackwater:local` is taken from its Dockerfile (user, folder, environment, entry point, health check); in it is the
+wheel of this checkout, built as the Dockerfile builds it, beside the libraries of this virtual environment.
+`postgres:18` and `nats:2` are the servers of our wheels, begun as the entry points of those images begin theirs.
 """
 
 from __future__ import annotations
