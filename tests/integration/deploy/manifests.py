@@ -37,7 +37,9 @@ class Cluster:
         self._besides = besides
         self.workloads = {one["metadata"]["name"]: one for one in documents() if one["kind"] in WORKLOADS}
         self.pods = [f"{name}-{number}" for name in self.workloads for number in range(1, 1 + replicas.get(name, 1))]
-        self.network = Network(folder / "containers", {pod: _names(pod) for pod in self.pods})
+        self.workloads |= on_demand()
+        later = [f"{name}-1" for name in on_demand()]
+        self.network = Network(folder / "containers", {pod: _names(pod) for pod in [*self.pods, *later]})
         self.running: dict[str, Running] = {}
         self.restarts = dict.fromkeys(self.pods, 0)
         self._ended: dict[str, float] = {}
@@ -46,6 +48,12 @@ class Cluster:
         """Start every pod at once, as `kubectl apply` does."""
         for pod in self.pods:
             self.running[pod] = self.network.start(self.container(pod))
+
+    def run(self, name: str) -> Running:
+        """A Job of a CronJob, or one that is applied by hand, to its end."""
+        running = self.network.start(self.container(f"{name}-1"))
+        running.wait()
+        return running
 
     def tend(self) -> None:
         """Start again what ended otherwise than a Job may. Raises Failed for who never comes up."""
@@ -152,12 +160,12 @@ class Cluster:
             folder = self._folder / "volumes" / pod / volume["name"]
             if "secret" in volume:
                 _secret(folder, self.secrets / volume["secret"]["secretName"], volume["secret"]["defaultMode"], group)
+            elif "persistentVolumeClaim" in volume:
+                folder = _claim(self._folder / "claims" / volume["persistentVolumeClaim"]["claimName"], group)
             elif "hostPath" in volume:
                 folder = self.host_path(volume["hostPath"]["path"])
-            elif not folder.exists():  # a claim, given to the pod's group
-                folder.mkdir(parents=True)
-                shutil.chown(folder, 0, group)
-                folder.chmod(0o2775)
+            else:
+                _claim(folder, group)
             along = "hostPath" in volume and folder == Path("/sys/fs/cgroup")
             binds[target] = Bind(folder, mount.get("readOnly", False), along)
         return binds, tmpfs
@@ -175,6 +183,24 @@ def documents() -> Iterator[dict[str, Any]]:
     """Every object of every file that kustomization.yaml names."""
     for name in yaml.safe_load((FOLDER / "kustomization.yaml").read_text())["resources"]:
         yield from yaml.safe_load_all((FOLDER / name).read_text())
+
+
+def on_demand() -> dict[str, dict[str, Any]]:
+    """The Jobs that do not run by themselves: of CronJobs, and those applied by hand."""
+    cron = [one for one in documents() if one["kind"] == "CronJob"]
+    found = {one["metadata"]["name"]: {**one, "spec": one["spec"]["jobTemplate"]["spec"]} for one in cron}
+    for file in sorted((FOLDER / "by-hand").glob("*.yaml")):
+        found |= {one["metadata"]["name"]: one for one in yaml.safe_load_all(file.read_text())}
+    return found
+
+
+def _claim(folder: Path, group: int) -> Path:
+    """A volume that outlives its pod, given to the pod's group."""
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        shutil.chown(folder, 0, group)
+        folder.chmod(0o2775)
+    return folder
 
 
 def _names(pod: str) -> list[str]:

@@ -74,6 +74,15 @@ def test_who_proves_nothing_is_refused(cluster: Cluster) -> None:
                 assert cluster.network.get(cluster.running[pod], 8460, path)[0] == 401, (pod, path)
 
 
+def test_the_nightly_backup_is_taken_and_a_restore_touches_nothing_that_exists(cluster: Cluster) -> None:
+    backup = cluster.run("backup")
+    assert backup.status() == 0, backup
+    assert re.search("state hash [0-9a-f]{64}", backup.output)
+    restore = cluster.run("restore")
+    assert restore.status() != 0, restore
+    assert "holds tables already" in restore.complaints, restore
+
+
 def test_every_pod_leaves_well_within_its_grace(cluster: Cluster) -> None:
     """The last test: nothing runs afterwards."""
     for pod in sorted(cluster.pods, key=lambda pod: pod.startswith(("nats", "postgres"))):
