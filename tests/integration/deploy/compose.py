@@ -13,7 +13,7 @@ from containers import DOCKER_CAPABILITIES, Bind, Container, Failed, Network, Ru
 from images import ROOT, Image
 
 FILE = ROOT / "docker-compose.yml"
-START_SECONDS = 90.0
+START_SECONDS = 180.0
 KNOWN = {
     *("image", "build", "restart", "init", "read_only", "cap_drop", "cap_add", "security_opt", "logging"),
     *("environment", "user", "command", "entrypoint", "healthcheck", "network_mode", "tmpfs", "volumes"),

@@ -23,7 +23,7 @@ from ctypes import CDLL, get_errno
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 TOOLS = ("unshare", "nsenter", "setpriv", "chroot", "mount", "ip", "sleep")
 HOST_FOLDERS = ("usr", "bin", "sbin", "lib", "lib64", "lib32")
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
