@@ -60,6 +60,7 @@ def test_each_sees_its_own_folder_of_secrets_and_every_file_it_names_is_made(
             if not isinstance(mount, dict) or name == "secrets":
                 continue
             assert mount["read_only"]
+            assert mount["volume"]["nocopy"], "compose makes all containers before `secrets` has made the folders"
             folder = secrets / mount["volume"]["subpath"]
             assert mount["volume"]["subpath"] in (name, f"agents/{NODE}"), name
             environment = {key: str(value) for key, value in one.get("environment", {}).items()}
