@@ -78,6 +78,10 @@ class Topology(BaseModel):
         own = {name: spec for name, spec in self.consumers.items() if name.startswith(f"{service}-")}
         return self.model_copy(update={"consumers": own})
 
+    def durable(self) -> list[str]:
+        """The streams that outlive the broker, which are those that a backup holds."""
+        return [name for name, spec in self.streams.items() if spec.storage == "file"]
+
     def stream_of(self, consumer: str) -> str:
         """The stream that a consumer reads."""
         return event_named(self.consumers[consumer].event).STREAM

@@ -19,6 +19,8 @@ from slackwater.runtime.gate import Forbidden, Gate, RpcRoles, Unauthorized, adm
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
+Admission = Callable[[Any], None]
+"""Given the context of a call, raises what refuses it."""
 UNARY_SECONDS = 30.0
 """How long a call with one answer may take, if its caller did not say less."""
 
@@ -67,15 +69,21 @@ class Guard(grpc.aio.ServerInterceptor):
         admission = self._admission(handler_call_details.method, handler_call_details.invocation_metadata)
         return _guarded(handler, handler_call_details.method, admission)
 
-    def _admission(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Callable[[], None]:
-        def decide() -> None:
+    def _admission(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Admission:
+        def decide(context: Any) -> None:
             shown = {key: value for key, value in metadata if isinstance(value, str)}
-            admit(self._roles.required_role(method), self._gate.authenticate(shown))
+            admit(self._roles.required_role(method), self._gate.authenticate(shown, _common_name(context)))
 
         return decide
 
 
-def _guarded(handler: Any, method: str, admission: Callable[[], None]) -> grpc.RpcMethodHandler[Any, Any]:
+def _common_name(context: Any) -> str | None:
+    """Of the verified certificate that the client showed; None where there is none, or not exactly one name in it."""
+    names = context.auth_context().get("x509_common_name", ())
+    return names[0].decode(errors="replace") if len(names) == 1 else None
+
+
+def _guarded(handler: Any, method: str, admission: Admission) -> grpc.RpcMethodHandler[Any, Any]:
     kind = f"{'stream' if handler.request_streaming else 'unary'}_{'stream' if handler.response_streaming else 'unary'}"
     make = getattr(grpc, f"{kind}_rpc_method_handler")
     wrapped = _wrapped(getattr(handler, kind), method, admission, streams=handler.response_streaming)
@@ -83,10 +91,10 @@ def _guarded(handler: Any, method: str, admission: Callable[[], None]) -> grpc.R
     return guarded
 
 
-def _wrapped(behaviour: Any, method: str, admission: Callable[[], None], *, streams: bool) -> Any:
+def _wrapped(behaviour: Any, method: str, admission: Admission, *, streams: bool) -> Any:
     async def generate(request: Any, context: Any) -> AsyncIterator[Any]:
         try:
-            admission()
+            admission(context)
             async for response in behaviour(request, context):
                 yield response
         except Exception as error:  # noqa: BLE001 - every fault becomes a status; defects are logged there
@@ -94,7 +102,7 @@ def _wrapped(behaviour: Any, method: str, admission: Callable[[], None], *, stre
 
     async def call(request: Any, context: Any) -> Any:
         try:
-            admission()
+            admission(context)
             if streams:
                 return await behaviour(request, context)
             async with asyncio.timeout(UNARY_SECONDS):
