@@ -66,6 +66,8 @@ class Puller:
         self._last_sign = 0.0
         self._subscription: Subscription | None = None
         self._closed = False
+        self.idle = False
+        """The last request ended because the broker had nothing for us, and not because it was lost."""
         self._request = json.dumps(
             {
                 "batch": batch,
@@ -109,6 +111,7 @@ class Puller:
 
     async def _ask(self) -> None:
         self._complete.clear()
+        self.idle = False
         if self._closed or self._failure is not None:
             return
         self._number += 1
@@ -139,6 +142,8 @@ class Puller:
             self._failure = ConsumerGone(_description(message) or "no such consumer, or JetStream is not ready")
         elif status == "409":
             log.warning("pull request ended", subject=self._subject, detail=_description(message))
+        else:  # 404 no messages, 408 none came in time
+            self.idle = not self._messages
         self._complete.set()
 
 
