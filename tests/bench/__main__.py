@@ -1,8 +1,9 @@
 """`make bench`: the figures of the product, measured here and now, written to .slackwater/bench.json.
 
-    python -m tests.bench [--surges 12] [--idle-seconds 20] [--pods 110] [--out FILE] [--only reaction,idle,agent]
+    python -m tests.bench [--list] [--only NAME,NAME] [--surges 6] [--minutes 2] [--seconds 60] [--out FILE]
 
-Nothing here passes or fails: figures depend on the machine, so its load and a calibration loop are written beside.
+Figures depend on the machine: its load and a calibration loop are written beside each. Those with a target say whether
+it was met; nothing here fails but a figure that could not be measured (exit status 1).
 """
 
 from __future__ import annotations
@@ -15,16 +16,59 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.bench import idle, reaction
+from tests.bench import freshness, idle, ingestion, outbox, reaction, soak
+from tests.bench.figures import table
 
 from slackwater.demo.service import seconds_per_round
 
 ROOT = Path(__file__).resolve().parents[2]
-ALL = ("reaction", "idle", "agent")
+Measure = Callable[[Path, argparse.Namespace], dict[str, Any]]
+
+
+def agent(_: Path, given: argparse.Namespace) -> dict[str, Any]:
+    """The agent's own bench, in a process of its own."""
+    sizes = ("--pods", str(given.pods), "--seconds", str(given.idle_seconds))
+    command = [sys.executable, "-m", "tests.bench.agent.footprint", *sizes]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1:])
+    found: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
+    return found
+
+
+FIGURES: Mapping[str, tuple[str, Measure]] = {
+    "stack_idle": (
+        "CPU and memory of everything while nothing happens",
+        lambda path, given: idle.measure(path, given.idle_seconds),
+    ),
+    "reaction": (
+        "from a surge of prod to the lowered quota of batch",
+        lambda path, given: reaction.measure(path, given.surges),
+    ),
+    "agent": ("memory and CPU of an agent with its pods", agent),
+    "ingestion": (
+        "reports a second that ingestion takes, and what they cost",
+        lambda path, given: ingestion.measure(path, rate=given.rate, seconds=given.seconds),
+    ),
+    "fresh_1000": (
+        "from a report to the new offer in the API, 1,000 nodes",
+        lambda path, given: freshness.measure(path, 1000, seconds=given.seconds),
+    ),
+    "fresh_2000": (
+        "the same with 2,000 nodes",
+        lambda path, given: freshness.measure(path, 2000, seconds=given.seconds),
+    ),
+    "outbox": ("durable facts a second, and from commit to stream", lambda path, given: outbox.measure(path)),
+    "soak": (
+        "slope of memory and descriptors (--minutes)",
+        lambda path, given: soak.measure(path, minutes=given.minutes),
+    ),
+}
 
 
 def machine() -> dict[str, Any]:
@@ -38,41 +82,53 @@ def machine() -> dict[str, Any]:
     }
 
 
-def agent(pods: int, seconds: int) -> dict[str, Any]:
-    """The agent's own bench, in a process of its own."""
-    command = [sys.executable, "-m", "tests.bench.agent.footprint", "--pods", str(pods), "--seconds", str(seconds)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
-    if done.returncode != 0:
-        return {"failed": done.stderr.strip().splitlines()[-1:]}
-    found: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
-    return found
+def measured(name: str, given: argparse.Namespace) -> dict[str, Any]:
+    """One figure with the machine before it, or why there is none."""
+    before = machine()
+    sys.stderr.write(f"{name}: {FIGURES[name][0]}\n")
+    with tempfile.TemporaryDirectory(prefix="slackwater-bench-") as folder:
+        try:
+            found = FIGURES[name][1](Path(folder), given)
+        except (RuntimeError, OSError, ValueError, TimeoutError) as error:
+            found = {"failed": f"{type(error).__name__}: {error}"}
+    return found | {"machine": before}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description="Figures, not tests.")
+    parser.add_argument("--list", action="store_true", help="the names of the figures")
+    parser.add_argument("--only", default=",".join(FIGURES), help="some of them, with commas between")
+    parser.add_argument("--surges", type=int, default=6, help="each takes up to half a minute")
+    parser.add_argument("--idle-seconds", type=int, default=20)
+    parser.add_argument("--pods", type=int, default=110)
+    parser.add_argument("--rate", type=float, default=ingestion.TARGET_RATE, help="reports a second for `ingestion`")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long `ingestion` and `fresh` are measured")
+    parser.add_argument("--minutes", type=float, default=2.0, help="how long `soak` takes")
+    parser.add_argument("--out", type=Path, default=ROOT / ".slackwater" / "bench.json")
+    given = parser.parse_args()
+    unknown = set(given.only.split(",")) - FIGURES.keys()
+    if unknown:
+        parser.error(f"--only: {', '.join(sorted(unknown))} unknown; there are {', '.join(FIGURES)}")
+    return given
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make bench", description="Figures, not tests.")
-    parser.add_argument("--surges", type=int, default=12, help="each takes up to half a minute")
-    parser.add_argument("--idle-seconds", type=int, default=20)
-    parser.add_argument("--pods", type=int, default=110)
-    parser.add_argument("--out", type=Path, default=ROOT / ".slackwater" / "bench.json")
-    parser.add_argument("--only", default=",".join(ALL), help=f"some of {','.join(ALL)}")
-    given = parser.parse_args()
-    wanted = given.only.split(",")
-    found: dict[str, Any] = {"measured_at": datetime.now(UTC).isoformat(), "before": machine()}
+    given = arguments()
+    if given.list:
+        sys.stdout.write("".join(f"{name:12} {about}\n" for name, (about, _) in FIGURES.items()))
+        return 0
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="slackwater-bench-") as folder:
-        if "idle" in wanted:
-            found["stack_idle"] = idle.measure(Path(folder) / "idle", given.idle_seconds)
-        if "reaction" in wanted:
-            found["reaction"] = reaction.measure(Path(folder) / "reaction", given.surges)
-    if "agent" in wanted:
-        found["agent"] = agent(given.pods, given.idle_seconds)
-    found["after"] = machine()
-    found["seconds"] = round(time.monotonic() - began, 1)
+    found: dict[str, Any] = {"measured_at": datetime.now(UTC).isoformat(), "before": machine()}
+    wanted = given.only.split(",")
+    for name in FIGURES:
+        if name in wanted:
+            found[name] = measured(name, given)
+    found |= {"after": machine(), "seconds": round(time.monotonic() - began, 1)}
     given.out.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(found, indent=1)
     given.out.write_text(text + "\n")
-    sys.stdout.write(text + "\n")
-    return 0
+    sys.stdout.write(f"{text}\n\n{table(found)}\n")
+    return 1 if any("failed" in figure for figure in found.values() if isinstance(figure, dict)) else 0
 
 
 if __name__ == "__main__":

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Any
 
 from tests.bench import stack
+from tests.bench.processes import cpu_seconds, tree
 
 _SETTLE_SECONDS = 8.0
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def measure(state_dir: Path, seconds: int) -> dict[str, Any]:
@@ -32,23 +31,8 @@ def measure(state_dir: Path, seconds: int) -> dict[str, Any]:
     return {"seconds": seconds, "processes": rounded}
 
 
-def tree(pid: int) -> list[int]:
-    """A process and all below it."""
-    found = [pid]
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            found.extend(tree(int(child)))
-    return found
-
-
 def command(pid: int) -> str:
     return Path(f"/proc/{pid}/comm").read_text().strip()
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def rss_mb(pid: int) -> float:

@@ -17,9 +17,10 @@ from nats.js.api import (
 )
 from nats.js.errors import APIError, BadRequestError
 
-from slackwater.bus.streams import ConsumerSpec, StreamSpec, Topology, event_named
-from slackwater.events.envelope import subjects_of
+from slackwater.bus.streams import ConsumerSpec, StreamSpec, Topology, durable_name, event_named
+from slackwater.events.envelope import partition_subjects, subjects_of
 from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.model.identifiers import PARTITIONS
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
@@ -33,7 +34,12 @@ async def declare(js: JetStreamContext, topology: Topology) -> None:
     """Idempotent and safe to run from many processes at once. Raises Unavailable; Misconfigured on a change that
     JetStream cannot make in place (storage of a stream, start of a consumer)."""
     await asyncio.gather(*(_declare_stream(js, name, spec) for name, spec in topology.streams.items()))
-    await asyncio.gather(*(_declare_consumer(js, topology, name) for name in topology.consumers))
+    configs = [
+        (topology.stream_of(name), config)
+        for name, spec in topology.consumers.items()
+        for config in consumer_configs(name, spec)
+    ]
+    await asyncio.gather(*(_declare_consumer(js, stream, config) for stream, config in configs))
 
 
 async def _declare_stream(js: JetStreamContext, name: str, spec: StreamSpec) -> None:
@@ -50,11 +56,11 @@ async def _declare_stream(js: JetStreamContext, name: str, spec: StreamSpec) -> 
         raise _explained(f"stream {name}", error) from error
 
 
-async def _declare_consumer(js: JetStreamContext, topology: Topology, name: str) -> None:
+async def _declare_consumer(js: JetStreamContext, stream: str, config: ConsumerConfig) -> None:
     try:
-        await js.add_consumer(topology.stream_of(name), consumer_config(name, topology.consumers[name]))
+        await js.add_consumer(stream, config)
     except (NatsError, TimeoutError) as error:
-        raise _explained(f"consumer {name}", error) from error
+        raise _explained(f"consumer {config.durable_name}", error) from error
 
 
 def stream_config(name: str, spec: StreamSpec) -> StreamConfig:
@@ -75,11 +81,23 @@ def stream_config(name: str, spec: StreamSpec) -> StreamConfig:
     )
 
 
-def consumer_config(name: str, spec: ConsumerSpec) -> ConsumerConfig:
+def consumer_configs(name: str, spec: ConsumerSpec) -> list[ConsumerConfig]:
+    """A consumer in the broker: one, or one per partition."""
+    payload = event_named(spec.event)
+    if not spec.partitioned:
+        return [consumer_config(name, spec, [subjects_of(payload)])]
+    return [
+        consumer_config(durable_name(name, partition), spec, partition_subjects(payload, partition))
+        for partition in range(PARTITIONS)
+    ]
+
+
+def consumer_config(name: str, spec: ConsumerSpec, filters: list[str]) -> ConsumerConfig:
     """The JetStream form of a consumer. The broker's own max_deliver stays unlimited: it would drop silently."""
     return ConsumerConfig(
         durable_name=name,
-        filter_subject=subjects_of(event_named(spec.event)),
+        filter_subject=filters[0] if len(filters) == 1 else None,
+        filter_subjects=filters if len(filters) > 1 else None,
         ack_policy=AckPolicy.EXPLICIT,
         ack_wait=spec.ack_wait_seconds,
         max_deliver=-1,

@@ -22,7 +22,7 @@ _BROKER_HEADERS = ("Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-St
 @dataclass(frozen=True, slots=True)
 class ConsumerState:
     """A durable consumer as the broker sees it. `pending` are not delivered yet, `unsettled` delivered and not
-    settled, `redelivered` of these have been delivered before."""
+    settled, `redelivered` of these have been delivered before. A partitioned one is the sum of its partitions."""
 
     name: str
     stream: str

@@ -7,7 +7,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -26,16 +26,20 @@ from slackwater.bus.marking import mark_of
 from slackwater.bus.metrics import BusMetrics
 from slackwater.bus.nats_desk import NatsDesk
 from slackwater.bus.ordered import Confined, OrderedReader, Start
-from slackwater.bus.port import BatchHandler, Mark
+from slackwater.bus.owning import InHand
+from slackwater.bus.partitions import WHOLE, PartitionedConsumption, PartitionedPuller, give_back
+from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark
 from slackwater.bus.publishing import Publisher
-from slackwater.bus.pulling import ConsumerGone, Interrupted, Pauses, Puller
+from slackwater.bus.pulling import Puller
 from slackwater.bus.replaying import Replayer
+from slackwater.bus.rounds import Rounds
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.bus.streams import DLQ, ConsumerSpec, Topology, load
 from slackwater.bus.tracing import publishing
-from slackwater.events.envelope import Event, Payload, subjects_of
+from slackwater.events.envelope import Event, Payload, partition_subjects, subjects_of
 from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
 from slackwater.telemetry.spans import exporting
@@ -47,16 +51,12 @@ log = get_logger(__name__)
 PUBLISH_SECONDS = 5.0
 REQUEST_SECONDS = 3.0
 CONNECT_SECONDS = 10.0
-DRAIN_SECONDS = 2.0
 PING_SECONDS = 0.5
+PATIENCE_SECONDS = 30
 PENDING_BYTES = 16 * 1024 * 1024
 RECONNECT_SECONDS = 0.2
 RECONNECT_JITTER = 0.5
 WATCH_BATCH = 200
-
-
-class _Interruptible(Protocol):
-    def interrupt(self, reason: str) -> None: ...
 
 
 class NatsBus:
@@ -80,10 +80,10 @@ class NatsBus:
         self._confined = _confined(access)
         self._publisher = Publisher(client, PUBLISH_SECONDS)
         self._counters: dict[str, Counters] = {}
-        self._readers: set[_Interruptible] = set()
+        self._rounds = Rounds(self._heal)
         self._metrics = BusMetrics(process_meters())
         self._declares = declares
-        self._healing = False
+        self._pings: set[asyncio.Task[bool]] = set()
 
     @property
     def client(self) -> Client:
@@ -117,26 +117,64 @@ class NatsBus:
 
     @asynccontextmanager
     async def consume(
-        self, payload: type[P], consumer: str, handler: BatchHandler[P], *, batch: int = 100
-    ) -> AsyncIterator[None]:
+        self,
+        payload: type[P],
+        consumer: str,
+        handler: BatchHandler[P],
+        *,
+        batch: int = 100,
+        holds: Holds | None = None,
+    ) -> AsyncIterator[Consumption]:
         spec = self._spec(payload, consumer)
+        if spec.partitioned:
+            async with self._consume_partitions(payload, consumer, handler, batch, holds) as consumption:
+                yield consumption
+            return
         counters = self._counters.setdefault(consumer, Counters())
         settler = Settler(payload, consumer, spec, handler, self.bury, counters)
-        puller = Puller(self._client, payload.STREAM, consumer, batch)
+        puller = Puller(self._client, payload.STREAM, consumer, batch, ahead=spec.fetch_ahead)
         await puller.open()
 
         async def work() -> bool:
             messages = await puller.next()
             if messages:
                 await settler.settle([NatsDelivery(message) for message in messages])
+            if spec.gather_seconds and 0 < len(messages) < batch:
+                await asyncio.sleep(spec.gather_seconds)
             return bool(messages)
 
-        async with self._running(f"consumer {consumer}", work, puller):
+        async with self._rounds.running(f"consumer {consumer}", work, puller):
             try:
-                yield
+                yield WHOLE
             finally:
                 for message in await puller.close():
                     await NatsDelivery(message).nak(0)
+
+    @asynccontextmanager
+    async def _consume_partitions(
+        self, payload: type[P], consumer: str, handler: BatchHandler[P], batch: int, holds: Holds | None
+    ) -> AsyncIterator[Consumption]:
+        counters, spec = self._counters.setdefault(consumer, Counters()), self._topology.consumers[consumer]
+        settler = Settler(payload, consumer, spec, handler, self.bury, counters)
+        in_hand = InHand(settler.settle, holds or (lambda _: True))
+        puller = PartitionedPuller(self._client, payload.STREAM, consumer, batch)
+        consumption = PartitionedConsumption(puller, in_hand)
+        if holds is None:
+            await consumption.take(ALL_PARTITIONS)
+
+        async def work() -> bool:
+            messages = await puller.next()
+            if messages:
+                await in_hand.settle([NatsDelivery(message) for message in messages])
+            if spec.gather_seconds and 0 < len(messages) < batch:
+                await asyncio.sleep(spec.gather_seconds)
+            return bool(messages)
+
+        async with self._rounds.running(f"consumer {consumer}", work, puller):
+            try:
+                yield consumption
+            finally:
+                await give_back(await puller.close())
 
     @asynccontextmanager
     async def watch(
@@ -153,14 +191,20 @@ class NatsBus:
                 await self._show(payload, handler, message)
             return bool(messages)
 
-        async with self._reading(f"watch of {payload.TYPE}", work, reader):
+        async with self._rounds.reading(f"watch of {payload.TYPE}", work, reader):
             yield
 
     @asynccontextmanager
     async def replay(
-        self, payload: type[P], handler: BatchHandler[P], *, after_sequence: int, batch: int = 500
+        self,
+        payload: type[P],
+        handler: BatchHandler[P],
+        *,
+        after_sequence: int,
+        batch: int = 500,
+        partition: int | None = None,
     ) -> AsyncIterator[None]:
-        filters = [subjects_of(payload)]
+        filters = [subjects_of(payload)] if partition is None else partition_subjects(payload, partition)
         reader = OrderedReader(self._client, self._js, payload.STREAM, filters, Start(after_sequence), batch)
         name = f"{self._name}-replay-{payload.TYPE.replace('.', '-').replace('_', '-')}"
         replayer = Replayer(payload, name, handler, self.bury, self._counters.setdefault(name, Counters()))
@@ -174,7 +218,7 @@ class NatsBus:
                 return False
             return bool(messages)
 
-        async with self._reading(f"replay of {payload.TYPE}", work, reader):
+        async with self._rounds.reading(f"replay of {payload.TYPE}", work, reader):
             yield
 
     @asynccontextmanager
@@ -192,7 +236,7 @@ class NatsBus:
         await following.begin(self._client, self._js, self._topology, look)
         async with AsyncExitStack() as stack:
             for part in following.parts:
-                await stack.enter_async_context(self._reading(f"look at {part.stream}", part.work, part.reader))
+                await stack.enter_async_context(self._rounds.reading(f"look at {part.stream}", part.work, part.reader))
             try:
                 yield following
             finally:
@@ -209,13 +253,22 @@ class NatsBus:
         return info.ack_floor.stream_seq if info.ack_floor is not None else 0
 
     async def connected(self) -> bool:
+        """Asked without giving up what was asked: an answer to a question that was cancelled makes nats-py drop the
+        connection, so a busy machine would be cut off just for being asked how it is."""
         if not self._client.is_connected:
             return False
+        ping = asyncio.create_task(self._round_trip())
+        self._pings.add(ping)
+        ping.add_done_callback(self._pings.discard)
+        await asyncio.wait({ping}, timeout=PING_SECONDS)
+        return ping.done() and not ping.cancelled() and ping.result()
+
+    async def _round_trip(self) -> bool:
         try:
-            await self._client.flush(timeout=PING_SECONDS)  # type: ignore[arg-type]  # seconds; annotated as int
+            await self._client.flush(timeout=PATIENCE_SECONDS)
         except (NatsError, TimeoutError):
             return False
-        return True
+        return self._client.is_connected  # without its reader, nats-py flushes and asks nobody
 
     def stats(self) -> Mapping[str, ConsumerStats]:
         """What became of the messages of each consumer opened by this process."""
@@ -230,6 +283,12 @@ class NatsBus:
     async def bury(self, letter: DeadLetter) -> None:
         """Store a dead letter. Raises Unavailable."""
         await self._publisher.store(DLQ, letter.message())
+
+    async def close(self) -> None:
+        """End the connection; nobody waits for answers any more. Done by `connect_bus`."""
+        for ping in self._pings:
+            ping.cancel()
+        await self._client.close()
 
     async def open(self) -> None:
         """Subscribe to the broker's answers; done by `connect_bus`."""
@@ -247,8 +306,7 @@ class NatsBus:
     def reconnected(self) -> None:
         """A new connection: answers to open requests may have been lost with the old one."""
         self._metrics.reconnects.inc()
-        for reader in self._readers:
-            reader.interrupt("connection was lost in between")
+        self._rounds.interrupt("connection was lost in between")
 
     def _spec(self, payload: type[Payload], consumer: str) -> ConsumerSpec:
         spec = self._topology.consumers.get(consumer)
@@ -267,76 +325,12 @@ class NatsBus:
         except Exception:
             log.exception("watch handler failed", type=payload.TYPE, subject=message.subject)
 
-    @asynccontextmanager
-    async def _reading(
-        self, what: str, work: Callable[[], Awaitable[bool]], reader: OrderedReader
-    ) -> AsyncIterator[None]:
-        async def work_or_reset() -> bool:
-            try:
-                return await work()
-            except (ConsumerGone, NatsError, TimeoutError):
-                await reader.reset()
-                raise
-
-        async with self._running(what, work_or_reset, reader):
-            try:
-                yield
-            finally:
-                await reader.reset()
-
-    @asynccontextmanager
-    async def _running(
-        self, what: str, work: Callable[[], Awaitable[bool]], reader: _Interruptible
-    ) -> AsyncIterator[None]:
-        """Repeat `work` beside the body; on leaving, let the round in hand finish, for DRAIN_SECONDS at most."""
-        leaving = asyncio.Event()
-        task = asyncio.create_task(self._repeat(what, work, leaving), name=what)
-        self._readers.add(reader)
-        try:
-            yield
-        finally:
-            leaving.set()
-            self._readers.discard(reader)
-            reader.interrupt("leaving")
-            await asyncio.wait({task}, timeout=DRAIN_SECONDS)
-            task.cancel()
-            await asyncio.wait({task})
-
-    async def _repeat(self, what: str, work: Callable[[], Awaitable[bool]], leaving: asyncio.Event) -> None:
-        pauses = Pauses()
-        while not leaving.is_set():
-            try:
-                if await work():
-                    pauses.reset()
-                    continue
-            except Interrupted:
-                continue  # a new connection, or leaving: ask again at once
-            except (ConsumerGone, NatsError, TimeoutError, Unavailable) as error:
-                if not leaving.is_set():
-                    log.info("reader tries again", reader=what, error=str(error))
-                    await self._heal()
-            except Exception:
-                log.exception("defect of a reader", reader=what)
-            await _first_of(leaving.wait(), pauses.next())
-
     async def _heal(self) -> None:
-        """Declare again what a broker without its store has forgotten; one reader at a time is enough."""
-        if not self._declares or self._healing:
-            return
-        self._healing = True
-        try:
+        """Declare again what a broker without its store has forgotten."""
+        if self._declares:
             with suppress(Unavailable):
                 if await self.connected():
                     await self.declare()
-        finally:
-            self._healing = False
-
-
-async def _first_of(*waits: Awaitable[Any]) -> None:
-    tasks = {asyncio.ensure_future(wait) for wait in waits}
-    _, late = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in late:
-        task.cancel()
 
 
 def _filter(payload: type[Payload], key: str | None) -> str:
@@ -407,11 +401,11 @@ async def connect_bus(
     except (NatsError, OSError, TimeoutError) as error:
         await client.close()
         raise Unavailable(f"no NATS at {url} within {wait_seconds:g} s: {error!r}") from error
+    bus = NatsBus(client, name, topology or load(), declares=declares, access=access)
     try:
-        bus = NatsBus(client, name, topology or load(), declares=declares, access=access)
         await bus.open()
         if declares:
             await bus.declare()
         yield bus
     finally:
-        await client.close()
+        await bus.close()

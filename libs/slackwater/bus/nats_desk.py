@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
@@ -14,7 +15,7 @@ from nats.js.errors import NotFoundError
 from slackwater.bus.desk import ConsumerState, Letter, Newest, letter_of
 from slackwater.bus.encoding import Message
 from slackwater.bus.publishing import Publisher
-from slackwater.bus.streams import DLQ, Topology
+from slackwater.bus.streams import DLQ, Topology, durable_names
 from slackwater.model.errors import Unavailable
 
 _CHUNK = 50
@@ -33,8 +34,14 @@ class NatsDesk:
     async def consumers(self) -> Sequence[ConsumerState]:
         with _answering():
             lists = await asyncio.gather(*(self._js.consumers_info(stream) for stream in self._topology.streams))
-        durable = [info for infos in lists for info in infos if info.config.durable_name]
-        return sorted((_state(info) for info in durable), key=lambda state: state.name)
+        whole = {
+            durable: name for name, spec in self._topology.consumers.items() for durable in durable_names(name, spec)
+        }
+        found: dict[str, ConsumerState] = {}
+        for info in (info for infos in lists for info in infos if info.config.durable_name):
+            state = _state(info, whole.get(info.name, info.name))
+            found[state.name] = _together(found[state.name], state) if state.name in found else state
+        return sorted(found.values(), key=lambda state: state.name)
 
     async def letter_count(self) -> int:
         with _answering():
@@ -92,13 +99,23 @@ class NatsDesk:
         return None
 
 
-def _state(info: ConsumerInfo) -> ConsumerState:
+def _state(info: ConsumerInfo, name: str) -> ConsumerState:
     return ConsumerState(
-        name=info.name,
+        name=name,
         stream=info.stream_name,
         pending=info.num_pending or 0,
         unsettled=info.num_ack_pending or 0,
         redelivered=info.num_redelivered or 0,
+    )
+
+
+def _together(one: ConsumerState, other: ConsumerState) -> ConsumerState:
+    """Two partitions of one consumer."""
+    return replace(
+        one,
+        pending=one.pending + other.pending,
+        unsettled=one.unsettled + other.unsettled,
+        redelivered=one.redelivered + other.redelivered,
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slackwater.bus.access import AGENT_API_PREFIX, API_PREFIX, inbox_of
-from slackwater.bus.streams import Topology, event_named
+from slackwater.bus.streams import Topology, durable_names, event_named
 from slackwater.events.envelope import own_subjects, subject_token, subjects_of
 from slackwater.events.registry import EVENTS
 
@@ -48,7 +48,9 @@ def service_subjects(part: Part, topology: Topology) -> list[str]:
     for event in part.consumes:
         stream, consumer = event_named(event).STREAM, f"{part.name}-{_dashed(event)}"
         if consumer in topology.consumers:
-            allowed |= _of_durable(stream, consumer)
+            allowed |= {f"sw.v1.dlq.{consumer}"}
+            for durable in durable_names(consumer, topology.consumers[consumer]):
+                allowed |= _of_durable(stream, durable)
         else:
             allowed |= _of_reader(stream) | {f"sw.v1.dlq.{part.name}-replay-{_dashed(event)}"}
     if part.name in READS_ALONG:
@@ -63,7 +65,7 @@ def service_subjects(part: Part, topology: Topology) -> list[str]:
 def _of_durable(stream: str, consumer: str) -> set[str]:
     api = f"{API_PREFIX}.CONSUMER"
     verbs = {f"{api}.{verb}.{stream}.{consumer}" for verb in ("DURABLE.CREATE", "MSG.NEXT", "INFO")}
-    return verbs | {f"$JS.ACK.{stream}.{consumer}.>", f"sw.v1.dlq.{consumer}"}
+    return verbs | {f"$JS.ACK.{stream}.{consumer}.>"}
 
 
 def _of_reader(stream: str) -> set[str]:

@@ -6,7 +6,7 @@ because the usage path is only affordable in batches; `each` turns a function of
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from slackwater.bus.following import Following
 from slackwater.events.envelope import Event, Payload
-from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 
 P = TypeVar("P", bound=Payload)
 
@@ -56,6 +56,10 @@ class Received(Generic[P]):
     subject_key: str
 
 
+Holds = Callable[[int], bool]
+"""Whether this replica owns a partition now."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """Where the last event of some types stands now. `epoch` names this life of the stream: positions of another one
@@ -68,6 +72,22 @@ class Mark:
 BatchHandler = Callable[[Sequence[Received[P]]], Awaitable[Sequence[Settlement]]]
 
 
+class Consumption(Protocol):
+    """An open consumer. If it is partitioned, these say which partitions it reads."""
+
+    async def take(self, partitions: Collection[int]) -> None:
+        """Begin with these. Raises Unavailable."""
+        ...
+
+    async def give(self, partitions: Collection[int]) -> None:
+        """End with these: what is in hand of them is settled on return, what was not begun goes back at once."""
+        ...
+
+    def drop(self, partitions: Collection[int]) -> None:
+        """They are another's: end with them at once. What is in hand comes again, to the other."""
+        ...
+
+
 class Bus(Protocol):
     """Everything a service may do with the bus. Raises Unavailable when the broker does not answer in time."""
 
@@ -76,9 +96,18 @@ class Bus(Protocol):
         ...
 
     def consume(
-        self, payload: type[P], consumer: str, handler: BatchHandler[P], *, batch: int = 100
-    ) -> AbstractAsyncContextManager[None]:
+        self,
+        payload: type[P],
+        consumer: str,
+        handler: BatchHandler[P],
+        *,
+        batch: int = 100,
+        holds: Holds | None = None,
+    ) -> AbstractAsyncContextManager[Consumption]:
         """Run a durable consumer of `contracts/streams.yaml` while the context is open.
+
+        A partitioned one begins with all partitions, or, with `holds`, with none: `take` and `give` say which, and
+        only what is of a partition that `holds` says is ours is handled and acknowledged.
 
         Undecodable messages never reach the handler: they are dead-lettered. If the handler raises, the whole
         batch is delivered again with a growing pause; after the consumer's `max_deliver` it is dead-lettered.
@@ -96,9 +125,16 @@ class Bus(Protocol):
         ...
 
     def replay(
-        self, payload: type[P], handler: BatchHandler[P], *, after_sequence: int, batch: int = 500
+        self,
+        payload: type[P],
+        handler: BatchHandler[P],
+        *,
+        after_sequence: int,
+        batch: int = 500,
+        partition: int | None = None,
     ) -> AbstractAsyncContextManager[None]:
-        """Everything of a type after a stream position, in order, then live; the caller keeps the position."""
+        """Everything of a type (in one partition) after a stream position, in order, then live; the caller keeps the
+        position."""
         ...
 
     def follow(
@@ -131,6 +167,9 @@ class Bus(Protocol):
         ...
 
 
+CONFLICT_SECONDS = 0.05
+
+
 @dataclass(frozen=True, slots=True)
 class OneByOne(Generic[P]):
     """A batch handler made of a handler of one event; made by `each`."""
@@ -143,6 +182,8 @@ class OneByOne(Generic[P]):
             return await self.handle(received) or Done()
         except InvalidInput as error:
             return Reject(error.code, error.message)
+        except Conflict as error:
+            return Retry(error.message, delay_seconds=CONFLICT_SECONDS)
         except Unavailable as error:
             return Retry(error.message, away=True)
 
@@ -151,7 +192,8 @@ class OneByOne(Generic[P]):
 
 
 def each(handle: Callable[[Received[P]], Awaitable[Settlement | None]]) -> OneByOne[P]:
-    """A batch handler from a function of one event: None means Done, InvalidInput rejects, Unavailable retries.
+    """A batch handler from a function of one event: None means Done, InvalidInput rejects, Unavailable retries, and so
+    does Conflict, soon: somebody else wrote meanwhile.
 
     Any other exception is a defect: it is raised for the whole batch, so that it is logged once and redelivered.
     """

@@ -52,16 +52,32 @@ class Pauses:
 
 
 class Puller:
-    """Messages of one JetStream consumer, batch by batch. One reader at a time."""
+    """Messages of one JetStream consumer, batch by batch. One reader at a time.
 
-    def __init__(self, client: Client, stream: str, consumer: str, batch: int, api_prefix: str = API_PREFIX) -> None:
+    With `ahead`, after a full batch, the next one is on its way while the reader works on this one: twice as many
+    messages are in hand.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        stream: str,
+        consumer: str,
+        batch: int,
+        api_prefix: str = API_PREFIX,
+        *,
+        ahead: bool = False,
+    ) -> None:
         self._client = client
         self._subject = f"{api_prefix}.CONSUMER.MSG.NEXT.{stream}.{consumer}"
         self._inbox = client.new_inbox()
         self._batch = batch
+        self._ahead = ahead
         self._number = 0
+        self._received = 0
         self._messages: list[Msg] = []
         self._complete = asyncio.Event()
+        self._complete.set()
         self._failure: ConsumerGone | None = None
         self._last_sign = 0.0
         self._subscription: Subscription | None = None
@@ -103,34 +119,46 @@ class Puller:
             await self._ask()
         messages, self._messages = self._messages[: self._batch], self._messages[self._batch :]
         if messages:
+            if self._ahead and len(messages) >= self._batch and not self._messages and self._may_ask:
+                await self._send_request()
             return messages
         failure, self._failure = self._failure, None
         if failure is not None and not self._closed:
             raise failure
         return []
 
-    async def _ask(self) -> None:
+    @property
+    def _may_ask(self) -> bool:
+        """No request is open, and nothing speaks against another."""
+        return self._complete.is_set() and not self._closed and self._failure is None
+
+    async def _send_request(self) -> None:
         self._complete.clear()
         self.idle = False
-        if self._closed or self._failure is not None:
-            return
         self._number += 1
+        self._received = 0
         self._last_sign = time.monotonic()
         await self._client.publish(self._subject, self._request, reply=f"{self._inbox}.{self._number}")
+
+    async def _ask(self) -> None:
+        """Until the open request has ended; if there is none, one is sent."""
+        if self._may_ask:
+            await self._send_request()
         while not self._complete.is_set():
             try:
                 async with asyncio.timeout(QUIET_SECONDS):
                     await self._complete.wait()
             except TimeoutError:
                 if time.monotonic() - self._last_sign >= QUIET_SECONDS:
-                    return  # not even a heartbeat: the request is lost, a new one costs nothing
+                    self._complete.set()  # not even a heartbeat: the request is lost, a new one costs nothing
 
     async def _receive(self, message: Msg) -> None:
         self._last_sign = time.monotonic()
-        status = _status(message)
+        status = status_of(message)
         if status is None:
             self._messages.append(message)
-            if len(self._messages) >= self._batch:
+            self._received += 1
+            if self._received >= self._batch:
                 self._complete.set()
         elif message.subject.rsplit(".", 1)[1] == str(self._number):
             self._end_of_request(status, message)
@@ -138,21 +166,21 @@ class Puller:
     def _end_of_request(self, status: str, message: Msg) -> None:
         if status == "100":  # heartbeat
             return
-        if status == "503" or (status == "409" and "Consumer" in _description(message)):
-            self._failure = ConsumerGone(_description(message) or "no such consumer, or JetStream is not ready")
+        if status == "503" or (status == "409" and "Consumer" in description_of(message)):
+            self._failure = ConsumerGone(description_of(message) or "no such consumer, or JetStream is not ready")
         elif status == "409":
-            log.warning("pull request ended", subject=self._subject, detail=_description(message))
+            log.warning("pull request ended", subject=self._subject, detail=description_of(message))
         else:  # 404 no messages, 408 none came in time
-            self.idle = not self._messages
+            self.idle = self._received == 0
         self._complete.set()
 
 
-def _status(message: Msg) -> str | None:
+def status_of(message: Msg) -> str | None:
     """The status code of a message that carries no data; None for data."""
     if message.data or not message.headers:
         return None
     return message.headers.get("Status")
 
 
-def _description(message: Msg) -> str:
+def description_of(message: Msg) -> str:
     return (message.headers or {}).get("Description", "")

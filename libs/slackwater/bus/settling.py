@@ -18,7 +18,7 @@ from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Set
 from slackwater.bus.stats import Counters
 from slackwater.bus.streams import ConsumerSpec
 from slackwater.bus.tracing import traced
-from slackwater.events.envelope import Payload
+from slackwater.events.envelope import Payload, is_in_its_shard
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
@@ -126,7 +126,12 @@ class Settler(Generic[P]):
             self._meter.undecodable()
             await self._bury(delivery, error.code, error.message)
             return None
-        return Received(event, delivery.stream_sequence, delivery.deliveries, subject_key(delivery.subject))
+        key = subject_key(delivery.subject)
+        if self._spec.partitioned and not is_in_its_shard(delivery.subject, key):
+            self._counters.undecodable += 1
+            await self._bury(delivery, "wrong_shard", f"{key!r} does not belong to the shard of {delivery.subject}")
+            return None
+        return Received(event, delivery.stream_sequence, delivery.deliveries, key)
 
     def _used_up(self, delivery: Delivery) -> bool:
         """Whether it was delivered too often before this time."""

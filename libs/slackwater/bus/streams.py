@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from slackwater.events.envelope import Payload, subjects_of
 from slackwater.events.registry import EVENTS
 from slackwater.model.errors import Misconfigured
+from slackwater.model.identifiers import PARTITIONS
 
 DLQ = "DLQ"
 _CHECKOUT = Path(__file__).parents[3] / "contracts" / "streams.yaml"
@@ -40,7 +41,11 @@ class ConsumerSpec(BaseModel):
     one for all further. `deliver` is where a consumer that never ran starts: everything kept, new only, or the last
     of each subject. `ack_wait_seconds` is how long what a killed process had in hand waits for another; a slow
     handler is not overtaken by it (settling tells the broker that work goes on). With `latest_only`, of several
-    messages of one subject that wait in one batch only the newest is read: who lags, catches up.
+    messages of one subject that wait in one batch only the newest is read: who lags, catches up. `partitioned`
+    makes it one durable consumer per partition of shards, `NAME-p0` to `NAME-p7`, each read by the replica that owns
+    the partition. For what comes without end: `gather_seconds` is the pause after a batch that was not full, so that
+    the next one is worth its transaction; `fetch_ahead` has the next batch on its way while a full one is handled, at
+    the price of twice as many messages in hand (a partitioned one always does).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,6 +57,9 @@ class ConsumerSpec(BaseModel):
     backoff_seconds: tuple[float, ...] = Field(default=(0.5, 2, 10, 30), min_length=1)
     deliver: Literal["all", "new", "last_per_subject"] = "all"
     latest_only: bool = False
+    partitioned: bool = False
+    fetch_ahead: bool = False
+    gather_seconds: float = Field(default=0, ge=0, le=1)
 
 
 class Topology(BaseModel):
@@ -70,6 +78,16 @@ class Topology(BaseModel):
     def stream_of(self, consumer: str) -> str:
         """The stream that a consumer reads."""
         return event_named(self.consumers[consumer].event).STREAM
+
+
+def durable_name(consumer: str, partition: int) -> str:
+    """The name in the broker of one partition of a partitioned consumer."""
+    return f"{consumer}-p{partition}"
+
+
+def durable_names(consumer: str, spec: ConsumerSpec) -> list[str]:
+    """The names in the broker of a consumer: its own, or one per partition."""
+    return [durable_name(consumer, partition) for partition in range(PARTITIONS)] if spec.partitioned else [consumer]
 
 
 def event_named(event: str) -> type[Payload]:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from slackwater.model.identifiers import new_id, shard_of
+from slackwater.model.identifiers import new_id, partition_of_shard, shard_of, shards_in
 
 
 class Payload(BaseModel):
@@ -81,6 +81,21 @@ def subjects_of(payload: type[Payload], key: str | None = None) -> str:
         return f"sw.v1.{payload.TYPE}.*.>"
     tokens = ".".join(subject_token(part) for part in key.split("/"))
     return f"sw.v1.{payload.TYPE}.{shard_of(key.split('/')[0])}.{tokens}.>"
+
+
+def partition_subjects(payload: type[Payload], partition: int) -> list[str]:
+    """The filters for the events of a type in one partition: one for each of its shards."""
+    return [f"sw.v1.{payload.TYPE}.{shard}.>" for shard in shards_in(partition)]
+
+
+def partition_in(subject: str) -> int:
+    """The partition of the shard in a subject. Raises ValueError for one that is not ours."""
+    return partition_of_shard(int(subject.split(".", 5)[4]))
+
+
+def is_in_its_shard(subject: str, key: str) -> bool:
+    """Whether a subject that carries `key` names the shard of it; else two replicas would work on the same node."""
+    return subject.split(".", 5)[4] == str(shard_of(key.split("/")[0]))
 
 
 def own_subjects(payload: type[Payload], node: str | None) -> str:

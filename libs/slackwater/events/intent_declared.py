@@ -67,6 +67,9 @@ class IntentDeclared(Payload):
     node: str
     writer: str
     generation: int
+    epoch: int = 0
+    """Of the writer's lease on the node's partition: a document of an older epoch comes from a replica that has lost
+    it, and is refused. 0 = a writer without leases."""
     declared_at: datetime
     lease_seconds: float
     weights: WeightPolicy = WeightPolicy.BY_TIER

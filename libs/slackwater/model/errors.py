@@ -4,6 +4,7 @@
     ├── InvalidInput        the caller: correct the value; retrying the same is useless
     ├── NotFound            the caller: the named thing is not there (or not any more)
     ├── Conflict            the caller: read again, decide again, write again
+    │   └── Fenced          this replica: another one owns the partition now; forget its state, write nothing
     ├── Unavailable         nobody yet: a dependency is away; a retry with delay may succeed
     └── Misconfigured       the operator: the machine or the settings do not allow what was asked
 
@@ -43,6 +44,12 @@ class Conflict(SlackwaterError):
     """The object changed since it was read."""
 
     code = "conflict"
+
+
+class Fenced(Conflict):
+    """The lease on a partition is not held (any more): nothing was written, its owner will do the work."""
+
+    code = "fenced"
 
 
 class Unavailable(SlackwaterError):

@@ -8,6 +8,10 @@ import uuid
 import zlib
 
 SHARDS = 64
+PARTITIONS = 8
+"""Groups of neighbouring shards, the unit of ownership. Durable consumers are named by them: part of the contract."""
+
+ALL_PARTITIONS = frozenset(range(PARTITIONS))
 
 
 def new_id() -> str:
@@ -22,3 +26,18 @@ def new_id() -> str:
 def shard_of(key: str) -> int:
     """The shard (0..63) of a node, quota root or workload; the same on every machine and version."""
     return zlib.crc32(key.encode()) % SHARDS
+
+
+def partition_of(key: str) -> int:
+    """The partition (0..7) that holds the shard of a key."""
+    return partition_of_shard(shard_of(key))
+
+
+def partition_of_shard(shard: int) -> int:
+    return shard * PARTITIONS // SHARDS
+
+
+def shards_in(partition: int) -> range:
+    """The shards of a partition, in order."""
+    size = SHARDS // PARTITIONS
+    return range(partition * size, (partition + 1) * size)

@@ -36,7 +36,7 @@ max_payload: 1MB
 max_pending: 32MB
 jetstream {{
   store_dir: {store}
-  max_memory_store: 128MB
+  max_memory_store: 512MB
   max_file_store: 4GB
   sync_interval: "10s"
 }}
@@ -73,7 +73,7 @@ class EmbeddedNats:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        memory_limit: str = "128MiB",
+        memory_limit: str = "512MiB",
         include: Path | None = None,
     ) -> None:
         """`include` is a configuration with accounts or TLS (see `slackwater nats-config`).

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +17,12 @@ if TYPE_CHECKING:  # an agent has no database and must not load SQLAlchemy
     from slackwater.store.port import Database
 
 
+def new_member(instance: str | None = None) -> str:
+    """A name for this process. Of a named `instance` it is the newest incarnation, and those before it are dead."""
+    incarnation = secrets.token_hex(4)
+    return f"{instance or f'{socket.gethostname()}-{os.getpid()}-{incarnation}'}/{incarnation}"
+
+
 @dataclass(frozen=True, slots=True)
 class Platform:
     """`database(service)` gives the service its schema; it exists only where a PostgreSQL is configured."""
@@ -22,3 +31,5 @@ class Platform:
     clock: Clock
     database: Callable[[str], Database]
     state_dir: Path
+    member: str = field(default_factory=new_member)
+    """This process among the replicas of its services: `instance/incarnation` (slackwater.runtime.ownership)."""

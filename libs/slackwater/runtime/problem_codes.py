@@ -123,6 +123,12 @@ _CODES = (
         "Read it again, apply your change to that, and write again.",
     ),
     ProblemCode(
+        "fenced",
+        409,
+        "This replica has just lost its part of the fleet to another one; nothing was written.",
+        "Send the same request again in a few seconds: the new owner carries it out.",
+    ),
+    ProblemCode(
         "already_replayed",
         409,
         "The dead letter was replayed before, or is being replayed just now.",

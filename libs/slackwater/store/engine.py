@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -15,14 +15,17 @@ from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.time import Clock
 from slackwater.store.dialing import engine_of
 from slackwater.store.faults import connecting, translated
+from slackwater.store.leases import PostgresLeases
 from slackwater.store.names import schema_of
 from slackwater.store.outbox import BACKLOG, OutboxRelay
-from slackwater.store.port import Backlog, Publish
-from slackwater.store.unit_of_work import PostgresUnitOfWork
+from slackwater.store.port import Backlog, Fence, Publish
+from slackwater.store.unit_of_work import Guard, PostgresUnitOfWork
 
 _POOL_SIZE, _POOL_OVERFLOW = 2, 4
 _CONNECT_SECONDS, _CHECKOUT_SECONDS = 5.0, 10.0
 STATEMENT_SECONDS = 30
+IDLE_SECONDS = 5
+"""A transaction that waits so long for its client belongs to one that stands still: its locks end with its lease."""
 _HAS_OUTBOX = text("SELECT to_regclass('outbox') IS NOT NULL")
 
 
@@ -40,7 +43,7 @@ def session_settings(service: str) -> dict[str, str]:
         "application_name": f"slackwater-{service}",
         "search_path": schema_of(service),
         "statement_timeout": f"{STATEMENT_SECONDS}s",
-        "idle_in_transaction_session_timeout": "60s",
+        "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
         "timezone": "UTC",
         "jit": "off",
     }
@@ -49,19 +52,23 @@ def session_settings(service: str) -> dict[str, str]:
 class PostgresDatabase:
     """slackwater.store.port.Database on PostgreSQL. Connects on first use and again after the server came back."""
 
-    def __init__(self, engine: AsyncEngine, dsn: str, service: str, clock: Clock) -> None:
+    def __init__(self, engine: AsyncEngine, dsn: str, service: str, clock: Clock, fence: Fence | None = None) -> None:
+        self._fence = fence
         self._engine = engine
         self._dsn = dsn
         self._service = service
         self._clock = clock
 
+    def unit_of_work(self) -> AbstractAsyncContextManager[PostgresUnitOfWork]:
+        return self._unit_of_work(None if self._fence is None else Guard(self._fence))
+
     @asynccontextmanager
-    async def unit_of_work(self) -> AsyncIterator[PostgresUnitOfWork]:
+    async def _unit_of_work(self, guard: Guard | None) -> AsyncIterator[PostgresUnitOfWork]:
         async with AsyncExitStack() as stack:
             stack.enter_context(translated())
             with connecting():
                 connection = await stack.enter_async_context(self._engine.begin())
-            unit = PostgresUnitOfWork(connection, self._service)
+            unit = PostgresUnitOfWork(connection, self._service, guard)
             yield unit
             await unit.flush()
 
@@ -90,7 +97,13 @@ class PostgresDatabase:
         return Connections(pool.checkedout(), pool.checkedin())
 
     def relay(self, publish: Publish) -> OutboxRelay:
-        return OutboxRelay(self._dsn, self._service, publish, self._clock)
+        return OutboxRelay(self._dsn, self._service, publish, self._clock, self._fence)
+
+    def leases(self, member: str) -> PostgresLeases:
+        return PostgresLeases(self._dsn, self._service, member)
+
+    def fenced(self, fence: Fence) -> PostgresDatabase:
+        return PostgresDatabase(self._engine, self._dsn, self._service, self._clock, fence)
 
     async def close(self) -> None:
         await self._engine.dispose()

@@ -11,7 +11,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 
-_AWAY = ("08", "57P", "53", "57014")  # connection, shutdown and start, out of resources, statement timeout
+_AWAY = ("08", "57P", "53", "57014", "25P03")
+"""Connection, shutdown and start, out of resources, statement timeout, transaction ended because we stood still."""
 _AGAIN = ("40",)  # serialization failure, deadlock
 _UNSTORABLE = ("22",)  # data exceptions: a NUL in a text, a number out of range, an id that is no UUID
 

@@ -9,6 +9,7 @@ import zlib
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from slackwater.model.errors import InvalidInput
+from slackwater.model.identifiers import PARTITIONS, SHARDS
 
 _SERVICE = re.compile(r"[a-z][a-z0-9_]{0,40}")
 
@@ -26,6 +27,16 @@ def role_of(service: str) -> str:
 
 def outbox_channel(service: str) -> str:
     return f"slackwater_outbox_{schema_of(service)}"
+
+
+def news_channel(service: str) -> str:
+    """Where the replicas of a service tell each other that something changed in their schema."""
+    return f"slackwater_news_{schema_of(service)}"
+
+
+def partition_of_sql(column: str) -> str:
+    """The partition of the key in a text column, as slackwater.model.identifiers.partition_of computes it."""
+    return f"(crc32(convert_to({column}, 'UTF8')) % {SHARDS} * {PARTITIONS} / {SHARDS})"
 
 
 def lock_key(purpose: str, service: str) -> int:

@@ -1,7 +1,8 @@
 """The relay: what the outbox holds goes to the bus in order, at least once, and the bus drops what it has seen.
 
 One relay per schema works at a time, guarded by an advisory lock on the very session that reads and deletes: when the
-session goes, the lock and the work go together. It wakes on NOTIFY, so a commit is published within milliseconds;
+session goes, the lock and the work go together. Of a sharded service every replica relays, each the partitions that it
+owns: a replica that stands still holds up nobody. It wakes on NOTIFY, so a commit is published within milliseconds;
 the poll is a floor for notifications that were lost with a connection.
 """
 
@@ -16,14 +17,16 @@ from typing import Any
 
 import asyncpg
 
+from slackwater.events.envelope import partition_in
 from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.model.identifiers import PARTITIONS, SHARDS
 from slackwater.model.time import Clock
 from slackwater.store.encoding import event_from
 from slackwater.store.faults import connecting
 from slackwater.store.inbox import PRUNE
 from slackwater.store.metrics import OutboxMetrics
 from slackwater.store.names import lock_key, outbox_channel, schema_of
-from slackwater.store.port import Backlog, Publish
+from slackwater.store.port import Backlog, Fence, Publish
 from slackwater.telemetry.metrics import process_meters
 
 POLL_SECONDS = 5.0
@@ -34,6 +37,10 @@ _PRUNE_SECONDS = 600.0
 _PENDING = (
     "SELECT position, id::text, type, subject, headers, payload FROM outbox"
     " WHERE refused IS NULL ORDER BY position LIMIT $1"
+)
+_PENDING_OF_MINE = (
+    "SELECT position, id::text, type, subject, headers, payload FROM outbox WHERE refused IS NULL"  # noqa: S608 - ints
+    f" AND split_part(subject, '.', 5)::int * {PARTITIONS} / {SHARDS} = ANY($2::int[]) ORDER BY position LIMIT $1"
 )
 BACKLOG = (
     "SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM outbox"
@@ -53,13 +60,16 @@ class _Outcome:
 class OutboxRelay:
     """slackwater.store.port.Relay on PostgreSQL. `publish` is the bus's: idempotent by event id, raises Unavailable."""
 
-    def __init__(self, dsn: str, service: str, publish: Publish, clock: Clock) -> None:
+    def __init__(self, dsn: str, service: str, publish: Publish, clock: Clock, fence: Fence | None = None) -> None:
+        self._fence = fence
         self._dsn = dsn
         self._service = service
         self._publish = publish
         self._clock = clock
         self._published = OutboxMetrics(process_meters()).published.labels(service)
         self._wake = asyncio.Event()
+        if fence is not None:
+            fence.on_change(self._wake.set)
         self._pause = _FIRST_PAUSE_SECONDS
         self._pruned_at = float("-inf")
 
@@ -111,11 +121,13 @@ class OutboxRelay:
 
     async def _own(self, connection: asyncpg.Connection[Any]) -> bool:
         """Tried, not waited for: a waiting statement would hold back vacuum for as long as the other relay lives."""
+        if self._fence is not None:
+            return True
         return bool(await connection.fetchval("SELECT pg_try_advisory_lock($1)", lock_key("outbox", self._service)))
 
     async def _pass(self, connection: asyncpg.Connection[Any]) -> bool:
         """Publish one batch; True when there may be more at once."""
-        rows = await connection.fetch(_PENDING, _BATCH)
+        rows = await self._pending(connection)
         if not rows:
             return False
         outcome = _Outcome([], [])
@@ -126,6 +138,12 @@ class OutboxRelay:
         if outcome.away is not None:
             await self._rest()
         return True
+
+    async def _pending(self, connection: asyncpg.Connection[Any]) -> Sequence[asyncpg.Record]:
+        if self._fence is None:
+            return list(await connection.fetch(_PENDING, _BATCH))
+        mine = [partition for partition in self._fence.held() if self._fence.holds(partition)]
+        return list(await connection.fetch(_PENDING_OF_MINE, _BATCH, mine)) if mine else []
 
     async def _send(self, rows: Sequence[asyncpg.Record], outcome: _Outcome) -> None:
         """Subjects side by side, each of them one after the other: a failure stops only its own subject."""
@@ -145,6 +163,8 @@ class OutboxRelay:
 
     async def _send_subject(self, rows: Sequence[asyncpg.Record], outcome: _Outcome) -> None:
         for row in rows:
+            if not self._is_mine(row["subject"]):
+                return
             try:
                 await self._publish(event_from(row["id"], row["type"], row["headers"], row["payload"]))
             except Unavailable as error:
@@ -156,13 +176,17 @@ class OutboxRelay:
             outcome.published.append(row["position"])
             self._published.inc()
 
+    def _is_mine(self, subject: str) -> bool:
+        """Asked before each publish: a process may have been stopped since it read its rows."""
+        return self._fence is None or self._fence.holds(partition_in(subject))
+
     async def _prune(self, connection: asyncpg.Connection[Any]) -> None:
         if self._clock.monotonic() - self._pruned_at >= _PRUNE_SECONDS:
             self._pruned_at = self._clock.monotonic()
             await connection.execute(PRUNE)
 
     async def _wait(self) -> None:
-        """Until a commit notifies, the session ends, or the poll is due."""
+        """Until a commit notifies, the session ends, something new is owned, or the poll is due."""
         timer = asyncio.ensure_future(self._clock.sleep(POLL_SECONDS))
         wake = asyncio.ensure_future(self._wake.wait())
         try:

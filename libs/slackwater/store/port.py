@@ -6,7 +6,7 @@ has handled (inbox): either all of it happened or none of it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.events.envelope import Event
+from slackwater.runtime.sharding import LeaseStore
 
 Publish = Callable[[Event[Any]], Awaitable[None]]
 """`Bus.publish`: returns when the broker has stored the event, idempotent by event id, raises Unavailable."""
@@ -25,6 +26,29 @@ class Backlog:
 
     depth: int
     oldest_age_seconds: float
+
+
+class Fence(Protocol):
+    """What a replica believes to own (slackwater.runtime.sharding.Ownership); the database has the last word."""
+
+    @property
+    def member(self) -> str: ...
+
+    def held(self) -> Mapping[int, int]:
+        """Epoch by partition."""
+        ...
+
+    def holds(self, partition: int) -> bool:
+        """Whether it may act for a partition now; not while its heartbeat is overdue."""
+        ...
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called whenever something can be done that could not."""
+        ...
+
+    def refused(self, partitions: Iterable[int]) -> None:
+        """These are owned by another: nothing was written."""
+        ...
 
 
 class Relay(Protocol):
@@ -51,6 +75,18 @@ class UnitOfWork(Protocol):
         """Put an event into the outbox; the relay publishes it after commit, in order per subject."""
         ...
 
+    def concerns(self, *keys: str) -> None:
+        """This transaction writes what belongs to these nodes (of an event that is published it is known by itself).
+
+        Behind a fence the commit raises Fenced, and nothing is written, unless their partitions are held since
+        before the transaction began.
+        """
+        ...
+
+    def concerns_partition(self, partition: int) -> None:
+        """The same for what belongs to a partition as a whole."""
+        ...
+
     async def first_time(self, consumer: str, event_id: str) -> bool:
         """Note that `consumer` handles `event_id` in this transaction; False if it had been handled before."""
         ...
@@ -68,7 +104,16 @@ class Database(Protocol):
         ...
 
     def relay(self, publish: Publish) -> Relay:
-        """The relay of this schema's outbox; of several running at once, one works and the others wait."""
+        """The relay of this schema's outbox; of several running at once, one works and the others wait. Behind a fence
+        each works for the partitions that it owns."""
+        ...
+
+    def leases(self, member: str) -> LeaseStore:
+        """The leases of this service, for one of its replicas; only of a sharded service."""
+        ...
+
+    def fenced(self, fence: Fence) -> Database:
+        """The same schema, where only what `fence` holds can be written."""
         ...
 
     async def close(self) -> None:

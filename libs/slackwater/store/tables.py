@@ -1,8 +1,10 @@
-"""Outbox and inbox: part of every service's schema, made by its first migration."""
+"""Outbox and inbox, part of every service's schema; members and leases, part of that of every sharded service."""
 
 from __future__ import annotations
 
 from typing import Protocol
+
+from slackwater.model.identifiers import PARTITIONS
 
 
 class Operations(Protocol):
@@ -34,6 +36,37 @@ _MESSAGING = (
     """,
     "CREATE INDEX inbox_handled_at ON inbox USING brin (handled_at)",
 )
+
+
+_LEASES = (
+    """
+    CREATE TABLE members (
+        member text PRIMARY KEY,
+        joined_at timestamptz NOT NULL DEFAULT now(),
+        expires_at timestamptz NOT NULL
+    ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000)
+    """,
+    """
+    CREATE TABLE leases (
+        partition integer PRIMARY KEY,
+        owner text,
+        epoch bigint NOT NULL DEFAULT 0,
+        changed_at timestamptz NOT NULL DEFAULT now()
+    ) WITH (fillfactor = 50)
+    """,
+    f"INSERT INTO leases (partition) SELECT generate_series(0, {PARTITIONS - 1})",
+)
+
+
+def create_lease_tables(op: Operations) -> None:
+    """Who of several replicas owns which partition. An owner lives as long as its member's heartbeat."""
+    for statement in _LEASES:
+        op.execute(statement)
+
+
+def drop_lease_tables(op: Operations) -> None:
+    op.execute("DROP TABLE leases")
+    op.execute("DROP TABLE members")
 
 
 def create_messaging_tables(op: Operations) -> None:

@@ -1,4 +1,4 @@
-"""One transaction: state, outbox and inbox together."""
+"""One transaction: state, outbox and inbox together, and the proof that its partitions are still owned."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.events.envelope import Event
+from slackwater.model.errors import Fenced
+from slackwater.model.identifiers import partition_of
 from slackwater.store import inbox
 from slackwater.store.encoding import headers_of, type_of
+from slackwater.store.leases import still_held
 from slackwater.store.names import outbox_channel
+from slackwater.store.port import Fence
 
 _INSERT = text(
     "INSERT INTO outbox (id, type, subject, headers, payload)"
@@ -20,13 +24,33 @@ _INSERT = text(
 _NOTIFY = text("SELECT pg_notify(:channel, '')")
 
 
+class Guard:
+    """The leases that were held when a unit of work was asked for; state read after that is theirs."""
+
+    def __init__(self, fence: Fence) -> None:
+        self._fence = fence
+        self._held = dict(fence.held())
+
+    async def check(self, connection: AsyncConnection, concerned: set[int]) -> None:
+        """Raises Fenced unless every partition concerned was held from the beginning and still is."""
+        missing = concerned - self._held.keys()
+        if not missing:
+            wanted = {partition: self._held[partition] for partition in sorted(concerned)}
+            missing = concerned - await still_held(connection, self._fence.member, wanted)
+        if missing:
+            self._fence.refused(missing)
+            raise Fenced(f"partitions {sorted(missing)} are not owned by {self._fence.member}: nothing was written")
+
+
 class PostgresUnitOfWork:
     """slackwater.store.port.UnitOfWork; made by PostgresDatabase.unit_of_work, which commits it."""
 
-    def __init__(self, connection: AsyncConnection, service: str) -> None:
+    def __init__(self, connection: AsyncConnection, service: str, guard: Guard | None = None) -> None:
         self._connection = connection
         self._service = service
+        self._guard = guard
         self._events: list[Event[Any]] = []
+        self._concerned: set[int] = set()
 
     @property
     def connection(self) -> AsyncConnection:
@@ -35,12 +59,29 @@ class PostgresUnitOfWork:
     async def publish(self, event: Event[Any]) -> None:
         """Kept until the commit: positions taken last follow the order of the row locks, one INSERT serves all."""
         self._events.append(event)
+        self.concerns(event.data.shard_key())
+
+    def concerns(self, *keys: str) -> None:
+        if self._guard is not None:
+            self._concerned.update(map(partition_of, keys))
+
+    def concerns_partition(self, partition: int) -> None:
+        if self._guard is not None:
+            self._concerned.add(partition)
 
     async def first_time(self, consumer: str, event_id: str) -> bool:
         return await inbox.first_time(self._connection, consumer, event_id)
 
     async def flush(self) -> None:
-        """Write the outbox rows and the notification that the commit sends."""
+        """Write the outbox rows and the notification that the commit sends. Raises Fenced before anything is committed.
+
+        The fence comes last: from then on no claim of another can slip in before the commit.
+        """
+        await self._write_events()
+        if self._guard is not None and self._concerned:
+            await self._guard.check(self._connection, self._concerned)
+
+    async def _write_events(self) -> None:
         if not self._events:
             return
         events, self._events = self._events, []

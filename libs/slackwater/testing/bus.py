@@ -1,233 +1,52 @@
-"""The bus in memory: the same promises without a server, in virtual time if the clock is virtual.
-
-`MemoryBroker` is what survives a restart, `MemoryBus` a process connected to it. Held to the same tests as the real
-bus (tests/integration/bus).
+"""A process connected to the broker in memory (testing/broker): the same promises as the real bus, and held to the same
+tests (tests/integration/bus), without a server, in virtual time if the clock is virtual.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
 from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.desk import ConsumerState
-from slackwater.bus.encoding import MESSAGE_ID, Message, Undecodable, decode_on, encode
+from slackwater.bus.encoding import Undecodable, decode_on, encode
 from slackwater.bus.following import Following
-from slackwater.bus.port import BatchHandler, Mark
+from slackwater.bus.owning import InHand
+from slackwater.bus.partitions import WHOLE
+from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark
 from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
-from slackwater.bus.streams import Topology, load
 from slackwater.events.envelope import Event, Payload, subject_token
 from slackwater.model.errors import Misconfigured, Unavailable
-from slackwater.model.time import Clock, SystemClock
+from slackwater.model.identifiers import ALL_PARTITIONS
+from slackwater.model.time import Clock
+from slackwater.testing.broker import MemoryBroker, MemoryDelivery
 from slackwater.testing.looking import MemoryFollowing
 
 P = TypeVar("P", bound=Payload)
 
 
-@dataclass(slots=True)
-class _Stream:
-    keep_per_subject: int | None
-    messages: dict[int, Message] = field(default_factory=dict)
-    stored_at: dict[int, datetime] = field(default_factory=dict)
-    last_sequence: int = 0
-    ids: set[str] = field(default_factory=set)
+class MemoryConsumption:
+    """slackwater.bus.port.Consumption of a partitioned consumer."""
 
-    def store(self, message: Message, now: datetime) -> None:
-        identity = message.headers.get(MESSAGE_ID)
-        if identity is not None and identity in self.ids:
-            return
-        if identity is not None:
-            self.ids.add(identity)
-        self.last_sequence += 1
-        self.messages[self.last_sequence] = message
-        self.stored_at[self.last_sequence] = now
-        if self.keep_per_subject is not None:
-            same = [sequence for sequence, old in self.messages.items() if old.subject == message.subject]
-            for sequence in same[: -self.keep_per_subject]:
-                del self.messages[sequence]
+    def __init__(self, broker: MemoryBroker, in_hand: InHand) -> None:
+        self._broker = broker
+        self._in_hand = in_hand
+        self.partitions: set[int] = set()
 
+    async def take(self, partitions: Collection[int]) -> None:
+        self.partitions.update(partitions)
+        self._broker.wake()
 
-@dataclass(slots=True)
-class _Unsettled:
-    deliveries: int
-    due: float
+    async def give(self, partitions: Collection[int]) -> None:
+        self.partitions.difference_update(partitions)
+        await self._in_hand.without(partitions)
 
-
-@dataclass(slots=True)
-class _Consumer:
-    prefix: str
-    position: int
-    unsettled: dict[int, _Unsettled] = field(default_factory=dict)
-
-
-class MemoryBroker:
-    """Streams and the positions of durable consumers. `away = True` makes every publish raise Unavailable."""
-
-    def __init__(self, *, clock: Clock | None = None, topology: Topology | None = None) -> None:
-        self.clock: Clock = clock or SystemClock()
-        self.topology = topology or load()
-        self.away = False
-        self.epoch = "first"
-        self.dead_letters: list[DeadLetter] = []
-        self._streams = {name: _Stream(spec.max_messages_per_subject) for name, spec in self.topology.streams.items()}
-        self._consumers = {name: _Consumer(f"sw.v1.{spec.event}.", 0) for name, spec in self.topology.consumers.items()}
-        self._listeners: set[asyncio.Event] = set()
-
-    def store(self, stream: str, message: Message) -> None:
-        """Append a message as a publisher of any kind would, well-formed or not."""
-        if self.away:
-            raise Unavailable(f"the bus is away: {message.subject} was not published")
-        self._streams[stream].store(message, self.clock.now())
-        self.wake()
-
-    async def bury(self, letter: DeadLetter) -> None:
-        self.store("DLQ", letter.message())
-        self.dead_letters.append(letter)
-
-    def wake(self) -> None:
-        for listener in self._listeners:
-            listener.set()
-
-    @asynccontextmanager
-    async def listening(self) -> AsyncIterator[asyncio.Event]:
-        event = asyncio.Event()
-        self._listeners.add(event)
-        try:
-            yield event
-        finally:
-            self._listeners.discard(event)
-
-    def after(self, stream: str, prefix: str, sequence: int) -> list[tuple[int, Message]]:
-        """Messages of a type behind a position, in order."""
-        messages = self._streams[stream].messages
-        return [
-            (at, message) for at, message in messages.items() if at > sequence and message.subject.startswith(prefix)
-        ]
-
-    def ends(self, stream: str) -> tuple[int, int]:
-        """First and last position of a stream, as JetStream tells them."""
-        kept = self._streams[stream]
-        return min(kept.messages, default=kept.last_sequence + 1), kept.last_sequence
-
-    def position_at(self, stream: str, moment: datetime) -> int:
-        """The last position that was stored before a time."""
-        earlier = [at for at, stored in self._streams[stream].stored_at.items() if stored < moment]
-        return max(earlier, default=0)
-
-    def begin_anew(self, stream: str) -> None:
-        """Another stream of the same name, empty, as after a broker lost its store."""
-        self._streams[stream] = _Stream(self._streams[stream].keep_per_subject)
-        self.epoch = f"after {self.epoch}"
-
-    def forget(self, stream: str, before: int) -> None:
-        """Let go of every message before a position, as age and size do."""
-        kept = self._streams[stream]
-        kept.messages = {at: message for at, message in kept.messages.items() if at >= before}
-
-    def take(self, name: str, batch: int) -> list[MemoryDelivery]:
-        """What is due for a durable consumer: redeliveries first, then what is new."""
-        consumer, spec, now = self._consumers[name], self.topology.consumers[name], self.clock.monotonic()
-        messages = self._streams[self.topology.stream_of(name)].messages
-        for sequence in [sequence for sequence in consumer.unsettled if sequence not in messages]:
-            del consumer.unsettled[sequence]  # the stream let go of it, as JetStream does
-        due = [sequence for sequence, unsettled in sorted(consumer.unsettled.items()) if unsettled.due <= now]
-        fresh = [at for at, _ in self.after(self.topology.stream_of(name), consumer.prefix, consumer.position)]
-        taken = (due + fresh)[:batch]
-        for sequence in taken:
-            before = consumer.unsettled.get(sequence)
-            consumer.unsettled[sequence] = _Unsettled(
-                deliveries=before.deliveries + 1 if before else 1, due=now + spec.ack_wait_seconds
-            )
-            consumer.position = max(consumer.position, sequence)
-        left = len(due) + len(fresh) - len(taken)
-        return [MemoryDelivery(self, name, sequence, messages[sequence], left) for sequence in taken]
-
-    def seconds_to_next(self, name: str) -> float | None:
-        """How long until something unsettled is due again."""
-        unsettled = self._consumers[name].unsettled.values()
-        return max(0.0, min(u.due for u in unsettled) - self.clock.monotonic()) if unsettled else None
-
-    def consumer_state(self, name: str) -> ConsumerState:
-        """As the operator's desk shows it."""
-        consumer, stream = self._consumers[name], self.topology.stream_of(name)
-        again = sum(unsettled.deliveries > 1 for unsettled in consumer.unsettled.values())
-        pending = len(self.after(stream, consumer.prefix, consumer.position))
-        return ConsumerState(name, stream, pending, len(consumer.unsettled), again)
-
-    def settled_up_to(self, name: str) -> int:
-        """The position before the oldest that is unsettled, or the last that was taken."""
-        consumer = self._consumers[name]
-        return min(consumer.unsettled, default=consumer.position + 1) - 1
-
-    def consumed_all(self) -> None:
-        """As if every consumer had handled everything."""
-        for name, consumer in self._consumers.items():
-            consumer.position = self._streams[self.topology.stream_of(name)].last_sequence
-
-    def start_new_consumers(self) -> None:
-        """Put every consumer with `deliver: new` at the end of its stream, as a first declaration does."""
-        for name, spec in self.topology.consumers.items():
-            if spec.deliver == "new":
-                self._consumers[name].position = self._streams[self.topology.stream_of(name)].last_sequence
-
-    def deliveries_of(self, name: str, sequence: int) -> int:
-        return self._consumers[name].unsettled[sequence].deliveries
-
-    def settle(self, name: str, sequence: int) -> None:
-        self._consumers[name].unsettled.pop(sequence, None)
-
-    def postpone(self, name: str, sequence: int, seconds: float) -> None:
-        unsettled = self._consumers[name].unsettled.get(sequence)
-        if unsettled is not None:
-            unsettled.due = self.clock.monotonic() + seconds
-            self.wake()
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryDelivery:
-    """One message in hand."""
-
-    broker: MemoryBroker
-    consumer: str
-    stream_sequence: int
-    message: Message
-    pending: int
-
-    @property
-    def subject(self) -> str:
-        return self.message.subject
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        return self.message.headers
-
-    @property
-    def body(self) -> bytes:
-        return self.message.body
-
-    @property
-    def deliveries(self) -> int:
-        return self.broker.deliveries_of(self.consumer, self.stream_sequence) if self.consumer else 1
-
-    async def ack(self) -> None:
-        self.broker.settle(self.consumer, self.stream_sequence)
-
-    async def term(self) -> None:
-        self.broker.settle(self.consumer, self.stream_sequence)
-
-    async def nak(self, delay_seconds: float) -> None:
-        self.broker.postpone(self.consumer, self.stream_sequence, delay_seconds)
-
-    async def in_progress(self) -> None:
-        self.broker.postpone(
-            self.consumer, self.stream_sequence, self.broker.topology.consumers[self.consumer].ack_wait_seconds
-        )
+    def drop(self, partitions: Collection[int]) -> None:
+        self.partitions.difference_update(partitions)
 
 
 class MemoryBus:
@@ -251,13 +70,23 @@ class MemoryBus:
 
     @asynccontextmanager
     async def consume(
-        self, payload: type[P], consumer: str, handler: BatchHandler[P], *, batch: int = 100
-    ) -> AsyncIterator[None]:
+        self,
+        payload: type[P],
+        consumer: str,
+        handler: BatchHandler[P],
+        *,
+        batch: int = 100,
+        holds: Holds | None = None,
+    ) -> AsyncIterator[Consumption]:
         spec = self.broker.topology.consumers.get(consumer)
         if spec is None or spec.event != payload.TYPE:
             raise Misconfigured(f"consumer {consumer!r} for {payload.TYPE} is not in contracts/streams.yaml")
         counters = self._counters.setdefault(consumer, Counters())
         settler = Settler(payload, consumer, spec, handler, self.broker.bury, counters)
+        if spec.partitioned:
+            async with self._consume_partitions(consumer, settler, batch, holds) as consumption:
+                yield consumption
+            return
 
         async def work() -> float | None:
             while deliveries := self.broker.take(consumer, batch):
@@ -265,7 +94,29 @@ class MemoryBus:
             return self.broker.seconds_to_next(consumer)
 
         async with self._running(work):
-            yield
+            yield WHOLE
+
+    @asynccontextmanager
+    async def _consume_partitions(
+        self, consumer: str, settler: Settler[P], batch: int, holds: Holds | None
+    ) -> AsyncIterator[Consumption]:
+        in_hand = InHand(settler.settle, holds or (lambda _: True))
+        consumption = MemoryConsumption(self.broker, in_hand)
+        if holds is None:
+            await consumption.take(ALL_PARTITIONS)
+
+        async def work() -> float | None:
+            def due() -> list[MemoryDelivery]:
+                found = [one for p in sorted(consumption.partitions) for one in self.broker.take(consumer, batch, p)]
+                return sorted(found, key=lambda delivery: delivery.stream_sequence)
+
+            while deliveries := due():
+                for start in range(0, len(deliveries), batch):
+                    await in_hand.settle(deliveries[start : start + batch])
+            return self.broker.seconds_to_next(consumer, consumption.partitions)
+
+        async with self._running(work):
+            yield consumption
 
     @asynccontextmanager
     async def watch(
@@ -296,7 +147,13 @@ class MemoryBus:
 
     @asynccontextmanager
     async def replay(
-        self, payload: type[P], handler: BatchHandler[P], *, after_sequence: int, batch: int = 500
+        self,
+        payload: type[P],
+        handler: BatchHandler[P],
+        *,
+        after_sequence: int,
+        batch: int = 500,
+        partition: int | None = None,
     ) -> AsyncIterator[None]:
         name = f"{self._name}-replay-{payload.TYPE.replace('.', '-').replace('_', '-')}"
         replayer = Replayer(payload, name, handler, self.broker.bury, self._counters.setdefault(name, Counters()))
@@ -304,7 +161,7 @@ class MemoryBus:
 
         async def work() -> float | None:
             nonlocal position
-            while found := self.broker.after(payload.STREAM, f"sw.v1.{payload.TYPE}.", position)[:batch]:
+            while found := self.broker.after(payload.STREAM, f"sw.v1.{payload.TYPE}.", position, partition)[:batch]:
                 again = await replayer.handle([MemoryDelivery(self.broker, "", at, m, 0) for at, m in found])
                 position = found[-1][0] if again is None else again
                 if again is not None:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.events.envelope import Event
-from slackwater.model.errors import InvalidInput, Unavailable
-from slackwater.store.port import Backlog, Publish
+from slackwater.model.errors import Fenced, InvalidInput, Unavailable
+from slackwater.model.identifiers import partition_of
+from slackwater.model.time import Clock, SystemClock
+from slackwater.store.port import Backlog, Fence, Publish
+from slackwater.testing.leases import LeaseBook, MemoryLeases
 
 
 class MemoryUnitOfWork:
     """Buffers until commit. In-memory adapters register their writes with `on_commit`."""
 
-    def __init__(self, handled: set[tuple[str, str]]) -> None:
+    def __init__(self, handled: set[tuple[str, str]], fence: Fence | None = None) -> None:
         self._handled = handled
+        self.held = {} if fence is None else dict(fence.held())
+        self.concerned: set[int] = set()
         self.events: list[Event[Any]] = []
         self.noted: set[tuple[str, str]] = set()
         self.effects: list[Callable[[], None]] = []
@@ -29,6 +34,13 @@ class MemoryUnitOfWork:
 
     async def publish(self, event: Event[Any]) -> None:
         self.events.append(event)
+        self.concerns(event.data.shard_key())
+
+    def concerns(self, *keys: str) -> None:
+        self.concerned.update(map(partition_of, keys))
+
+    def concerns_partition(self, partition: int) -> None:
+        self.concerned.add(partition)
 
     async def first_time(self, consumer: str, event_id: str) -> bool:
         mark = (consumer, event_id)
@@ -49,7 +61,8 @@ class MemoryDatabase:
     `away=True` makes it answer like a database that is down.
     """
 
-    def __init__(self, forward: Publish | None = None) -> None:
+    def __init__(self, forward: Publish | None = None, *, clock: Clock | None = None) -> None:
+        self.book = LeaseBook(clock or SystemClock())
         self.published: list[Event[Any]] = []
         self.away = False
         self._pending: list[Event[Any]] = []
@@ -59,13 +72,19 @@ class MemoryDatabase:
         self._wake = asyncio.Event()
         self._relay_turn = asyncio.Lock()
 
+    def unit_of_work(self) -> AbstractAsyncContextManager[MemoryUnitOfWork]:
+        return self.unit_under(None)
+
     @asynccontextmanager
-    async def unit_of_work(self) -> AsyncIterator[MemoryUnitOfWork]:
+    async def unit_under(self, fence: Fence | None) -> AsyncIterator[MemoryUnitOfWork]:
+        """A unit of work behind a fence."""
+        unit = MemoryUnitOfWork(self._handled, fence)
         if self.away:
             raise Unavailable("the in-memory database plays away")
         async with self._turn:
-            unit = MemoryUnitOfWork(self._handled)
             yield unit
+            if fence is not None:
+                self._check(unit, fence)
             for effect in unit.effects:
                 effect()
             self._handled |= unit.noted
@@ -77,11 +96,50 @@ class MemoryDatabase:
                 await self._forward(event)
                 self._pending.remove(event)
 
+    def _check(self, unit: MemoryUnitOfWork, fence: Fence) -> None:
+        missing = {p for p in unit.concerned if not self.book.is_owner(fence.member, p, unit.held.get(p))}
+        if missing:
+            fence.refused(missing)
+            raise Fenced(f"partitions {sorted(missing)} are not owned by {fence.member}")
+
+    def leases(self, member: str) -> MemoryLeases:
+        return MemoryLeases(self.book, member, lambda: self.away)
+
+    def fenced(self, fence: Fence) -> FencedMemoryDatabase:
+        return FencedMemoryDatabase(self, fence)
+
     async def ping(self) -> bool:
         return not self.away
 
     def relay(self, publish: Publish) -> MemoryRelay:
         return MemoryRelay(self._pending, self._wake, self._relay_turn, publish)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class FencedMemoryDatabase:
+    """The same content behind a fence."""
+
+    def __init__(self, whole: MemoryDatabase, fence: Fence) -> None:
+        self._whole = whole
+        self._fence = fence
+
+    def unit_of_work(self) -> AbstractAsyncContextManager[MemoryUnitOfWork]:
+        return self._whole.unit_under(self._fence)
+
+    async def ping(self) -> bool:
+        return await self._whole.ping()
+
+    def relay(self, publish: Publish) -> MemoryRelay:
+        """One works at a time, for all partitions: in memory nobody stands still."""
+        return self._whole.relay(publish)
+
+    def leases(self, member: str) -> MemoryLeases:
+        return self._whole.leases(member)
+
+    def fenced(self, fence: Fence) -> FencedMemoryDatabase:
+        return self._whole.fenced(fence)
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -25,7 +25,7 @@ from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 from slackwater.runtime.health_reports import HealthReports
 from slackwater.runtime.http import HttpServer
-from slackwater.runtime.platform import Platform
+from slackwater.runtime.platform import Platform, new_member
 from slackwater.runtime.service import Check, Service
 from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.state import Endpoint, StateDir
@@ -133,7 +133,7 @@ async def running_stack(state: StateDir, options: StackOptions, steps: Steps) ->
             bus = await stack.enter_async_context(connect_bus(servers.nats.url, name="slackwater"))
         databases = Databases(addresses)
         stack.push_async_callback(shielded, databases.close)
-        platform = Platform(bus, SystemClock(), databases.of, state.path)
+        platform = Platform(bus, SystemClock(), databases.of, state.path, new_member(state.instance_id()))
         with steps.step("services built"):
             services = [part.build(platform, options.overrides.get(part.name)) for part in parts]
         watch = LoopWatch(bus, databases.opened, platform.clock, process_meters())

@@ -13,6 +13,10 @@ from slackwater.events.envelope import Event
 class ColocationTransaction(Protocol):
     """One transaction: all of it happens on leaving its context, or nothing."""
 
+    async def expect(self, consumer: str, news: Sequence[tuple[str, str]]) -> None:
+        """These events (id, node) are handled next: what is asked of them one by one is fetched for all at once."""
+        ...
+
     async def first_time(self, consumer: str, event_id: str) -> bool:
         """Note that `consumer` handles this event; False if it had handled it before."""
         ...

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from slackwater.bus.port import each
 from slackwater.colocation.adapters.metrics import ColocationMetrics
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.edge.events import ON_DESCRIBED, ON_LIVENESS, ON_PEAKS, ON_USAGE, ColocationEvents
@@ -16,9 +15,11 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.model.errors import Unavailable
+from slackwater.model.errors import Conflict, Unavailable
 from slackwater.runtime.platform import Platform
+from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
+from slackwater.runtime.sharding import Ownership
 from slackwater.store.port import Database
 from slackwater.telemetry.metrics import process_meters
 
@@ -36,11 +37,17 @@ class ColocationService:
     name = "colocation"
 
     def __init__(
-        self, settings: ColocationSettings, platform: Platform, database: Database, metrics: ColocationMetrics
+        self,
+        settings: ColocationSettings,
+        platform: Platform,
+        database: Database,
+        metrics: ColocationMetrics,
+        ownership: Ownership,
     ) -> None:
         self._platform = platform
         self._metrics = metrics
-        self._database = database
+        self._ownership = ownership
+        self._database = database = database.fenced(ownership)
         self._age_check_seconds = settings.age_check_seconds
         store = PostgresColocationStore(database)
         self._offering = Offering(store, settings.strategy(), platform.clock, metrics.published)
@@ -60,18 +67,20 @@ class ColocationService:
         return [
             Check("colocation-bus", connected, "" if connected else "NATS does not answer"),
             Check("colocation-database", answers, "" if answers else "PostgreSQL does not answer"),
+            ownership_check(self._ownership),
         ]
 
     def routers(self) -> Sequence[APIRouter]:
         return []
 
     async def _consume(self, started: Callable[[], None]) -> None:
-        bus, events = self._platform.bus, ColocationEvents(self._offering)
+        bus, holds, events = self._platform.bus, self._ownership.holds, ColocationEvents(self._offering)
         async with (
-            bus.consume(NodeDescribed, ON_DESCRIBED, each(events.on_described)),
-            bus.consume(NodeLivenessChanged, ON_LIVENESS, each(events.on_liveness)),
-            bus.consume(UsageWindowed, ON_USAGE, each(events.on_usage)),
-            bus.consume(PeakPredicted, ON_PEAKS, each(events.on_peaks)),
+            bus.consume(NodeDescribed, ON_DESCRIBED, events.on_described, holds=holds) as descriptions,
+            bus.consume(NodeLivenessChanged, ON_LIVENESS, events.on_liveness, holds=holds) as liveness,
+            bus.consume(UsageWindowed, ON_USAGE, events.on_usage, holds=holds) as usage,
+            bus.consume(PeakPredicted, ON_PEAKS, events.on_peaks, holds=holds) as peaks,
+            self._ownership.owning(Together([], [descriptions, liveness, usage, peaks])),
         ):
             started()
             await asyncio.Event().wait()
@@ -83,13 +92,14 @@ class ColocationService:
         while True:
             await self._platform.clock.sleep(self._age_check_seconds)
             try:
-                await age_offers(self._offering)
+                await age_offers(self._offering, self._ownership.working())
                 self._metrics.totals(await self._offering.store.totals())
-            except Unavailable as error:
+            except (Conflict, Unavailable) as error:
                 log.warning("ages were not looked at", reason=error.message)
 
 
 def build(settings: ColocationSettings, platform: Platform) -> ColocationService:
     """Colocation on PostgreSQL and the process's metrics."""
     database = platform.database(ColocationService.name)
-    return ColocationService(settings, platform, database, ColocationMetrics(process_meters()))
+    ownership = ownership_of(platform, ColocationService.name, database)
+    return ColocationService(settings, platform, database, ColocationMetrics(process_meters()), ownership)

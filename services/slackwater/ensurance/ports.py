@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event
+from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.waterline.nodeqos import NodeQos
 
 
@@ -24,8 +25,8 @@ class GuardUnit(Protocol):
         """False if `consumer` has handled the event in an earlier transaction."""
         ...
 
-    async def nodes(self) -> Sequence[Guarded]:
-        """Every node, as last written."""
+    async def nodes(self, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[Guarded]:
+        """Every node of these partitions, as last written."""
         ...
 
     async def save(self, guarded: Guarded) -> Guarded:
@@ -37,7 +38,8 @@ class GuardUnit(Protocol):
         ...
 
     async def save_policy(self, policy: NodeQos) -> None:
-        """Write generation n over generation n - 1 (or as the first). Raises Conflict if that is not what is there."""
+        """Write generation n over generation n - 1 (or as the first), and tell the other replicas. Raises Conflict if
+        that is not what is there."""
         ...
 
 

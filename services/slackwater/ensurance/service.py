@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 
 from fastapi import APIRouter
@@ -21,14 +21,18 @@ from slackwater.ensurance.usecases.note_described import NoteDescribed
 from slackwater.ensurance.usecases.note_evicted import NoteEvicted
 from slackwater.ensurance.usecases.note_observed import NoteObserved
 from slackwater.ensurance.usecases.renew_intents import RenewIntents
-from slackwater.model.errors import Unavailable
+from slackwater.model.errors import Conflict, Unavailable
+from slackwater.runtime.ownership import Lease
 from slackwater.runtime.platform import Platform
+from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
+from slackwater.runtime.sharding import Ownership
 from slackwater.store.port import Database
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
 
 log = get_logger(__name__)
+FOLLOW_SECONDS = 1.0
 
 
 class EnsuranceService:
@@ -37,14 +41,23 @@ class EnsuranceService:
     name = "ensurance"
 
     def __init__(
-        self, settings: EnsuranceSettings, platform: Platform, database: Database, store: GuardStore, meter: Meter
+        self,
+        settings: EnsuranceSettings,
+        platform: Platform,
+        database: Database,
+        store: GuardStore,
+        meter: Meter,
+        ownership: Ownership,
     ) -> None:
+        self._ownership = ownership
+        self._policy_news = asyncio.Event()
+        ownership.on_news(self._policy_news.set)
         clock, lease = platform.clock, settings.lease_seconds
         self._settings = settings
         self._meter = meter
         self._platform = platform
         self._database = database
-        self._book = book = Book(store)
+        self._book = book = Book(store, lambda partition: ownership.held().get(partition, 0))
         self._guard = GuardNode(book, clock, meter, lease, settings.max_report_age_seconds)
         self._described = NoteDescribed(book, clock, lease)
         self._observed = NoteObserved(book, clock, lease)
@@ -54,18 +67,19 @@ class EnsuranceService:
 
     async def run(self, started: Callable[[], None]) -> None:
         """Load, then consume, relay and renew until cancelled. Raises Unavailable if PostgreSQL is away at start."""
-        await self._book.load(self._settings.first_policy())
-        for node in self._book.nodes():
-            self._meter.standing(node.node, len(node.state.throttles), 0)
+        await self._book.load(self._settings.first_policy(), ())
         async with asyncio.TaskGroup() as tasks:
             background = [
                 tasks.create_task(self._database.relay(self._platform.bus.publish).run(), name="ensurance outbox"),
                 tasks.create_task(self._keep_renewing(), name="ensurance leases"),
+                tasks.create_task(self._follow_policy(), name="ensurance policy"),
             ]
             try:
                 async with AsyncExitStack() as stack:
-                    bus = self._platform.bus
-                    await consume_all(stack, bus, self._guard, self._described, self._observed, self._evicted)
+                    bus, holds = self._platform.bus, self._ownership.holds
+                    handlers = self._guard, self._described, self._observed, self._evicted
+                    readings = await consume_all(stack, bus, holds, *handlers)
+                    await stack.enter_async_context(self._ownership.owning(Together([self], readings)))
                     started()
                     await asyncio.Event().wait()
             finally:
@@ -79,16 +93,43 @@ class EnsuranceService:
             Check("ensurance-bus", connected, "" if connected else "NATS does not answer"),
             Check("ensurance-database", answers, "" if answers else "PostgreSQL does not answer"),
             Check("ensurance-state", self._book.ready, known),
+            ownership_check(self._ownership),
         ]
 
     def routers(self) -> Sequence[APIRouter]:
         return [nodeqos_router(self._change)]
 
+    async def take(self, leases: Sequence[Lease]) -> None:
+        """Nodes as last written. Their throttles' leases may be about to run out: renewed at once."""
+        await self._book.take([lease.partition for lease in leases], self._platform.clock.now())
+        for node in self._book.nodes():
+            self._meter.standing(node.node, len(node.state.throttles), 0)
+        await self._change.catch_up()
+        await self._renew()
+
+    async def give(self, leases: Sequence[Lease]) -> None:
+        """Everything that matters is written with each decision."""
+
+    def drop(self, partitions: Collection[int]) -> None:
+        self._book.drop(partitions)
+
+    async def _follow_policy(self) -> None:
+        """Whichever replica changes the policy, each declares it for its own nodes at once."""
+        while True:
+            await self._policy_news.wait()
+            self._policy_news.clear()
+            try:
+                await self._change.catch_up()
+            except (Conflict, Unavailable) as error:
+                log.warning("the policy is not followed yet", error=error.message)
+                await self._platform.clock.sleep(FOLLOW_SECONDS)
+                self._policy_news.set()
+
     async def _keep_renewing(self) -> None:
         while True:
             try:
                 await self._renew()
-            except Unavailable as error:
+            except (Conflict, Unavailable) as error:
                 log.warning("leases are not renewed", error=error.message)
             await self._platform.clock.sleep(self._renew.interval_seconds)
 
@@ -96,6 +137,6 @@ class EnsuranceService:
 def build(settings: EnsuranceSettings, platform: Platform) -> EnsuranceService:
     """Ensurance on PostgreSQL and Prometheus."""
     database = platform.database(EnsuranceService.name)
-    return EnsuranceService(
-        settings, platform, database, PostgresGuardStore(database), EnsuranceMetrics(process_meters())
-    )
+    ownership = ownership_of(platform, EnsuranceService.name, database)
+    fenced, meter = database.fenced(ownership), EnsuranceMetrics(process_meters())
+    return EnsuranceService(settings, platform, fenced, PostgresGuardStore(fenced), meter, ownership)

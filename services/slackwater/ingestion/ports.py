@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Protocol
 
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
 from slackwater.ingestion.domain.validation import Refusal
+from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.nodes import NodeFacts
 from slackwater.store.port import UnitOfWork
 
@@ -46,29 +47,40 @@ class Ledger(Protocol):
         """Add to the counts per node (by subject) and reason."""
         ...
 
-    async def silent_nodes(self, since: datetime) -> Sequence[KnownNode]:
-        """Nodes not heard of since then and not yet lost."""
+    async def silent_nodes(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[KnownNode]:
+        """Nodes of these partitions not heard of since then and not yet lost."""
         ...
 
     async def count_by_liveness(self) -> Mapping[str, int]:
         """How many nodes are `fresh`, `stale`, `lost`, or `silent` (described, never reported)."""
         ...
 
-    async def silent_pods(self, since: datetime) -> Sequence[PodPresence]:
-        """Pods not seen since then and not yet lost."""
+    async def silent_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
+        """Pods of these partitions not seen since then and not yet lost."""
         ...
 
     async def save_pods(self, pods: Sequence[PodPresence]) -> None: ...
 
     async def open_nodes(
-        self, until: datetime, silent_since: datetime, seconds: int, after: str, limit: int
+        self,
+        until: datetime,
+        silent_since: datetime,
+        seconds: int,
+        after: str,
+        limit: int,
+        partitions: Collection[int] = ALL_PARTITIONS,
     ) -> Sequence[KnownNode]:
-        """Up to `limit` nodes after this name that may have a window to close: history behind their mark, the mark
-        before `until`, and either a window's length of history or no report since `silent_since`."""
+        """Up to `limit` nodes of these partitions after this name that may have a window to close: a window's length
+        of history behind their mark and no report missing, or a window behind their mark that was over at `until` and
+        either such a history or no report since `silent_since`."""
         ...
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:
         """Accepted reports with since <= midpoint < until."""
+        ...
+
+    async def history_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> Sequence[HistoryRow]:
+        """The same with a span (since, until) of its own for each node."""
         ...
 
     async def keep_days(self, days: Sequence[date]) -> None:

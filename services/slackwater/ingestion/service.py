@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from slackwater.bus.port import Bus
 from slackwater.ingestion.adapters.metrics import IngestionMetrics
 from slackwater.ingestion.adapters.postgres import PostgresLedger
 from slackwater.ingestion.domain.liveness import LivenessLimits
+from slackwater.ingestion.domain.reports import KnownNode
 from slackwater.ingestion.domain.validation import Limits
+from slackwater.ingestion.domain.windowing import aligned, begins_window, staggered
 from slackwater.ingestion.edge.events import consuming
 from slackwater.ingestion.ports import Ledgers, Meter
 from slackwater.ingestion.settings import IngestionSettings
@@ -23,8 +26,11 @@ from slackwater.ingestion.usecases.tracing import WindowTraces
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.time import Clock
+from slackwater.runtime.ownership import Lease
 from slackwater.runtime.platform import Platform
+from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
+from slackwater.runtime.sharding import Ownership
 from slackwater.store.port import Database
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
@@ -37,6 +43,7 @@ log = get_logger(__name__)
 _MAINTENANCE_SECONDS = 3600.0
 _COUNT_SECONDS = 10.0
 _PAUSE_SECONDS = 1.0
+_GATHER_SECONDS = 0.2
 _BACKLOG_LIMIT_SECONDS = 30.0
 
 
@@ -53,28 +60,34 @@ class IngestionService:
         ledgers: Ledgers,
         clock: Clock,
         meter: Meter,
+        ownership: Ownership,
     ) -> None:
         self._settings = settings
         self._bus = bus
-        self._database = database
         self._clock = clock
+        self._ownership = ownership
+        database = database.fenced(ownership)
         self._relay = database.relay(bus.publish)
         limits = Limits(settings.clock_ahead_seconds, settings.clock_behind_seconds)
         silence = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
-        self._accept = AcceptReports(database, ledgers, clock, limits, meter)
+        self._phase = staggered(settings.window_seconds) if settings.stagger_windows else aligned
+        self._window_over = asyncio.Event()
+        self._accept = AcceptReports(database, ledgers, clock, limits, meter, self._reported)
         self._describe = DescribeNode(database, ledgers)
-        self._traces = WindowTraces(settings.window_seconds)
+        self._traces = WindowTraces(settings.window_seconds, self._phase)
         self._close = CloseWindows(
             database,
             ledgers,
             clock,
             meter,
+            ownership.working,
             seconds=settings.window_seconds,
             lateness_seconds=settings.lateness_seconds,
             silence_seconds=max(silence.stale_seconds, settings.lateness_seconds),
+            phase=self._phase,
             traces=self._traces,
         )
-        self._liveness = WatchLiveness(database, ledgers, clock, silence, bus.connected)
+        self._liveness = WatchLiveness(database, ledgers, clock, silence, bus.connected, ownership.working)
         self._count = CountNodes(database, ledgers, meter)
         self._keep = KeepHistory(database, ledgers, clock, settings.retention_days)
 
@@ -85,11 +98,15 @@ class IngestionService:
                 tasks.create_task(self._relay.run()),
                 tasks.create_task(self._repeat(self._keep, _MAINTENANCE_SECONDS)),
                 tasks.create_task(self._repeat(self._count, _COUNT_SECONDS)),
-                tasks.create_task(self._repeat(self._close, self._close.pause_seconds)),
+                tasks.create_task(self._repeat(self._close_due, 0.0)),
                 tasks.create_task(self._repeat(self._liveness, self._settings.liveness_tick_seconds)),
             ]
             try:
-                async with consuming(self._bus, self._accept, self._describe, self._traces, self._settings.batch):
+                bus, batch, holds = self._bus, self._settings.batch, self._ownership.holds
+                async with (
+                    consuming(bus, self._accept, self._describe, self._traces, batch, holds) as readings,
+                    self._ownership.owning(Together([self], readings)),
+                ):
                     started()
                     try:
                         await asyncio.Event().wait()
@@ -99,6 +116,16 @@ class IngestionService:
                 for task in own:
                     task.cancel()
 
+    async def take(self, leases: Sequence[Lease]) -> None:
+        """All state is in PostgreSQL; only the silence of the nodes counts from now."""
+        self._listen_anew()
+
+    async def give(self, leases: Sequence[Lease]) -> None:
+        """Nothing is kept in memory."""
+
+    def drop(self, partitions: Collection[int]) -> None:
+        """Nothing is kept in memory."""
+
     async def checks(self) -> Sequence[Check]:
         try:
             backlog = await self._relay.backlog()
@@ -106,10 +133,25 @@ class IngestionService:
             return (Check("database", ok=False, detail=error.message),)
         late = backlog.oldest_age_seconds > _BACKLOG_LIMIT_SECONDS
         said = f"{backlog.depth} events, oldest {backlog.oldest_age_seconds:.1f} s"
-        return (Check("database", ok=True), Check("outbox", ok=not late, detail=said))
+        outbox = Check("outbox", ok=not late, detail=said)
+        return (Check("database", ok=True), outbox, ownership_check(self._ownership))
 
     def routers(self) -> Sequence[APIRouter]:
         return []
+
+    def _reported(self, before: KnownNode, after: KnownNode) -> None:
+        """Wake the closing of windows when a report has begun the next one: the one before it is whole."""
+        if begins_window(before.newest_at, after.newest_at, self._settings.window_seconds, self._phase(after.name)):
+            self._window_over.set()
+
+    async def _close_due(self) -> None:
+        """When a window is over, those that end with it are gathered for a moment; without such news, now and then."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._close.pause_seconds):
+                await self._window_over.wait()
+        self._window_over.clear()
+        await self._close()
+        await self._clock.sleep(_GATHER_SECONDS)
 
     def _listen_anew(self) -> None:
         self._liveness.listen_anew()
@@ -132,4 +174,5 @@ def build(settings: IngestionSettings, platform: Platform) -> IngestionService:
     """Ingestion on PostgreSQL and the process's metrics."""
     meter = IngestionMetrics(process_meters())
     database, ledgers = platform.database("ingestion"), PostgresLedger.remembering()
-    return IngestionService(settings, platform.bus, database, ledgers, platform.clock, meter)
+    ownership = ownership_of(platform, "ingestion", database)
+    return IngestionService(settings, platform.bus, database, ledgers, platform.clock, meter, ownership)

@@ -19,8 +19,10 @@ class IngestionSettings(BaseSettings):
     """A node is lost after so long without a report."""
     liveness_tick_seconds: float = Field(default=2.0, gt=0)
     window_seconds: int = Field(default=60, ge=1, le=3600)
+    stagger_windows: bool = True
+    """Windows of different nodes begin at different seconds, so that they do not all end at once."""
     lateness_seconds: float = Field(default=5.0, ge=0)
-    """A window is closed no sooner than so long after its end, and when its node has reported again or is stale."""
+    """While reports are missing, a window is closed no sooner than so long after its end; else with the next report."""
     clock_ahead_seconds: float = Field(default=30.0, ge=0)
     """A report may be so far ahead of the server's clock."""
     clock_behind_seconds: float = Field(default=900.0, ge=0)

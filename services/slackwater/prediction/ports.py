@@ -23,8 +23,8 @@ class PredictionTransaction(Protocol):
         """Per node, the end (seconds since 1970) of the last window whose prediction is in the outbox."""
         ...
 
-    async def keep_snapshot(self, snapshot: Snapshot, *, keep: int) -> None:
-        """Store the newest snapshot and drop all but the `keep` newest."""
+    async def keep_snapshot(self, partition: int, snapshot: Snapshot, *, keep: int) -> None:
+        """Store the newest snapshot of a partition and drop all but its `keep` newest."""
         ...
 
     async def describe(self, node: str, allocatable: Resources, described_at: datetime) -> None:
@@ -37,8 +37,8 @@ class PredictionStore(Protocol):
 
     def begin(self) -> AbstractAsyncContextManager[PredictionTransaction]: ...
 
-    async def snapshots(self) -> Sequence[Snapshot]:
-        """All that are kept, newest first."""
+    async def snapshots(self, partition: int) -> Sequence[Snapshot]:
+        """All that are kept of a partition, newest first."""
         ...
 
     async def published(self) -> Mapping[str, int]: ...

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
 from slackwater.bus.port import each
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.model.errors import Unavailable
+from slackwater.model.errors import SlackwaterError
 from slackwater.prediction.adapters.metrics import PredictionMetrics
 from slackwater.prediction.adapters.postgres import PostgresPredictionStore
-from slackwater.prediction.edge.events import ON_DESCRIBED, PredictionEvents
+from slackwater.prediction.edge.events import ON_DESCRIBED, WindowsOf, describing
 from slackwater.prediction.settings import PredictionSettings
-from slackwater.prediction.usecases.state import LivingState
+from slackwater.prediction.usecases.shares import Shares
+from slackwater.prediction.usecases.state import LivingState, Restored
+from slackwater.runtime.ownership import Lease
 from slackwater.runtime.platform import Platform
+from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
+from slackwater.runtime.sharding import Ownership
 from slackwater.store.port import Database
 from slackwater.telemetry.metrics import process_meters
 
@@ -29,61 +34,76 @@ log = get_logger(__name__)
 
 
 class PredictionService:
-    """slackwater.runtime.service.Service. Every run starts from what the store holds."""
+    """slackwater.runtime.service.Service. Whatever it takes over starts from what the store holds."""
 
     name = "prediction"
 
     def __init__(
-        self, settings: PredictionSettings, platform: Platform, database: Database, metrics: PredictionMetrics
+        self,
+        settings: PredictionSettings,
+        platform: Platform,
+        database: Database,
+        metrics: PredictionMetrics,
+        ownership: Ownership,
     ) -> None:
         self._settings = settings
         self._platform = platform
-        self._database = database
+        self._ownership = ownership
+        self._database = database = database.fenced(ownership)
         self._metrics = metrics
-        self._living: LivingState | None = None
+        store = PostgresPredictionStore(database)
+        self._shares = Shares(store, settings.policy(), self._reading, self._restored, self._failed)
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def run(self, started: Callable[[], None]) -> None:
-        """Restore, then replay and fold until cancelled, with a last snapshot on the way out."""
-        living = await self._restored()
-        background = (self._relay(), self._keep_snapshots(living))
+        """Restore, then replay and fold what is ours until cancelled, with a last snapshot on the way out."""
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each_task) for each_task in background]
+            tasks = [group.create_task(work) for work in (self._relay(), self._keep_snapshots())]
             try:
-                await self._consume(living, started)
+                await self._consume(started)
             finally:
                 for task in tasks:
                     task.cancel()
-                await self._snapshot(living)
 
     async def checks(self) -> Sequence[Check]:
         connected, answers = await asyncio.gather(self._platform.bus.connected(), self._database.ping())
-        living = self._living
-        known = "not restored yet" if living is None else f"{len(living.models.rows)} series"
         return [
             Check("prediction-bus", connected, "" if connected else "NATS does not answer"),
             Check("prediction-database", answers, "" if answers else "PostgreSQL does not answer"),
-            Check("prediction-state", living is not None, known),
+            Check("prediction-state", True, f"{self._shares.series} series"),
+            ownership_check(self._ownership),
         ]
 
     def routers(self) -> Sequence[APIRouter]:
         return []
 
-    async def _restored(self) -> LivingState:
-        living = LivingState(PostgresPredictionStore(self._database), self._settings.policy())
-        restored = await living.restore()
+    async def take(self, leases: Sequence[Lease]) -> None:
+        await self._shares.take([lease.partition for lease in leases])
+
+    async def give(self, leases: Sequence[Lease]) -> None:
+        await self._shares.give([lease.partition for lease in leases])
+
+    def drop(self, partitions: Collection[int]) -> None:
+        for reader in self._shares.drop(partitions):
+            task = asyncio.create_task(reader.aclose())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    def _restored(self, restored: Restored) -> None:
         for why in restored.refused:
             self._metrics.snapshot("refused")
             log.warning("snapshot is not usable", reason=why)
-        log.info("restored", position=restored.position, series=restored.series)
-        self._living = living
-        return living
 
-    async def _consume(self, living: LivingState, started: Callable[[], None]) -> None:
+    def _reading(self, living: LivingState) -> AbstractAsyncContextManager[None]:
+        handler = WindowsOf(living, self._platform.clock, lambda new: self._metrics.folded(new, self._shares.series))
         bus = self._platform.bus
-        events = PredictionEvents(living, self._platform.clock, lambda new: self._metrics.folded(new, living))
+        return bus.replay(UsageWindowed, handler, after_sequence=living.position, partition=living.partition)
+
+    async def _consume(self, started: Callable[[], None]) -> None:
+        bus, handler = self._platform.bus, each(describing(self._shares))
         async with (
-            bus.consume(NodeDescribed, ON_DESCRIBED, each(events.on_described)),
-            bus.replay(UsageWindowed, events.on_windows, after_sequence=living.position),
+            bus.consume(NodeDescribed, ON_DESCRIBED, handler, holds=self._ownership.holds) as descriptions,
+            self._ownership.owning(Together([self], [descriptions])),
         ):
             started()
             await asyncio.Event().wait()
@@ -91,22 +111,20 @@ class PredictionService:
     async def _relay(self) -> None:
         await self._database.relay(self._platform.bus.publish).run()
 
-    async def _keep_snapshots(self, living: LivingState) -> None:
+    async def _keep_snapshots(self) -> None:
         while True:
             await self._platform.clock.sleep(self._settings.snapshot_seconds)
-            await self._snapshot(living)
-
-    async def _snapshot(self, living: LivingState) -> None:
-        """A store that is away costs a longer replay, nothing else."""
-        try:
-            if await living.snapshot():
+            kept = await self._shares.keep(list(self._shares))
+            if kept:
                 self._metrics.snapshot("kept")
-        except Unavailable as error:
-            self._metrics.snapshot("failed")
-            log.warning("snapshot was not kept", reason=error.message)
+
+    def _failed(self, error: SlackwaterError) -> None:
+        self._metrics.snapshot("failed")
+        log.warning("snapshot was not kept", reason=error.message)
 
 
 def build(settings: PredictionSettings, platform: Platform) -> PredictionService:
     """Prediction on PostgreSQL and the process's metrics."""
     database = platform.database(PredictionService.name)
-    return PredictionService(settings, platform, database, PredictionMetrics(process_meters()))
+    ownership = ownership_of(platform, PredictionService.name, database)
+    return PredictionService(settings, platform, database, PredictionMetrics(process_meters()), ownership)

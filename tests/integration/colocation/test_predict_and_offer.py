@@ -21,13 +21,14 @@ from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.errors import Unavailable
+from slackwater.model.identifiers import partition_of
 from slackwater.prediction import service as prediction
 from slackwater.prediction.adapters.postgres import PostgresPredictionStore
 from slackwater.prediction.domain.series import PredictionState
 from slackwater.prediction.domain.snapshot import encode
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.fold_windows import samples_of
-from slackwater.runtime.platform import Platform
+from slackwater.runtime.platform import Platform, new_member
 from slackwater.runtime.service import Service
 from slackwater.store.engine import connect_database
 from slackwater.store.port import Database
@@ -59,7 +60,12 @@ class Mortal:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.mortals = [self]
         self.dead = False
+
+    def die(self) -> None:
+        for mortal in self.mortals:
+            mortal.dead = True
 
     def unit_of_work(self) -> Any:
         if self.dead:
@@ -71,6 +77,14 @@ class Mortal:
 
     def relay(self, publish: Any) -> Any:
         return self._database.relay(publish)
+
+    def leases(self, member: str) -> Any:
+        return self._database.leases(member)
+
+    def fenced(self, fence: Any) -> Any:
+        fenced = Mortal(self._database.fenced(fence))
+        self.mortals.append(fenced)
+        return fenced
 
     async def close(self) -> None:
         await self._database.close()
@@ -93,13 +107,15 @@ class Stack:
         """Yields what makes the end of the context a kill."""
         name = module.__name__.split(".")[1]
         database = Mortal(connect_database(self._addresses[name], name, self.clock))
-        service: Service = module.build(settings, Platform(self.bus, self.clock, lambda _: database, self._path))
+        service: Service = module.build(
+            settings, Platform(self.bus, self.clock, lambda _: database, self._path, new_member("stack"))
+        )
         ready = asyncio.Event()
         task = asyncio.create_task(service.run(ready.set))
         try:
             await asyncio.wait([task, asyncio.create_task(ready.wait())], return_when=asyncio.FIRST_COMPLETED)
             assert all(check.ok for check in await service.checks())
-            yield lambda: setattr(database, "dead", True)
+            yield database.die
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -185,6 +201,6 @@ async def test_a_killed_prediction_ends_bit_for_bit_like_an_undisturbed_one(stac
 async def _newest_snapshot(stack: Stack) -> str:
     database = connect_database(stack._addresses["prediction"], "prediction", stack.clock)
     try:
-        return (await PostgresPredictionStore(database).snapshots())[0].checksum
+        return (await PostgresPredictionStore(database).snapshots(partition_of("n")))[0].checksum
     finally:
         await database.close()

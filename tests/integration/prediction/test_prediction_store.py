@@ -33,7 +33,7 @@ def snapshot(position: int) -> Snapshot:
 
 
 async def test_an_empty_store_has_nothing(store: PredictionStore) -> None:
-    assert list(await store.snapshots()) == []
+    assert list(await store.snapshots(5)) == []
     assert await store.published() == {}
     assert await store.nodes() == {}
 
@@ -41,21 +41,24 @@ async def test_an_empty_store_has_nothing(store: PredictionStore) -> None:
 async def test_only_the_newest_snapshots_are_kept_newest_first(store: PredictionStore) -> None:
     for position in (3, 2, 7):
         async with store.begin() as transaction:
-            await transaction.keep_snapshot(snapshot(position), keep=2)
-    assert list(await store.snapshots()) == [snapshot(7), snapshot(2)]
+            await transaction.keep_snapshot(5, snapshot(position), keep=2)
+        async with store.begin() as transaction:
+            await transaction.keep_snapshot(6, snapshot(position), keep=1)
+    assert list(await store.snapshots(5)) == [snapshot(7), snapshot(2)]
+    assert list(await store.snapshots(6)) == [snapshot(7)]
 
 
 async def test_a_transaction_that_fails_leaves_nothing(store: PredictionStore) -> None:
     async def fail() -> None:
         async with store.begin() as transaction:
-            await transaction.keep_snapshot(snapshot(1), keep=2)
+            await transaction.keep_snapshot(5, snapshot(1), keep=2)
             await transaction.set_published({"a": 60})
             await transaction.describe("a", Resources(1000, 1), START)
             raise ArithmeticError
 
     with pytest.raises(ArithmeticError):
         await fail()
-    assert list(await store.snapshots()) == []
+    assert list(await store.snapshots(5)) == []
     assert await store.published() == {}
     assert await store.nodes() == {}
 

@@ -17,7 +17,8 @@ from slackwater.agent.settings import AgentSettings
 from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.runtime.platform import Platform
-from slackwater.testing.bus import MemoryBroker, MemoryBus
+from slackwater.testing.broker import MemoryBroker
+from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import FakeClock
 
 P = TypeVar("P", bound=Payload)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from slackwater.bus.declaring import consumer_config, stream_config
+from slackwater.bus.declaring import consumer_configs, stream_config
 from slackwater.bus.streams import ConsumerSpec, load, parse
 from slackwater.events.registry import EVENTS
 from slackwater.model.errors import Misconfigured
@@ -60,7 +60,7 @@ def test_every_event_names_a_stream_that_exists(payload: Any) -> None:
 
 
 def test_the_broker_never_gives_up_by_itself_because_it_would_do_so_silently() -> None:
-    assert consumer_config("c", ConsumerSpec(event="usage.reported", max_deliver=2)).max_deliver == -1
+    assert consumer_configs("c", ConsumerSpec(event="usage.reported", max_deliver=2))[0].max_deliver == -1
 
 
 def test_the_window_for_repeats_is_no_longer_than_the_age_that_jetstream_allows() -> None:

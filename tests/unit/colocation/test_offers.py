@@ -43,20 +43,20 @@ class Colocation:
         return [event.data.record for event in self.store.outbox if isinstance(event.data, DecisionRecorded)]
 
     async def describe(self, **facts: Any) -> None:
-        await self.events.on_described(received(described("n", **facts)))
+        await self.events.on_described([received(described("n", **facts))])
 
     async def measure(self, number: int, cpu: int, *, system: int | None = 300) -> None:
         """The window ends now: the clock follows it."""
         await self.clock.advance((START + timedelta(minutes=number + 1) - self.clock.now()).total_seconds())
-        await self.events.on_usage(received(window("n", number, {"p": cpu}, system=system)))
+        await self.events.on_usage([received(window("n", number, {"p": cpu}, system=system))])
 
     async def predict(self, number: int, cpu: int, *, cold: bool = False) -> None:
-        await self.events.on_peaks(received(predicted(number, cpu, cold, self.clock)))
+        await self.events.on_peaks([received(predicted(number, cpu, cold, self.clock))])
 
     async def live(self, liveness: Liveness) -> None:
         now = self.clock.now()
         data = NodeLivenessChanged(node="n", liveness=liveness, previous=None, last_report_at=now, changed_at=now)
-        await self.events.on_liveness(received(event_of(data, source="ingestion", time=now)))
+        await self.events.on_liveness([received(event_of(data, source="ingestion", time=now))])
 
 
 def received(event: Event[Any]) -> Received[Any]:
@@ -124,14 +124,14 @@ async def test_an_event_delivered_twice_has_one_effect() -> None:
     before = len(colocation.store.outbox)
     again = window("n", 3, {"p": 3000})
     for _ in range(3):
-        await colocation.events.on_usage(received(again))
+        await colocation.events.on_usage([received(again)])
     assert len(colocation.store.outbox) == before + 3  # two records and one offer
 
 
 async def test_an_older_window_is_not_news() -> None:
     colocation = await offering_something()
     before = len(colocation.store.outbox)
-    await colocation.events.on_usage(received(window("n", 1, {"p": 4000})))
+    await colocation.events.on_usage([received(window("n", 1, {"p": 4000}))])
     assert len(colocation.store.outbox) == before
 
 
@@ -237,3 +237,14 @@ async def test_every_measured_term_names_the_input_it_stands_on() -> None:
 
     assert colocation.records()
     assert unexplained == set()
+
+
+async def test_a_batch_has_the_effect_of_its_events_one_by_one() -> None:
+    together, alone = await offering_something(), await offering_something()
+    batch = [received(window("n", number, {"p": cpu})) for number, cpu in ((4, 3900), (5, 100), (5, 100), (6, 4000))]
+    await together.events.on_usage(batch)
+    for one in batch:
+        await alone.events.on_usage([one])
+    assert together.offers() == alone.offers()
+    states = [one.store.states["n"] for one in (together, alone)]
+    assert len({(state.cpu, state.memory, state.generation, state.window_end) for state in states}) == 1

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.ingestion.domain.reports import HistoryRow, Report, Series
-from slackwater.ingestion.domain.windowing import closable_until, close_windows, merge, number_of, start_of
+from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Report, Series
+from slackwater.ingestion.domain.windowing import (
+    Waiting,
+    closable_until,
+    close_limit,
+    close_windows,
+    merge,
+    number_of,
+    staggered,
+    start_of,
+)
 from slackwater.ingestion.usecases.reading import report_from
 from slackwater.model.tiers import Tier
 from slackwater.testing.clock import EPOCH
@@ -132,3 +142,32 @@ def test_a_window_is_closable_only_after_its_end_and_the_wait(at: float, seconds
     now = EPOCH + timedelta(seconds=at)
     until = closable_until(now, seconds, lateness)
     assert until <= now - timedelta(seconds=lateness) < until + timedelta(seconds=seconds)
+
+
+@given(st.text(min_size=1), st.integers(1, 3600), st.timedeltas(timedelta(), timedelta(days=3000)))
+def test_staggered_windows_are_as_long_and_numbered_by_their_start(node: str, seconds: int, later: timedelta) -> None:
+    moment, phase = EPOCH + later, staggered(seconds)(node)
+    number = number_of(moment, seconds, phase)
+    start = start_of(number, seconds, phase)
+    assert start <= moment < start + timedelta(seconds=seconds)
+    assert number == start.timestamp() // seconds
+    assert start_of(number + 1, seconds, phase) == start + timedelta(seconds=seconds)
+
+
+def test_windows_of_many_nodes_end_spread_over_their_length() -> None:
+    phases = Counter(staggered(60)(f"node-{number}") for number in range(6000))
+    assert set(phases) == set(range(60))
+    assert max(phases.values()) < 200
+
+
+def test_a_window_is_closed_with_the_report_that_begins_the_next_unless_one_is_missing() -> None:
+    seconds = 60
+    at = EPOCH + timedelta(seconds=2)
+    waiting = Waiting(over_at=at - timedelta(seconds=5), silent_since=EPOCH - timedelta(days=1), holes_since=at)
+    known = KnownNode("n", last_report_at=at, newest_at=at, closed_until=EPOCH - timedelta(seconds=60))
+    assert close_limit(known, waiting, seconds) == EPOCH
+    hole = replace(known, hole_from=EPOCH - timedelta(seconds=70), hole_seen_at=at - timedelta(minutes=1))
+    assert close_limit(hole, waiting, seconds) is None
+    later = replace(waiting, over_at=EPOCH + timedelta(seconds=1))
+    assert close_limit(hole, later, seconds) == EPOCH
+    assert close_limit(known, waiting, seconds, phase=30) == EPOCH - timedelta(seconds=30)

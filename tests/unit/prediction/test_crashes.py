@@ -167,8 +167,8 @@ async def test_a_corrupt_snapshot_is_reported_and_the_one_before_is_used() -> No
     for position in (1, 2):
         await fold_windows(living, FakeClock(), [(position, window("a", position, {"p": 500}))])
         await living.snapshot()
-    newest = store.committed.snapshots[0]
-    store.committed.snapshots[0] = replace(newest, checksum="0" * 64)
+    newest, older = store.committed.snapshots[living.partition]
+    store.committed.snapshots[living.partition] = (replace(newest, checksum="0" * 64), older)
     again = LivingState(store, POLICY)
     restored = await again.restore()
     assert restored.position == 1

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from slackwater.bus.following import Following
-from slackwater.bus.port import BatchHandler, Bus, Mark
+from slackwater.bus.port import BatchHandler, Bus, Consumption, Holds, Mark
 from slackwater.events.envelope import Event, Payload
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
@@ -66,9 +66,15 @@ class LateBus:
         await self._connected().publish(event)
 
     def consume(
-        self, payload: type[P], consumer: str, handler: BatchHandler[P], *, batch: int = 100
-    ) -> AbstractAsyncContextManager[None]:
-        return self._connected().consume(payload, consumer, handler, batch=batch)
+        self,
+        payload: type[P],
+        consumer: str,
+        handler: BatchHandler[P],
+        *,
+        batch: int = 100,
+        holds: Holds | None = None,
+    ) -> AbstractAsyncContextManager[Consumption]:
+        return self._connected().consume(payload, consumer, handler, batch=batch, holds=holds)
 
     def watch(
         self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None
@@ -76,9 +82,16 @@ class LateBus:
         return self._connected().watch(payload, handler, key=key)
 
     def replay(
-        self, payload: type[P], handler: BatchHandler[P], *, after_sequence: int, batch: int = 500
+        self,
+        payload: type[P],
+        handler: BatchHandler[P],
+        *,
+        after_sequence: int,
+        batch: int = 500,
+        partition: int | None = None,
     ) -> AbstractAsyncContextManager[None]:
-        return self._connected().replay(payload, handler, after_sequence=after_sequence, batch=batch)
+        connected = self._connected()
+        return connected.replay(payload, handler, after_sequence=after_sequence, batch=batch, partition=partition)
 
     def follow(
         self,

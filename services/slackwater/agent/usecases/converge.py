@@ -218,7 +218,10 @@ class ConvergeToIntents:
 
 
 def _older(document: IntentDeclared, held: IntentDeclared) -> bool:
-    """Late or replayed. A writer that lost its count begins again with a newer time and is heard."""
+    """Late or replayed, or from a replica that has lost the node to another one. A writer that lost its count begins
+    again with a newer time and is heard."""
+    if document.epoch != held.epoch:
+        return document.epoch < held.epoch
     return document.generation < held.generation and document.declared_at <= held.declared_at
 
 

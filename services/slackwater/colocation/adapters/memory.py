@@ -18,6 +18,9 @@ class _Transaction:
         self.handled = set(handled)
         self.events: list[Event[Any]] = []
 
+    async def expect(self, consumer: str, news: Sequence[tuple[str, str]]) -> None:
+        """Everything is at hand."""
+
     async def first_time(self, consumer: str, event_id: str) -> bool:
         if (consumer, event_id) in self.handled:
             return False

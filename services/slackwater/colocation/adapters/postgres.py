@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,18 +12,23 @@ from sqlalchemy import text
 from slackwater.colocation.domain.node import NodeState, PoolTotals
 from slackwater.events.envelope import Event
 from slackwater.model.quantities import Resources
+from slackwater.store.inbox import first_times
 from slackwater.store.port import Database, UnitOfWork
 
 _STATE = TypeAdapter(NodeState)
-_APPEAR = text(
-    "INSERT INTO nodes (node, state, window_end, offers) VALUES (:node, CAST(:state AS jsonb), 0, false)"
-    " ON CONFLICT (node) DO NOTHING"
-)
-_LOAD = text("SELECT CAST(state AS text) FROM nodes WHERE node = :node FOR UPDATE")
-_SAVE = text(
-    "UPDATE nodes SET state = CAST(:state AS jsonb), window_end = :window_end, offers = :offers, changed_at = now()"
-    " WHERE node = :node"
-)
+_APPEAR = text("""
+INSERT INTO nodes (node, state, window_end, offers)
+SELECT node, CAST(state AS jsonb), 0, false
+FROM unnest(CAST(:nodes AS text[]), CAST(:states AS text[])) AS new(node, state) ORDER BY node
+ON CONFLICT (node) DO NOTHING
+""")
+_LOAD = text("SELECT node, CAST(state AS text) AS state FROM nodes WHERE node = ANY(:nodes) ORDER BY node FOR UPDATE")
+_SAVE = text("""
+UPDATE nodes SET state = CAST(new.state AS jsonb), window_end = new.window_end, offers = new.offers, changed_at = now()
+FROM unnest(CAST(:nodes AS text[]), CAST(:states AS text[]), CAST(:window_ends AS bigint[]), CAST(:offers AS boolean[]))
+    AS new(node, state, window_end, offers)
+WHERE nodes.node = new.node
+""")
 _TOTALS = text("""
 SELECT pool, count(*) AS nodes, sum(cpu) AS cpu_milli, sum(memory) AS memory_bytes, sum(batch_cpu) AS batch_cpu_milli,
     sum(batch_memory) AS batch_memory_bytes,
@@ -41,22 +46,56 @@ _AGEING = text("SELECT node FROM nodes WHERE offers AND window_end < :before ORD
 
 
 class _Transaction:
+    """States are read once and written at the end, all together."""
+
     def __init__(self, unit: UnitOfWork) -> None:
         self._unit = unit
+        self._states: dict[str, NodeState] = {}
+        self._changed: dict[str, NodeState] = {}
+        self._expected: dict[str, bool] = {}
+
+    async def expect(self, consumer: str, news: Sequence[tuple[str, str]]) -> None:
+        ids = {event_id for event_id, _ in news}
+        new = await first_times(self._unit.connection, consumer, ids)
+        self._expected = {event_id: event_id in new for event_id in ids}
+        await self._load({node for event_id, node in news if event_id in new})
 
     async def first_time(self, consumer: str, event_id: str) -> bool:
-        return await self._unit.first_time(consumer, event_id)
+        if event_id not in self._expected:
+            return await self._unit.first_time(consumer, event_id)
+        first, self._expected[event_id] = self._expected[event_id], False
+        return first
 
     async def load(self, node: str) -> NodeState:
-        """The row is made first, so that two events of a new node wait for each other too."""
-        empty = _STATE.dump_json(NodeState(node)).decode()
-        await self._unit.connection.execute(_APPEAR, {"node": node, "state": empty})
-        document = (await self._unit.connection.execute(_LOAD, {"node": node})).scalar_one()
-        return _STATE.validate_json(document)
+        if node not in self._states:
+            await self._load({node})
+        return self._states[node]
+
+    async def _load(self, nodes: Collection[str]) -> None:
+        """Rows are made first, so that two events of a new node wait for each other too."""
+        if not nodes:
+            return
+        self._unit.concerns(*nodes)
+        empty = [_STATE.dump_json(NodeState(node)).decode() for node in nodes]
+        await self._unit.connection.execute(_APPEAR, {"nodes": list(nodes), "states": empty})
+        for row in await self._unit.connection.execute(_LOAD, {"nodes": list(nodes)}):
+            self._states[row.node] = _STATE.validate_json(row.state)
 
     async def save(self, state: NodeState) -> None:
-        values = {"node": state.node, "window_end": state.window_end, "offers": state.offers_something}
-        await self._unit.connection.execute(_SAVE, {**values, "state": _STATE.dump_json(state).decode()})
+        self._states[state.node] = self._changed[state.node] = state
+
+    async def flush(self) -> None:
+        """Write what was saved; done when the transaction ends well."""
+        if not self._changed:
+            return
+        states = [self._changed[node] for node in sorted(self._changed)]
+        values = {
+            "nodes": [state.node for state in states],
+            "states": [_STATE.dump_json(state).decode() for state in states],
+            "window_ends": [state.window_end for state in states],
+            "offers": [state.offers_something for state in states],
+        }
+        await self._unit.connection.execute(_SAVE, values)
 
     async def publish(self, event: Event[Any]) -> None:
         await self._unit.publish(event)
@@ -71,7 +110,9 @@ class PostgresColocationStore:
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[_Transaction]:
         async with self._database.unit_of_work() as unit:
-            yield _Transaction(unit)
+            transaction = _Transaction(unit)
+            yield transaction
+            await transaction.flush()
 
     async def totals(self) -> Sequence[PoolTotals]:
         async with self._database.unit_of_work() as unit:

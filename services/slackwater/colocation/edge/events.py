@@ -1,14 +1,18 @@
-"""From deliveries to use cases: one handler per event, for slackwater.bus.port.each."""
+"""From deliveries to use cases: one handler per type of event, a batch in one transaction."""
 
 from __future__ import annotations
 
-from slackwater.bus.port import Received
+from collections.abc import Sequence
+
+from slackwater.bus.port import Done, Received, Reject, Retry, Settlement
 from slackwater.colocation.usecases.learn import learn_description, learn_liveness, learn_peaks, learn_usage
-from slackwater.colocation.usecases.recompute_offer import Offering, take_news
+from slackwater.colocation.usecases.recompute_offer import News, Offering, take_news
+from slackwater.events.envelope import Event
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.model.errors import InvalidInput, Unavailable
 
 ON_DESCRIBED = "colocation-node-described"
 ON_LIVENESS = "colocation-node-liveness-changed"
@@ -17,25 +21,46 @@ ON_PEAKS = "colocation-peak-predicted"
 
 
 class ColocationEvents:
-    """The handlers of colocation. A repeat is recognised by its consumer and event id and has no effect."""
+    """The handlers of colocation, for batches. A repeat is known by its consumer and event id and has no effect."""
 
     def __init__(self, offering: Offering) -> None:
         self._offering = offering
 
-    async def on_described(self, received: Received[NodeDescribed]) -> None:
-        event = received.event
-        await take_news(
-            self._offering, ON_DESCRIBED, event, event.data.facts.name, lambda state: learn_description(state, event)
-        )
+    async def on_described(self, batch: Sequence[Received[NodeDescribed]]) -> Sequence[Settlement]:
+        return await self._take(ON_DESCRIBED, [_described(received.event) for received in batch])
 
-    async def on_liveness(self, received: Received[NodeLivenessChanged]) -> None:
-        event = received.event
-        await take_news(self._offering, ON_LIVENESS, event, event.data.node, lambda state: learn_liveness(state, event))
+    async def on_liveness(self, batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Settlement]:
+        return await self._take(ON_LIVENESS, [_liveness(received.event) for received in batch])
 
-    async def on_usage(self, received: Received[UsageWindowed]) -> None:
-        event = received.event
-        await take_news(self._offering, ON_USAGE, event, event.data.node, lambda state: learn_usage(state, event))
+    async def on_usage(self, batch: Sequence[Received[UsageWindowed]]) -> Sequence[Settlement]:
+        return await self._take(ON_USAGE, [_usage(received.event) for received in batch])
 
-    async def on_peaks(self, received: Received[PeakPredicted]) -> None:
-        event = received.event
-        await take_news(self._offering, ON_PEAKS, event, event.data.node, lambda state: learn_peaks(state, event))
+    async def on_peaks(self, batch: Sequence[Received[PeakPredicted]]) -> Sequence[Settlement]:
+        return await self._take(ON_PEAKS, [_peaks(received.event) for received in batch])
+
+    async def _take(self, consumer: str, batch: Sequence[News]) -> Sequence[Settlement]:
+        try:
+            await take_news(self._offering, consumer, batch)
+        except Unavailable as error:
+            return [Retry(error.message)] * len(batch)
+        except InvalidInput as error:
+            if len(batch) == 1:
+                return [Reject(error.code, error.message)]
+            return [(await self._take(consumer, [news]))[0] for news in batch]  # the others are taken without it
+        return [Done()] * len(batch)
+
+
+def _described(event: Event[NodeDescribed]) -> News:
+    return News(event, event.data.facts.name, lambda state: learn_description(state, event))
+
+
+def _liveness(event: Event[NodeLivenessChanged]) -> News:
+    return News(event, event.data.node, lambda state: learn_liveness(state, event))
+
+
+def _usage(event: Event[UsageWindowed]) -> News:
+    return News(event, event.data.node, lambda state: learn_usage(state, event))
+
+
+def _peaks(event: Event[PeakPredicted]) -> News:
+    return News(event, event.data.node, lambda state: learn_peaks(state, event))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -18,6 +18,7 @@ from slackwater.decisions.reasons import Reason
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.model.quantities import Resources
 from slackwater.model.time import Clock
 from slackwater.telemetry.traceparent import trace_id_of
@@ -37,23 +38,42 @@ class Offering:
     published: Callable[[Sequence[Event[Any]], float | None], None] = lambda events, caused_seconds_ago: None
 
 
-async def take_news(
-    offering: Offering, consumer: str, event: Event[Any], node: str, change: Callable[[NodeState], NodeState]
-) -> bool:
-    """Apply one event to its node and decide anew; False if it had been handled before. Raises Unavailable."""
+@dataclass(frozen=True, slots=True)
+class News:
+    """One event, the node it speaks of, and what it changes there."""
+
+    event: Event[Any]
+    node: str
+    change: Callable[[NodeState], NodeState]
+
+
+async def take_news(offering: Offering, consumer: str, batch: Sequence[News]) -> int:
+    """Apply events to their nodes, each in turn, and decide anew after each, all in one transaction.
+
+    Returns how many had not been handled before. Raises Unavailable.
+    """
+    told: list[tuple[Event[Any], Sequence[Event[Any]]]] = []
     async with offering.store.begin() as transaction:
-        if not await transaction.first_time(consumer, event.id):
-            return False
-        events = await _decide_anew(offering, transaction, node, change, event)
-    offering.published(events, (offering.clock.now() - event.time).total_seconds())
-    return True
+        await transaction.expect(consumer, [(news.event.id, news.node) for news in batch])
+        for news in batch:
+            if await transaction.first_time(consumer, news.event.id):
+                events = await _decide_anew(offering, transaction, news.node, news.change, news.event)
+                told.append((news.event, events))
+    for cause, events in told:
+        offering.published(events, (offering.clock.now() - cause.time).total_seconds())
+    return len(told)
 
 
-async def age_offers(offering: Offering) -> int:
-    """Decide anew where usage has grown old; returns how many offers changed. Called by a timer. Raises Unavailable."""
+async def age_offers(offering: Offering, partitions: Collection[int] = ALL_PARTITIONS) -> int:
+    """Decide anew where usage has grown old, for the nodes of these partitions; returns how many offers changed.
+
+    Called by a timer. Raises Unavailable, Fenced.
+    """
     changed = 0
     before = offering.clock.now().timestamp() - offering.strategy.decay_from_seconds
     for node in await offering.store.ageing(before):
+        if partition_of(node) not in partitions:
+            continue
         async with offering.store.begin() as transaction:
             events = await _decide_anew(offering, transaction, node, lambda state: state, None)
         offering.published(events, None)

@@ -230,13 +230,14 @@ def _pick(body: Row, *columns: str) -> dict[str, Any]:
 
 
 def _newest(rows: Iterable[T], *, key: Callable[[T], str], time: Callable[[T], datetime]) -> list[T]:
-    """One row per key, the newest: a statement may not touch a row twice."""
+    """One row per key, the newest: a statement may not touch a row twice. In order of the key: two statements that
+    touch the same rows wait for each other, and in another order they would wait for ever."""
     found: dict[str, T] = {}
     for row in rows:
         known = found.get(key(row))
         if known is None or time(row) >= time(known):
             found[key(row)] = row
-    return list(found.values())
+    return [found[name] for name in sorted(found)]
 
 
 def _facts_row(facts: NodeFacts, boot_epoch: str, described_at: datetime) -> Row:

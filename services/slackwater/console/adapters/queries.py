@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+import msgspec
 from pydantic import TypeAdapter
 from sqlalchemy import TextClause
 
@@ -26,7 +27,7 @@ class Queries:
 
     async def _write(self, *batches: tuple[TextClause, Sequence[Row]]) -> None:
         """All statements in one transaction; empty ones are left out."""
-        given = [(statement, json.dumps(rows)) for statement, rows in batches if rows]
+        given = [(statement, _json(rows)) for statement, rows in batches if rows]
         if not given:
             return
         async with self._database.unit_of_work() as unit:
@@ -48,3 +49,11 @@ class Queries:
     async def _one(self, adapter: TypeAdapter[T], statement: TextClause, **parameters: Any) -> T | None:
         found = await self._all(adapter, statement, **parameters)
         return found[0] if found else None
+
+
+def _json(rows: object) -> str:
+    """As text; a number that is wider than 64 bits, which an unjudged report may hold, takes the slow way."""
+    try:
+        return msgspec.json.encode(rows).decode()
+    except OverflowError:
+        return json.dumps(rows)

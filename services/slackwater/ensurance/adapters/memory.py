@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.events.envelope import Event
 from slackwater.model.errors import Conflict
+from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.testing.store import MemoryDatabase, MemoryUnitOfWork
 from slackwater.waterline.nodeqos import NodeQos
 
@@ -27,7 +28,7 @@ class MemoryGuardStore:
     async def unit_of_work(self) -> AsyncIterator[MemoryGuardUnit]:
         async with self._database.unit_of_work() as unit:
             yield MemoryGuardUnit(self, unit)
-            self.writes += 1
+            self.writes += bool(unit.events or unit.effects)
 
 
 class MemoryGuardUnit:
@@ -43,10 +44,11 @@ class MemoryGuardUnit:
     async def first_time(self, consumer: str, event_id: str) -> bool:
         return await self._unit.first_time(consumer, event_id)
 
-    async def nodes(self) -> Sequence[Guarded]:
-        return list(self._store.rows.values())
+    async def nodes(self, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[Guarded]:
+        return [guarded for node, guarded in self._store.rows.items() if partition_of(node) in partitions]
 
     async def save(self, guarded: Guarded) -> Guarded:
+        self._unit.concerns(guarded.node)
         present = self._store.rows.get(guarded.node)
         if (present.version if present is not None else 0) != guarded.version:
             raise Conflict(f"node {guarded.node}: version {guarded.version} is not the one that is stored")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -13,12 +13,18 @@ from sqlalchemy import text
 from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.events.envelope import Event
 from slackwater.model.errors import Conflict
+from slackwater.model.identifiers import ALL_PARTITIONS
+from slackwater.store.names import news_channel, partition_of_sql
 from slackwater.store.port import Database, UnitOfWork
 from slackwater.waterline.nodeqos import NodeQos
 
 _GUARDED: Final = TypeAdapter(Guarded)
 
-_NODES = text("SELECT document FROM guarded_nodes ORDER BY node")
+_NODES = text(
+    "SELECT document FROM guarded_nodes"  # noqa: S608 - constants
+    f" WHERE {partition_of_sql('node')} = ANY(CAST(:partitions AS int[])) ORDER BY node"
+)
+_TELL = text("SELECT pg_notify(:channel, 'policy')")
 _INSERT_NODE = text(
     "INSERT INTO guarded_nodes (node, version, generation, throttled, document)"
     " VALUES (:node, :written, :generation, :throttled, CAST(:document AS jsonb))"
@@ -63,11 +69,12 @@ class PostgresGuardUnit:
     async def first_time(self, consumer: str, event_id: str) -> bool:
         return await self._unit.first_time(consumer, event_id)
 
-    async def nodes(self) -> Sequence[Guarded]:
-        found = await self._unit.connection.execute(_NODES)
+    async def nodes(self, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[Guarded]:
+        found = await self._unit.connection.execute(_NODES, {"partitions": list(partitions)})
         return [_GUARDED.validate_python(row.document) for row in found]
 
     async def save(self, guarded: Guarded) -> Guarded:
+        self._unit.concerns(guarded.node)
         written = replace(guarded, version=guarded.version + 1)
         values = {
             "node": guarded.node,
@@ -95,3 +102,4 @@ class PostgresGuardUnit:
         result = await self._unit.connection.execute(statement, values)
         if result.rowcount != 1:
             raise Conflict(f"nodeqos {name}: generation {generation - 1} is not the one that is stored")
+        await self._unit.connection.execute(_TELL, {"channel": news_channel("ensurance")})

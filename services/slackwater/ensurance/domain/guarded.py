@@ -46,7 +46,8 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """One node. `generation` is that of its intent document (0 = never declared); `version` counts writes of the row.
+    """One node. `generation` is that of its intent document (0 = never declared); `version` counts writes of the row;
+    `policy_generation` is that of the policy it was last declared under (0 = before this was noted).
 
     `decisions` maps each throttled pod to the decision that set its limit.
     """
@@ -59,6 +60,7 @@ class Guarded:
     decisions: tuple[tuple[str, str], ...] = ()
     awaited: tuple[Awaited, ...] = ()
     last_report: LastReport | None = None
+    policy_generation: int = 0
 
     def limits(self) -> tuple[tuple[Throttled, str], ...]:
         """Each limit in force with its decision, in order of pod uid."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import TypeVar
 
-from slackwater.bus.port import Bus, Received, Retry, Settlement, each
+from slackwater.bus.port import Bus, Consumption, Holds, Received, Retry, Settlement, each
 from slackwater.ensurance.usecases.guard_node import CONSUMER as USAGE_CONSUMER
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.note_described import NoteDescribed
@@ -41,15 +41,15 @@ def settling(use_case: Callable[[Event[P]], Awaitable[None]]) -> Callable[[Recei
 async def consume_all(
     stack: AsyncExitStack,
     bus: Bus,
+    holds: Holds,
     guard: GuardNode,
     described: NoteDescribed,
     seen: NoteObserved,
     evicted: NoteEvicted,
-) -> None:
-    """Open every consumer on `stack`; nodes first, so that their reports find them known."""
-    nodes = bus.consume(NodeDescribed, "ensurance-node-described", each(settling(described)))
-    observations = bus.consume(IntentObserved, "ensurance-intent-observed", each(settling(seen)))
-    evictions = bus.consume(EvictionCompleted, "ensurance-eviction-completed", each(settling(evicted)))
-    reports = bus.consume(UsageReported, USAGE_CONSUMER, each(settling(guard)), batch=REPORTS_AT_ONCE)
-    for consumer in (nodes, observations, evictions, reports):
-        await stack.enter_async_context(consumer)
+) -> list[Consumption]:
+    """Open every consumer on `stack`, reading nothing yet; nodes first, so that their reports find them known."""
+    nodes = bus.consume(NodeDescribed, "ensurance-node-described", each(settling(described)), holds=holds)
+    observations = bus.consume(IntentObserved, "ensurance-intent-observed", each(settling(seen)), holds=holds)
+    evictions = bus.consume(EvictionCompleted, "ensurance-eviction-completed", each(settling(evicted)), holds=holds)
+    reports = bus.consume(UsageReported, USAGE_CONSUMER, each(settling(guard)), batch=REPORTS_AT_ONCE, holds=holds)
+    return [await stack.enter_async_context(consumer) for consumer in (nodes, observations, evictions, reports)]

@@ -29,7 +29,7 @@ def nodeqos_router(change: ChangePolicy) -> Routes:
     @router.get("/default", role=Role.VIEWER, response_model=NodeQos, responses=NOT_MODIFIED)
     async def read_nodeqos(response: Response, if_none_match: IfNoneMatch = None) -> NodeQos | Response:
         """The document in force."""
-        present = change.current()
+        present = await change.read()
         if unchanged(if_none_match, etag_of(present)):
             return Response(status_code=304, headers={"etag": etag_of(present)})
         response.headers["etag"] = etag_of(present)
@@ -47,7 +47,7 @@ def nodeqos_router(change: ChangePolicy) -> Routes:
         ] = False,
     ) -> NodeQos | DryRun:
         """Replace it. 412 if If-Match is not the present ETag, 409 if metadata.generation is not the present one."""
-        present = change.current()
+        present = await change.read()
         refuse_other(if_match, etag_of(present))
         if if_match is not None:  # what was just compared must still be there when it is written
             wanted = wanted.with_generation(present.metadata.generation)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from datetime import datetime
 
 from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.ensurance.ports import GuardStore, GuardUnit
-from slackwater.model.errors import Unavailable
+from slackwater.model.errors import Conflict, Unavailable
+from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.waterline.nodeqos import NodeQos
 
 
@@ -20,8 +21,10 @@ class Book:
     reach every node in one transaction. A turn is microseconds for a calm report, milliseconds for a decision.
     """
 
-    def __init__(self, store: GuardStore) -> None:
+    def __init__(self, store: GuardStore, epoch_of: Callable[[int], int] = lambda _: 0) -> None:
         self._store = store
+        self._epoch_of = epoch_of
+        self._partitions: frozenset[int] = frozenset()
         self._turn = asyncio.Lock()
         self._nodes: dict[str, Guarded] = {}
         self._policy: NodeQos | None = None
@@ -48,21 +51,55 @@ class Book:
 
     def put(self, guarded: Guarded) -> None:
         """Note a node: either what was just committed, or changes that need no write (counters, last report)."""
-        self._nodes[guarded.node] = guarded
+        if partition_of(guarded.node) in self._partitions:  # else it was lost meanwhile
+            self._nodes[guarded.node] = guarded
+
+    def epoch_of(self, node: str) -> int:
+        """Of our lease on the node's partition; goes into its intents."""
+        return self._epoch_of(partition_of(node))
 
     def adopt(self, policy: NodeQos) -> None:
         self._policy = policy
 
-    async def load(self, first_policy: NodeQos) -> None:
-        """Read everything; store `first_policy` if there is none yet."""
+    async def load(self, first_policy: NodeQos, partitions: Collection[int] = ALL_PARTITIONS) -> None:
+        """Read the policy (store `first_policy` if there is none yet), and the nodes of these partitions."""
+        async with self._turn:
+            self._partitions = frozenset(partitions)
+            try:
+                await self._read(first_policy)
+            except Conflict:  # another replica has just stored it
+                await self._read(first_policy)
+
+    async def _read(self, first_policy: NodeQos) -> None:
+        async with self._store.unit_of_work() as unit:
+            policy = await unit.policy(first_policy.metadata.name)
+            if policy is None:
+                await unit.save_policy(first_policy)
+            nodes = await unit.nodes(self._partitions)
+        self._policy, self._nodes = policy or first_policy, {one.node: one for one in nodes}
+        self._stale = False
+
+    async def take(self, partitions: Collection[int], now: datetime) -> None:
+        """Read the nodes of partitions that are ours from now on: they count as heard, as far as we can know."""
         async with self._turn:
             async with self._store.unit_of_work() as unit:
-                policy = await unit.policy(first_policy.metadata.name)
-                if policy is None:
-                    await unit.save_policy(first_policy)
-                nodes = await unit.nodes()
-            self._policy, self._nodes = policy or first_policy, {one.node: one for one in nodes}
-            self._stale = False
+                nodes = await unit.nodes(partitions)
+            self._partitions |= frozenset(partitions)
+            self._nodes.update({one.node: one for one in nodes})
+            self.heard_at.update({one.node: now for one in nodes})
+
+    def drop(self, partitions: Collection[int]) -> None:
+        """They are another's: forget their nodes."""
+        self._partitions -= frozenset(partitions)
+        for node in [node for node in self._nodes if partition_of(node) in partitions]:
+            del self._nodes[node]
+            self.heard_at.pop(node, None)
+
+    async def read_policy(self) -> NodeQos:
+        """As PostgreSQL has it now: another replica may have changed it. Raises Unavailable."""
+        async with self._store.unit_of_work() as unit:
+            self._policy = await unit.policy(self.policy.metadata.name) or self._policy
+        return self.policy
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -83,6 +120,7 @@ class Book:
     async def _refresh(self) -> None:
         async with self._store.unit_of_work() as unit:
             policy = await unit.policy(self.policy.metadata.name)
-            nodes = await unit.nodes()
-        self._policy, self._nodes = policy or self._policy, {one.node: one for one in nodes}
+            nodes = await unit.nodes(self._partitions)
+        mine = [one for one in nodes if partition_of(one.node) in self._partitions]
+        self._policy, self._nodes = policy or self._policy, {one.node: one for one in mine}
         self._stale = False

@@ -1,7 +1,8 @@
-"""On a new NodeQOS: stored, and every node's intent declared again, in one transaction."""
+"""On a new NodeQOS: stored, and every node's intent declared again, in one transaction by each owner of nodes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -34,6 +35,21 @@ class ChangePolicy:
         """Raises Unavailable before the first load."""
         return self._book.policy
 
+    async def read(self) -> NodeQos:
+        """As it is stored, whichever replica has changed it. Raises Unavailable."""
+        return await self._book.read_policy()
+
+    async def catch_up(self) -> int:
+        """Declare anew what was last declared under another policy: another replica has changed it, or the one that
+        owned a node before us had no time to. Returns how many nodes. Raises Unavailable, Conflict."""
+        async with self._book.turn():
+            policy = await self._book.read_policy()
+            generation = policy.metadata.generation
+            behind = [node for node in self._book.nodes() if node.policy_generation != generation]
+            if behind:
+                await self._carry_out(policy, behind, new=False)
+            return len(behind)
+
     async def __call__(self, wanted: NodeQos, *, by: str = "", dry_run: bool = False) -> NodeQos:
         """The document as it is (or with `dry_run` would be) stored. A spec that is the same changes nothing.
         `by` is who asked for it; it stays in the document.
@@ -41,7 +57,7 @@ class ChangePolicy:
         Raises InvalidInput for another name, Conflict if `wanted` has a generation that is not the present one.
         """
         async with self._book.turn():
-            present = self._book.policy
+            present = await self._book.read_policy()
             if wanted.metadata.name != present.metadata.name:
                 raise InvalidInput(
                     f"metadata.name: {wanted.metadata.name!r} does not exist; allowed: {present.metadata.name}",
@@ -56,15 +72,16 @@ class ChangePolicy:
                 return present
             changed = wanted.changed_to(present.metadata.generation + 1, by)
             if not dry_run:
-                await self._carry_out(changed)
+                await self._carry_out(changed, self._book.nodes(), new=True)
             return changed
 
-    async def _carry_out(self, changed: NodeQos) -> None:
+    async def _carry_out(self, changed: NodeQos, affected: Sequence[Guarded], *, new: bool) -> None:
         now, policy = self._clock.now(), changed.policy()
         nodes, records = [], []
         async with self._book.writing() as unit:
-            await unit.save_policy(changed)
-            for node in self._book.nodes():
+            if new:
+                await unit.save_policy(changed)
+            for node in affected:
                 after, record = _under(node, policy, now)
                 nodes.append(await self._declare(unit, after, record, changed, now))
                 records += [record] if record is not None else []
@@ -78,11 +95,13 @@ class ChangePolicy:
     async def _declare(
         self, unit: GuardUnit, after: Guarded, record: DecisionRecord | None, changed: NodeQos, now: datetime
     ) -> Guarded:
+        after = replace(after, policy_generation=changed.metadata.generation)
         cause: Event[DecisionRecorded] | None = None
         if record is not None:
             cause = recorded(record, None)
             await unit.publish(cause)
-        await unit.publish(declared(after, changed, self._lease_seconds, now, cause))
+        epoch = self._book.epoch_of(after.node)
+        await unit.publish(declared(after, changed, self._lease_seconds, now, cause, epoch))
         return await unit.save(after)
 
 

@@ -20,13 +20,15 @@ def recorded(record: DecisionRecord, cause: Event[Any] | str | None) -> Event[De
 
 
 def declared(
-    guarded: Guarded, policy: NodeQos, lease_seconds: float, now: datetime, cause: Event[Any] | str | None
+    guarded: Guarded, policy: NodeQos, lease_seconds: float, now: datetime, cause: Event[Any] | str | None, epoch: int
 ) -> Event[IntentDeclared]:
-    """The whole intent of one node: an agent that reads only this knows all that we want."""
+    """The whole intent of one node: an agent that reads only this knows all that we want. `epoch` is that of our lease
+    on the node."""
     intent = IntentDeclared(
         node=guarded.node,
         writer=SOURCE,
         generation=guarded.generation,
+        epoch=epoch,
         declared_at=now,
         lease_seconds=lease_seconds,
         weights=WeightPolicy(policy.spec.weights),

@@ -103,7 +103,16 @@ class GuardNode:
                 cause = recorded(answer.record, answer.cause)
                 await unit.publish(cause)
             if answer.after.generation != answer.before.generation:
-                await unit.publish(declared(answer.after, self._book.policy, self._lease_seconds, now, cause))
+                await unit.publish(
+                    declared(
+                        answer.after,
+                        self._book.policy,
+                        self._lease_seconds,
+                        now,
+                        cause,
+                        self._book.epoch_of(answer.after.node),
+                    )
+                )
             return replace(answer, after=await unit.save(answer.after))
 
     def _tell(self, answer: _Answer) -> None:

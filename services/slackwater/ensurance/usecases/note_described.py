@@ -33,10 +33,15 @@ class NoteDescribed:
             known = self._book.node(facts.name)
             if known is not None and known.capacity_milli == capacity_milli:
                 return
+            generation = self._book.policy.metadata.generation
             async with self._book.writing() as unit:
                 if known is None:
-                    after = Guarded(facts.name, capacity_milli, generation=1)
-                    await unit.publish(declared(after, self._book.policy, self._lease_seconds, now, event))
+                    after = Guarded(facts.name, capacity_milli, generation=1, policy_generation=generation)
+                    await unit.publish(
+                        declared(
+                            after, self._book.policy, self._lease_seconds, now, event, self._book.epoch_of(after.node)
+                        )
+                    )
                 else:
                     after = replace(known, capacity_milli=capacity_milli)
                 after = await unit.save(after)

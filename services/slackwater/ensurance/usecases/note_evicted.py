@@ -41,6 +41,7 @@ class NoteEvicted:
             )
             async with self._book.writing() as unit:
                 now = self._clock.now()
-                await unit.publish(declared(after, self._book.policy, self._lease_seconds, now, event))
+                epoch = self._book.epoch_of(after.node)
+                await unit.publish(declared(after, self._book.policy, self._lease_seconds, now, event, epoch))
                 after = await unit.save(after)
             self._book.put(after)

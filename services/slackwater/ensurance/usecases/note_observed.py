@@ -34,6 +34,10 @@ class NoteObserved:
             async with self._book.writing() as unit:
                 if after.generation != before.generation:
                     now = self._clock.now()
-                    await unit.publish(declared(after, self._book.policy, self._lease_seconds, now, event))
+                    await unit.publish(
+                        declared(
+                            after, self._book.policy, self._lease_seconds, now, event, self._book.epoch_of(after.node)
+                        )
+                    )
                 after = await unit.save(after)
             self._book.put(after)

@@ -35,7 +35,11 @@ class RenewIntents:
                 return 0
             async with self._book.writing() as unit:
                 for node in heard:
-                    await unit.publish(declared(node, self._book.policy, self._lease_seconds, now, None))
+                    await unit.publish(
+                        declared(
+                            node, self._book.policy, self._lease_seconds, now, None, self._book.epoch_of(node.node)
+                        )
+                    )
             return len(heard)
 
     def _is_heard(self, node: str, now: datetime) -> bool:

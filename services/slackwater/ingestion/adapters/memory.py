@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import cast
@@ -11,6 +11,7 @@ from typing import cast
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.ports import Ledgers, PodPresence
+from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.model.nodes import NodeFacts
 from slackwater.store.port import UnitOfWork
 from slackwater.testing.store import MemoryUnitOfWork
@@ -46,6 +47,7 @@ class MemoryLedger:
         return {name: self._books.nodes[name] for name in names if name in self._books.nodes}
 
     async def describe(self, facts: NodeFacts, boot_epoch: str, described_at: datetime) -> bool:
+        self._unit.concerns(facts.name)
         known = self._books.described_at.get(facts.name)
         if known is not None and known > described_at:
             return False
@@ -60,6 +62,8 @@ class MemoryLedger:
         return True
 
     async def append(self, rows: Sequence[HistoryRow]) -> None:
+        self._unit.concerns(*(row.report.node for row in rows))
+
         def write() -> None:
             self._books.rows.extend(rows)
             for row in rows:
@@ -70,6 +74,8 @@ class MemoryLedger:
         self._later(write)
 
     async def save(self, nodes: Sequence[KnownNode]) -> None:
+        self._unit.concerns(*(node.name for node in nodes))
+
         def write() -> None:
             for node in nodes:
                 described = self._books.facts.get(node.name)
@@ -84,37 +90,47 @@ class MemoryLedger:
     async def refusals(self) -> Mapping[tuple[str, Refusal], int]:
         return dict(self._books.refusals)
 
-    async def silent_nodes(self, since: datetime) -> Sequence[KnownNode]:
+    async def silent_nodes(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[KnownNode]:
         return [
             node
             for _, node in sorted(self._books.nodes.items())
             if node.last_report_at and node.last_report_at < since and node.liveness is not Liveness.LOST
+            if partition_of(node.name) in partitions
         ]
 
     async def count_by_liveness(self) -> Mapping[str, int]:
         return Counter("silent" if node.liveness is None else str(node.liveness) for node in self._books.nodes.values())
 
-    async def silent_pods(self, since: datetime) -> Sequence[PodPresence]:
-        found = sorted(self._books.pods.values(), key=lambda pod: pod.uid)
+    async def silent_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
+        mine = (pod for pod in self._books.pods.values() if partition_of(pod.node) in partitions)
+        found = sorted(mine, key=lambda pod: pod.uid)
         return [pod for pod in found if pod.last_seen_at < since and pod.liveness is not Liveness.LOST]
 
     async def save_pods(self, pods: Sequence[PodPresence]) -> None:
+        self._unit.concerns(*(pod.node for pod in pods))
         self._later(lambda: self._books.pods.update({pod.uid: pod for pod in pods}))
 
     async def pods(self) -> Sequence[PodPresence]:
         return sorted(self._books.pods.values(), key=lambda pod: pod.uid)
 
     async def open_nodes(
-        self, until: datetime, silent_since: datetime, seconds: int, after: str, limit: int
+        self,
+        until: datetime,
+        silent_since: datetime,
+        seconds: int,
+        after: str,
+        limit: int,
+        partitions: Collection[int] = ALL_PARTITIONS,
     ) -> Sequence[KnownNode]:
         def may_close(node: KnownNode) -> bool:
-            if node.newest_at is None or node.last_report_at is None:
+            if node.newest_at is None or node.last_report_at is None or partition_of(node.name) not in partitions:
                 return False
             if node.closed_until is None:
                 return True
-            full = node.newest_at >= node.closed_until + timedelta(seconds=seconds)
-            behind = node.closed_until < until and node.newest_at >= node.closed_until
-            return behind and (full or node.last_report_at <= silent_since)
+            next_mark = node.closed_until + timedelta(seconds=seconds)
+            over, full = next_mark <= until, node.newest_at >= next_mark
+            silent = node.newest_at >= node.closed_until and node.last_report_at <= silent_since
+            return (full and (over or node.hole_from is None)) or (silent and over)
 
         return [node for name, node in sorted(self._books.nodes.items()) if name > after and may_close(node)][:limit]
 
@@ -123,6 +139,10 @@ class MemoryLedger:
             row for row in self._books.rows if row.report.node in nodes and since <= row.report.midpoint_at < until
         ]
         return sorted(found, key=lambda row: (row.report.node, row.report.midpoint_at, row.report.sequence))
+
+    async def history_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> Sequence[HistoryRow]:
+        found = [await self.history([node], since, until) for node, (since, until) in sorted(spans.items())]
+        return [row for own in found for row in own]
 
     async def keep_days(self, days: Sequence[date]) -> None:
         self._later(lambda: self._books.days.update(days))

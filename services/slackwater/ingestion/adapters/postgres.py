@@ -2,40 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 
 import asyncpg
 from sqlalchemy import RowMapping, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.ingestion.adapters import binary
 from slackwater.ingestion.adapters.presence import Memory, see
-from slackwater.ingestion.adapters.rows import FACTS, NODE_USAGE, history_rows, known_node, node_columns, node_usage
+from slackwater.ingestion.adapters.rows import (
+    FACTS,
+    NODE_USAGE,
+    PODS,
+    history_rows,
+    known_node,
+    node_columns,
+    node_usage,
+)
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.ports import Ledgers, PodPresence
 from slackwater.model.errors import InvalidInput
+from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.nodes import NodeFacts
 from slackwater.store.copying import copy_binary, copy_rows
-from slackwater.store.names import lock_key
+from slackwater.store.names import lock_key, partition_of_sql
+from slackwater.store.port import UnitOfWork
 
 _PARTITIONED = ("node_usage", "pod_usage")
 
 _NODES = text("SELECT * FROM nodes WHERE name = ANY(:names) ORDER BY name FOR UPDATE")
 _SILENT_NODES = text(
-    "SELECT * FROM nodes WHERE last_report_at < :since AND liveness <> 'lost' ORDER BY name FOR UPDATE"
+    "SELECT * FROM nodes WHERE last_report_at < :since AND liveness <> 'lost'"  # noqa: S608 - constants
+    f" AND {partition_of_sql('name')} = ANY(CAST(:partitions AS int[])) ORDER BY name FOR UPDATE"
 )
 _COUNT_BY_LIVENESS = text(
     "SELECT coalesce(CAST(liveness AS text), 'silent') AS liveness, count(*) AS nodes FROM nodes GROUP BY 1"
 )
 _OPEN_NODES = text(
-    "SELECT * FROM nodes WHERE newest_at IS NOT NULL"
-    " AND (closed_until IS NULL OR (closed_until < :until AND newest_at >= closed_until"
-    " AND (last_report_at <= :silent_since OR newest_at >= closed_until + make_interval(secs => :seconds))))"
-    " AND name > :after ORDER BY name LIMIT :limit FOR UPDATE"
+    "SELECT * FROM nodes WHERE newest_at IS NOT NULL AND name > :after AND (closed_until IS NULL OR ("  # noqa: S608 - constants
+    " newest_at >= closed_until + make_interval(secs => :seconds)"
+    " AND (hole_from IS NULL OR closed_until + make_interval(secs => :seconds) <= :until)"
+    ") OR ("
+    " newest_at >= closed_until AND last_report_at <= :silent_since"
+    " AND closed_until + make_interval(secs => :seconds) <= :until))"
+    f" AND {partition_of_sql('name')} = ANY(CAST(:partitions AS int[])) ORDER BY name LIMIT :limit FOR UPDATE"
 )
 _DESCRIBE = text("""
 INSERT INTO nodes (name, facts, described_epoch, described_at, cpu_capacity_milli, memory_capacity_bytes)
@@ -69,12 +82,14 @@ _PODS = text(
     " FROM pods p LEFT JOIN nodes n ON n.name = p.node ORDER BY p.uid"
 )
 _GONE_PODS = text(
-    "SELECT uid, node, last_seen_at, liveness FROM pods"
-    " WHERE NOT present AND last_seen_at < :since AND liveness <> 'lost' ORDER BY uid FOR UPDATE"
+    "SELECT uid, node, last_seen_at, liveness FROM pods"  # noqa: S608 - constants
+    " WHERE NOT present AND last_seen_at < :since AND liveness <> 'lost'"
+    f" AND {partition_of_sql('node')} = ANY(CAST(:partitions AS int[])) ORDER BY uid FOR UPDATE"
 )
 _PODS_OF_SILENT_NODES = text(
-    "SELECT p.uid, p.node, greatest(p.last_seen_at, n.last_report_at) AS last_seen_at, p.liveness"
+    "SELECT p.uid, p.node, greatest(p.last_seen_at, n.last_report_at) AS last_seen_at, p.liveness"  # noqa: S608 - constants
     " FROM nodes n JOIN pods p ON p.node = n.name WHERE n.last_report_at < :since AND p.last_seen_at < :since"
+    f" AND {partition_of_sql('n.name')} = ANY(CAST(:partitions AS int[]))"
     " AND p.present AND p.liveness <> 'lost' ORDER BY p.uid FOR UPDATE"
 )
 _SAVE_POD = text("UPDATE pods SET liveness = :liveness WHERE uid = :uid")
@@ -82,12 +97,17 @@ _COUNT_REFUSAL = text("""
 INSERT INTO refusals (node, reason, count, last_at) VALUES (:node, :reason, :count, :at)
 ON CONFLICT (node, reason) DO UPDATE SET count = refusals.count + excluded.count, last_at = excluded.last_at
 """)
-_IN_RANGE = "WHERE node = ANY(:nodes) AND midpoint_at >= :since AND midpoint_at < :until"
-_REPORTS = text(f"SELECT * FROM node_usage {_IN_RANGE} ORDER BY node, midpoint_at, sequence")  # noqa: S608 - constants
-_REPORTED_PODS = text(f"""
-SELECT p.*, CAST(pods.pod AS text) AS pod FROM (SELECT * FROM pod_usage {_IN_RANGE}) p
-JOIN pods ON pods.uid = p.uid ORDER BY p.node, p.midpoint_at, p.uid
-""")  # noqa: S608 - constants
+_OF_EACH_NODE = """
+SELECT found.* FROM unnest(CAST(:nodes AS text[]), CAST(:since AS timestamptz[]), CAST(:until AS timestamptz[]))
+    AS wanted(node, since, until) CROSS JOIN LATERAL (
+    SELECT * FROM {table} WHERE node = wanted.node AND midpoint_at >= wanted.since AND midpoint_at < wanted.until
+    OFFSET 0
+) found ORDER BY found.node, found.midpoint_at, found.{last}
+"""
+"""Node by node through the index: of a partition that is new the planner knows nothing, and would read all of it."""
+_REPORTS = text(_OF_EACH_NODE.format(table="node_usage", last="sequence"))
+_REPORTED_PODS = text(_OF_EACH_NODE.format(table="pod_usage", last="uid"))
+_DESCRIPTIONS = text("SELECT uid, CAST(pod AS text) AS pod FROM pods WHERE uid = ANY(:uids)")
 _PARTITIONS = text("""
 SELECT child.relname AS name FROM pg_inherits
 JOIN pg_class child ON child.oid = inhrelid JOIN pg_class parent ON parent.oid = inhparent
@@ -112,8 +132,9 @@ def _storable() -> Iterator[None]:
 class PostgresLedger:
     """slackwater.ingestion.ports.Ledger on the connection of a unit of work."""
 
-    def __init__(self, connection: AsyncConnection, memory: Memory) -> None:
-        self._connection = connection
+    def __init__(self, unit: UnitOfWork, memory: Memory) -> None:
+        self._unit = unit
+        self._connection = unit.connection
         self._memory = memory
         self._loaded: dict[str, KnownNode] = {}
 
@@ -121,7 +142,7 @@ class PostgresLedger:
     def remembering(cls) -> Ledgers:
         """Ledgers that share the memory of what they wrote of pods, so that it is not written again."""
         memory = Memory()
-        return lambda unit: cls(unit.connection, memory)
+        return lambda unit: cls(unit, memory)
 
     async def nodes(self, names: Sequence[str]) -> Mapping[str, KnownNode]:
         rows = await self._connection.execute(_NODES, {"names": list(names)})
@@ -130,6 +151,7 @@ class PostgresLedger:
         return found
 
     async def describe(self, facts: NodeFacts, boot_epoch: str, described_at: datetime) -> bool:
+        self._unit.concerns(facts.name)
         with _storable():
             done = await self._connection.execute(
                 _DESCRIBE,
@@ -145,6 +167,7 @@ class PostgresLedger:
         return done.first() is not None
 
     async def append(self, rows: Sequence[HistoryRow]) -> None:
+        self._unit.concerns(*(row.report.node for row in rows))
         with _storable():
             await copy_rows(self._connection, "node_usage", NODE_USAGE, map(node_usage, rows))
             await copy_binary(self._connection, "pod_usage", binary.COLUMNS, binary.pod_usage(rows))
@@ -152,6 +175,7 @@ class PostgresLedger:
 
     async def save(self, nodes: Sequence[KnownNode]) -> None:
         if nodes:
+            self._unit.concerns(*(node.name for node in nodes))
             await self._connection.execute(_SAVE_NODES, node_columns(sorted(nodes, key=lambda node: node.name)))
 
     async def count_refusals(self, counts: Mapping[tuple[str, Refusal], int], at: datetime) -> None:
@@ -168,18 +192,18 @@ class PostgresLedger:
         rows = await self._connection.execute(text("SELECT node, reason, count FROM refusals"))
         return {(row[0], Refusal(row[1])): row[2] for row in rows}
 
-    async def silent_nodes(self, since: datetime) -> Sequence[KnownNode]:
-        rows = await self._connection.execute(_SILENT_NODES, {"since": since})
+    async def silent_nodes(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[KnownNode]:
+        rows = await self._connection.execute(_SILENT_NODES, {"since": since, "partitions": list(partitions)})
         return [known_node(row) for row in rows.mappings()]
 
     async def count_by_liveness(self) -> Mapping[str, int]:
         rows = await self._connection.execute(_COUNT_BY_LIVENESS)
         return {row.liveness: row.nodes for row in rows}
 
-    async def silent_pods(self, since: datetime) -> Sequence[PodPresence]:
+    async def silent_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
         found = []
         for statement in (_GONE_PODS, _PODS_OF_SILENT_NODES):
-            rows = await self._connection.execute(statement, {"since": since})
+            rows = await self._connection.execute(statement, {"since": since, "partitions": list(partitions)})
             found += [_presence(row) for row in rows.mappings()]
         return sorted(found, key=lambda pod: pod.uid)
 
@@ -190,23 +214,36 @@ class PostgresLedger:
 
     async def save_pods(self, pods: Sequence[PodPresence]) -> None:
         if pods:
+            self._unit.concerns(*(pod.node for pod in pods))
             values = [{"uid": pod.uid, "liveness": pod.liveness} for pod in pods]
             await self._connection.execute(_SAVE_POD, values)
 
     async def open_nodes(
-        self, until: datetime, silent_since: datetime, seconds: int, after: str, limit: int
+        self,
+        until: datetime,
+        silent_since: datetime,
+        seconds: int,
+        after: str,
+        limit: int,
+        partitions: Collection[int] = ALL_PARTITIONS,
     ) -> Sequence[KnownNode]:
+        span = {"until": until, "silent_since": silent_since, "seconds": float(seconds)}
         rows = await self._connection.execute(
-            _OPEN_NODES,
-            {"until": until, "silent_since": silent_since, "seconds": float(seconds), "after": after, "limit": limit},
+            _OPEN_NODES, {**span, "after": after, "limit": limit, "partitions": list(partitions)}
         )
         return [known_node(row) for row in rows.mappings()]
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:
-        span = {"nodes": list(nodes), "since": since, "until": until}
+        return await self.history_within(dict.fromkeys(nodes, (since, until)))
+
+    async def history_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> Sequence[HistoryRow]:
+        since, until = ([span[side] for span in spans.values()] for side in (0, 1))
+        span = {"nodes": list(spans), "since": since, "until": until}
         reports = (await self._connection.execute(_REPORTS, span)).mappings().all()
         pods = (await self._connection.execute(_REPORTED_PODS, span)).mappings().all()
-        return history_rows(reports, pods)
+        uids = list({row["uid"] for row in pods})
+        described = await self._connection.execute(_DESCRIPTIONS, {"uids": uids})
+        return history_rows(reports, pods, {row.uid: PODS.validate_json(row.pod) for row in described})
 
     async def keep_days(self, days: Sequence[date]) -> None:
         have = set(await self.days())

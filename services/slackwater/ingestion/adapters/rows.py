@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -91,13 +91,14 @@ def node_columns(nodes: Sequence[KnownNode]) -> dict[str, list[Any]]:
     }
 
 
-def history_rows(reports: Iterable[RowMapping], pods: Iterable[RowMapping]) -> list[HistoryRow]:
-    """Accepted reports with their pods, in the order of `reports`."""
+def history_rows(
+    reports: Iterable[RowMapping], pods: Iterable[RowMapping], described: Mapping[str, Pod]
+) -> list[HistoryRow]:
+    """Accepted reports with their pods, in the order of `reports`; a pod that was forgotten is left out."""
     measured: dict[tuple[str, str, int], list[MeasuredPod]] = defaultdict(list)
-    described: dict[str, Pod] = {}
     for row in pods:
         if row["uid"] not in described:
-            described[row["uid"]] = PODS.validate_json(row["pod"])
+            continue
         measured[row["node"], row["boot_epoch"], row["sequence"]].append(
             MeasuredPod(
                 pod=described[row["uid"]],

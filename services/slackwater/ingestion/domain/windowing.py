@@ -13,13 +13,15 @@ pods' percentiles, which overstates them when pods do not peak together: the sum
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, groupby, pairwise
 
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, MeasuredPod, Report, Series
+from slackwater.model.identifiers import SHARDS
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import Tier
 
@@ -63,43 +65,71 @@ class Window:
     gaps: int
 
 
-def number_of(moment: datetime, seconds: int) -> int:
+Phase = Callable[[str], int]
+"""By how many seconds (less than a window) the windows of a node begin later than those of 1970 would."""
+
+
+def aligned(node: str) -> int:
+    """All windows of all nodes begin together."""
+    return 0
+
+
+def staggered(seconds: int) -> Phase:
+    """Every node's windows begin at a second of its own: the windows of thousands of nodes end one after the other,
+    and so do predictions and offers, in place of all at once. `start // seconds` still numbers them."""
+    return lambda node: zlib.crc32(node.encode()) // SHARDS % seconds
+
+
+def number_of(moment: datetime, seconds: int, phase: int = 0) -> int:
     """The window that holds `moment`: from its start, included, to its end, excluded."""
-    return (moment - _EPOCH) // timedelta(seconds=seconds)
+    return (moment - _EPOCH - timedelta(seconds=phase)) // timedelta(seconds=seconds)
 
 
-def start_of(number: int, seconds: int) -> datetime:
-    return _EPOCH + timedelta(seconds=number * seconds)
+def start_of(number: int, seconds: int, phase: int = 0) -> datetime:
+    return _EPOCH + timedelta(seconds=number * seconds + phase)
 
 
-def closable_until(now: datetime, seconds: int, lateness_seconds: float) -> datetime:
+def closable_until(now: datetime, seconds: int, lateness_seconds: float, phase: int = 0) -> datetime:
     """The end of the last window that nothing is waited for any more: `lateness_seconds` after it ended."""
-    return start_of(number_of(now - timedelta(seconds=lateness_seconds), seconds), seconds)
+    return start_of(number_of(now - timedelta(seconds=lateness_seconds), seconds, phase), seconds, phase)
+
+
+def begins_window(before: datetime | None, newest_at: datetime | None, seconds: int, phase: int) -> bool:
+    """Whether a node's newest report lies in a later window than the one before it did."""
+    if before is None or newest_at is None:
+        return False
+    return number_of(before, seconds, phase) != number_of(newest_at, seconds, phase)
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What closing waits for: `until` is the end of the last window that is over (closable_until); a node is silent if
-    it was last heard before `silent_since`; holes noticed after `holes_since` may still be filled by redelivery."""
+    """What closing waits for: windows that ended before `over_at` have had their time; a node is silent if it was last
+    heard before `silent_since`; holes noticed after `holes_since` may still be filled by redelivery."""
 
-    until: datetime
+    over_at: datetime
     silent_since: datetime
     holes_since: datetime
 
 
-def close_limit(known: KnownNode, waiting: Waiting, seconds: int) -> datetime | None:
+def close_limit(known: KnownNode, waiting: Waiting, seconds: int, phase: int = 0) -> datetime | None:
     """How far the windows of a node may be closed now; None when no further than they are.
 
-    Never past what has come: while a backlog is worked off, what is still to come belongs to later windows. The window
-    of the newest report is closed when the next one has begun with a report, or when the node fell silent. Windows
-    that a missing report may belong to wait for it as long as it may be under way.
+    Never past what has come: while a backlog is worked off, what is still to come belongs to later windows. A window is
+    closed when the next one has begun with a report and no earlier report is missing: then nothing of it can be under
+    way. With reports missing it also waits until it has been over for a while, and as long as those may still come.
+    The window of the newest report is closed when its node fell silent.
     """
     if known.newest_at is None or known.last_report_at is None:
         return None
-    newest = number_of(known.newest_at, seconds) + (known.last_report_at <= waiting.silent_since)
-    limit = min(waiting.until, start_of(newest, seconds))
+    newest = number_of(known.newest_at, seconds, phase)
+    over = start_of(number_of(waiting.over_at, seconds, phase), seconds, phase)
+    limit = start_of(newest, seconds, phase)
+    if known.hole_from is not None:
+        limit = min(limit, over)
+    if known.last_report_at <= waiting.silent_since:
+        limit = max(limit, min(over, start_of(newest + 1, seconds, phase)))
     if known.hole_from and known.hole_seen_at and known.hole_seen_at > waiting.holes_since:
-        limit = min(limit, start_of(number_of(known.hole_from, seconds), seconds))
+        limit = min(limit, start_of(number_of(known.hole_from, seconds, phase), seconds, phase))
     return limit if known.closed_until is None or limit > known.closed_until else None
 
 
@@ -108,17 +138,21 @@ def is_late(known: KnownNode, report: Report) -> bool:
     return known.closed_until is not None and report.midpoint_at < known.closed_until
 
 
-def close_windows(rows: Iterable[HistoryRow], seconds: int) -> list[Window]:
+def close_windows(rows: Iterable[HistoryRow], seconds: int, phase: Phase = aligned) -> list[Window]:
     """All windows of all rows, by node and number; the order of the rows is irrelevant. Late rows belong to none."""
     grouped: dict[tuple[str, int], list[HistoryRow]] = defaultdict(list)
     for row in rows:
         if not row.late:
-            grouped[row.report.node, number_of(row.report.midpoint_at, seconds)].append(row)
-    gaps = _gaps([row for own in grouped.values() for row in own], seconds)
-    return [_window(*key, seconds, grouped[key], gaps[key]) for key in sorted(grouped)]
+            node = row.report.node
+            grouped[node, number_of(row.report.midpoint_at, seconds, phase(node))].append(row)
+    gaps = _gaps([row for own in grouped.values() for row in own], seconds, phase)
+    return [
+        _window(node, start_of(number, seconds, phase(node)), seconds, grouped[node, number], gaps[node, number])
+        for node, number in sorted(grouped)
+    ]
 
 
-def _gaps(rows: Sequence[HistoryRow], seconds: int) -> Counter[tuple[str, int]]:
+def _gaps(rows: Sequence[HistoryRow], seconds: int, phase: Phase) -> Counter[tuple[str, int]]:
     """Missing reports by node and window: holes between two reports count in the window of the later one.
 
     What is known to be missing and lies before the first report at hand counts in the window of that one.
@@ -127,7 +161,8 @@ def _gaps(rows: Sequence[HistoryRow], seconds: int) -> Counter[tuple[str, int]]:
     ordered = sorted(rows, key=lambda row: (row.report.node, row.report.boot_epoch, row.report.sequence))
     for _, agent in groupby(ordered, key=lambda row: (row.report.node, row.report.boot_epoch)):
         own = list(agent)
-        keys = [(row.report.node, number_of(row.report.midpoint_at, seconds)) for row in own]
+        offset = phase(own[0].report.node)
+        keys = [(row.report.node, number_of(row.report.midpoint_at, seconds, offset)) for row in own]
         between = [later.report.sequence - row.report.sequence - 1 for row, later in pairwise(own)]
         gaps[keys[0]] += max(0, sum(row.gap_delta for row in own) - sum(between))
         for key, missing in zip(keys[1:], between, strict=True):
@@ -135,13 +170,13 @@ def _gaps(rows: Sequence[HistoryRow], seconds: int) -> Counter[tuple[str, int]]:
     return gaps
 
 
-def _window(node: str, number: int, seconds: int, rows: Sequence[HistoryRow], gaps: int) -> Window:
+def _window(node: str, start: datetime, seconds: int, rows: Sequence[HistoryRow], gaps: int) -> Window:
     reports = sorted((row.report for row in rows), key=lambda report: (report.sampled_at, report.boot_epoch))
     with_system = [report for report in reports if report.system_cpu and report.system_memory]
     return Window(
         node=node,
-        number=number,
-        start=start_of(number, seconds),
+        number=number_of(start, seconds),
+        start=start,
         seconds=seconds,
         usage=Amounts(merge([report.cpu for report in reports]), merge([report.memory for report in reports])),
         system=Amounts(

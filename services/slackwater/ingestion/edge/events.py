@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from slackwater.bus.port import Bus, Done, Received, Settlement, each
+from slackwater.bus.port import Bus, Consumption, Done, Holds, Received, Settlement, each
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
@@ -15,9 +15,9 @@ from slackwater.ingestion.usecases.tracing import WindowTraces
 
 @asynccontextmanager
 async def consuming(
-    bus: Bus, accept: AcceptReports, describe: DescribeNode, traces: WindowTraces, batch: int
-) -> AsyncIterator[None]:
-    """Both consumers of contracts/streams.yaml while the context is open."""
+    bus: Bus, accept: AcceptReports, describe: DescribeNode, traces: WindowTraces, batch: int, holds: Holds
+) -> AsyncIterator[Sequence[Consumption]]:
+    """Both consumers of contracts/streams.yaml while the context is open, reading nothing yet."""
 
     async def accept_and_note(reports: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:
         verdicts = await accept(reports)
@@ -26,7 +26,7 @@ async def consuming(
         return verdicts
 
     async with (
-        bus.consume(NodeDescribed, "ingestion-node-described", each(describe)),
-        bus.consume(UsageReported, "ingestion-usage-reported", accept_and_note, batch=batch),
+        bus.consume(NodeDescribed, "ingestion-node-described", each(describe), holds=holds) as descriptions,
+        bus.consume(UsageReported, "ingestion-usage-reported", accept_and_note, batch=batch, holds=holds) as reports,
     ):
-        yield
+        yield descriptions, reports

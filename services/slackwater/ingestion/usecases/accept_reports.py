@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -18,7 +18,7 @@ from slackwater.ingestion.domain.validation import Accepted, Limits, Refusal, Re
 from slackwater.ingestion.domain.windowing import is_late
 from slackwater.ingestion.ports import Ledgers, Meter
 from slackwater.ingestion.usecases.reading import report_from
-from slackwater.model.errors import Conflict, InvalidInput, Unavailable
+from slackwater.model.errors import Conflict, Fenced, InvalidInput, Unavailable
 from slackwater.model.time import Clock
 from slackwater.store.port import Database, UnitOfWork
 
@@ -37,14 +37,24 @@ class AcceptReports:
     """The batch handler of `ingestion-usage-reported`.
 
     While the store is away it holds its batch: what comes later waits in the stream, and order is kept.
+    `reported` is told of each node in a batch, before and after it, once it is committed.
     """
 
-    def __init__(self, database: Database, ledgers: Ledgers, clock: Clock, limits: Limits, meter: Meter) -> None:
+    def __init__(
+        self,
+        database: Database,
+        ledgers: Ledgers,
+        clock: Clock,
+        limits: Limits,
+        meter: Meter,
+        reported: Callable[[KnownNode, KnownNode], None] = lambda before, after: None,
+    ) -> None:
         self._meter = meter
         self._database = database
         self._ledgers = ledgers
         self._clock = clock
         self._limits = limits
+        self._reported = reported
         self._leaving = False
 
     def leave(self) -> None:
@@ -56,6 +66,8 @@ class AcceptReports:
         while True:
             try:
                 return await self._accept_or_split(batch)
+            except Fenced as error:
+                return [Retry(error.message, delay_seconds=0.0)] * len(batch)
             except (Unavailable, Conflict) as error:
                 if self._leaving:
                     return [Retry(error.message, delay_seconds=0.0)] * len(batch)
@@ -88,6 +100,8 @@ class AcceptReports:
             if refusals:
                 await ledger.count_refusals(refusals, now)
         _measure(self._meter, verdicts, now)
+        for name, node in nodes.items():
+            self._reported(before[name], node)
         return [verdict.settlement for verdict in verdicts]
 
     def _judge_all(

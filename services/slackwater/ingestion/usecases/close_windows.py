@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_windowed import UsageWindowed, WindowedPod, WindowedUsage
-from slackwater.ingestion.domain.windowing import Amounts, Waiting, Window, closable_until, close_limit, close_windows
+from slackwater.ingestion.domain.windowing import Amounts, Phase, Waiting, Window, aligned, close_limit, close_windows
 from slackwater.ingestion.ports import Ledger, Ledgers, Meter
 from slackwater.ingestion.usecases.accept_reports import SOURCE
 from slackwater.ingestion.usecases.tracing import WindowTraces
+from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.time import Clock
 from slackwater.store.port import Database
 from slackwater.telemetry.spans import Attributes, span
 from slackwater.telemetry.traceparent import new_traceparent
 
-_NODES_AT_ONCE = 100
+_NODES_AT_ONCE = 50
+"""Their rows are locked meanwhile: reports of these nodes wait."""
 CATCH_UP = timedelta(days=1)
 """After a longer absence older windows are not made any more: who folds them has moved on."""
 
@@ -35,20 +37,24 @@ class CloseWindows:
         ledgers: Ledgers,
         clock: Clock,
         meter: Meter,
+        mine: Callable[[], Collection[int]] = lambda: ALL_PARTITIONS,
         *,
         seconds: int,
         lateness_seconds: float,
         silence_seconds: float,
+        phase: Phase = aligned,
         traces: WindowTraces | None = None,
     ) -> None:
         self._database = database
         self._ledgers = ledgers
         self._clock = clock
         self._meter = meter
+        self._mine = mine
         self._seconds = seconds
         self._lateness_seconds = lateness_seconds
         self._silence_seconds = silence_seconds
-        self._traces = traces or WindowTraces(seconds)
+        self._phase = phase
+        self._traces = traces or WindowTraces(seconds, phase)
         self._listening_since = clock.now()
 
     def listen_anew(self) -> None:
@@ -57,32 +63,35 @@ class CloseWindows:
 
     async def __call__(self) -> int:
         """Close everything that is due; returns how many windows. Raises Unavailable, having closed some or none."""
-        now = self._clock.now()
+        now, mine = self._clock.now(), self._mine()
         closed, after = 0, ""
-        while True:
-            count, last = await self._close_some(now, after)
+        while mine:
+            count, last = await self._close_some(now, after, mine)
             closed += count
             if last is None:
                 return closed
             after = last
+        return closed
 
     @property
     def pause_seconds(self) -> float:
         """How long to wait between two looks: a small part of a window, but no less than a second."""
         return max(1.0, self._seconds / 12)
 
-    async def _close_some(self, now: datetime, after: str) -> tuple[int, str | None]:
+    async def _close_some(self, now: datetime, after: str, mine: Collection[int]) -> tuple[int, str | None]:
         """Some nodes in order of their names: how many windows, and the last name or None at the end."""
         waiting = self._waiting(now)
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)
-            nodes = await ledger.open_nodes(waiting.until, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE)
+            nodes = await ledger.open_nodes(
+                waiting.over_at, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE, mine
+            )
             spans = {
-                node.name: (node.closed_until or waiting.until - CATCH_UP, limit)
+                node.name: (node.closed_until or waiting.over_at - CATCH_UP, limit)
                 for node in nodes
-                if (limit := close_limit(node, waiting, self._seconds)) is not None
+                if (limit := close_limit(node, waiting, self._seconds, self._phase(node.name))) is not None
             }
-            windows = await self._windows(ledger, spans, waiting.until - CATCH_UP)
+            windows = await self._windows(ledger, spans, waiting.over_at - CATCH_UP)
             for window in windows:
                 await unit.publish(self._published(window, now))
             moved = [replace(node, closed_until=spans[node.name][1]) for node in nodes if node.name in spans]
@@ -105,7 +114,7 @@ class CloseWindows:
     def _waiting(self, now: datetime) -> Waiting:
         silent_since = now - timedelta(seconds=self._silence_seconds)
         return Waiting(
-            until=closable_until(now, self._seconds, self._lateness_seconds),
+            over_at=now - timedelta(seconds=self._lateness_seconds),
             silent_since=silent_since if silent_since >= self._listening_since else _NEVER,
             holes_since=now - HOLE_PATIENCE,
         )
@@ -116,14 +125,10 @@ class CloseWindows:
         """The windows within the span of each node."""
         if not spans:
             return ()
-        since = max(oldest, min(since for since, _ in spans.values()))
-        rows = await ledger.history(list(spans), since, max(until for _, until in spans.values()))
-        inside = [row for row in rows if _within(spans[row.report.node], row.report.midpoint_at)]
-        return close_windows(inside, self._seconds)
-
-
-def _within(span: tuple[datetime, datetime], moment: datetime) -> bool:
-    return span[0] <= moment < span[1]
+        rows = await ledger.history_within(
+            {node: (max(since, oldest), until) for node, (since, until) in spans.items()}
+        )
+        return close_windows(rows, self._seconds, self._phase)
 
 
 def _event(window: Window, now: datetime, traceparent: str) -> Event[UsageWindowed]:

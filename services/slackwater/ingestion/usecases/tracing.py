@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported
+from slackwater.ingestion.domain.windowing import Phase, aligned, number_of
 from slackwater.telemetry.traceparent import is_sampled
 
 WINDOWS_KEPT = 8
@@ -19,6 +20,7 @@ class WindowTraces:
     """In memory only, one header per open window: after a restart (or on another replica) a window begins anew."""
 
     seconds: int
+    phase: Phase = aligned
     _by_node: dict[str, dict[int, str]] = field(default_factory=dict)
 
     def note(self, reports: Iterable[Event[UsageReported]]) -> None:
@@ -28,7 +30,7 @@ class WindowTraces:
                 continue
             report = event.data
             middle = report.sampled_at - timedelta(seconds=report.window_seconds / 2)
-            number = int(middle.timestamp()) // self.seconds
+            number = number_of(middle, self.seconds, self.phase(report.node))
             windows = self._by_node.setdefault(report.node, {})
             known = windows.get(number)
             if known is None or (is_sampled(event.traceparent) and not is_sampled(known)):
@@ -38,7 +40,7 @@ class WindowTraces:
 
     def take(self, node: str, start: datetime) -> str | None:
         """The trace of the window that begins then; forgets it and those before it."""
-        number = int(start.timestamp()) // self.seconds
+        number = number_of(start, self.seconds, self.phase(node))
         windows = self._by_node.get(node, {})
         found = windows.get(number)
         for old in [known for known in windows if known <= number]:

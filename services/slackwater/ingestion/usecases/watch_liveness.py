@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -10,6 +10,7 @@ from slackwater.ingestion.domain.liveness import LivenessLimits, after_silence
 from slackwater.ingestion.domain.reports import Liveness
 from slackwater.ingestion.ports import Ledgers
 from slackwater.ingestion.usecases.accept_reports import liveness_changed
+from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.time import Clock
 from slackwater.store.port import Database
 
@@ -27,10 +28,12 @@ class WatchLiveness:
         clock: Clock,
         limits: LivenessLimits,
         hearing: Callable[[], Awaitable[bool]],
+        mine: Callable[[], Collection[int]] = lambda: ALL_PARTITIONS,
     ) -> None:
         self._database = database
         self._ledgers = ledgers
         self._clock = clock
+        self._mine = mine
         self._limits = limits
         self._hearing = hearing
         self._listening_since = clock.now()
@@ -42,13 +45,14 @@ class WatchLiveness:
     async def __call__(self) -> int:
         """How many nodes and pods changed. Raises Unavailable."""
         now = self._clock.now()
-        if now - self._listening_since <= timedelta(seconds=self._limits.stale_seconds):
+        mine = self._mine()
+        if not mine or now - self._listening_since <= timedelta(seconds=self._limits.stale_seconds):
             return 0
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)
             since = now - timedelta(seconds=self._limits.stale_seconds)
             changed = []
-            silent = await ledger.silent_nodes(since)
+            silent = await ledger.silent_nodes(since, mine)
             if silent and not await self._hearing():
                 self.listen_anew()
                 return 0
@@ -61,7 +65,7 @@ class WatchLiveness:
             await ledger.save(changed)
             pods = [
                 replace(pod, liveness=found)
-                for pod in await ledger.silent_pods(since)
+                for pod in await ledger.silent_pods(since, mine)
                 if (found := self._pod(pod.liveness, pod.last_seen_at, now)) is not pod.liveness
             ]
             await ledger.save_pods(pods)

@@ -17,11 +17,11 @@ from slackwater.prediction.domain.snapshot import Snapshot
 class _Content:
     outbox: list[Event[Any]] = field(default_factory=list)
     published: dict[str, int] = field(default_factory=dict)
-    snapshots: list[Snapshot] = field(default_factory=list)
+    snapshots: dict[int, tuple[Snapshot, ...]] = field(default_factory=dict)
     nodes: dict[str, tuple[Resources, datetime]] = field(default_factory=dict)
 
     def copy(self) -> _Content:
-        return _Content(list(self.outbox), dict(self.published), list(self.snapshots), dict(self.nodes))
+        return _Content(list(self.outbox), dict(self.published), dict(self.snapshots), dict(self.nodes))
 
 
 class _Transaction:
@@ -34,8 +34,8 @@ class _Transaction:
     async def set_published(self, until_seconds: Mapping[str, int]) -> None:
         self.content.published.update(until_seconds)
 
-    async def keep_snapshot(self, snapshot: Snapshot, *, keep: int) -> None:
-        self.content.snapshots = [snapshot, *self.content.snapshots][:keep]
+    async def keep_snapshot(self, partition: int, snapshot: Snapshot, *, keep: int) -> None:
+        self.content.snapshots[partition] = (snapshot, *self.content.snapshots.get(partition, ()))[:keep]
 
     async def describe(self, node: str, allocatable: Resources, described_at: datetime) -> None:
         known = self.content.nodes.get(node)
@@ -59,8 +59,8 @@ class MemoryPredictionStore:
         yield transaction
         self.committed = transaction.content
 
-    async def snapshots(self) -> Sequence[Snapshot]:
-        return tuple(self.committed.snapshots)
+    async def snapshots(self, partition: int) -> Sequence[Snapshot]:
+        return self.committed.snapshots.get(partition, ())
 
     async def published(self) -> Mapping[str, int]:
         return dict(self.committed.published)

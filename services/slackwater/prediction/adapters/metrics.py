@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from slackwater.prediction.usecases.state import LivingState
 from slackwater.telemetry.metrics import Meters
 
 
@@ -27,9 +26,9 @@ class PredictionMetrics:
             look="failed or refused: the next start replays more.",
         )
 
-    def folded(self, windows: int, living: LivingState) -> None:
+    def folded(self, windows: int, series: int) -> None:
         self._windows.inc(windows)
-        self._series.set(len(living.models.rows))
+        self._series.set(series)
 
     def snapshot(self, result: str) -> None:
         """`kept`, `failed` (the store was away), or `refused` (a stored one was not usable at start)."""

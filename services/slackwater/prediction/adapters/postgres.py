@@ -15,13 +15,19 @@ from slackwater.prediction.domain.snapshot import Snapshot
 from slackwater.store.port import Database, UnitOfWork
 
 _KEEP_SNAPSHOT = text(
-    "INSERT INTO snapshots (version, position, checksum, body) VALUES (:version, :position, :checksum, :body)"
+    "INSERT INTO snapshots (partition, version, position, checksum, body)"
+    " VALUES (:partition, :version, :position, :checksum, :body)"
 )
 _DROP_OLD_SNAPSHOTS = text(
-    "DELETE FROM snapshots WHERE id NOT IN (SELECT id FROM snapshots ORDER BY id DESC LIMIT :keep)"
+    "DELETE FROM snapshots WHERE partition = :partition AND id NOT IN"
+    " (SELECT id FROM snapshots WHERE partition = :partition ORDER BY id DESC LIMIT :keep)"
+)
+_SNAPSHOTS = text(
+    "SELECT version, position, checksum, body FROM snapshots WHERE partition = :partition ORDER BY id DESC"
 )
 _SET_PUBLISHED = text(
-    "INSERT INTO published_windows (node, until_seconds) VALUES (:node, :until)"
+    "INSERT INTO published_windows (node, until_seconds)"
+    " SELECT * FROM unnest(CAST(:nodes AS text[]), CAST(:untils AS bigint[]))"
     " ON CONFLICT (node) DO UPDATE SET until_seconds = excluded.until_seconds"
 )
 _DESCRIBE = text(
@@ -39,16 +45,21 @@ class _Transaction:
         await self._unit.publish(event)
 
     async def set_published(self, until_seconds: Mapping[str, int]) -> None:
-        rows = [{"node": node, "until": until} for node, until in sorted(until_seconds.items())]
-        if rows:
-            await self._unit.connection.execute(_SET_PUBLISHED, rows)
+        if until_seconds:
+            self._unit.concerns(*until_seconds)
+            nodes = sorted(until_seconds)
+            untils = [until_seconds[node] for node in nodes]
+            await self._unit.connection.execute(_SET_PUBLISHED, {"nodes": nodes, "untils": untils})
 
-    async def keep_snapshot(self, snapshot: Snapshot, *, keep: int) -> None:
+    async def keep_snapshot(self, partition: int, snapshot: Snapshot, *, keep: int) -> None:
+        self._unit.concerns_partition(partition)
         values = {"version": snapshot.version, "position": snapshot.position, "checksum": snapshot.checksum}
-        await self._unit.connection.execute(_KEEP_SNAPSHOT, {**values, "body": snapshot.body})
-        await self._unit.connection.execute(_DROP_OLD_SNAPSHOTS, {"keep": keep})
+        body = {"partition": partition, "body": snapshot.body}
+        await self._unit.connection.execute(_KEEP_SNAPSHOT, {**values, **body})
+        await self._unit.connection.execute(_DROP_OLD_SNAPSHOTS, {"partition": partition, "keep": keep})
 
     async def describe(self, node: str, allocatable: Resources, described_at: datetime) -> None:
+        self._unit.concerns(node)
         size = {"cpu": allocatable.cpu_milli, "memory": allocatable.memory_bytes}
         await self._unit.connection.execute(_DESCRIBE, {"node": node, **size, "at": described_at})
 
@@ -64,11 +75,9 @@ class PostgresPredictionStore:
         async with self._database.unit_of_work() as unit:
             yield _Transaction(unit)
 
-    async def snapshots(self) -> Sequence[Snapshot]:
+    async def snapshots(self, partition: int) -> Sequence[Snapshot]:
         async with self._database.unit_of_work() as unit:
-            rows = await unit.connection.execute(
-                text("SELECT version, position, checksum, body FROM snapshots ORDER BY id DESC")
-            )
+            rows = await unit.connection.execute(_SNAPSHOTS, {"partition": partition})
             return [Snapshot(row.version, row.position, row.checksum, bytes(row.body)) for row in rows]
 
     async def published(self) -> Mapping[str, int]:

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from slackwater.bus.port import Done, Received, Retry, Settlement
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.model.errors import Unavailable
+from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.time import Clock
 from slackwater.prediction.usecases.describe_node import describe_node
 from slackwater.prediction.usecases.fold_windows import fold_windows
+from slackwater.prediction.usecases.shares import Shares
 from slackwater.prediction.usecases.state import LivingState
 
 ON_DESCRIBED = "prediction-node-described"
 
 
-class PredictionEvents:
-    """The two handlers of prediction; `folded` is told how many windows were new in each batch."""
+class WindowsOf:
+    """The handler of usage.windowed for one partition; `folded` is told how many windows were new in each batch."""
 
     def __init__(self, living: LivingState, clock: Clock, folded: Callable[[int], None]) -> None:
         self._living = living
         self._clock = clock
         self._folded = folded
 
-    async def on_windows(self, batch: Sequence[Received[UsageWindowed]]) -> Sequence[Settlement]:
+    async def __call__(self, batch: Sequence[Received[UsageWindowed]]) -> Sequence[Settlement]:
         """Folds stand even if the store is away: their predictions are owed and go with the next transaction."""
         pairs = [(received.stream_sequence, received.event) for received in batch]
         try:
             self._folded(await fold_windows(self._living, self._clock, pairs))
-        except Unavailable as error:
+        except (Conflict, Unavailable) as error:
             return [Retry(error.message)] * len(batch)
         return [Done()] * len(batch)
 
-    async def on_described(self, received: Received[NodeDescribed]) -> None:
-        await describe_node(self._living, received.event.data)
+
+def describing(shares: Shares) -> Callable[[Received[NodeDescribed]], Awaitable[None]]:
+    """The handler of node.described."""
+
+    async def on_described(received: Received[NodeDescribed]) -> None:
+        described = received.event.data
+        await describe_node(shares.of(described.facts.name), described)
+
+    return on_described

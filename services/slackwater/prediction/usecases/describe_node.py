@@ -7,7 +7,7 @@ from slackwater.prediction.usecases.state import LivingState
 
 
 async def describe_node(living: LivingState, described: NodeDescribed) -> None:
-    """Capacity minus what the operator keeps back. Delivering it twice changes nothing. Raises Unavailable."""
+    """Capacity minus what the operator keeps back. Delivering it twice changes nothing. Raises Unavailable, Fenced."""
     facts = described.facts
     allocatable = (facts.capacity - facts.reserved).at_least_zero()
     async with living.store.begin() as transaction:

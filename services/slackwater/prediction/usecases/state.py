@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from slackwater.events.envelope import Event
-from slackwater.model.errors import InvalidInput
+from slackwater.model.errors import Fenced, InvalidInput
 from slackwater.model.quantities import Resources
 from slackwater.prediction.domain.peaks import PeakSettings
 from slackwater.prediction.domain.series import ModelSettings, PredictionState
-from slackwater.prediction.domain.snapshot import decode, encode
+from slackwater.prediction.domain.snapshot import Snapshot, decode, freeze, pack
 from slackwater.prediction.ports import PredictionStore
 
 
@@ -43,10 +43,14 @@ class Restored:
 
 
 class LivingState:
-    """`position` is the last sequence of the stream WINDOWS that is folded; `lock` orders folds and snapshots."""
+    """One partition. `position` is the last sequence of the stream WINDOWS that is folded; `lock` orders folds and
+    snapshots."""
 
-    def __init__(self, store: PredictionStore, policy: PredictionPolicy) -> None:
+    def __init__(self, store: PredictionStore, policy: PredictionPolicy, partition: int = 0) -> None:
         self.store = store
+        self.partition = partition
+        self.is_dropped = False
+        """Another replica owns the partition: what is here is of the past and must not be written."""
         self.policy = policy
         self.models = PredictionState(policy.model)
         self.position = 0
@@ -55,14 +59,14 @@ class LivingState:
         self._pending: list[Event[Any]] = []
         self._published: dict[str, int] = {}
         self._pending_until: dict[str, int] = {}
-        self._saved_position = -1
+        self._saved_position = 0
 
     async def restore(self) -> Restored:
         """Take up the newest snapshot that is whole; without one, start from nothing at position 0."""
         refused = []
         self._published = dict(await self.store.published())
         self.nodes = dict(await self.store.nodes())
-        for snapshot in await self.store.snapshots():
+        for snapshot in await self.store.snapshots(self.partition):
             try:
                 self.models = decode(snapshot, self.policy.model)
                 self.position = self._saved_position = snapshot.position
@@ -83,27 +87,33 @@ class LivingState:
     async def publish(self) -> None:
         """Publish what is owed. Raises Unavailable; then it is still owed."""
         if self._pending_until:
-            await self._commit(snapshot=False)
+            await self._commit(None)
 
     async def snapshot(self) -> bool:
-        """Keep the state and publish what is owed, in one transaction; False when nothing changed since the last."""
+        """Keep the state and publish what is owed, in one transaction; False when nothing changed since the last.
+
+        Folding goes on while the copy is packed: what is owed by then goes into the same transaction.
+        """
         async with self.lock:
             if self.position == self._saved_position:
                 return False
-            await self._commit(snapshot=True)
-            return True
+            frozen = await asyncio.to_thread(freeze, self.models, self.position)
+        packed = await asyncio.to_thread(pack, frozen)
+        async with self.lock:
+            await self._commit(packed)
+        return True
 
-    async def _commit(self, *, snapshot: bool) -> None:
-        position = self.position
-        frozen = await asyncio.to_thread(encode, self.models, position) if snapshot else None
+    async def _commit(self, snapshot: Snapshot | None) -> None:
+        if self.is_dropped:  # asked last: from here to the fence of the transaction nothing is awaited
+            raise Fenced(f"partition {self.partition} is owned by another replica: its predictions are not published")
         async with self.store.begin() as transaction:
             for event in self._pending:
                 await transaction.publish(event)
             await transaction.set_published(self._pending_until)
-            if frozen is not None:
-                await transaction.keep_snapshot(frozen, keep=self.policy.keep_snapshots)
+            if snapshot is not None:
+                await transaction.keep_snapshot(self.partition, snapshot, keep=self.policy.keep_snapshots)
         self._published.update(self._pending_until)
         self._pending.clear()
         self._pending_until.clear()
-        if frozen is not None:
-            self._saved_position = position
+        if snapshot is not None:
+            self._saved_position = snapshot.position

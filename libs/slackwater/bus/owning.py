@@ -1,0 +1,95 @@
+"""Deliveries of a partitioned consumer: only what is of a partition that we own is handled, and acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+
+from slackwater.bus.port import Holds
+from slackwater.bus.settling import Delivery
+from slackwater.events.envelope import partition_in
+
+
+class OwnedDelivery:
+    """A delivery whose acknowledgement counts only while its partition is ours: else it goes back, to its owner."""
+
+    __slots__ = ("_delivery", "_holds", "partition")
+
+    def __init__(self, delivery: Delivery, holds: Holds) -> None:
+        self._delivery = delivery
+        self._holds = holds
+        self.partition = partition_in(delivery.subject)
+
+    @property
+    def is_ours(self) -> bool:
+        return self._holds(self.partition)
+
+    @property
+    def subject(self) -> str:
+        return self._delivery.subject
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._delivery.headers
+
+    @property
+    def body(self) -> bytes:
+        return self._delivery.body
+
+    @property
+    def deliveries(self) -> int:
+        return self._delivery.deliveries
+
+    @property
+    def stream_sequence(self) -> int:
+        return self._delivery.stream_sequence
+
+    @property
+    def pending(self) -> int:
+        return self._delivery.pending
+
+    async def ack(self) -> None:
+        if self.is_ours:
+            await self._delivery.ack()
+        else:
+            await self._delivery.nak(0)
+
+    async def nak(self, delay_seconds: float) -> None:
+        await self._delivery.nak(delay_seconds if self.is_ours else 0)
+
+    async def term(self) -> None:
+        await self._delivery.term()
+
+    async def in_progress(self) -> None:
+        await self._delivery.in_progress()
+
+
+class InHand:
+    """Which partitions have messages in hand, so that a hand-over can wait for them."""
+
+    def __init__(self, settle: Callable[[Sequence[Delivery]], Awaitable[None]], holds: Holds) -> None:
+        self._settle = settle
+        self._holds = holds
+        self._partitions: frozenset[int] = frozenset()
+        self._done = asyncio.Event()
+
+    async def settle(self, deliveries: Sequence[Delivery]) -> None:
+        """Settle those that are ours, give the others back."""
+        owned = [OwnedDelivery(delivery, self._holds) for delivery in deliveries]
+        for delivery in owned:
+            if not delivery.is_ours:
+                await delivery.nak(0)
+        ours = [delivery for delivery in owned if delivery.is_ours]
+        self._partitions = frozenset(delivery.partition for delivery in ours)
+        try:
+            if ours:
+                await self._settle(ours)
+        finally:
+            self._partitions = frozenset()
+            self._done.set()
+
+    async def without(self, partitions: Collection[int]) -> None:
+        """Wait until nothing of these is in hand."""
+        while not self._partitions.isdisjoint(partitions):
+            self._done.clear()
+            await self._done.wait()

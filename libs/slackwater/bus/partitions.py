@@ -1,0 +1,229 @@
+"""Reading the partitions of one consumer that this replica owns, through one buffer, so that batches stay large.
+
+Each partition has a durable consumer `NAME-pN` of its own. Every owned one has a pull request open; what they bring
+is handed out together. A partition that is given away is read no more, what was buffered of it goes back to the
+broker at once, and the hand-over waits until what is in hand of it is settled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import partial
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
+from nats.errors import Error as NatsError
+
+from slackwater.bus.delivering import NatsDelivery
+from slackwater.bus.owning import InHand
+from slackwater.bus.pulling import RECEIVE_LIMIT_BYTES, ConsumerGone, Interrupted, description_of, status_of
+from slackwater.bus.streams import durable_name
+from slackwater.model.errors import Unavailable
+
+EXPIRES_SECONDS = 60.0
+HEARTBEAT_SECONDS = 20.0
+QUIET_SECONDS = 2.5 * HEARTBEAT_SECONDS
+SMALLEST_REQUEST = 16
+
+
+@dataclass(slots=True)
+class _Line:
+    """One partition: its subscription, and the pull request that is open on it, with how much it may still bring."""
+
+    partition: int
+    inbox: str
+    subject: str
+    subscription: Subscription | None = None
+    number: int = 0
+    is_open: bool = False
+    left: int = 0
+    last_sign: float = 0.0
+
+
+class PartitionedPuller:
+    """Messages of the owned partitions of one consumer. One reader at a time."""
+
+    def __init__(self, client: Client, stream: str, consumer: str, batch: int) -> None:
+        self._client = client
+        self._stream = stream
+        self._consumer = consumer
+        self._batch = batch
+        self._inbox = client.new_inbox()
+        self._lines: dict[int, _Line] = {}
+        self._buffer: list[tuple[int, Msg]] = []
+        self._wake = asyncio.Event()
+        self._failure: ConsumerGone | None = None
+        self._closed = False
+
+    async def take(self, partitions: Collection[int]) -> None:
+        """Begin with partitions. Raises nats errors while there is no connection."""
+        for partition in partitions:
+            if partition in self._lines:
+                continue
+            subject = f"$JS.API.CONSUMER.MSG.NEXT.{self._stream}.{durable_name(self._consumer, partition)}"
+            line = _Line(partition, f"{self._inbox}.{partition}", subject)
+            line.subscription = await self._client.subscribe(
+                f"{line.inbox}.*", cb=partial(self._receive, line), pending_bytes_limit=RECEIVE_LIMIT_BYTES
+            )
+            self._lines[partition] = line
+        self._wake.set()
+
+    async def give(self, partitions: Collection[int]) -> list[Msg]:
+        """End with partitions; returns what had come of them, to be given back to the broker."""
+        gone = [line for partition in partitions if (line := self._lines.pop(partition, None)) is not None]
+        for line in gone:
+            await self._unsubscribe(line)
+        return self._taken_out(partitions)
+
+    def drop(self, partitions: Collection[int]) -> list[Msg]:
+        """As `give`, without waiting for what is still on its way: the broker will notice that nobody settles it."""
+        for partition in partitions:
+            line = self._lines.pop(partition, None)
+            if line is not None and line.subscription is not None:
+                task = asyncio.ensure_future(self._unsubscribe(line))
+                task.add_done_callback(_forget)
+        return self._taken_out(partitions)
+
+    async def close(self) -> list[Msg]:
+        """End with everything."""
+        self._closed = True
+        self._wake.set()
+        return await self.give(list(self._lines))
+
+    def interrupt(self, reason: str) -> None:
+        """End all open requests: their answers may have been lost."""
+        self._failure = Interrupted(reason)
+        for line in self._lines.values():
+            line.is_open = False
+        self._wake.set()
+
+    async def next(self) -> list[Msg]:
+        """At least one message, or none when closed. Raises ConsumerGone, nats errors."""
+        while not self._closed:
+            self._wake.clear()
+            failure, self._failure = self._failure, None
+            if failure is not None:
+                raise failure
+            await self._ask()
+            if self._buffer:
+                found, self._buffer = self._buffer[: self._batch], self._buffer[self._batch :]
+                return [message for _, message in found]
+            await self._wait()
+        return []
+
+    async def _ask(self) -> None:
+        """A request on every line that has none: what comes while a batch is handled waits in the buffer."""
+        asked = [line for line in self._lines.values() if not line.is_open]
+        size = min(self._batch, max(SMALLEST_REQUEST, -(-self._batch // max(1, len(self._lines)))))
+        request = json.dumps(
+            {
+                "batch": size,
+                "no_wait": True,
+                "expires": int(EXPIRES_SECONDS * 1e9),
+                "idle_heartbeat": int(HEARTBEAT_SECONDS * 1e9),
+            }
+        ).encode()
+        for line in asked:
+            line.number += 1
+            line.is_open, line.left, line.last_sign = True, size, time.monotonic()
+            await self._client.publish(line.subject, request, reply=f"{line.inbox}.{line.number}")
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(QUIET_SECONDS):
+                await self._wake.wait()
+        except TimeoutError:
+            limit = time.monotonic() - QUIET_SECONDS
+            for line in self._lines.values():
+                line.is_open = line.is_open and line.last_sign > limit  # not even a heartbeat: the request is lost
+
+    async def _receive(self, line: _Line, message: Msg) -> None:
+        line.last_sign = time.monotonic()
+        status = status_of(message)
+        if status is None:
+            self._buffer.append((line.partition, message))
+            line.left -= 1
+            if line.left <= 0:
+                line.is_open = False  # a request that has brought all it may ends without a word
+            if len(self._buffer) >= self._batch or not line.is_open:
+                self._wake.set()
+        elif status != "100" and message.subject.rsplit(".", 1)[1] == str(line.number):
+            line.is_open = False
+            said = description_of(message)
+            if status == "503" or (status == "409" and "Consumer" in said):
+                self._failure = ConsumerGone(said or "no such consumer, or JetStream is not ready")
+            self._wake.set()
+
+    async def _unsubscribe(self, line: _Line) -> None:
+        """What the broker has sent before it hears of it still comes in."""
+        subscription, line.subscription = line.subscription, None
+        if subscription is None or self._client.is_closed:
+            return
+        try:
+            async with asyncio.timeout(1):
+                await subscription.drain()  # type: ignore[no-untyped-call] # as the library has it
+        except (NatsError, TimeoutError):
+            return  # no connection: the broker has forgotten us already
+
+    def _taken_out(self, partitions: Collection[int]) -> list[Msg]:
+        out = [message for partition, message in self._buffer if partition in partitions]
+        self._buffer = [pair for pair in self._buffer if pair[0] not in partitions]
+        return out
+
+
+def _forget(task: asyncio.Future[None]) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+class WholeConsumption:
+    """slackwater.bus.port.Consumption of a consumer that is not partitioned."""
+
+    async def take(self, partitions: Collection[int]) -> None:
+        """It reads everything."""
+
+    async def give(self, partitions: Collection[int]) -> None:
+        """It goes on."""
+
+    def drop(self, partitions: Collection[int]) -> None:
+        """It goes on."""
+
+
+WHOLE = WholeConsumption()
+
+
+class PartitionedConsumption:
+    """slackwater.bus.port.Consumption of a partitioned one."""
+
+    def __init__(self, puller: PartitionedPuller, in_hand: InHand) -> None:
+        self._puller = puller
+        self._in_hand = in_hand
+        self._returning: set[asyncio.Task[None]] = set()
+
+    async def take(self, partitions: Collection[int]) -> None:
+        try:
+            await self._puller.take(partitions)
+        except NatsError as error:
+            raise Unavailable(f"not connected to NATS: {error!r}") from error
+
+    async def give(self, partitions: Collection[int]) -> None:
+        await give_back(await self._puller.give(partitions))
+        await self._in_hand.without(partitions)
+
+    def drop(self, partitions: Collection[int]) -> None:
+        left = self._puller.drop(partitions)
+        if left:
+            task = asyncio.ensure_future(give_back(left))
+            self._returning.add(task)
+            task.add_done_callback(self._returning.discard)
+
+
+async def give_back(messages: Collection[Msg]) -> None:
+    """To be delivered again at once, to whoever asks."""
+    for message in messages:
+        await NatsDelivery(message).nak(0)

@@ -1,0 +1,122 @@
+"""Being one of several replicas of a service: what composition roots of sharded services share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from slackwater.runtime.ownership import Lease
+from slackwater.runtime.service import Check
+from slackwater.runtime.sharding import Holder, Ownership
+from slackwater.telemetry.metrics import Meters, process_meters
+
+if TYPE_CHECKING:
+    from slackwater.runtime.platform import Platform
+    from slackwater.store.port import Database
+
+
+class OwnershipMetrics:
+    """slackwater.runtime.sharding.Meter in Prometheus' terms."""
+
+    def __init__(self, service: str, meters: Meters) -> None:
+        self._service = service
+        labels = ["service"]
+        self._held = meters.gauge(
+            "slackwater_ownership_partitions",
+            "Partitions that this replica owns.",
+            labels,
+            look="The sum over all replicas of a service is 8; less for more than ten seconds means that work waits.",
+        )
+        self._unowned = meters.gauge(
+            "slackwater_ownership_unowned_partitions",
+            "Partitions that no living replica owns.",
+            labels,
+            look="More than 0 for longer than a lease (5 s): no replica takes them up.",
+        )
+        self._members = meters.gauge(
+            "slackwater_ownership_members",
+            "Living replicas of the service.",
+            labels,
+            look="Fewer than were started.",
+        )
+        self._epoch = meters.gauge(
+            "slackwater_ownership_epoch_seconds",
+            "When the newest of this replica's leases was claimed, by the database, since 1970.",
+            labels,
+            look="Changes all the time: replicas come and go, or heartbeats are late.",
+        )
+        self._moved = meters.counter(
+            "slackwater_ownership_handovers_total",
+            "Partitions that were claimed, released in good order, or lost to another replica.",
+            ["service", "kind"],
+            look="`lost` grows: a replica stood still for longer than its lease, or was cut off.",
+        )
+        self._fenced = meters.counter(
+            "slackwater_ownership_fenced_writes_total",
+            "Transactions that were refused because another replica owns their partition.",
+            labels,
+            look="Grows with `lost`, a few at a time; alone, a defect of ours.",
+        )
+        self._fenced.labels(service)  # a counter that shows 0 can be alerted on from the start
+
+    def held(self, leases: Mapping[int, int], unowned: int, members: int) -> None:
+        self._held.labels(self._service).set(len(leases))
+        self._unowned.labels(self._service).set(unowned)
+        self._members.labels(self._service).set(members)
+        self._epoch.labels(self._service).set(max(leases.values(), default=0) / 1000)
+
+    def moved(self, kind: str, count: int) -> None:
+        self._moved.labels(self._service, kind).inc(count)
+
+    def fenced(self) -> None:
+        self._fenced.labels(self._service).inc()
+
+
+def ownership_of(platform: Platform, service: str, database: Database) -> Ownership:
+    """The share of this process in the partitions of a service."""
+    metrics = OwnershipMetrics(service, process_meters())
+    return Ownership(database.leases(platform.member), service, platform.clock, metrics)
+
+
+def ownership_check(ownership: Ownership) -> Check:
+    """For /readyz: a replica without a partition is as ready as any, one without a heartbeat is not."""
+    held = len(ownership.held())
+    if not ownership.is_current:
+        return Check(f"{ownership.service}-shards", False, "no heartbeat: PostgreSQL does not answer")
+    view = ownership.view
+    return Check(f"{ownership.service}-shards", True, f"owns {held} of {len(view.leases) if view else 0} partitions")
+
+
+class Reading(Protocol):
+    """What an open consumer offers (slackwater.bus.port.Consumption)."""
+
+    async def take(self, partitions: Collection[int]) -> None: ...
+    async def give(self, partitions: Collection[int]) -> None: ...
+    def drop(self, partitions: Collection[int]) -> None: ...
+
+
+class Together:
+    """Several that hold as one: states first, then readers; given back the other way round, so that nothing is read
+    for a state that is gone."""
+
+    def __init__(self, states: Sequence[Holder], readings: Sequence[Reading]) -> None:
+        self._states = states
+        self._readings = readings
+
+    async def take(self, leases: Sequence[Lease]) -> None:
+        for state in self._states:
+            await state.take(leases)
+        for reading in self._readings:
+            await reading.take([lease.partition for lease in leases])
+
+    async def give(self, leases: Sequence[Lease]) -> None:
+        for reading in self._readings:
+            await reading.give([lease.partition for lease in leases])
+        for state in reversed(self._states):
+            await state.give(leases)
+
+    def drop(self, partitions: Collection[int]) -> None:
+        for reading in self._readings:
+            reading.drop(partitions)
+        for state in self._states:
+            state.drop(partitions)

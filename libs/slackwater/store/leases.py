@@ -1,0 +1,138 @@
+"""Leases on partitions in the service's own schema: the database judges who lives, who owns, and whose writes count.
+
+A lease is held by a member whose heartbeat has not run out; the heartbeat is one statement on one row. All of it goes
+over a session of its own, so that no pool that is exhausted keeps a replica from being alive. Claims are durable before
+they are believed; heartbeats need not be (one that is lost in a crash only makes a death look earlier, and the fence
+does not look at heartbeats at all).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import asyncpg
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from slackwater.runtime.ownership import Lease, LeaseRow, Member, View, instance_of
+from slackwater.store.faults import connecting
+from slackwater.store.names import news_channel, schema_of
+
+_BEAT = """
+WITH renewed AS (
+    INSERT INTO members (member, expires_at) VALUES ($1, clock_timestamp() + make_interval(secs => $2))
+    ON CONFLICT (member) DO UPDATE SET expires_at = excluded.expires_at
+)
+SELECT partition, owner, epoch, NULL::timestamptz AS expires_at, clock_timestamp() AS now FROM leases
+UNION ALL
+SELECT NULL, member, 0, expires_at, clock_timestamp() FROM members
+"""
+_CLAIM = """
+UPDATE leases SET owner = $1, changed_at = clock_timestamp(),
+    epoch = greatest(epoch + 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
+WHERE partition IN (
+    SELECT partition FROM leases
+    WHERE partition = ANY($2::int[]) AND (owner IS NULL OR split_part(owner, '/', 1) = $3 OR NOT EXISTS (
+        SELECT FROM members WHERE member = leases.owner AND expires_at > clock_timestamp()))
+    ORDER BY partition FOR UPDATE SKIP LOCKED)
+RETURNING partition, epoch
+"""
+_FORGET_THE_DEAD = """
+DELETE FROM members WHERE member <> $1
+    AND (split_part(member, '/', 1) = $2 OR expires_at < clock_timestamp() - interval '1 minute')
+"""
+_RELEASE = """
+UPDATE leases SET owner = NULL, changed_at = clock_timestamp() WHERE owner = $1
+    AND (partition, epoch) IN (SELECT * FROM unnest($2::int[], $3::bigint[]))
+"""
+_LEAVE = "WITH freed AS (UPDATE leases SET owner = NULL WHERE owner = $1) DELETE FROM members WHERE member = $1"
+_STILL_HELD = text(
+    "SELECT partition FROM leases WHERE owner = :owner AND (partition, epoch) IN"
+    " (SELECT * FROM unnest(CAST(:partitions AS int[]), CAST(:epochs AS bigint[]))) FOR SHARE"
+)
+
+
+class PostgresLeases:
+    """slackwater.runtime.sharding.LeaseStore on a session of its own, opened when needed and again after a loss."""
+
+    def __init__(self, dsn: str, service: str, member: str) -> None:
+        self.member = member
+        self._dsn = dsn
+        self._service = service
+        self._connection: asyncpg.Connection[Any] | None = None
+        self._turn = asyncio.Lock()
+        self._news = asyncio.Event()
+
+    async def beat(self, ttl_seconds: float) -> View:
+        rows = await self._fetch(_BEAT, self.member, ttl_seconds)
+        leases = [LeaseRow(row[0], row[1], row[2]) for row in rows if row[0] is not None]
+        members = [Member(row[1], row[3]) for row in rows if row[0] is None]
+        return View(sorted(leases, key=lambda lease: lease.partition), members, rows[0][4])
+
+    async def claim(self, partitions: Sequence[int]) -> Sequence[Lease]:
+        """Durable on return. Rows that somebody writes under at this moment are left for the next time."""
+        with connecting():
+            async with self._turn:
+                connection = await self._open()
+                async with connection.transaction():
+                    await connection.execute("SET LOCAL synchronous_commit TO on")
+                    instance = instance_of(self.member)
+                    rows = await connection.fetch(_CLAIM, self.member, list(partitions), instance)
+                    await connection.execute(_FORGET_THE_DEAD, self.member, instance)
+        return [Lease(row["partition"], row["epoch"]) for row in rows]
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        given = [lease.partition for lease in leases], [lease.epoch for lease in leases]
+        await self._fetch(_RELEASE, self.member, *given)
+        await self._tell()
+
+    async def leave(self) -> None:
+        await self._fetch(_LEAVE, self.member)
+        await self._tell()
+
+    async def news(self) -> None:
+        await self._news.wait()
+        self._news.clear()
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+
+    async def _tell(self) -> None:
+        await self._fetch("SELECT pg_notify($1, $2)", news_channel(self._service), self.member)
+
+    async def _fetch(self, statement: str, *values: Any) -> list[asyncpg.Record]:
+        with connecting():
+            async with self._turn:
+                return list(await (await self._open()).fetch(statement, *values))
+
+    async def _open(self) -> asyncpg.Connection[Any]:
+        if self._connection is not None and not self._connection.is_closed():
+            return self._connection
+        settings = {
+            "application_name": f"slackwater-{self._service}-leases",
+            "search_path": schema_of(self._service),
+            "synchronous_commit": "off",
+            "timezone": "UTC",
+            "jit": "off",
+        }
+        self._connection = await asyncpg.connect(self._dsn, timeout=3, command_timeout=3, server_settings=settings)
+        await self._connection.add_listener(news_channel(self._service), self._heard)
+        self._news.set()  # what was said while nobody listened
+        return self._connection
+
+    def _heard(self, _connection: object, _pid: int, _channel: str, said_by: object) -> None:
+        if said_by != self.member:
+            self._news.set()
+
+
+async def still_held(connection: AsyncConnection, owner: str, leases: Mapping[int, int]) -> set[int]:
+    """Those of the leases (epoch by partition) that `owner` holds, kept so until the end of this transaction.
+
+    A claim does not wait for it: it takes a partition when no transaction writes under it any more.
+    """
+    values = {"owner": owner, "partitions": list(leases), "epochs": list(leases.values())}
+    return {row.partition for row in await connection.execute(_STILL_HELD, values)}

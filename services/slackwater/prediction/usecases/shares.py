@@ -1,0 +1,83 @@
+"""The partitions that this replica predicts for: each a state of its own, restored when taken, kept when given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+
+from slackwater.model.errors import Fenced, SlackwaterError
+from slackwater.model.identifiers import partition_of
+from slackwater.prediction.ports import PredictionStore
+from slackwater.prediction.usecases.state import LivingState, PredictionPolicy, Restored
+
+Reading = Callable[[LivingState], AbstractAsyncContextManager[object]]
+"""Folds everything after a state's position, for as long as it is open."""
+
+
+class Shares:
+    """The living states. A replica that takes a partition goes on exactly where the last snapshot of it stands."""
+
+    def __init__(
+        self,
+        store: PredictionStore,
+        policy: PredictionPolicy,
+        reading: Reading,
+        restored: Callable[[Restored], None],
+        failed: Callable[[SlackwaterError], None],
+    ) -> None:
+        self._store = store
+        self._policy = policy
+        self._reading = reading
+        self._restored = restored
+        self._failed = failed
+        self._living: dict[int, LivingState] = {}
+        self._readers: dict[int, AsyncExitStack] = {}
+
+    def __iter__(self) -> Iterator[LivingState]:
+        return iter(list(self._living.values()))
+
+    def of(self, node: str) -> LivingState:
+        """The state of a node's partition. Raises Fenced if it is not here."""
+        living = self._living.get(partition_of(node))
+        if living is None:
+            raise Fenced(f"node {node} is in partition {partition_of(node)}, which another replica predicts for")
+        return living
+
+    @property
+    def series(self) -> int:
+        return sum(len(living.models.rows) for living in self)
+
+    async def take(self, partitions: Collection[int]) -> None:
+        """Restore and begin to read. Raises Unavailable."""
+        for partition in sorted(partitions):
+            living = LivingState(self._store, self._policy, partition)
+            self._restored(await living.restore())
+            self._living[partition] = living
+            stack = self._readers[partition] = AsyncExitStack()
+            await stack.enter_async_context(self._reading(living))
+
+    async def give(self, partitions: Collection[int]) -> None:
+        """End reading, then publish what is owed and keep a snapshot: the next one replays nothing."""
+        for partition in sorted(partitions):
+            stack = self._readers.pop(partition, None)
+            if stack is not None:
+                await stack.aclose()
+            await self.keep([living for living in self if living.partition == partition])
+
+    async def keep(self, states: Sequence[LivingState]) -> int:
+        """A snapshot of each that has changed; returns how many. A store that is away costs a longer replay."""
+        kept = 0
+        for living in states:
+            try:
+                kept += await living.snapshot()
+            except SlackwaterError as error:
+                self._failed(error)
+        return kept
+
+    def drop(self, partitions: Collection[int]) -> Sequence[AsyncExitStack]:
+        """Forget; returns the readers that are still to be closed."""
+        for partition in partitions:
+            living = self._living.pop(partition, None)
+            if living is not None:
+                living.is_dropped = True
+        return [stack for partition in partitions if (stack := self._readers.pop(partition, None)) is not None]

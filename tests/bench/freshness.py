@@ -1,0 +1,214 @@
+"""From a report to the offer made of it: how old is what the API shows?
+
+An offer changes when a window of usage is over. What can be waited for is therefore the report that ends a window: the
+first one whose middle lies behind the window's end. Its way: report -> ingestion closes the window (usage.windowed) ->
+colocation makes an offer of it, and prediction a peak (peak.predicted) of which colocation makes another ->
+the console stores it and tells it on /v1/stream. The clock runs from the moment the generator hands the report to the
+broker to the moment a client of the API reads the offer there (its row was committed before).
+
+    first     the first offer that the window or its prediction has caused
+    settled   the last one: nothing of this window is still to come. This is held against the target.
+
+All of the control plane runs, one process per service; every node's usage changes with every window, so that there
+is a new offer to see. What caused an offer is read from the events' own `ce-causedby`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import nats
+from nats.aio.msg import Msg
+from tests.bench.control_plane import ControlPlane, control_plane, load
+from tests.bench.figures import spread
+from tests.bench.ingestion import describe
+
+TARGET_P99_SECONDS = 2.0
+WINDOW_SECONDS = 60
+INTERVAL_SECONDS = 5.0
+WARM_SECONDS = 25.0
+_LAST_OFFERS_SECONDS = 6.0
+SETTINGS = {
+    "SLACKWATER_COLOCATION_RISE_WINDOWS": "1",
+    "SLACKWATER_COLOCATION_RESOURCE_DIFF_THRESHOLD": "0.01",
+    "SLACKWATER_PREDICTION_MIN_WINDOWS": "1",
+    "SLACKWATER_INGESTION_WINDOW_SECONDS": str(WINDOW_SECONDS),
+}
+"""So that every change of usage is a change of the offer: else most windows would rightly lead to none."""
+
+
+Offer = tuple[str, int]
+"""A node and the generation of its offer."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What went by: windows by event id (node, end), what each event was caused by, which offer each event told, and
+    when an offer was readable."""
+
+    windows: dict[str, tuple[int, float]] = field(default_factory=dict)
+    causes: dict[str, str] = field(default_factory=dict)
+    offers: dict[str, Offer] = field(default_factory=dict)
+    readable: dict[Offer, float] = field(default_factory=dict)
+    published: dict[str, float] = field(default_factory=dict)
+    lost_news: int = 0
+
+    def read_at(self, offer: Offer) -> float:
+        """When this offer, or a newer one that took its place in the stream, was read; infinite if never."""
+        node, generation = offer
+        later = ((node, generation + step) for step in range(4))
+        return min(self.readable.get(one, float("inf")) for one in later)
+
+
+def measure(directory: Path, nodes: int, *, seconds: float = 75.0) -> dict[str, Any]:
+    """The figure for a fleet of so many nodes; see the module."""
+    return asyncio.run(_measure(directory, nodes, seconds))
+
+
+async def _measure(directory: Path, nodes: int, seconds: float) -> dict[str, Any]:
+    async with control_plane(directory, settings=SETTINGS) as plane:
+        await describe(plane, nodes)
+        seen = Seen()
+        ledger_file = directory / "ledger.json"
+        options = ("--nodes", nodes, "--interval", INTERVAL_SECONDS, "--seconds", WARM_SECONDS + seconds)
+        async with watching(plane, seen), load(plane, ledger_file, "--times", *map(str, options)) as generator:
+            await asyncio.sleep(WARM_SECONDS)
+            before, began, began_at = plane.read(), time.monotonic(), time.time()
+            await asyncio.sleep(seconds - 1)
+            after, span = plane.read(), time.monotonic() - began
+            await generator.wait()
+            await asyncio.sleep(_LAST_OFFERS_SECONDS)
+        ledger = json.loads(ledger_file.read_text())
+    first, settled, without = _delays(seen, ledger, nodes, began_at, began_at + span - TARGET_P99_SECONDS)
+    cores = {name: round((after[name].cpu_seconds - before[name].cpu_seconds) / span, 3) for name in before}
+    memory = {name: round(reading.memory_mb) for name, reading in after.items()}
+    told = spread(settled)
+    return {
+        "nodes": nodes,
+        "pods": 30,
+        "reports_per_second": round(ledger["published"] / ledger["seconds"]),
+        "windows_per_second": round(len(settled) / span, 1),
+        "first": spread(first),
+        "settled": told,
+        "stages": _stages(seen, ledger, nodes, began_at, began_at + span),
+        "windows_without_a_new_offer": without,
+        "news_lost_by_the_reader": seen.lost_news,
+        "cores": cores,
+        "memory_mb": memory | {"control plane": sum(mb for name, mb in memory.items() if name != "generator")},
+        "generator_worst_lag_seconds": round(ledger["worst_lag_seconds"], 3),
+        "target": f"settled p99 <= {TARGET_P99_SECONDS:g} s",
+        "passed": told["p99"] is not None and told["p99"] <= TARGET_P99_SECONDS,
+    }
+
+
+@asynccontextmanager
+async def watching(plane: ControlPlane, seen: Seen) -> AsyncIterator[None]:
+    """Headers from the bus, offers from the API."""
+    client = await nats.connect(plane.nats_url)
+
+    async def window(message: Msg) -> None:
+        told = json.loads(message.data)
+        seen.published[(message.headers or {})["ce-id"]] = time.time()
+        end = datetime.fromisoformat(told["window_start"]).timestamp() + WINDOW_SECONDS
+        seen.windows[(message.headers or {})["ce-id"]] = (int(told["node"][-5:]), end)
+
+    async def caused(message: Msg) -> None:
+        headers = message.headers or {}
+        if "ce-causedby" in headers:
+            seen.causes[headers["ce-id"]] = headers["ce-causedby"]
+            seen.published[headers["ce-id"]] = time.time()
+        if "resources.offered" in headers.get("ce-type", ""):
+            told = json.loads(message.data)
+            seen.offers[headers["ce-id"]] = (told["node"], told["generation"])
+
+    await client.subscribe("sw.v1.usage.windowed.>", cb=window, pending_bytes_limit=256 * 2**20)
+    await client.subscribe("sw.v1.peak.predicted.>", cb=caused, pending_bytes_limit=256 * 2**20)
+    await client.subscribe("sw.v1.resources.offered.>", cb=caused, pending_bytes_limit=256 * 2**20)
+    reading = asyncio.create_task(_read_stream(plane.urls["console"], seen))
+    try:
+        yield
+        if reading.done():
+            reading.result()
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        await client.close()
+
+
+async def _read_stream(url: str, seen: Seen) -> None:
+    """Server-sent events, as a browser or a script reads them."""
+    async with (
+        httpx2.AsyncClient(timeout=None) as client,
+        client.stream("GET", f"{url}/v1/stream", params={"types": "resources.offered"}) as answer,
+    ):
+        answer.raise_for_status()
+        async for line in answer.aiter_lines():
+            if line == "event: lost":
+                seen.lost_news += 1
+            elif line.startswith("data: ") and "generation" in line:
+                told = json.loads(line[6:])
+                seen.readable.setdefault((told["node"], told["data"]["generation"]), time.time())
+
+
+def _delays(
+    seen: Seen, ledger: dict[str, Any], nodes: int, since: float, until: float
+) -> tuple[list[float], list[float], int]:
+    """Seconds from the ending report of each window to its first and last offer; and windows that changed nothing."""
+    moments: dict[str, list[float]] = {}
+    for event, offer in seen.offers.items():
+        cause = seen.causes.get(event, "")
+        window = cause if cause in seen.windows else seen.causes.get(cause, "")
+        if window in seen.windows:
+            moments.setdefault(window, []).append(seen.read_at(offer))
+    first, settled, without = [], [], 0
+    for window, (node, end) in seen.windows.items():
+        sent_at = _ended_by(node, end, ledger, nodes)
+        if sent_at is None or not since <= sent_at <= until:
+            continue
+        if window in moments:
+            first.append(min(moments[window]) - sent_at)
+            settled.append(max(moments[window]) - sent_at)
+        else:
+            without += 1
+    return first, settled, without
+
+
+def _stages(seen: Seen, ledger: dict[str, Any], nodes: int, since: float, until: float) -> dict[str, Any]:
+    """Where the time goes: each step to the bus, from the event before it; then from the bus to the reader."""
+    steps: dict[str, list[float]] = {
+        "report to window": [],
+        "window to peak": [],
+        "cause to offer": [],
+        "offer to API": [],
+    }
+    for window, (node, end) in seen.windows.items():
+        sent_at = _ended_by(node, end, ledger, nodes)
+        if sent_at is not None and since <= sent_at <= until:
+            steps["report to window"].append(seen.published[window] - sent_at)
+    for event, cause in seen.causes.items():
+        if cause not in seen.published or not since <= seen.published[cause] <= until:
+            continue
+        step = "cause to offer" if event in seen.offers else "window to peak"
+        steps[step].append(seen.published[event] - seen.published[cause])
+        if event in seen.offers and seen.offers[event] in seen.readable:
+            steps["offer to API"].append(seen.readable[seen.offers[event]] - seen.published[event])
+    return {name: spread(found) for name, found in steps.items()}
+
+
+def _ended_by(node: int, end: float, ledger: dict[str, Any], nodes: int) -> float | None:
+    """When the first report of the node behind the window's end was handed to the broker."""
+    sampled: Sequence[float] = ledger["sampled_at"]
+    for number in range(node, len(sampled), nodes):
+        if sampled[number] - INTERVAL_SECONDS / 2 >= end:
+            sent_at: float = ledger["sent_at"][number]
+            return sent_at
+    return None

@@ -1,0 +1,122 @@
+"""Reports of many nodes, encoded once: a message is a template with a node's number, a sequence and a time put in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from tests.bench.load.wire import head_of
+
+from slackwater.agent.edge.events import Envelopes
+from slackwater.bus.encoding import encode
+from slackwater.events.envelope import subject_of
+from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.usage_reported import UsageReported
+from slackwater.model.nodes import CpuTopology, NodeFacts
+from slackwater.model.pods import Pod
+from slackwater.model.quantities import Resources
+from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
+from slackwater.model.time import SystemClock
+
+GIB = 2**30
+CPU_MILLI, MEMORY_BYTES = 64_000, 256 * GIB
+BOOT = "boot-1"
+_NODE = "node-@@@@@"
+_STARTED = datetime(2026, 1, 5, 12, tzinfo=UTC)
+_SAMPLED = datetime(2001, 2, 3, 4, 5, 6, 123456, tzinfo=UTC)
+_SEQUENCE = 987654321
+_TIERS = (Tier.PROD, Tier.PROD, Tier.BATCH)
+
+
+def node_name(number: int) -> str:
+    return _NODE.replace("@@@@@", f"{number:05d}")
+
+
+def described(number: int, at: datetime) -> NodeDescribed:
+    """One node: 64 cores, 256 GiB."""
+    facts = NodeFacts(
+        name=node_name(number), pool="bench", capacity=Resources(CPU_MILLI, MEMORY_BYTES), reserved=Resources(),
+        topology=CpuTopology(64, 32, 2, 2), kernel="6.1", cgroup_version="v2", driver="bench", agent_version="bench",
+    )  # fmt: skip
+    return NodeDescribed(facts=facts, boot_epoch=BOOT, described_at=at)
+
+
+def report(pods: int, level: float, window_seconds: float) -> UsageReported:
+    """The template of one node; `level` (0..1) is how busy the system and the pods are."""
+    return UsageReported(
+        node=_NODE,
+        boot_epoch=BOOT,
+        sequence=_SEQUENCE,
+        sampled_at=_SAMPLED,
+        window_seconds=window_seconds,
+        node_usage=_usage(int(30_000 * level), int(100 * GIB * level)),
+        system_usage=_usage(int(8_000 * level), int(16 * GIB * level)),
+        node_pressure=Pressure(0.01, 0.0123456789, 0.05, 0.0, 0.001),
+        prod_pressure=Pressure(0.01, 0.0123456789, 0.05, 0.0, 0.001),
+        pods=tuple(_pod(number, level) for number in range(pods)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A template cut at its places: node number, sequence, time of the sample, id."""
+
+    head: bytes
+    body: bytes
+
+    def filled(self, number: int, sequence: int, sampled_at: datetime, identity: bytes) -> tuple[bytes, bytes]:
+        """Head and body of one report."""
+        node = b"%05d" % number
+        moment = sampled_at.strftime("%Y-%m-%dT%H:%M:%S.%f").encode()
+        head = self.head.replace(b"@@@@@", node).replace(_IDENTITY, identity).replace(_TIME, moment)
+        body = self.body.replace(b"@@@@@", node).replace(b"%d" % _SEQUENCE, b"%d" % sequence, 1)
+        return head, body.replace(_TIME, moment, 1)
+
+
+_TIME = _SAMPLED.strftime("%Y-%m-%dT%H:%M:%S.%f").encode()
+_IDENTITY = b"00000000-0000-7000-8000-000000000000"
+
+
+def message(pods: int, level: float, window_seconds: float) -> Message:
+    """As the agent encodes and addresses it."""
+    event = Envelopes(_NODE, SystemClock()).origin(report(pods, level, window_seconds))
+    stamped = event.model_copy(update={"id": _IDENTITY.decode(), "time": _SAMPLED})
+    encoded = encode(stamped)
+    headers = {name: value.replace("=40", "@") for name, value in encoded.headers.items()}
+    return Message(head_of(headers), encoded.body)
+
+
+def subjects(nodes: int) -> list[bytes]:
+    """The subject of each node's reports."""
+    template = report(0, 0.5, 5.0)
+    return [subject_of(template.model_copy(update={"node": node_name(n)})).encode() for n in range(nodes)]
+
+
+def _pod(number: int, level: float) -> PodUsage:
+    tier = _TIERS[number % len(_TIERS)]
+    pod = Pod(
+        uid=f"6f2d{number:04d}-91c3-4b7e-8a55-0000000@@@@@",
+        name=f"web-{number:02d}-7d9f8b6c5-@@@@@",
+        namespace="shop",
+        workload=f"shop/web-{number:02d}",
+        tier=tier,
+        qos=default_qos(tier),
+        priority=DEFAULT_PRIORITY[tier],
+        request=Resources(1500, 4 * GIB),
+        started_at=_STARTED + timedelta(seconds=number),
+    )
+    usage = _usage(int((400 + 10 * number) * level), int(2 * GIB * level))
+    return PodUsage(
+        pod=pod, usage=usage, pressure=Pressure(0.01, 0.0123456789, 0.05, 0.0, 0.001), throttled_ratio=0.015625
+    )
+
+
+def _usage(cpu_milli: int, memory_bytes: int) -> Usage:
+    return Usage(_distribution(cpu_milli), _distribution(memory_bytes))
+
+
+def _distribution(level: int) -> Distribution:
+    return Distribution(
+        level, level * 98 // 100, level * 110 // 100, level * 115 // 100, level * 119 // 100, level * 12 // 10, level, 5
+    )

@@ -1,0 +1,89 @@
+"""The load: so many nodes that report at their time, whether or not anybody keeps up. Its own process.
+
+    python -m tests.bench.load.generate --nats URL --nodes 2000 --interval 5 --seconds 60 --period 60 --ledger FILE
+
+Writes a ledger (JSON): the wall time at which each report went out, by number, and what the stream confirmed; report
+number n is node n % nodes with sequence n // nodes + 1. Ends when all is confirmed, or after ten more seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import sys
+import time
+import uuid
+from array import array
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.bench.load import fleet, wire
+
+_TICK_SECONDS = 0.005
+_LAST_ANSWERS_SECONDS = 10.0
+
+
+async def generate(options: argparse.Namespace) -> dict[str, object]:
+    connection = await wire.connect(options.nats, "bench-fleet")
+    nodes, interval = options.nodes, options.interval
+    levels = [fleet.message(options.pods, level, interval) for level in (0.5, 0.8)]
+    subjects = fleet.subjects(nodes)
+    sent_at, sampled = array("d"), array("d")
+    total = int(nodes * options.seconds / interval)
+    prefix = uuid.uuid4().hex
+    began, began_at = time.monotonic(), time.time()
+    worst_lag = 0.0
+    while len(sent_at) < total:
+        due = min(total, int((time.monotonic() - began) * nodes / interval) + 1)
+        for number in range(len(sent_at), due):
+            node, sequence = number % nodes, number // nodes + 1
+            moment = began_at + number * interval / nodes
+            level = levels[int((moment + node * options.period / nodes) // options.period) % 2]
+            identity = f"{prefix[:8]}-{prefix[8:12]}-7{prefix[13:16]}-8{prefix[17:20]}-{number:012x}"
+            head, body = level.filled(node, sequence, datetime.fromtimestamp(moment, UTC), identity.encode())
+            connection.publish(subjects[node], head, body)
+            now = time.time()
+            sent_at.append(now)
+            sampled.append(moment)
+            worst_lag = max(worst_lag, now - moment)
+        await asyncio.sleep(_TICK_SECONDS)
+    ended = time.monotonic()
+    while not all(connection.acked) and time.monotonic() < ended + _LAST_ANSWERS_SECONDS:
+        await asyncio.sleep(0.05)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "pid": os.getpid(),
+        "published": connection.published,
+        "acked": sum(connection.acked),
+        "unconfirmed": [number for number, done in enumerate(connection.acked) if not done][:10_000],
+        "refused": connection.refused[:5],
+        "seconds": ended - began,
+        "worst_lag_seconds": worst_lag,
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        "body_bytes": len(levels[0].body),
+        "sent_at": list(sent_at) if options.times else [],
+        "sampled_at": list(sampled) if options.times else [],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nats", required=True)
+    parser.add_argument("--nodes", type=int, required=True)
+    parser.add_argument("--pods", type=int, default=30)
+    parser.add_argument("--interval", type=float, default=5.0)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--period", type=float, default=60.0, help="usage changes after so many seconds")
+    parser.add_argument("--times", action="store_true", help="write when each report went out")
+    parser.add_argument("--ledger", type=Path, required=True)
+    options = parser.parse_args()
+    found = asyncio.run(generate(options))
+    options.ledger.write_text(json.dumps(found))
+    sys.stdout.write(f"{found['acked']} of {found['published']} confirmed\n")
+
+
+if __name__ == "__main__":
+    main()
