@@ -194,6 +194,7 @@ async def test_a_replica_that_stood_still_past_its_lease_writes_nothing_more(
 
         await until(complete)
         windows.assert_complete()
+        assert sum(window.gaps for window in windows.seen) == 0  # what the sleeper had in hand came later, but came
         later = dict(await world.store.fetch("SELECT partition, epoch FROM leases"))
         assert all(later[partition] >= epoch for partition, epoch in epochs.items())
         assert await world.received() == len(NODES) * REPORTS
