@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 
-from slackwater.bus.streams import Topology
+from slackwater.bus.streams import Topology, durable_names
 from slackwater.model.errors import Unavailable
 
 
@@ -38,7 +38,7 @@ class Backlogs:
 
 
 async def backlogs(js: JetStreamContext, topology: Topology, consumers: Iterable[str]) -> Backlogs:
-    """One question per stream and per consumer. Raises Unavailable when the broker does not answer."""
+    """One question per stream and per consumer, or per partition of one. Raises Unavailable."""
     lags: dict[str, Lag] = {}
     fills: dict[str, Fill] = {}
     try:
@@ -46,8 +46,11 @@ async def backlogs(js: JetStreamContext, topology: Topology, consumers: Iterable
             state = (await js.stream_info(name)).state
             fills[name] = Fill(state.messages, state.bytes, spec.max_bytes)
         for name in consumers:
-            info = await js.consumer_info(topology.stream_of(name), name)
-            lags[name] = Lag(info.num_pending or 0, info.num_ack_pending or 0)
+            stream, durables = topology.stream_of(name), durable_names(name, topology.consumers[name])
+            parts = [await js.consumer_info(stream, durable) for durable in durables]
+            lags[name] = Lag(
+                sum(part.num_pending or 0 for part in parts), sum(part.num_ack_pending or 0 for part in parts)
+            )
     except (NatsError, TimeoutError) as error:
         raise Unavailable(f"the broker does not tell its backlogs: {error or type(error).__name__}") from error
     return Backlogs(lags, fills)

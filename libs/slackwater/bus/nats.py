@@ -7,7 +7,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -30,8 +30,9 @@ from slackwater.bus.owning import InHand
 from slackwater.bus.partitions import WHOLE, PartitionedConsumption, PartitionedPuller, give_back
 from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark
 from slackwater.bus.publishing import Publisher
-from slackwater.bus.pulling import ConsumerGone, Interrupted, Pauses, Puller
+from slackwater.bus.pulling import Puller
 from slackwater.bus.replaying import Replayer
+from slackwater.bus.rounds import Rounds
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.bus.streams import DLQ, ConsumerSpec, Topology, load
@@ -50,17 +51,12 @@ log = get_logger(__name__)
 PUBLISH_SECONDS = 5.0
 REQUEST_SECONDS = 3.0
 CONNECT_SECONDS = 10.0
-DRAIN_SECONDS = 2.0
 PING_SECONDS = 0.5
 PATIENCE_SECONDS = 30
 PENDING_BYTES = 16 * 1024 * 1024
 RECONNECT_SECONDS = 0.2
 RECONNECT_JITTER = 0.5
 WATCH_BATCH = 200
-
-
-class _Interruptible(Protocol):
-    def interrupt(self, reason: str) -> None: ...
 
 
 class NatsBus:
@@ -84,10 +80,9 @@ class NatsBus:
         self._confined = _confined(access)
         self._publisher = Publisher(client, PUBLISH_SECONDS)
         self._counters: dict[str, Counters] = {}
-        self._readers: set[_Interruptible] = set()
+        self._rounds = Rounds(self._heal)
         self._metrics = BusMetrics(process_meters())
         self._declares = declares
-        self._healing = False
         self._pings: set[asyncio.Task[bool]] = set()
 
     @property
@@ -148,7 +143,7 @@ class NatsBus:
                 await asyncio.sleep(spec.gather_seconds)
             return bool(messages)
 
-        async with self._running(f"consumer {consumer}", work, puller):
+        async with self._rounds.running(f"consumer {consumer}", work, puller):
             try:
                 yield WHOLE
             finally:
@@ -175,7 +170,7 @@ class NatsBus:
                 await asyncio.sleep(spec.gather_seconds)
             return bool(messages)
 
-        async with self._running(f"consumer {consumer}", work, puller):
+        async with self._rounds.running(f"consumer {consumer}", work, puller):
             try:
                 yield consumption
             finally:
@@ -196,7 +191,7 @@ class NatsBus:
                 await self._show(payload, handler, message)
             return bool(messages)
 
-        async with self._reading(f"watch of {payload.TYPE}", work, reader):
+        async with self._rounds.reading(f"watch of {payload.TYPE}", work, reader):
             yield
 
     @asynccontextmanager
@@ -223,7 +218,7 @@ class NatsBus:
                 return False
             return bool(messages)
 
-        async with self._reading(f"replay of {payload.TYPE}", work, reader):
+        async with self._rounds.reading(f"replay of {payload.TYPE}", work, reader):
             yield
 
     @asynccontextmanager
@@ -241,7 +236,7 @@ class NatsBus:
         await following.begin(self._client, self._js, self._topology, look)
         async with AsyncExitStack() as stack:
             for part in following.parts:
-                await stack.enter_async_context(self._reading(f"look at {part.stream}", part.work, part.reader))
+                await stack.enter_async_context(self._rounds.reading(f"look at {part.stream}", part.work, part.reader))
             try:
                 yield following
             finally:
@@ -273,7 +268,7 @@ class NatsBus:
             await self._client.flush(timeout=PATIENCE_SECONDS)
         except (NatsError, TimeoutError):
             return False
-        return True
+        return self._client.is_connected  # without its reader, nats-py flushes and asks nobody
 
     def stats(self) -> Mapping[str, ConsumerStats]:
         """What became of the messages of each consumer opened by this process."""
@@ -311,8 +306,7 @@ class NatsBus:
     def reconnected(self) -> None:
         """A new connection: answers to open requests may have been lost with the old one."""
         self._metrics.reconnects.inc()
-        for reader in self._readers:
-            reader.interrupt("connection was lost in between")
+        self._rounds.interrupt("connection was lost in between")
 
     def _spec(self, payload: type[Payload], consumer: str) -> ConsumerSpec:
         spec = self._topology.consumers.get(consumer)
@@ -331,76 +325,12 @@ class NatsBus:
         except Exception:
             log.exception("watch handler failed", type=payload.TYPE, subject=message.subject)
 
-    @asynccontextmanager
-    async def _reading(
-        self, what: str, work: Callable[[], Awaitable[bool]], reader: OrderedReader
-    ) -> AsyncIterator[None]:
-        async def work_or_reset() -> bool:
-            try:
-                return await work()
-            except (ConsumerGone, NatsError, TimeoutError):
-                await reader.reset()
-                raise
-
-        async with self._running(what, work_or_reset, reader):
-            try:
-                yield
-            finally:
-                await reader.reset()
-
-    @asynccontextmanager
-    async def _running(
-        self, what: str, work: Callable[[], Awaitable[bool]], reader: _Interruptible
-    ) -> AsyncIterator[None]:
-        """Repeat `work` beside the body; on leaving, let the round in hand finish, for DRAIN_SECONDS at most."""
-        leaving = asyncio.Event()
-        task = asyncio.create_task(self._repeat(what, work, leaving), name=what)
-        self._readers.add(reader)
-        try:
-            yield
-        finally:
-            leaving.set()
-            self._readers.discard(reader)
-            reader.interrupt("leaving")
-            await asyncio.wait({task}, timeout=DRAIN_SECONDS)
-            task.cancel()
-            await asyncio.wait({task})
-
-    async def _repeat(self, what: str, work: Callable[[], Awaitable[bool]], leaving: asyncio.Event) -> None:
-        pauses = Pauses()
-        while not leaving.is_set():
-            try:
-                if await work():
-                    pauses.reset()
-                    continue
-            except Interrupted:
-                continue  # a new connection, or leaving: ask again at once
-            except (ConsumerGone, NatsError, TimeoutError, Unavailable) as error:
-                if not leaving.is_set():
-                    log.info("reader tries again", reader=what, error=str(error))
-                    await self._heal()
-            except Exception:
-                log.exception("defect of a reader", reader=what)
-            await _first_of(leaving.wait(), pauses.next())
-
     async def _heal(self) -> None:
-        """Declare again what a broker without its store has forgotten; one reader at a time is enough."""
-        if not self._declares or self._healing:
-            return
-        self._healing = True
-        try:
+        """Declare again what a broker without its store has forgotten."""
+        if self._declares:
             with suppress(Unavailable):
                 if await self.connected():
                     await self.declare()
-        finally:
-            self._healing = False
-
-
-async def _first_of(*waits: Awaitable[Any]) -> None:
-    tasks = {asyncio.ensure_future(wait) for wait in waits}
-    _, late = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in late:
-        task.cancel()
 
 
 def _filter(payload: type[Payload], key: str | None) -> str:
