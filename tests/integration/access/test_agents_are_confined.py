@@ -307,8 +307,10 @@ async def test_the_console_reads_offers_along_under_these_permissions(broker: Br
     assert [change.node for change in found] == [MINE]
 
 
-async def test_services_have_no_more_than_they_need(broker: Broker) -> None:
-    async with broker.service("prediction") as bus:
+@pytest.mark.parametrize("service", ["prediction", "console"])
+async def test_services_have_no_more_than_they_need(broker: Broker, service: str) -> None:
+    """Not even the console, which puts dead letters of all others back, may tell a node to do something."""
+    async with broker.service(service) as bus:
         with pytest.raises(Unavailable):
             await asyncio.wait_for(refusing(bus), PATIENCE_SECONDS)
         assert await bus.connected()
@@ -326,7 +328,7 @@ async def test_the_console_looks_on_and_marks_under_its_permissions(broker: Brok
 
 
 async def refusing(bus: NatsBus) -> None:
-    """`prediction` declares an intent: the broker does not confirm what it does not take."""
+    """A service that is not ensurance declares an intent: the broker does not confirm what it does not take."""
     bus._publisher._timeout = 1.0
     await bus.publish(event_of(intent(MINE), source="test", time=datetime.now(UTC)))
 
