@@ -46,8 +46,8 @@ async def replay_letter(
     standing = (newest.event_id, newest.last_value_only) if newest else None
     if command_of(letter.subject):
         raise Conflict(
-            f"dead letter {position}: {letter.subject} is a command to a node, which only its writer gives; no consumer "
-            "of ours buries one, so find out who wrote this letter",
+            f"dead letter {position}: {letter.subject} is a command to a node, which only its writer gives; no "
+            "consumer of ours buries one, so find out who wrote this letter",
             code="not_replayable",
         )
     why_not = refusal(letter.event_id, letter.subject, standing, done, again)
