@@ -10,6 +10,15 @@ from slackwater.runtime.settings import HttpSettings
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
+CERTIFICATE = "slackwater.certificate"
+"""Of a request's scope: the common name of the client's certificate; absent if none was asked for."""
+
+
+def common_name(tls: ssl.SSLObject) -> str | None:
+    """Of the verified certificate of the other side; None where it showed none, or has not exactly one."""
+    subject = (tls.getpeercert() or {}).get("subject", ())
+    names = [pair[1] for part in subject for pair in part if pair[0] == "commonName"]
+    return str(names[0]) if len(names) == 1 else None
 
 
 class ServerTls:

@@ -83,7 +83,7 @@ class Guard(grpc.aio.ServerInterceptor):
         async def call(request: Any, context: Any) -> Any:
             with self._watch.measured(method, context):
                 try:
-                    self._admit(method, metadata)
+                    self._admit(method, metadata, context)
                 except errors.SlackwaterError as error:
                     await _refuse(context, method, error)
                 with traced_call(method, context, metadata):
@@ -96,9 +96,15 @@ class Guard(grpc.aio.ServerInterceptor):
         guarded: grpc.RpcMethodHandler[Any, Any] = make(call, handler.request_deserializer, handler.response_serializer)
         return guarded
 
-    def _admit(self, method: str, metadata: Metadata) -> None:
+    def _admit(self, method: str, metadata: Metadata, context: Any) -> None:
         shown = {key: value for key, value in metadata if isinstance(value, str)}
-        admit(self._roles.required_role(method), self._gate.authenticate(shown))
+        admit(self._roles.required_role(method), self._gate.authenticate(shown, _common_name(context)))
+
+
+def _common_name(context: Any) -> str | None:
+    """Of the verified certificate that the client showed; None where there is none, or not exactly one name in it."""
+    names = context.auth_context().get("x509_common_name", ())
+    return names[0].decode(errors="replace") if len(names) == 1 else None
 
 
 def _manner(streams: bool) -> str:

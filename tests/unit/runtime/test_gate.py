@@ -72,13 +72,36 @@ def test_what_a_route_needs_is_in_its_description_too() -> None:
     [
         (HttpSettings(), Principal("local", Role.ADMIN)),
         (HttpSettings(host=EVERYBODY, **TLS), Principal("anonymous", Role.VIEWER)),
-        (HttpSettings(host=EVERYBODY, tls_client_ca=Path("ca"), **TLS), Principal("client certificate", Role.ADMIN)),
+        (HttpSettings(host=EVERYBODY, tls_client_ca=Path("ca"), **TLS), Principal("client certificate", Role.VIEWER)),
         (HttpSettings(token=SecretStr("x")), None),
         (HttpSettings(token=SecretStr("x"), tls_client_ca=Path("ca"), **TLS), None),
     ],
 )
 def test_who_shows_no_token_is(settings: HttpSettings, expected: Principal | None) -> None:
     assert Gate(settings).authenticate({}) == expected
+
+
+def test_a_certificate_is_a_viewer_unless_the_file_gives_its_name_a_role(tmp_path: Path) -> None:
+    asking = HttpSettings(host=EVERYBODY, tls_client_ca=Path("ca"), **TLS)
+    assert Gate(asking).authenticate({}, "robot") == Principal("robot", Role.VIEWER)
+    assert Gate(asking).authenticate({}, "a name\nwith a line") == Principal("client certificate", Role.VIEWER)
+    path = tmp_path / "tokens"
+    path.write_text("robot operator certificate\nanna admin a-token-for-anna\n")
+    path.chmod(0o600)
+    gate = Gate(asking.model_copy(update={"tokens_file": path}))
+    assert gate.authenticate({}, "robot") == Principal("robot", Role.OPERATOR)
+    assert gate.authenticate({"authorization": "Bearer a-token-for-anna"}, "robot") == Principal("anna", Role.ADMIN)
+    assert gate.authenticate({"authorization": "Bearer certificate"}, "robot") is None, "what is shown counts"
+    for nobody in ("anna", "robo", "", None):
+        assert gate.authenticate({}, nobody) is None
+    assert gate.holder("certificate") is None
+
+
+def test_without_a_client_ca_no_name_of_a_certificate_is_believed(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_text("robot operator certificate\n")
+    assert Gate(HttpSettings(tokens_file=path)).authenticate({}, "robot") is None
+    assert Gate(HttpSettings(host=EVERYBODY, **TLS)).authenticate({}, "robot") == Principal("anonymous", Role.VIEWER)
 
 
 def test_headers_and_metadata_are_read_alike(tmp_path: Path) -> None:
