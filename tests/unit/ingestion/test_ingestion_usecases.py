@@ -227,6 +227,21 @@ async def test_a_change_caused_by_a_report_names_it(world: World) -> None:
     assert world.database.published[0].causedby == message.event.id
 
 
+async def test_what_a_dead_replica_had_in_hand_makes_nobody_stale_and_closes_no_window(world: World) -> None:
+    """Its successor waits until the broker has delivered that again, before silence is the node's."""
+    await world.report(1)
+    await world.clock.advance(10)  # the second one went to the replica that died
+    world.watch.listen_anew(5)
+    world.close = world.closer()
+    world.close.listen_anew(5)
+    world.watch.listen_anew()  # what is asked later does not shorten it
+    for _ in range(19):  # five seconds, then fifteen of silence
+        await world.clock.advance(1)
+        assert await world.watch() == await world.close() == 0
+    await world.clock.advance(2)
+    assert await world.watch() == await world.close() == 1
+
+
 async def test_a_bus_that_is_away_makes_nobody_stale(world: World) -> None:
     await world.report(1)
     world.hearing = False
