@@ -170,6 +170,29 @@ async def test_a_window_waits_for_a_report_that_is_delivered_again(world: World)
     assert (window.reports, window.gaps) == (2, 0)
 
 
+@pytest.mark.parametrize(("comes", "missing"), [(True, 0), (False, 1)])
+async def test_missing_are_those_that_never_came_not_those_that_came_later(
+    world: World, comes: bool, missing: int
+) -> None:
+    """The second report belongs to the first window and is noticed to be missing in the second one."""
+    await world.clock.advance(50)
+    await world.report(1)
+    second = received(report("n", 2, world.clock.now() + timedelta(seconds=5)), deliveries=2)
+    await world.clock.advance(20)
+    await world.report(3)
+    if comes:
+        await world.accept([second])
+    await world.clock.advance(20)
+    assert await world.close() == 1
+    await world.clock.advance(45)
+    await world.report(4)
+    await world.clock.advance(20)
+    assert await world.close() == 1
+    assert sum(window.gaps for window in world.published(UsageWindowed)) == missing
+    assert world.books.nodes["n"].gaps == missing
+    assert world.registry.get_sample_value("slackwater_ingestion_reports_missing_total") == missing
+
+
 async def test_a_window_does_not_wait_for_ever_for_a_report_that_never_comes(world: World) -> None:
     await world.clock.advance(50)
     await world.report(1)

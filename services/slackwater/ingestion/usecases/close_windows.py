@@ -107,7 +107,7 @@ class CloseWindows:
                 await unit.publish(self._published(window, now))
             moved = [replace(node, closed_until=spans[node.name][1]) for node in nodes if node.name in spans]
             await ledger.save(moved)
-        self._meter.closed(len(windows))
+        self._meter.closed(len(windows), sum(window.gaps for window in windows))
         return len(windows), nodes[-1].name if nodes else None
 
     def _published(self, window: Window, now: datetime) -> Event[UsageWindowed]:
