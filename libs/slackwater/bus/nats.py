@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from nats.aio.client import Client
@@ -17,7 +18,7 @@ from nats.js import JetStreamContext
 from slackwater.bus.access import API_PREFIX, NatsAccess
 from slackwater.bus.backlogs import Backlogs, backlogs
 from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.declaring import declare
+from slackwater.bus.declaring import declare, rewind
 from slackwater.bus.delivering import NatsDelivery, ReadDelivery
 from slackwater.bus.encoding import Undecodable, decode_on, encode
 from slackwater.bus.encrypted import EncryptedClient
@@ -27,7 +28,7 @@ from slackwater.bus.metrics import BusMetrics
 from slackwater.bus.nats_desk import NatsDesk
 from slackwater.bus.ordered import Confined, OrderedReader, Start
 from slackwater.bus.owning import InHand
-from slackwater.bus.partitions import WHOLE, PartitionedConsumption, PartitionedPuller, give_back
+from slackwater.bus.partitions import WHOLE, Jumps, PartitionedConsumption, PartitionedPuller, give_back
 from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark
 from slackwater.bus.publishing import Publisher
 from slackwater.bus.pulling import ConsumerGone, Interrupted, Pauses, Puller
@@ -162,24 +163,38 @@ class NatsBus:
         counters, spec = self._counters.setdefault(consumer, Counters()), self._topology.consumers[consumer]
         settler = Settler(payload, consumer, spec, handler, self.bury, counters)
         in_hand = InHand(settler.settle, holds or (lambda _: True))
-        puller = PartitionedPuller(self._client, payload.STREAM, consumer, batch)
+        puller = PartitionedPuller(self._client, payload.STREAM, consumer, batch, self._jumps(consumer, counters))
         consumption = PartitionedConsumption(puller, in_hand)
         if holds is None:
             await consumption.take(ALL_PARTITIONS)
 
         async def work() -> bool:
-            messages = await puller.next()
-            if messages:
-                await in_hand.settle([NatsDelivery(message) for message in messages])
-            if spec.gather_seconds and 0 < len(messages) < batch:
+            deliveries = await puller.next()
+            if deliveries:
+                await in_hand.settle(deliveries)
+            if spec.gather_seconds and 0 < len(deliveries) < batch and not puller.has_more:
                 await asyncio.sleep(spec.gather_seconds)
-            return bool(messages)
+            return bool(deliveries)
 
         async with self._running(f"consumer {consumer}", work, puller):
             try:
                 yield consumption
             finally:
                 await give_back(await puller.close())
+
+    def _jumps(self, consumer: str, counters: Counters) -> Jumps | None:
+        spec = self._topology.consumers[consumer]
+        if spec.jump_seconds is None:
+            return None
+        skipped = self._metrics.skipped.labels(consumer)
+
+        def jumped(unread: int) -> None:
+            log.warning("overload: old messages are left unread", consumer=consumer, messages=unread)
+            skipped.inc(unread)
+            counters.skipped += unread
+
+        again = partial(rewind, self._js, self._topology, consumer)
+        return Jumps(spec.jump_seconds, again, jumped, rests=spec.latest_only)
 
     @asynccontextmanager
     async def watch(

@@ -45,7 +45,9 @@ class ConsumerSpec(BaseModel):
     makes it one durable consumer per partition of shards, `NAME-p0` to `NAME-p7`, each read by the replica that owns
     the partition. For what comes without end: `gather_seconds` is the pause after a batch that was not full, so that
     the next one is worth its transaction; `fetch_ahead` has the next batch on its way while a full one is handled, at
-    the price of twice as many messages in hand (a partitioned one always does).
+    the price of twice as many messages in hand (a partitioned one always does). With `jump_seconds`, a partitioned one
+    that is further behind than so many seconds of its own work lets go of what waits and goes on with the newest
+    message of each subject: under overload old news is not worth the work. What was let go shows as gaps.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -60,6 +62,7 @@ class ConsumerSpec(BaseModel):
     partitioned: bool = False
     fetch_ahead: bool = False
     gather_seconds: float = Field(default=0, ge=0, le=1)
+    jump_seconds: float | None = Field(default=None, gt=0)
 
 
 class Topology(BaseModel):
