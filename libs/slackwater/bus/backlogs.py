@@ -40,7 +40,7 @@ class Backlogs:
 
 
 async def backlogs(js: JetStreamContext, topology: Topology, consumers: Iterable[str]) -> Backlogs:
-    """One question per stream and per consumer. Raises Unavailable when the broker does not answer."""
+    """One question per stream and per consumer, or per partition of one. Raises Unavailable."""
     lags: dict[str, Lag] = {}
     fills: dict[str, Fill] = {}
     try:

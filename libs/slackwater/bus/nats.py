@@ -7,8 +7,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime
-from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -18,21 +17,23 @@ from nats.js import JetStreamContext
 from slackwater.bus.access import API_PREFIX, NatsAccess
 from slackwater.bus.backlogs import Backlogs, backlogs
 from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.declaring import declare, rewind
+from slackwater.bus.declaring import declare
 from slackwater.bus.delivering import NatsDelivery, ReadDelivery
 from slackwater.bus.encoding import Undecodable, decode_on, encode
 from slackwater.bus.encrypted import EncryptedClient
+from slackwater.bus.jumping import jumps_of
 from slackwater.bus.looking import Look, NatsFollowing
 from slackwater.bus.marking import mark_of
 from slackwater.bus.metrics import BusMetrics
 from slackwater.bus.nats_desk import NatsDesk
 from slackwater.bus.ordered import Confined, OrderedReader, Start
 from slackwater.bus.owning import InHand
-from slackwater.bus.partitions import WHOLE, Jumps, PartitionedConsumption, PartitionedPuller, give_back
+from slackwater.bus.partitions import WHOLE, PartitionedConsumption, PartitionedPuller, give_back
 from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark
 from slackwater.bus.publishing import Publisher
-from slackwater.bus.pulling import ConsumerGone, Interrupted, Pauses, Puller
+from slackwater.bus.pulling import Puller
 from slackwater.bus.replaying import Replayer
+from slackwater.bus.rounds import Rounds
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.bus.streams import DLQ, ConsumerSpec, Topology, load
@@ -51,17 +52,12 @@ log = get_logger(__name__)
 PUBLISH_SECONDS = 5.0
 REQUEST_SECONDS = 3.0
 CONNECT_SECONDS = 10.0
-DRAIN_SECONDS = 2.0
 PING_SECONDS = 0.5
 PATIENCE_SECONDS = 30
 PENDING_BYTES = 16 * 1024 * 1024
 RECONNECT_SECONDS = 0.2
 RECONNECT_JITTER = 0.5
 WATCH_BATCH = 200
-
-
-class _Interruptible(Protocol):
-    def interrupt(self, reason: str) -> None: ...
 
 
 class NatsBus:
@@ -85,10 +81,9 @@ class NatsBus:
         self._confined = _confined(access)
         self._publisher = Publisher(client, PUBLISH_SECONDS)
         self._counters: dict[str, Counters] = {}
-        self._readers: set[_Interruptible] = set()
+        self._rounds = Rounds(self._heal)
         self._metrics = BusMetrics(process_meters())
         self._declares = declares
-        self._healing = False
         self._pings: set[asyncio.Task[bool]] = set()
 
     @property
@@ -149,7 +144,7 @@ class NatsBus:
                 await asyncio.sleep(spec.gather_seconds)
             return bool(messages)
 
-        async with self._running(f"consumer {consumer}", work, puller):
+        async with self._rounds.running(f"consumer {consumer}", work, puller):
             try:
                 yield WHOLE
             finally:
@@ -163,7 +158,8 @@ class NatsBus:
         counters, spec = self._counters.setdefault(consumer, Counters()), self._topology.consumers[consumer]
         settler = Settler(payload, consumer, spec, handler, self.bury, counters)
         in_hand = InHand(settler.settle, holds or (lambda _: True))
-        puller = PartitionedPuller(self._client, payload.STREAM, consumer, batch, self._jumps(consumer, counters))
+        jumps = jumps_of(self._js, self._topology, consumer, counters, self._metrics)
+        puller = PartitionedPuller(self._client, payload.STREAM, consumer, batch, jumps)
         consumption = PartitionedConsumption(puller, in_hand)
         if holds is None:
             await consumption.take(ALL_PARTITIONS)
@@ -176,25 +172,11 @@ class NatsBus:
                 await asyncio.sleep(spec.gather_seconds)
             return bool(deliveries)
 
-        async with self._running(f"consumer {consumer}", work, puller):
+        async with self._rounds.running(f"consumer {consumer}", work, puller):
             try:
                 yield consumption
             finally:
                 await give_back(await puller.close())
-
-    def _jumps(self, consumer: str, counters: Counters) -> Jumps | None:
-        spec = self._topology.consumers[consumer]
-        if spec.jump_seconds is None:
-            return None
-        skipped = self._metrics.skipped.labels(consumer)
-
-        def jumped(unread: int) -> None:
-            log.warning("overload: old messages are left unread", consumer=consumer, messages=unread)
-            skipped.inc(unread)
-            counters.skipped += unread
-
-        again = partial(rewind, self._js, self._topology, consumer)
-        return Jumps(spec.jump_seconds, again, jumped, rests=spec.latest_only)
 
     @asynccontextmanager
     async def watch(
@@ -211,7 +193,7 @@ class NatsBus:
                 await self._show(payload, handler, message)
             return bool(messages)
 
-        async with self._reading(f"watch of {payload.TYPE}", work, reader):
+        async with self._rounds.reading(f"watch of {payload.TYPE}", work, reader):
             yield
 
     @asynccontextmanager
@@ -238,7 +220,7 @@ class NatsBus:
                 return False
             return bool(messages)
 
-        async with self._reading(f"replay of {payload.TYPE}", work, reader):
+        async with self._rounds.reading(f"replay of {payload.TYPE}", work, reader):
             yield
 
     @asynccontextmanager
@@ -256,7 +238,7 @@ class NatsBus:
         await following.begin(self._client, self._js, self._topology, look)
         async with AsyncExitStack() as stack:
             for part in following.parts:
-                await stack.enter_async_context(self._reading(f"look at {part.stream}", part.work, part.reader))
+                await stack.enter_async_context(self._rounds.reading(f"look at {part.stream}", part.work, part.reader))
             try:
                 yield following
             finally:
@@ -288,7 +270,7 @@ class NatsBus:
             await self._client.flush(timeout=PATIENCE_SECONDS)
         except (NatsError, TimeoutError):
             return False
-        return True
+        return self._client.is_connected  # without its reader, nats-py flushes and asks nobody
 
     def stats(self) -> Mapping[str, ConsumerStats]:
         """What became of the messages of each consumer opened by this process."""
@@ -326,8 +308,7 @@ class NatsBus:
     def reconnected(self) -> None:
         """A new connection: answers to open requests may have been lost with the old one."""
         self._metrics.reconnects.inc()
-        for reader in self._readers:
-            reader.interrupt("connection was lost in between")
+        self._rounds.interrupt("connection was lost in between")
 
     def _spec(self, payload: type[Payload], consumer: str) -> ConsumerSpec:
         spec = self._topology.consumers.get(consumer)
@@ -346,76 +327,12 @@ class NatsBus:
         except Exception:
             log.exception("watch handler failed", type=payload.TYPE, subject=message.subject)
 
-    @asynccontextmanager
-    async def _reading(
-        self, what: str, work: Callable[[], Awaitable[bool]], reader: OrderedReader
-    ) -> AsyncIterator[None]:
-        async def work_or_reset() -> bool:
-            try:
-                return await work()
-            except (ConsumerGone, NatsError, TimeoutError):
-                await reader.reset()
-                raise
-
-        async with self._running(what, work_or_reset, reader):
-            try:
-                yield
-            finally:
-                await reader.reset()
-
-    @asynccontextmanager
-    async def _running(
-        self, what: str, work: Callable[[], Awaitable[bool]], reader: _Interruptible
-    ) -> AsyncIterator[None]:
-        """Repeat `work` beside the body; on leaving, let the round in hand finish, for DRAIN_SECONDS at most."""
-        leaving = asyncio.Event()
-        task = asyncio.create_task(self._repeat(what, work, leaving), name=what)
-        self._readers.add(reader)
-        try:
-            yield
-        finally:
-            leaving.set()
-            self._readers.discard(reader)
-            reader.interrupt("leaving")
-            await asyncio.wait({task}, timeout=DRAIN_SECONDS)
-            task.cancel()
-            await asyncio.wait({task})
-
-    async def _repeat(self, what: str, work: Callable[[], Awaitable[bool]], leaving: asyncio.Event) -> None:
-        pauses = Pauses()
-        while not leaving.is_set():
-            try:
-                if await work():
-                    pauses.reset()
-                    continue
-            except Interrupted:
-                continue  # a new connection, or leaving: ask again at once
-            except (ConsumerGone, NatsError, TimeoutError, Unavailable) as error:
-                if not leaving.is_set():
-                    log.info("reader tries again", reader=what, error=str(error))
-                    await self._heal()
-            except Exception:
-                log.exception("defect of a reader", reader=what)
-            await _first_of(leaving.wait(), pauses.next())
-
     async def _heal(self) -> None:
-        """Declare again what a broker without its store has forgotten; one reader at a time is enough."""
-        if not self._declares or self._healing:
-            return
-        self._healing = True
-        try:
+        """Declare again what a broker without its store has forgotten."""
+        if self._declares:
             with suppress(Unavailable):
                 if await self.connected():
                     await self.declare()
-        finally:
-            self._healing = False
-
-
-async def _first_of(*waits: Awaitable[Any]) -> None:
-    tasks = {asyncio.ensure_future(wait) for wait in waits}
-    _, late = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in late:
-        task.cancel()
 
 
 def _filter(payload: type[Payload], key: str | None) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -23,6 +23,7 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 
 from slackwater.bus.delivering import NatsDelivery
+from slackwater.bus.jumping import Jumps
 from slackwater.bus.owning import InHand
 from slackwater.bus.pace import Pace
 from slackwater.bus.pulling import RECEIVE_LIMIT_BYTES, ConsumerGone, Interrupted, description_of, status_of
@@ -33,27 +34,6 @@ EXPIRES_SECONDS = 60.0
 HEARTBEAT_SECONDS = 20.0
 QUIET_SECONDS = 2.5 * HEARTBEAT_SECONDS
 SMALLEST_REQUEST = 16
-JUMP_PAUSE_SECONDS = 0.25
-"""At least so long between two jumps: each costs broker and reader the newest message of every subject."""
-
-Rewind = Callable[[int], Awaitable[int]]
-"""Puts a partition's consumer in the broker on the newest message of each subject; returns how many these are."""
-
-
-@dataclass(slots=True)
-class Jumps:
-    """How a reader may jump: how far behind it must be, and by what means."""
-
-    behind_seconds: float
-    rewind: Rewind
-    jumped: Callable[[int], None]
-    """Told how many messages were left unread by a jump."""
-    rests: bool = False
-    """Between two jumps nothing is read but what the first one led to: the next brings newer, and others have work."""
-
-    @property
-    def pause_seconds(self) -> float:
-        return max(JUMP_PAUSE_SECONDS, self.behind_seconds / 2)
 
 
 @dataclass(slots=True)

@@ -57,6 +57,7 @@ class OwnershipMetrics:
             labels,
             look="Grows with `lost`, a few at a time; alone, a defect of ours.",
         )
+        self._fenced.labels(service)  # a counter that shows 0 can be alerted on from the start
 
     def held(self, leases: Mapping[int, int], unowned: int, members: int) -> None:
         self._held.labels(self._service).set(len(leases))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from slackwater.bus.desk import ConsumerState, Letter, Newest, letter_of
 from slackwater.bus.encoding import Message
 from slackwater.bus.streams import DLQ
-from slackwater.testing.bus import MemoryBroker
+from slackwater.testing.broker import MemoryBroker
 
 
 class MemoryDesk:

@@ -11,7 +11,7 @@ from slackwater.bus.following import Item, by_stream, followed, resumed
 from slackwater.events.envelope import Payload, subject_token
 
 if TYPE_CHECKING:
-    from slackwater.testing.bus import MemoryBroker
+    from slackwater.testing.broker import MemoryBroker
 
 BATCH = 50
 

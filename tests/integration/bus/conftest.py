@@ -12,7 +12,8 @@ import pytest
 from slackwater.bus.encoding import Message
 from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.bus.streams import Topology, load
-from slackwater.testing.bus import MemoryBroker, MemoryBus
+from slackwater.testing.broker import MemoryBroker
+from slackwater.testing.bus import MemoryBus
 from slackwater.testing.nats_server import forget_everything
 
 

@@ -29,7 +29,8 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.tiers import Tier
 from slackwater.runtime.platform import Platform
-from slackwater.testing.bus import MemoryBroker, MemoryBus
+from slackwater.testing.broker import MemoryBroker
+from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import FakeClock
 
 P = TypeVar("P", bound=Payload)

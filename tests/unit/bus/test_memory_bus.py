@@ -12,7 +12,8 @@ from slackwater.bus.port import Done, Received, Retry, Settlement
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
 from slackwater.model.errors import Unavailable
-from slackwater.testing.bus import MemoryBroker, MemoryBus
+from slackwater.testing.broker import MemoryBroker
+from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import FakeClock
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)

@@ -22,7 +22,8 @@ from slackwater.model.time import SystemClock
 from slackwater.runtime.rpc import RpcServer
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings, RpcSettings
-from slackwater.testing.bus import MemoryBroker, MemoryBus
+from slackwater.testing.broker import MemoryBroker
+from slackwater.testing.bus import MemoryBus
 from slackwater.testing.reports import described
 from slackwater.v1 import colocation_service_pb2 as api
 from slackwater.v1 import colocation_service_pb2_grpc as stubs
