@@ -168,21 +168,22 @@ async def slow(folder: Path, strictness: Strictness) -> Result:
             proxy.reset()
         await asyncio.sleep(4)
         watching.cancel()
-        attempts = fleet.through.attempts if fleet.through else 0
+        assert fleet.through is not None
+        attempts, acked = fleet.through.attempts, fleet.through.acked
         writing.cancel()
         began = time.monotonic()
         proxy.heal()
         await fleet.hush()
+        result.facts["seconds_until_the_fleet_has_said_all"] = round(time.monotonic() - began, 1)
         await here.settled(bus)
         result.recovery_seconds.append(time.monotonic() - began)
         result.findings = await audit(here, fleet, bus, telemetry_may_vanish=True)  # the stream keeps five minutes
-        _judge_slow(result, fleet, attempts, ages, strictness)
+        _judge_slow(result, fleet, attempts / max(1, acked), ages, strictness)
         result.max_rss_bytes = max(here.memory.highest.values())
     return result
 
 
-def _judge_slow(result: Result, fleet: Fleet, attempts: int, ages: Sequence[float], strictness: Strictness) -> None:
-    retries = attempts / max(1, fleet.through.acked if fleet.through else 1)
+def _judge_slow(result: Result, fleet: Fleet, retries: float, ages: Sequence[float], strictness: Strictness) -> None:
     result.facts["attempts_per_stored_message"] = round(retries, 3)
     result.facts["age_of_the_newest_report_p50_seconds"] = round(percentile(ages, 0.5), 2)
     result.facts["age_of_the_newest_report_p99_seconds"] = round(percentile(ages, 0.99), 2)
