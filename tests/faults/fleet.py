@@ -54,12 +54,16 @@ class LedgerBus:
         self._bus = bus
         self._ledger = ledger
         self.attempts = 0
+        """Messages that went to the network: what is refused for want of a connection burdens nobody."""
+        self.refused = 0
         self.acked = 0
         self.seconds: list[float] = []
 
     async def publish(self, event: Event[Any]) -> None:
         key = key_of(event)
-        self.attempts += 1
+        connected = self._bus.client.is_connected
+        self.attempts += connected
+        self.refused += not connected
         began = time.monotonic()
         try:
             await self._bus.publish(event)

@@ -37,6 +37,10 @@ class PolicyWriter:
         self._turn = 0
         self.last_acked_at = 0.0
 
+    def use(self, replica: str) -> None:
+        """From now on this one is spoken to."""
+        self._replica = replica
+
     async def run(self) -> None:
         generation = (await self._read())["metadata"]["generation"]
         while True:

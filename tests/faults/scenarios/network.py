@@ -170,6 +170,7 @@ async def slow(folder: Path, strictness: Strictness) -> Result:
         watching.cancel()
         assert fleet.through is not None
         attempts, acked = fleet.through.attempts, fleet.through.acked
+        result.facts["attempts_without_a_connection"] = fleet.through.refused
         writing.cancel()
         began = time.monotonic()
         proxy.heal()
