@@ -2,7 +2,9 @@
 
     .venv/bin/python deploy/backup/rehearse.py [--nodes 20] [--seconds 15]
 
-Everything runs on servers from the wheels, in a temporary folder, through the commands that an operator would use.
+Everything runs on servers from the wheels, in a temporary folder, through the commands that an operator would use. The
+broker speaks TLS and knows everybody by a password, as deployed: the copy is made by its user `backup` and put back by
+`restore`, which may do just that.
 Prints the state hashes, which must be equal, and the recovery time: from the start of the restore until every node
 has a prediction newer than the disaster, and an offer. Exit status 0 only if both hold. `make rehearse` is the same.
 """
@@ -53,7 +55,7 @@ class Site:
     def __enter__(self) -> Site:
         database = self._stack.enter_context(EmbeddedPostgres(self._folder / "postgres"))
         self.postgres = database.dsn
-        broker = EmbeddedNats(self._folder / "nats")
+        broker = EmbeddedNats(self._folder / "nats", host="localhost", include=self._permissions())
         self.nats = asyncio.run(broker.start())
         self._stack.callback(lambda: asyncio.run(broker.stop()))
         return self
@@ -61,19 +63,40 @@ class Site:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
+    def _permissions(self) -> Path:
+        """What `slackwater secrets` makes for a deployment, with its paths in a container turned into ours."""
+        slackwater("secrets", str(self._secrets), "--fleet", "--nats-host", "localhost")
+        made = self._secrets / "nats" / "access.conf"
+        made.write_text(made.read_text().replace("/etc/nats/", f"{made.parent}/"))
+        return made
+
+    @property
+    def _secrets(self) -> Path:
+        return self._folder / "secrets"
+
+    def login(self, user: str) -> dict[str, str]:
+        """How a user of the broker proves itself, as variables."""
+        folder = self._secrets / user
+        files = {"PASSWORD_FILE": folder / "nats-password", "CA": folder / "ca.crt"}
+        return {"SLACKWATER_NATS_USER": user} | {f"SLACKWATER_NATS_{name}": str(file) for name, file in files.items()}
+
     def start_services(self) -> None:
         """All services, then the fleet; returns when the console is ready."""
         for name in SERVICES:
             arguments = ("run", name, "--postgres", self.postgres, "--nats", self.nats, "--port", "0")
-            process = self._stack.enter_context(running(arguments, self._environment(name)))
+            process = self._stack.enter_context(running(arguments, self._environment(name) | self.login(name)))
             address = first_line(process).split()[-1]
             if name == "console":
                 self.console = address
-        fleet = self._environment("agent") | {
-            "SLACKWATER_AGENT_DRIVER": "simulated",
-            "SLACKWATER_AGENT_NODES": str(self._nodes),
-            "SLACKWATER_AGENT_REPORT_SECONDS": "1",
-        }
+        fleet = (
+            self._environment("agent")
+            | self.login("fleet")
+            | {
+                "SLACKWATER_AGENT_DRIVER": "simulated",
+                "SLACKWATER_AGENT_NODES": str(self._nodes),
+                "SLACKWATER_AGENT_REPORT_SECONDS": "1",
+            }
+        )
         arguments = ("agent", "--nats", self.nats, "--state-dir", str(self._folder / "agent"))
         self._stack.enter_context(running(arguments, fleet))
 
@@ -132,10 +155,11 @@ def first_line(process: subprocess.Popen[str]) -> str:
     return line
 
 
-def slackwater(*arguments: str) -> str:
+def slackwater(*arguments: str, **variables: str) -> str:
     """Run a command to its end and return what it printed. Raises Failed."""
     command = (sys.executable, "-m", "slackwater.cli", *arguments)
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+    environment = dict(os.environ) | variables
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True, env=environment)
     if done.returncode:
         raise Failed(f"slackwater {arguments[0]} ended with {done.returncode}")
     return done.stdout
@@ -157,11 +181,13 @@ def rehearse(folder: Path, nodes: int, seconds: float) -> tuple[str, str, float]
         site.start_services()
         site.wait_for_the_loop(begun)
         time.sleep(seconds)
-        taken = hash_in(slackwater("backup", str(copy), "--postgres", site.postgres, "--nats", site.nats))
+        where = ("--postgres", site.postgres, "--nats", site.nats)
+        taken = hash_in(slackwater("backup", str(copy), *where, **site.login("backup")))
     disaster = datetime.now(UTC)
     with Site(folder / "after", nodes) as site:
         clock = time.monotonic()
-        restored = hash_in(slackwater("restore", str(copy), "--postgres", site.postgres, "--nats", site.nats))
+        where = ("--postgres", site.postgres, "--nats", site.nats)
+        restored = hash_in(slackwater("restore", str(copy), *where, **site.login("restore")))
         site.start_services()
         site.wait_for_the_loop(disaster)
         return taken, restored, time.monotonic() - clock

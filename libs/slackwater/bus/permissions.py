@@ -26,6 +26,11 @@ OPERATES = frozenset({"console"})
 """Services with the operator's desk (bus.desk): they list consumers, read single messages and put dead letters back."""
 
 
+BACKUP, RESTORE = "backup", "restore"
+"""Who copies streams, and who makes them again from a copy: two users, for the first works every night and the second
+after a disaster. Neither reads or publishes a single message, or changes a stream that exists."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One deployable as the registry knows it: its name, its CONSUMES and its PUBLISHES."""
@@ -63,6 +68,24 @@ def service_subjects(part: Part, topology: Topology) -> list[str]:
         allowed |= {f"{API_PREFIX}.CONSUMER.LIST.{stream}" for stream in topology.streams}
         allowed |= {subjects_of(payload) for payload in EVENTS}
     return sorted(allowed)
+
+
+def backup_subjects(topology: Topology) -> list[str]:
+    """What the user of backups may publish on: the request for a copy, and that its pieces arrived."""
+    return [
+        subject
+        for stream in topology.durable()
+        for subject in (f"{API_PREFIX}.STREAM.SNAPSHOT.{stream}", f"$JS.SNAPSHOT.ACK.{stream}.>")
+    ]
+
+
+def restore_subjects(topology: Topology) -> list[str]:
+    """What the user of restores may publish on: the request to make a stream that is not there, and its pieces."""
+    return [
+        subject
+        for stream in topology.durable()
+        for subject in (f"{API_PREFIX}.STREAM.RESTORE.{stream}", f"$JS.SNAPSHOT.RESTORE.{stream}.>")
+    ]
 
 
 def _of_durable(stream: str, consumer: str) -> set[str]:
@@ -113,10 +136,10 @@ def accounts_config(
     """The `accounts` block of a nats-server configuration. `passwords` has one for every user."""
     lines = ["# Made by `slackwater nats-config` from the registry; do not edit, make it again.", "accounts {"]
     lines += [f"  {CONTROL} {{", "    jetstream: enabled", "    users: ["]
-    for part in services:
-        lines.append(
-            "      " + _user(part.name, passwords, service_subjects(part, topology), f"{inbox_of(part.name)}.>")
-        )
+    may = {part.name: service_subjects(part, topology) for part in services}
+    may |= {BACKUP: backup_subjects(topology), RESTORE: restore_subjects(topology)}
+    for user, subjects in may.items():
+        lines.append("      " + _user(user, passwords, subjects, f"{inbox_of(user)}.>"))
     lines += ["    ]", "    exports: [", *(f"      {json.dumps(one)}" for one in agent_exports(agent)), "    ]", "  }"]
     for node in nodes:
         lines += _agent_account(agent, node, passwords)
@@ -141,11 +164,11 @@ def _user(name: str, passwords: Mapping[str, str], publishes: Sequence[str], hea
 
 def users_of(services: Sequence[Part], nodes: Iterable[str]) -> list[str]:
     """Every user of the broker, in the order of the configuration."""
-    return [*(part.name for part in services), *(agent_user(node) for node in nodes)]
+    return [*(part.name for part in services), BACKUP, RESTORE, *(agent_user(node) for node in nodes)]
 
 
 def _dashed(event: str) -> str:
     return event.replace(".", "-").replace("_", "-")
 
 
-__all__ = ["Part", "accounts_config", "agent_user", "service_subjects", "users_of"]
+__all__ = ["BACKUP", "RESTORE", "Part", "accounts_config", "agent_user", "service_subjects", "users_of"]

@@ -45,9 +45,11 @@ class ConsumerSpec(BaseModel):
     makes it one durable consumer per partition of shards, `NAME-p0` to `NAME-p7`, each read by the replica that owns
     the partition. For what comes without end: `gather_seconds` is the pause after a batch that was not full, so that
     the next one is worth its transaction; `fetch_ahead` has the next batch on its way while a full one is handled, at
-    the price of twice as many messages in hand (a partitioned one always does). With `jump_seconds`, a partitioned one
-    that is further behind than so many seconds of its own work lets go of what waits and goes on with the newest
-    message of each subject: under overload old news is not worth the work. What was let go shows as gaps.
+    the price of twice as many messages in hand (a partitioned one always does). `lanes` is how many batches of a
+    partitioned one are handled beside each other: while one waits for its transaction another is read. A partition
+    always takes the same lane, so what is of one key stays in order. With `jump_seconds`, a partitioned one that is
+    further behind than so many seconds of its own work lets go of what waits and goes on with the newest message of
+    each subject: under overload old news is not worth the work. What was let go shows as gaps.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -63,6 +65,7 @@ class ConsumerSpec(BaseModel):
     fetch_ahead: bool = False
     gather_seconds: float = Field(default=0, ge=0, le=1)
     jump_seconds: float | None = Field(default=None, gt=0)
+    lanes: int = Field(default=1, ge=1, le=PARTITIONS)
 
 
 class Topology(BaseModel):
@@ -77,6 +80,10 @@ class Topology(BaseModel):
         """All streams, and of the consumers those of one service: what it declares where each has its own rights."""
         own = {name: spec for name, spec in self.consumers.items() if name.startswith(f"{service}-")}
         return self.model_copy(update={"consumers": own})
+
+    def durable(self) -> list[str]:
+        """The streams that outlive the broker, which are those that a backup holds."""
+        return [name for name, spec in self.streams.items() if spec.storage == "file"]
 
     def stream_of(self, consumer: str) -> str:
         """The stream that a consumer reads."""

@@ -10,6 +10,7 @@ from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from slackwater.runtime.certificates import CERTIFICATE
 from slackwater.runtime.gate import Forbidden, Gate, RpcRoles, Unauthorized, admit
 from slackwater.runtime.problems import problem, unauthorized
 from slackwater.runtime.roles import OPEN, Needed, Principal, Role
@@ -51,7 +52,8 @@ class Authentication:
         if scope["type"] != "http":
             return  # nothing here speaks WebSocket; what is not guarded is not served
         headers = Headers(scope=scope)
-        principal = self._gate.authenticate(headers) or self._gate.holder(_cookie(headers))
+        certificate = scope.get(CERTIFICATE)
+        principal = self._gate.authenticate(headers, certificate) or self._gate.holder(_cookie(headers))
         shown = _in_query(scope) if principal is None and scope["method"] == "GET" else ""
         if principal is not None or scope["path"] in self._open_paths:
             await self._app({**scope, PRINCIPAL: principal}, receive, send)

@@ -24,14 +24,7 @@ POLL_SECONDS = 0.01
 # sync_interval: acknowledged messages reach the page cache at once, so a killed server loses none of them; only a
 # power cut can. Default is 2 min (all of that may be lost), `always` costs 0.8 ms and four fifths of the throughput.
 # 10 s bounds the window; what must not be lost at all is in PostgreSQL first and is published again from there.
-CONFIG = """\
-server_name: "slackwater"
-host: {host}
-port: {port}
-ports_file_dir: {directory}
-log_file: {log}
-logfile_size_limit: 10MB
-logfile_max_num: 2
+LIMITS = """\
 max_payload: 1MB
 max_pending: 32MB
 jetstream {{
@@ -41,6 +34,20 @@ jetstream {{
   sync_interval: "10s"
 }}
 """
+"""What every broker of ours gets, embedded or deployed: room for all streams of contracts/streams.yaml."""
+
+CONFIG = (
+    """\
+server_name: "slackwater"
+host: {host}
+port: {port}
+ports_file_dir: {directory}
+log_file: {log}
+logfile_size_limit: 10MB
+logfile_max_num: 2
+"""
+    + LIMITS
+)
 
 
 def find_nats_server() -> Path:

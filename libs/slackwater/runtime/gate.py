@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from slackwater.model.errors import SlackwaterError
 from slackwater.runtime.roles import CERTIFIED, EVERYBODY, OPEN, STRANGER, Needed, Principal, Role
 from slackwater.runtime.settings import HttpSettings
-from slackwater.runtime.tokens import Token, TokensFile, digest_of, whose
+from slackwater.runtime.tokens import Token, TokensFile, certified, digest_of, valid_name, whose
 
 
 class Unauthorized(SlackwaterError):
@@ -30,7 +30,8 @@ class Gate:
         self._file = TokensFile(settings.tokens_file) if settings.tokens_file else None
         single = settings.token.get_secret_value() if settings.token else None
         self._single = (Token(Principal("token", Role.ADMIN), digest_of(single)),) if single else ()
-        self._without = _without_token(settings)
+        self._asks_for_certificate = settings.tls_client_ca is not None
+        self._without = EVERYBODY if settings.loopback else STRANGER
 
     @property
     def asks_for_token(self) -> bool:
@@ -38,20 +39,34 @@ class Gate:
 
     def holder(self, shown: str) -> Principal | None:
         """Who shows this token; None if it is nobody's."""
-        return whose(shown, self._single + (self._file.tokens() if self._file else ()))
+        return whose(shown, self._single + self._named())
 
-    def authenticate(self, headers: Mapping[str, str]) -> Principal | None:
-        """From headers or gRPC metadata with lower-case names: who calls; None if that was not proven."""
+    def authenticate(self, headers: Mapping[str, str], certificate: str | None = None) -> Principal | None:
+        """From headers or gRPC metadata with lower-case names, and the common name of the certificate that the
+        connection was made with, if the client CA vouched for one: who calls; None if that was not proven.
+
+        A token that is shown counts alone: a wrong one is nobody's, whatever certificate came with it.
+        """
         if not self.asks_for_token:
-            return self._without
-        scheme, _, credentials = headers.get("authorization", "").partition(" ")
+            return _viewer(certificate) if self._asks_for_certificate else self._without
+        shown = headers.get("authorization")
+        if shown is None:
+            return self._certified(certificate)
+        scheme, _, credentials = shown.partition(" ")
         return self.holder(credentials.strip() if scheme.lower() == "bearer" else "")
 
+    def _certified(self, certificate: str | None) -> Principal | None:
+        if not self._asks_for_certificate or certificate is None:
+            return None
+        return certified(certificate, self._named())
 
-def _without_token(settings: HttpSettings) -> Principal:
-    if settings.tls_client_ca is not None:
-        return CERTIFIED
-    return EVERYBODY if settings.loopback else STRANGER
+    def _named(self) -> tuple[Token, ...]:
+        return self._file.tokens() if self._file else ()
+
+
+def _viewer(certificate: str | None) -> Principal:
+    """Who has a certificate and no line in any file: it proves a name, and no right but to read."""
+    return Principal(certificate, Role.VIEWER) if certificate and valid_name(certificate) else CERTIFIED
 
 
 def admit(needed: Needed, principal: Principal | None) -> None:

@@ -46,5 +46,5 @@ EVERYBODY = Principal("local", Role.ADMIN)
 """Who calls where nobody has to prove anything: on loopback without a token."""
 STRANGER = Principal("anonymous", Role.VIEWER)
 """Who calls over TLS where no token and no client certificate is asked for: encryption says nothing of the caller."""
-CERTIFIED = Principal("client certificate", Role.ADMIN)
-"""Who calls with a certificate of the client CA where no token is asked for besides."""
+CERTIFIED = Principal("client certificate", Role.VIEWER)
+"""Who calls with a certificate of the client CA, whose subject has no name, where nothing says who may do more."""

@@ -3,8 +3,10 @@
     # name    role       the token itself, or sha256: and the hex digest of it
     alice     operator   Xb0z0m2Nq8f1VfJ3Yd5w
     grafana   viewer     sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
+    robot     operator   certificate
 
-A name may have several lines of one role: that is how a token is replaced while both still work.
+A name may have several lines of one role: that is how a token is replaced while both still work. `certificate` says
+that who shows a certificate of the client CA with this common name in its subject needs no token.
 """
 
 from __future__ import annotations
@@ -25,16 +27,17 @@ log = get_logger(__name__)
 SHORTEST = 16
 """Characters of a token in the file; anything shorter can be guessed."""
 _DIGEST = "sha256:"
+_CERTIFICATE = "certificate"
 _HEX = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,252}")
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is kept of a token: never itself."""
+    """What is kept of a token: never itself. Without a digest, a client certificate with this name stands for it."""
 
     principal: Principal
-    digest: bytes
+    digest: bytes | None
 
 
 def digest_of(token: str) -> bytes:
@@ -47,14 +50,25 @@ def whose(shown: str, tokens: tuple[Token, ...]) -> Principal | None:
     digest = digest_of(shown)
     found: Principal | None = None
     for token in tokens:
-        if hmac.compare_digest(token.digest, digest):
+        if token.digest is not None and hmac.compare_digest(token.digest, digest):
             found = token.principal
     return found
 
 
+def certified(name: str, tokens: tuple[Token, ...]) -> Principal | None:
+    """Who a certificate with this common name is, if a line says so."""
+    found = (token.principal for token in tokens if token.digest is None and token.principal.name == name)
+    return next(found, None)
+
+
+def valid_name(text: str) -> bool:
+    """Whether it may name a principal: what is written into records and logs."""
+    return _NAME.fullmatch(text) is not None
+
+
 def parse_tokens(text: str, where: str) -> tuple[Token, ...]:
     """The tokens of a file. Raises Misconfigured naming the line; no message contains a token."""
-    found: dict[bytes, Token] = {}
+    found: dict[bytes | str, Token] = {}
     roles: dict[str, Role] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.split()
@@ -64,12 +78,13 @@ def parse_tokens(text: str, where: str) -> tuple[Token, ...]:
         if len(words) != 3:
             raise Misconfigured(f"{place}: has {len(words)} words; write: NAME ROLE TOKEN", field="tokens_file")
         principal = Principal(_name(words[0], place), _role(words[1], place))
-        token = Token(principal, _digest(words[2], place))
-        if token.digest in found:
+        token = Token(principal, None if words[2] == _CERTIFICATE else _digest(words[2], place))
+        key = principal.name if token.digest is None else token.digest
+        if token.digest is not None and key in found:
             raise Misconfigured(f"{place}: this token is already somebody's; make a new one", field="tokens_file")
         if roles.setdefault(principal.name, principal.role) is not principal.role:
             raise Misconfigured(f"{place}: {principal.name} already has another role", field="tokens_file")
-        found[token.digest] = token
+        found[key] = token
     return tuple(found.values())
 
 
@@ -124,11 +139,12 @@ def _version_of(path: Path) -> tuple[int, int, int] | None:
 
 def _has_secrets(text: str) -> bool:
     lines = [line.split() for line in text.splitlines()]
-    return any(not words[2].startswith(_DIGEST) for words in lines if words and not words[0].startswith("#"))
+    words = [line[2] for line in lines if line and not line[0].startswith("#")]
+    return any(word != _CERTIFICATE and not word.startswith(_DIGEST) for word in words)
 
 
 def _name(text: str, place: str) -> str:
-    if not _NAME.fullmatch(text):
+    if not valid_name(text):
         raise Misconfigured(f"{place}: the name may have letters, digits and . _ @ - in it", field="tokens_file")
     return text
 

@@ -23,6 +23,7 @@ import asyncpg
 from slackwater.model.errors import Conflict, Misconfigured, Unavailable
 from slackwater.store.faults import connecting
 from slackwater.store.names import schema_of
+from slackwater.store.tunnel import reachable
 
 TableHashes = Mapping[str, str]
 """`schema.table` → `rows:sum of row hashes`; the order of rows does not matter."""
@@ -107,14 +108,20 @@ async def _hashes(connection: asyncpg.Connection[Any], schemas: Sequence[str]) -
 
 
 async def _tool(name: str, binaries: Path | None, connection: asyncpg.Connection[Any]) -> str:
-    """A client of at least the server's major version: an older one refuses, and says less about why."""
+    """A client of the server's major version, else a newer one: an older one refuses, and says less about why.
+
+    A newer one can copy any server, but not put a copy back into one older than 17: it sets what that does not know.
+    """
     wanted = connection.get_server_version().major
+    found: dict[int, str] = {}
     for path in filter(None, (str(binaries / name) if binaries else None, shutil.which(name))):
         process = await asyncio.create_subprocess_exec(path, "--version", stdout=asyncio.subprocess.PIPE)
         answer, _ = await process.communicate()
         version = _VERSION.search(answer)
         if version and int(version[1]) >= wanted:
-            return path
+            found.setdefault(int(version[1]), path)
+    if found:
+        return found[min(found)]
     raise Misconfigured(
         f"no {name} of version {wanted} or newer: install the PostgreSQL client, or slackwater[embedded]"
     )
@@ -126,11 +133,13 @@ async def _run(tool: str, dsn: str, *arguments: str) -> None:
     environment = dict(os.environ)
     if parts.password:
         environment["PGPASSWORD"] = unquote(parts.password)
-    where = parts._replace(netloc=f"{parts.username}@{parts.netloc.rpartition('@')[2]}").geturl()
-    process = await asyncio.create_subprocess_exec(
-        tool, "--dbname", where, *arguments, env=environment, stderr=asyncio.subprocess.PIPE
-    )
-    _, complaint = await process.communicate()
+    login, at, host = parts.netloc.rpartition("@")
+    where = parts._replace(netloc=f"{login.partition(':')[0]}{at}{host}").geturl()
+    async with reachable(where) as address:
+        process = await asyncio.create_subprocess_exec(
+            tool, "--dbname", address, *arguments, env=environment, stderr=asyncio.subprocess.PIPE
+        )
+        _, complaint = await process.communicate()
     if process.returncode:
         last = complaint.decode(errors="replace").strip().splitlines()[-1:]
         raise Unavailable(f"{Path(tool).name} failed ({process.returncode}): {' '.join(last)}")

@@ -12,6 +12,10 @@ from slackwater.cli.addresses import NATS_VARIABLE, POSTGRES_VARIABLE
 
 def command(
     folder: Annotated[Path, typer.Argument(help="A new folder; an existing backup is never overwritten.")],
+    dated: Annotated[bool, typer.Option("--dated", help="Make it below FOLDER, named after the time.")] = False,
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="With --dated: afterwards remove the oldest backups beyond so many.")
+    ] = None,
     postgres: Annotated[
         str | None, typer.Option(envvar=POSTGRES_VARIABLE, metavar="DSN", help="An administrator's.")
     ] = None,
@@ -23,15 +27,21 @@ def command(
     import asyncio
 
     from slackwater.cli.addresses import address
-    from slackwater.cli.copies import take
+    from slackwater.cli.copies import dated_folder, forget_oldest, take
     from slackwater.cli.output import errors_to_stderr, message
     from slackwater.cli.shared import refuse_other_forms
+    from slackwater.model.errors import InvalidInput
     from slackwater.model.time import SystemClock
 
     with errors_to_stderr():
+        if keep is not None and not dated:
+            raise InvalidInput("--keep: goes with --dated", field="keep")
         dsn = address(postgres, "--postgres", POSTGRES_VARIABLE)
         url = address(nats, "--nats", NATS_VARIABLE)
         refuse_other_forms(dsn, url)
-        now = SystemClock().now().isoformat()
-        manifest = asyncio.run(take(folder, dsn, url, now, message))
+        now = SystemClock().now()
+        target = dated_folder(folder, now) if dated else folder
+        manifest = asyncio.run(take(target, dsn, url, now.isoformat(), message))
+        if keep is not None:
+            forget_oldest(folder, keep, message)
         typer.echo(f"state hash {manifest.state_hash}")

@@ -15,22 +15,18 @@ from slackwater.bus.permissions import Part, accounts_config, agent_user, users_
 from slackwater.bus.streams import load
 from slackwater.cli.composition import PARTS
 from slackwater.model.errors import InvalidInput
+from slackwater.runtime.embedded_nats import LIMITS
 from slackwater.runtime.loopback import is_loopback
 
-SERVER = """\
+SERVER = (
+    """\
 # Made by `slackwater nats-config`. Streams are declared by the services; what may be said is in access.conf.
 host: {host}
 port: {port}
-max_payload: 1MB
-max_pending: 32MB
-jetstream {{
-  store_dir: {store}
-  max_memory_store: 128MB
-  max_file_store: 4GB
-  sync_interval: "10s"
-}}
-include "access.conf"
 """
+    + LIMITS
+    + 'include "access.conf"\n'
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from slackwater.bus.access import NatsAccess
 from slackwater.bus.nats import connect_bus
 from slackwater.bus.snapshots import StreamCopy, copy_stream, restore_stream
 from slackwater.bus.streams import load as load_topology
@@ -25,6 +28,7 @@ FORM = 1
 """Of the folder; a newer one is refused."""
 MANIFEST = "manifest.json"
 DATABASE = "database.dump"
+_DATED = "slackwater-"
 Say = Callable[[str], None]
 
 
@@ -48,7 +52,7 @@ async def take(folder: Path, postgres: str, nats: str, now: str, say: Say) -> Ma
     by its id; what the database had not yet published is in its outbox. Raises Conflict when the folder holds a backup
     already, Unavailable, Misconfigured.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # what lies in it is the whole record
     if any(folder.iterdir()):
         raise Conflict(f"{folder} is not empty; name a new folder for each backup")
     services = [part.name for part in SHARED if part.has_schema]
@@ -57,7 +61,7 @@ async def take(folder: Path, postgres: str, nats: str, now: str, say: Say) -> Ma
     say(f"database: {len(tables)} tables, {_size(folder / DATABASE)}, {time.monotonic() - begun:.1f} s")
     streams = {}
     async with _client(nats) as client:
-        for name in _durable_streams():
+        for name in load_topology().durable():
             copied = await copy_stream(client, name, _file(folder, name))
             streams[name] = asdict(copied)
             say(f"stream {name}: {copied.messages} messages, {_size(_file(folder, name))}")
@@ -105,14 +109,34 @@ def read(folder: Path) -> Manifest:
     return manifest
 
 
+def dated_folder(parent: Path, now: datetime) -> Path:
+    """A name that sorts by time, below a folder for backups."""
+    return parent / f"{_DATED}{now:%Y-%m-%dT%H%M%SZ}"
+
+
+def newest_below(parent: Path) -> Path:
+    """The newest finished backup that was named by dated_folder. Raises InvalidInput."""
+    found = _finished(parent)
+    if not found:
+        raise InvalidInput(f"{parent} holds no finished backup of `slackwater backup --dated`", field="folder")
+    return found[-1]
+
+
+def forget_oldest(parent: Path, keep: int, say: Say) -> None:
+    """Remove finished backups named by dated_folder beyond the newest `keep`; nothing else is touched."""
+    for old in _finished(parent)[:-keep]:
+        shutil.rmtree(old)
+        say(f"removed {old}")
+
+
+def _finished(parent: Path) -> list[Path]:
+    return sorted(folder for folder in parent.glob(f"{_DATED}*") if (folder / MANIFEST).is_file())
+
+
 @asynccontextmanager
 async def _client(nats: str) -> AsyncIterator[Any]:
-    async with connect_bus(nats, name="backup", declares=False) as bus:
+    async with connect_bus(nats, name="backup", declares=False, access=NatsAccess()) as bus:
         yield bus.client
-
-
-def _durable_streams() -> list[str]:
-    return [name for name, stream in load_topology().streams.items() if stream.storage == "file"]
 
 
 def _binaries() -> Path | None:

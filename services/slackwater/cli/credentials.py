@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import ssl
-from dataclasses import dataclass
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
-
-import click
 
 from slackwater.model.errors import Misconfigured
 
@@ -22,7 +21,7 @@ KEY_VARIABLE = "SLACKWATER_KEY"
 class Credentials:
     """What was given. Nothing is read before it is needed."""
 
-    plain: str | None = None
+    plain: str | None = field(default=None, repr=False)
     token_file: Path | None = None
     ca: Path | None = None
     certificate: Path | None = None
@@ -48,23 +47,26 @@ class Credentials:
         return context
 
 
+_OPTIONS: ContextVar[Credentials] = ContextVar("credentials", default=Credentials())  # noqa: B039 - frozen
+"""Of the running command line. Not in the environment: what `exec` starts would inherit a token."""
+
+
+def remember(given: Credentials) -> None:
+    """The options before the verb, for what runs in this context."""
+    _OPTIONS.set(given)
+
+
 def credentials() -> Credentials:
     """From the options of the running command, else from the environment."""
-    context = click.get_current_context(silent=True)
-    given = context.find_root().params if context is not None else {}
+    given = _OPTIONS.get()
 
-    def option(name: str, variable: str) -> str | None:
-        found = given.get(name) or os.environ.get(variable) or None
-        return None if found is None else str(found)
-
-    def file(name: str, variable: str) -> Path | None:
-        found = option(name, variable)
-        return None if found is None else Path(found)
+    def file(option: Path | None, variable: str) -> Path | None:
+        return option or (Path(named) if (named := os.environ.get(variable)) else None)
 
     return Credentials(
-        option("token", TOKEN_VARIABLE),
-        file("token_file", TOKEN_FILE_VARIABLE),
-        file("ca", CA_VARIABLE),
-        file("cert", CERTIFICATE_VARIABLE),
-        file("key", KEY_VARIABLE),
+        given.plain or os.environ.get(TOKEN_VARIABLE) or None,
+        file(given.token_file, TOKEN_FILE_VARIABLE),
+        file(given.ca, CA_VARIABLE),
+        file(given.certificate, CERTIFICATE_VARIABLE),
+        file(given.key, KEY_VARIABLE),
     )

@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from slackwater.cli.credentials import Credentials, remember
 from slackwater.cli.exits import ERROR, INTERRUPTED, USAGE
 from slackwater.model.errors import InvalidInput, SlackwaterError
 
@@ -56,6 +57,7 @@ def root(
     key: Annotated[Path | None, typer.Option(help="Its key; or SLACKWATER_KEY.")] = None,
 ) -> None:
     """Finds the slack that workloads leave, lends it, and takes it back before it hurts."""
+    remember(Credentials(token, token_file, ca, cert, key))
 
 
 def register(target: typer.Typer) -> None:

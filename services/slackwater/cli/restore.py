@@ -12,6 +12,7 @@ from slackwater.cli.addresses import NATS_VARIABLE, POSTGRES_VARIABLE
 
 def command(
     folder: Annotated[Path, typer.Argument(help="The folder that `slackwater backup` wrote.")],
+    newest: Annotated[bool, typer.Option("--newest", help="The newest that --dated wrote below FOLDER.")] = False,
     postgres: Annotated[
         str | None, typer.Option(envvar=POSTGRES_VARIABLE, metavar="DSN", help="An administrator's.")
     ] = None,
@@ -24,7 +25,7 @@ def command(
     import time
 
     from slackwater.cli.addresses import address
-    from slackwater.cli.copies import put_back
+    from slackwater.cli.copies import newest_below, put_back
     from slackwater.cli.output import errors_to_stderr, message
     from slackwater.cli.shared import refuse_other_forms
 
@@ -33,5 +34,7 @@ def command(
         url = address(nats, "--nats", NATS_VARIABLE)
         refuse_other_forms(dsn, url)
         begun = time.monotonic()
-        manifest = asyncio.run(put_back(folder, dsn, url, message))
+        source = newest_below(folder) if newest else folder
+        message(f"restoring {source}")
+        manifest = asyncio.run(put_back(source, dsn, url, message))
         typer.echo(f"state hash {manifest.state_hash}, restored in {time.monotonic() - begun:.1f} s")

@@ -3,6 +3,7 @@
 ca/                 the authority; keep its key, nobody reads it at run time
 postgres/           password of the administrator
 migrate/            dsn of the administrator
+backup/ restore/    the same, and nats-password, ca.crt: who copies everything, who puts it back
 nats/               nats-server.conf, access.conf (who may say what), certificate
 <service>/          dsn, nats-password, ca.crt, tokens (digests only)
 fleet/ agents/NODE/ nats-password, ca.crt
@@ -17,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from slackwater.bus.permissions import Part, accounts_config, agent_user, users_of
+from slackwater.bus.permissions import BACKUP, RESTORE, Part, accounts_config, agent_user, users_of
 from slackwater.bus.streams import load
 from slackwater.cli.authority import Authority
 from slackwater.cli.broker import SERVER, Certificates, registry
@@ -68,7 +69,8 @@ def write_secrets(deployment: Deployment) -> str:
 def _write_database(files: _Files, deployment: Deployment, services: list[str]) -> None:
     password = files.once(Path("postgres/password"), _random)
     admin = f"postgresql://slackwater:{password}@{deployment.postgres_host}:5432/slackwater"
-    files.always(Path("migrate/dsn"), f"{admin}\n")
+    for keeper in ("migrate", BACKUP, RESTORE):
+        files.always(Path(keeper) / "dsn", f"{admin}\n")
     for service in services:
         files.always(Path(service) / "dsn", f"{service_dsn(admin, service)}\n")
 

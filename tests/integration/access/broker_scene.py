@@ -34,8 +34,8 @@ class Pki:
         self.authority.cert_pem.write_to_path(file)
         return file
 
-    def issue(self, name: str) -> tuple[Path, Path]:
-        made = self.authority.issue_cert(name)
+    def issue(self, name: str, common_name: str | None = None) -> tuple[Path, Path]:
+        made = self.authority.issue_cert(name, common_name=common_name)
         certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
         made.private_key_pem.write_to_path(key)
         certificate.write_bytes(b"".join(part.bytes() for part in made.cert_chain_pems))
@@ -76,7 +76,7 @@ class Broker:
         return connect_bus(self.url, name=name, topology=load().only(name), access=self.access(name))
 
 
-async def secured(folder: Path) -> Broker:
+async def secured(folder: Path, *, declared: bool = True) -> Broker:
     """Started, with every stream and consumer declared by the services themselves."""
     trusted = pki(folder / "pki")
     certificate, key = trusted.issue("127.0.0.1")
@@ -84,7 +84,7 @@ async def secured(folder: Path) -> Broker:
     server = EmbeddedNats(folder / "server", include=folder / "made" / "access.conf")
     broker = Broker(server, folder / "made", trusted)
     broker.url = await server.start()
-    for name in SERVICES:
+    for name in SERVICES if declared else ():
         async with broker.service(name):
             pass
     return broker

@@ -6,15 +6,18 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import httpx2
 import pytest
 from broker_scene import Pki, pki
 from pydantic import SecretStr
+from starlette.requests import Request
 
 from slackwater.cli.credentials import Credentials
 from slackwater.model.errors import Misconfigured
+from slackwater.runtime.access import Role, Routes, caller
 from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
@@ -27,11 +30,17 @@ async def well() -> list[Check]:
     return []
 
 
+async def who(request: Request) -> str:
+    return caller(request).name
+
+
 @asynccontextmanager
 async def serving(settings: HttpSettings) -> AsyncIterator[str]:
     server = HttpServer(settings)
     ready = asyncio.Event()
-    task = asyncio.create_task(server.run(build_app([], well, settings), ready.set))
+    operators = Routes()
+    operators.get("/operators", role=Role.OPERATOR)(who)
+    task = asyncio.create_task(server.run(build_app([operators], well, settings), ready.set))
     await ready.wait()
     try:
         yield server.url
@@ -41,10 +50,10 @@ async def serving(settings: HttpSettings) -> AsyncIterator[str]:
             await task
 
 
-async def status(url: str, proof: Credentials) -> int:
+async def status(url: str, proof: Credentials, path: str = "/version") -> int:
     headers = {"authorization": f"Bearer {proof.token()}"} if proof.token() else {}
     async with httpx2.AsyncClient(verify=proof.verify(), trust_env=False) as client:
-        return (await client.get(f"{url}/version", headers=headers)).status_code
+        return (await client.get(f"{url}{path}", headers=headers)).status_code
 
 
 def settings(trusted: Pki, **more: object) -> HttpSettings:
@@ -68,6 +77,23 @@ async def test_only_who_shows_a_certificate_of_ours_is_served_and_tokens_count_b
             await status(url, Credentials(TOKEN, None, others.ca, certificate, key))
         with pytest.raises(httpx2.HTTPError):
             await status(url.replace("https", "http"), Credentials(TOKEN))
+
+
+async def test_a_certificate_reads_and_its_name_in_the_file_may_do_more(tmp_path: Path) -> None:
+    ours = pki(tmp_path / "ours")
+    certificate, key = ours.issue("client.example", common_name="robot")
+    proof = Credentials(None, None, ours.ca, certificate, key)
+    asking = settings(ours, tls_client_ca=ours.ca)
+    async with serving(asking) as url:
+        assert await status(url, proof) == 200
+        assert await status(url, proof, "/operators") == 403
+    tokens = tmp_path / "tokens"
+    tokens.write_text("robot operator certificate\n")
+    async with serving(settings(ours, tls_client_ca=ours.ca, tokens_file=tokens)) as url:
+        assert await status(url, proof, "/operators") == 200
+        assert await status(url, replace(proof, plain="certificate"), "/operators") == 401
+        tokens.write_text("another operator certificate\n")
+        assert await status(url, proof) == 401
 
 
 async def test_a_new_certificate_is_shown_without_a_restart_and_a_broken_one_is_not(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -14,7 +14,7 @@ import pytest
 
 from slackwater.bus.nats import NatsBus
 from slackwater.cli.composition import SHARED
-from slackwater.cli.copies import MANIFEST, put_back, read, take
+from slackwater.cli.copies import MANIFEST, dated_folder, forget_oldest, newest_below, put_back, read, take
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import event_of
 from slackwater.model.errors import Conflict, InvalidInput
@@ -124,6 +124,22 @@ def test_a_folder_without_manifest_or_of_a_newer_form_is_no_backup(tmp_path: Pat
     (tmp_path / MANIFEST).write_text(json.dumps(newer))
     with pytest.raises(InvalidInput, match=r"form 2 was written by slackwater 9"):
         read(tmp_path)
+
+
+def test_backups_named_by_time_are_found_and_forgotten_in_order(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no finished backup"):
+        newest_below(tmp_path)
+    folders = [dated_folder(tmp_path, NOW + timedelta(days=day)) for day in range(4)]
+    for folder in folders:
+        folder.mkdir()
+        (folder / MANIFEST).touch()
+    (folders[3] / MANIFEST).unlink()  # was interrupted
+    (tmp_path / "mine").mkdir()
+    assert newest_below(tmp_path) == folders[2]
+    forget_oldest(tmp_path, 2, quiet)
+    assert set(tmp_path.iterdir()) == {*folders[1:], tmp_path / "mine"}
+    forget_oldest(tmp_path, 2, quiet)
+    assert folders[1].is_dir()
 
 
 async def put_a_row(dsn: str) -> None:

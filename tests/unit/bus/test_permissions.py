@@ -15,6 +15,8 @@ from slackwater.bus.permissions import (
     accounts_config,
     agent_imports,
     agent_user,
+    backup_subjects,
+    restore_subjects,
     service_subjects,
     users_of,
 )
@@ -50,6 +52,16 @@ def test_the_parts_of_every_key_are_as_many_as_the_event_says() -> None:
     assert compound == {
         "intent.declared", "intent.observed", "eviction.completed", "effect.measured", "decision.recorded",
     }  # fmt: skip
+
+
+def test_who_backs_up_reaches_the_copies_of_durable_streams_and_nothing_else() -> None:
+    backup, restore = backup_subjects(load()), restore_subjects(load())
+    for stream, spec in load().streams.items():
+        assert (f"$JS.API.STREAM.SNAPSHOT.{stream}" in backup) is (spec.storage == "file")
+        assert (f"$JS.API.STREAM.RESTORE.{stream}" in restore) is (spec.storage == "file")
+    assert all("SNAPSHOT" in subject and "RESTORE" not in subject for subject in backup)
+    assert all("RESTORE" in subject for subject in restore)
+    assert {"backup", "restore"} <= set(users_of(SERVICES, NODES))
 
 
 def test_a_service_may_publish_what_it_says_and_bury_what_it_consumes() -> None:

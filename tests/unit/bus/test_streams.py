@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from slackwater.bus.declaring import consumer_configs, stream_config
 from slackwater.bus.streams import ConsumerSpec, load, parse
 from slackwater.events.registry import EVENTS
 from slackwater.model.errors import Misconfigured
+from slackwater.runtime.embedded_nats import LIMITS
 
 SOURCE = Path(__file__).parents[3] / "contracts" / "streams.yaml"
 
@@ -71,3 +73,14 @@ def test_the_window_for_repeats_is_no_longer_than_the_age_that_jetstream_allows(
 def test_more_agents_may_watch_than_the_broker_allows_by_default() -> None:
     configs = [stream_config(name, spec) for name, spec in load().streams.items()]
     assert all((config.max_consumers or 0) > 5000 for config in configs)  # AgentSettings.nodes goes up to that
+
+
+@pytest.mark.parametrize(("storage", "limit"), [("memory", "max_memory_store"), ("file", "max_file_store")])
+def test_the_broker_has_room_for_all_streams_at_their_fullest(storage: str, limit: str) -> None:
+    units = {"MB": 10**6, "GB": 10**9}
+    found = re.search(rf"{limit}: (\d+)(\w\w)", LIMITS)
+    assert found is not None
+    assert (
+        sum(one.max_bytes for one in load().streams.values() if one.storage == storage)
+        < int(found[1]) * units[found[2]]
+    )

@@ -26,11 +26,18 @@ def filled(value: Any) -> Any:
     return [filled(item) for item in value] if isinstance(value, list) else value
 
 
-def documents() -> Iterator[tuple[str, dict[str, Any]]]:
+def documents(folder: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """Every object of the Kubernetes manifests with the file it is in."""
-    for file in sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml")):
+    for file in sorted((ROOT / "deploy" / "kubernetes" / folder).glob("*.yaml")):
         for document in yaml.safe_load_all(file.read_text()):
             yield file.name, document
+
+
+def as_job(cron_job: dict[str, Any]) -> dict[str, Any]:
+    """The Job that a CronJob makes; anything else as it is."""
+    if cron_job["kind"] != "CronJob":
+        return cron_job
+    return {**cron_job, "kind": "Job", "spec": cron_job["spec"]["jobTemplate"]["spec"]}
 
 
 def parse(arguments: Sequence[str]) -> None:

@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 import yaml
-from deploy_files import ROOT, documents, files_below, parse
+from deploy_files import ROOT, as_job, documents, files_below, parse
 
 from slackwater.cli.composition import SHARED
 from slackwater.runtime.settings import USUAL_PORT, USUAL_RPC_PORT
 
 ALL = list(documents())
-WORKLOADS = [one for _, one in ALL if one["kind"] in ("Deployment", "DaemonSet", "StatefulSet", "Job")]
+WORKLOADS = [
+    as_job(one)
+    for _, one in [*ALL, *documents("by-hand")]
+    if one["kind"] in ("Deployment", "DaemonSet", "StatefulSet", "Job", "CronJob")
+]
 SERVICES = [part.name for part in SHARED]
 PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 

@@ -314,6 +314,21 @@ async def test_with_a_client_authority_only_its_certificates_are_answered(tmp_pa
     assert found == [grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNAVAILABLE]
 
 
+async def test_a_certificate_reads_and_its_name_in_the_file_may_do_more(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    settings = authority.settings(tls_client_ca=authority.root)
+    (tmp_path / "tokens").write_text("robot operator certificate\n")
+    robot = authority.credentials(authority.ca.issue_cert("robot.example", common_name="robot"))
+    other = authority.credentials(authority.ca.issue_cert("other.example", common_name="other"))
+    named = settings.model_copy(update={"tokens_file": tmp_path / "tokens"})
+    found = []
+    for doors, client in ((settings, robot), (named, robot), (named, other)):
+        async with running(scripted(), doors, credentials=client) as (channel, _):
+            call = stubs.ColocationServiceStub(channel).ListNodes(api.ListNodesRequest(), timeout=PATIENCE_SECONDS)
+            found.append((await code_of(call))[0])
+    assert found == [grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.OK, grpc.StatusCode.UNAUTHENTICATED]
+
+
 def test_it_does_not_listen_for_strangers_without_protection() -> None:
     with pytest.raises(errors.Misconfigured, match=r"will not listen on 0\.0\.0\.0"):
         RpcServer(RpcSettings(host="0.0.0.0"), HttpSettings.local(), [scripted()], well)  # noqa: S104 - refused

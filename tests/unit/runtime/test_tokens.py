@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.roles import OPEN, Needed, Principal, Role
-from slackwater.runtime.tokens import Token, TokensFile, digest_of, parse_tokens, read_tokens, whose
+from slackwater.runtime.tokens import Token, TokensFile, certified, digest_of, parse_tokens, read_tokens, whose
 
 ANNA, CARL = "anna-has-a-long-token", "carl-has-a-long-token"
 CONTENT = f"# who\nanna operator {ANNA}\n\ncarl viewer sha256:{hashlib.sha256(CARL.encode()).hexdigest()}\n"
@@ -67,6 +67,17 @@ def test_a_line_that_is_wrong_is_named_and_never_shown(text: str, said: str) -> 
 def test_one_name_may_have_two_tokens_while_one_replaces_the_other() -> None:
     tokens = parse_tokens("anna viewer old-token-of-anna\nanna viewer new-token-of-anna\n", "tokens")
     assert whose("old-token-of-anna", tokens) == whose("new-token-of-anna", tokens) == Principal("anna", Role.VIEWER)
+
+
+def test_a_certificate_has_a_role_and_is_no_secret(tmp_path: Path) -> None:
+    lines = "robot operator certificate\nrobot operator certificate\nrobot operator sha256:" + "0" * 64 + "\n"
+    tokens = read_tokens(file_with(tmp_path / "tokens", lines, 0o644))
+    assert certified("robot", tokens) == Principal("robot", Role.OPERATOR)
+    assert certified("anna", tokens) is None
+    assert whose("certificate", tokens) is None
+    assert len(tokens) == 2
+    with pytest.raises(Misconfigured, match="another role"):
+        parse_tokens("robot operator certificate\nrobot admin certificate\n", "tokens")
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o604, 0o660, 0o602])

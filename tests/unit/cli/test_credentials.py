@@ -1,0 +1,57 @@
+"""Options before the verb reach the request; the environment counts where they are silent."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from slackwater.cli.main import main
+
+PREFIX = "Bearer "
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[str]]]:
+    """An address, and the Authorization of each request that came there."""
+    seen: list[str] = []
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.headers.get("Authorization", ""))
+            self.send_response(200)
+            self.send_header("Content-Length", "24")
+            self.end_headers()
+            self.wfile.write(b'{"items":[],"next":null}')
+
+        def log_message(self, *_: object) -> None:
+            """Nothing to say."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Answer) as listening:
+        thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{listening.server_port}", seen
+        listening.shutdown()
+        thread.join()
+
+
+def sent(server: tuple[str, list[str]], *options: str) -> str:
+    with pytest.raises(SystemExit):
+        main([*options, "get", "nodes", "-o", "json", "--server", server[0]])
+    return server[1][-1]
+
+
+def test_a_token_given_before_the_verb_is_sent(
+    server: tuple[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "token").write_text("of-a-file\n")
+    monkeypatch.delenv("SLACKWATER_TOKEN_FILE", raising=False)
+    monkeypatch.setenv("SLACKWATER_TOKEN", "of-the-environment")
+    assert sent(server) == PREFIX + "of-the-environment"
+    assert sent(server, "--token", "an-option") == PREFIX + "an-option"
+    monkeypatch.delenv("SLACKWATER_TOKEN")
+    assert sent(server, "--token-file", str(tmp_path / "token")) == PREFIX + "of-a-file"
+    assert sent(server) == "", "what one command line said is not kept for the next"
