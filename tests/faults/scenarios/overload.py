@@ -94,6 +94,7 @@ async def overload(folder: Path, strictness: Strictness) -> Result:
         under = await _offer(here, folder, FACTOR * peak, 14)
         ended = time.monotonic()
         result.facts |= {"peak_goodput_per_second": round(peak), "under overload": under.facts}
+        result.promise("ten times the peak was really offered", under.offered >= 0.9 * FACTOR * peak)
         await _judge_queues(result, here, bus)
         await _calm(here)
         result.recovery_seconds.append(time.monotonic() - ended - CALM_SECONDS)
