@@ -36,11 +36,11 @@ class NatsAccess(BaseSettings):
 
     def options(self, url: str) -> dict[str, Any]:
         """What the client's `connect` takes. Raises Misconfigured, without ever showing a secret."""
-        self._refuse_a_broker_open_to_all(url)
         found: dict[str, Any] = {}
         if self.user is not None:
             found |= {"user": self.user, "password": self._password(), "inbox_prefix": inbox_of(self.user)}
         context = self._tls(url)
+        self._refuse_a_broker_open_to_all(url)
         return found if context is None else found | {"tls": context}
 
     def _refuse_a_broker_open_to_all(self, url: str) -> None:

@@ -14,7 +14,8 @@ from fastapi import APIRouter, FastAPI
 
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.access import Authentication, LocalNamesOnly
-from slackwater.runtime.certificates import CertifiedHttp, ServerTls
+from slackwater.runtime.certificates import ServerTls
+from slackwater.runtime.certified_http import CertifiedHttp
 from slackwater.runtime.description import description_router
 from slackwater.runtime.gate import Gate
 from slackwater.runtime.health import health_router

@@ -43,6 +43,7 @@ LISTENERS: Mapping[str, Callable[[Path], Awaitable[None]] | None] = {
     "libs/slackwater/runtime/http.py": over_http,
     "libs/slackwater/runtime/rpc.py": over_grpc,
     "services/slackwater/agent/edge/exposition.py": of_the_agent,
+    "libs/slackwater/store/tunnel.py": None,  # a socket in a folder that only its owner may enter
     "services/slackwater/demo/service.py": None,  # 127.0.0.1, and no setting for it
 }
 """Every file that listens, with how it is asked to do so for everybody."""
@@ -67,6 +68,7 @@ def files_that_listen() -> set[str]:
 def test_nothing_else_listens() -> None:
     assert files_that_listen() == LISTENERS.keys()
     assert 'listener.bind(("127.0.0.1", port))' in (ROOT / "services/slackwater/demo/service.py").read_text()
+    assert "asyncio.start_unix_server(accept, socket)" in (ROOT / "libs/slackwater/store/tunnel.py").read_text()
 
 
 @pytest.mark.parametrize("listen", [one for one in LISTENERS.values() if one], ids=lambda one: str(one.__name__))
