@@ -86,7 +86,7 @@ async def overload(folder: Path, strictness: Strictness) -> Result:
             step = await _offer(here, folder, rate, 5)
             result.facts[f"at {rate:g} a second"] = step.facts
             peak = max(peak, step.goodput)
-            if step.goodput < 0.7 * rate:
+            if step.goodput < 0.7 * step.offered:
                 break
         await _calm(here)
         crossing = asyncio.create_task(_cross_all(urgent, probes, 0.4))
