@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import fnmatch
+import json
 import logging
 import os
 import shutil
@@ -21,6 +22,7 @@ from tests.faults.scenario import FULL, Result, Scenario, Skipped, Strictness
 from tests.faults.scenarios import SCENARIOS
 
 FOLDER = Path(".slackwater") / "faults"
+WHOLE_SECONDS = 45 * 60
 _LONGEST_FACTOR, _LEAST_SECONDS = 5, 300
 
 
@@ -73,6 +75,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("names", nargs="*", help="scenarios, wildcards allowed; all if none is named")
     parser.add_argument("--list", action="store_true", help="say which there are, and run none")
+    parser.add_argument("--json", action="store_true", help="print the JSON line of each scenario, too")
     parser.add_argument("--verbose", action="store_true", help="what the harness itself logs")
     options = parser.parse_args()
     chosen = [one for one in SCENARIOS if not options.names or any(fnmatch.fnmatch(one.name, n) for n in options.names)]
@@ -88,10 +91,10 @@ def main() -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     if not options.names:
         (FOLDER / LINES).unlink(missing_ok=True)
-    return _run_all(chosen)
+    return _run_all(chosen, as_json=options.json, whole=not options.names)
 
 
-def _run_all(chosen: list[Scenario]) -> int:
+def _run_all(chosen: list[Scenario], *, as_json: bool, whole: bool) -> int:
     minutes = sum(one.minutes for one in chosen)
     print(f"  {len(chosen)} scenarios, about {minutes:.0f} minutes", flush=True)  # noqa: T201
     began, failed = time.monotonic(), 0
@@ -106,7 +109,13 @@ def _run_all(chosen: list[Scenario]) -> int:
               f"phantom {line['phantom']}  recovery p99 {line['recovery_p99_seconds']} s", flush=True)  # fmt: skip
         if reason := line["skipped"] or line["failure"]:
             print(f"          {reason}", flush=True)  # noqa: T201
-    print(f"  {time.monotonic() - began:.0f} s; {FOLDER / LINES}; {page}")  # noqa: T201
+        if as_json:
+            print(json.dumps(line, default=str), flush=True)  # noqa: T201
+    took = time.monotonic() - began
+    print(f"  {took:.0f} s; {FOLDER / LINES}; {page}")  # noqa: T201
+    if whole and took > WHOLE_SECONDS:
+        print(f"  the whole set must take less than {WHOLE_SECONDS / 60:g} minutes")  # noqa: T201
+        failed += 1
     return 1 if failed else 0
 
 

@@ -54,18 +54,29 @@ class LedgerBus:
         self._bus = bus
         self._ledger = ledger
         self.attempts = 0
+        """Messages that went to the network: what is refused for want of a connection burdens nobody."""
+        self.refused = 0
+        self.under_way = 0
+        self.tried: set[Key] = set()
         self.acked = 0
         self.seconds: list[float] = []
 
     async def publish(self, event: Event[Any]) -> None:
         key = key_of(event)
-        self.attempts += 1
+        connected = self._bus.client.is_connected
+        self.attempts += connected
+        self.refused += not connected
+        self.under_way += connected
+        if connected:
+            self.tried.add(key)
         began = time.monotonic()
         try:
             await self._bus.publish(event)
         except Unavailable:
             self._ledger.came(key, Outcome.UNKNOWN)
             raise
+        finally:
+            self.under_way -= connected
         self.seconds.append(time.monotonic() - began)
         self.acked += 1
         self._ledger.came(key, Outcome.ACKED)

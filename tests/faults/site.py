@@ -33,6 +33,7 @@ QUICK = {
 }
 """Everything faster than in life, so that a minute holds many windows, leases and snapshots."""
 CALM_SECONDS = 4.0
+WORKED_OFF_LOOKS = 5
 _READY_SECONDS = 60.0
 
 
@@ -126,6 +127,17 @@ class Site:
         except TimeoutError as error:
             left = {**await self.backlog(), **await pending(bus, self.services)}
             raise TimeoutError(f"{error}: {left}") from None
+
+    async def worked_off(self, bus: NatsBus, seconds: float = 90.0) -> float:
+        """The same where others go on talking: until nothing has been found waiting for several looks in all."""
+        empty = 0
+
+        async def looks() -> bool:
+            nonlocal empty
+            empty += not (await self.backlog() or await pending(bus, self.services))
+            return empty >= WORKED_OFF_LOOKS
+
+        return await until(looks, seconds, "what waited has been handled", 0.3)
 
     @property
     def services(self) -> dict[str, Program]:

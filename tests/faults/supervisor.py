@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -111,6 +111,26 @@ class Memory:
             status = Path(f"/proc/{pid}/status").read_text()
             peak = int(status.split("VmHWM:")[1].split()[0]) * 1024
             self.highest[name] = max(peak, self.highest.get(name, 0))
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process and of those of its children that have ended, so far; 0 if it is gone."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def busy_seconds(cores: Iterable[int]) -> float:
+    """What these cores have worked for anybody so far, with what the hypervisor took."""
+    total = 0.0
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *words = line.split()
+        if name in {f"cpu{core}" for core in cores}:
+            user, nice, system, _, _, irq, softirq, steal = map(int, words[:8])
+            total += user + nice + system + irq + softirq + steal
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def service_command(service: str, dsn: str, nats: str, port: int) -> list[str]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
+from nats.js.api import ConsumerInfo
+from nats.js.errors import NotFoundError
 
 from slackwater.bus.streams import Topology, durable_names
 from slackwater.model.errors import Unavailable
@@ -46,11 +48,19 @@ async def backlogs(js: JetStreamContext, topology: Topology, consumers: Iterable
             state = (await js.stream_info(name)).state
             fills[name] = Fill(state.messages, state.bytes, spec.max_bytes)
         for name in consumers:
-            stream, durables = topology.stream_of(name), durable_names(name, topology.consumers[name])
-            parts = [await js.consumer_info(stream, durable) for durable in durables]
-            lags[name] = Lag(
-                sum(part.num_pending or 0 for part in parts), sum(part.num_ack_pending or 0 for part in parts)
-            )
+            infos = [info for durable in durable_names(name, topology.consumers[name])
+                     if (info := await _info(js, topology.stream_of(name), durable)) is not None]  # fmt: skip
+            if infos:
+                lags[name] = Lag(sum(i.num_pending or 0 for i in infos), sum(i.num_ack_pending or 0 for i in infos))
     except (NatsError, TimeoutError) as error:
         raise Unavailable(f"the broker does not tell its backlogs: {error or type(error).__name__}") from error
     return Backlogs(lags, fills)
+
+
+async def _info(js: JetStreamContext, stream: str, durable: str) -> ConsumerInfo | None:
+    """None while it is not there: nobody has declared it yet, or it jumps."""
+    try:
+        info: ConsumerInfo = await js.consumer_info(stream, durable)
+    except NotFoundError:
+        return None
+    return info

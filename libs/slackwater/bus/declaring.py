@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
@@ -15,7 +16,7 @@ from nats.js.api import (
     StorageType,
     StreamConfig,
 )
-from nats.js.errors import APIError, BadRequestError
+from nats.js.errors import APIError, BadRequestError, NotFoundError, ServerError
 
 from slackwater.bus.streams import ConsumerSpec, StreamSpec, Topology, durable_name, event_named
 from slackwater.events.envelope import partition_subjects, subjects_of
@@ -35,11 +36,28 @@ async def declare(js: JetStreamContext, topology: Topology) -> None:
     JetStream cannot make in place (storage of a stream, start of a consumer)."""
     await asyncio.gather(*(_declare_stream(js, name, spec) for name, spec in topology.streams.items()))
     configs = [
-        (topology.stream_of(name), config)
+        (topology.stream_of(name), config, spec.jump_seconds is not None)
         for name, spec in topology.consumers.items()
         for config in consumer_configs(name, spec)
     ]
-    await asyncio.gather(*(_declare_consumer(js, stream, config) for stream, config in configs))
+    await asyncio.gather(*(_declare_consumer(js, *each) for each in configs))
+
+
+async def rewind(js: JetStreamContext, topology: Topology, name: str, partition: int) -> int:
+    """Put one partition of a consumer on the newest message of each subject; returns how many these are.
+
+    The broker moves no consumer: it is removed and made again. Raises nats errors; then it may be missing, and whoever
+    reads it has it declared.
+    """
+    stream, spec = topology.stream_of(name), topology.consumers[name]
+    config = consumer_configs(name, spec)[partition]
+    with suppress(NotFoundError):
+        await js.delete_consumer(stream, durable_name(name, partition))
+    return (await js.add_consumer(stream, _newest_first(config))).num_pending or 0
+
+
+def _newest_first(config: ConsumerConfig) -> ConsumerConfig:
+    return config.evolve(deliver_policy=DeliverPolicy.LAST_PER_SUBJECT)
 
 
 async def _declare_stream(js: JetStreamContext, name: str, spec: StreamSpec) -> None:
@@ -56,9 +74,14 @@ async def _declare_stream(js: JetStreamContext, name: str, spec: StreamSpec) -> 
         raise _explained(f"stream {name}", error) from error
 
 
-async def _declare_consumer(js: JetStreamContext, stream: str, config: ConsumerConfig) -> None:
+async def _declare_consumer(js: JetStreamContext, stream: str, config: ConsumerConfig, jumps: bool) -> None:
     try:
-        await js.add_consumer(stream, config)
+        try:
+            await js.add_consumer(stream, config)
+        except (BadRequestError, ServerError):
+            if not jumps:
+                raise
+            await js.add_consumer(stream, _newest_first(config))  # it has jumped, and stays as it is
     except (NatsError, TimeoutError) as error:
         raise _explained(f"consumer {config.durable_name}", error) from error
 

@@ -18,9 +18,11 @@ _DELIVERIES, _STREAM_SEQUENCE, _PENDING = 4, 5, 8  # $JS.ACK.stream.consumer.del
 class ReadDelivery:
     """A message that is only read: settlement means nothing."""
 
-    __slots__ = ("_message", "_tokens")
+    __slots__ = ("_message", "_tokens", "before")
 
     def __init__(self, message: Msg) -> None:
+        self.before = 0
+        """Deliveries that the broker does not know of (any more)."""
         self._message = message
         self._tokens = message.reply.split(".")
         if len(self._tokens) > 9:  # with domain and account tokens in front
@@ -40,7 +42,7 @@ class ReadDelivery:
 
     @property
     def deliveries(self) -> int:
-        return int(self._tokens[_DELIVERIES])
+        return int(self._tokens[_DELIVERIES]) + self.before
 
     @property
     def stream_sequence(self) -> int:

@@ -30,6 +30,12 @@ class BusMetrics:
             ["consumer", "reason"],
             look="Any growth: somebody sends what nobody understands.",
         )
+        self.skipped = meters.counter(
+            "slackwater_bus_skipped_total",
+            "Messages left unread by a consumer that was too far behind and went on with the newest.",
+            ["consumer"],
+            look="Any growth: more is reported than can be handled.",
+        )
         self.handling = meters.histogram(
             "slackwater_bus_handling_seconds",
             "How long a handler took for one batch.",

@@ -22,6 +22,7 @@ from slackwater.bus.declaring import declare
 from slackwater.bus.delivering import NatsDelivery, ReadDelivery
 from slackwater.bus.encoding import Undecodable, decode_on, encode
 from slackwater.bus.encrypted import EncryptedClient
+from slackwater.bus.jumping import jumps_of
 from slackwater.bus.looking import Look, NatsFollowing
 from slackwater.bus.marking import mark_of
 from slackwater.bus.metrics import BusMetrics
@@ -157,9 +158,10 @@ class NatsBus:
     ) -> AsyncIterator[Consumption]:
         counters, spec = self._counters.setdefault(consumer, Counters()), self._topology.consumers[consumer]
         settler = Settler(payload, consumer, spec, handler, self.bury, counters)
+        jumps = jumps_of(self._js, self._topology, consumer, counters, self._metrics)
         lanes = [
             Lane(
-                PartitionedPuller(self._client, payload.STREAM, consumer, batch),
+                PartitionedPuller(self._client, payload.STREAM, consumer, batch, jumps),
                 InHand(settler.settle, holds or (lambda _: True)),
             )
             for _ in range(spec.lanes)

@@ -3,6 +3,9 @@
 Each partition has a durable consumer `NAME-pN` of its own. Every owned one has a pull request open; what they bring
 is handed out together. A partition that is given away is read no more, what was buffered of it goes back to the
 broker at once, and the hand-over waits until what is in hand of it is settled.
+
+Where the consumer may jump, whoever is further behind than so many seconds of its own work lets go of what waits and
+goes on with the newest message of each subject: under overload it works on what counts, not on what is long over.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 
 from slackwater.bus.delivering import NatsDelivery
+from slackwater.bus.jumping import Jumps
 from slackwater.bus.owning import InHand
+from slackwater.bus.pace import Pace
 from slackwater.bus.pulling import RECEIVE_LIMIT_BYTES, ConsumerGone, Interrupted, description_of, status_of
 from slackwater.bus.streams import durable_name
 from slackwater.model.errors import Unavailable
@@ -42,20 +47,30 @@ class _Line:
     number: int = 0
     is_open: bool = False
     left: int = 0
+    pending: int = 0
+    newest: int = 0
+    received_up_to: int = 0
+    again_up_to: int = 0
     last_sign: float = 0.0
 
 
 class PartitionedPuller:
     """Messages of the owned partitions of one consumer. One reader at a time."""
 
-    def __init__(self, client: Client, stream: str, consumer: str, batch: int) -> None:
+    def __init__(self, client: Client, stream: str, consumer: str, batch: int, jumps: Jumps | None = None) -> None:
+        self._jumps = jumps
+        self._pace = Pace(batch // 4)
+        self._given, self._given_at = 0, 0.0
+        self._newest, self._jumped_at = 0, float("-inf")
+        self._jumping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._jumping.set_result(None)
         self._client = client
         self._stream = stream
         self._consumer = consumer
         self._batch = batch
         self._inbox = client.new_inbox()
         self._lines: dict[int, _Line] = {}
-        self._buffer: list[tuple[int, Msg]] = []
+        self._buffer: list[tuple[_Line, NatsDelivery]] = []
         self._wake = asyncio.Event()
         self._failure: ConsumerGone | None = None
         self._closed = False
@@ -73,14 +88,14 @@ class PartitionedPuller:
             self._lines[partition] = line
         self._wake.set()
 
-    async def give(self, partitions: Collection[int]) -> list[Msg]:
+    async def give(self, partitions: Collection[int]) -> list[NatsDelivery]:
         """End with partitions; returns what had come of them, to be given back to the broker."""
         gone = [line for partition in partitions if (line := self._lines.pop(partition, None)) is not None]
         for line in gone:
             await self._unsubscribe(line)
         return self._taken_out(partitions)
 
-    def drop(self, partitions: Collection[int]) -> list[Msg]:
+    def drop(self, partitions: Collection[int]) -> list[NatsDelivery]:
         """As `give`, without waiting for what is still on its way: the broker will notice that nobody settles it."""
         for partition in partitions:
             line = self._lines.pop(partition, None)
@@ -89,10 +104,12 @@ class PartitionedPuller:
                 task.add_done_callback(_forget)
         return self._taken_out(partitions)
 
-    async def close(self) -> list[Msg]:
+    async def close(self) -> list[NatsDelivery]:
         """End with everything."""
         self._closed = True
         self._wake.set()
+        await asyncio.wait({self._jumping}, timeout=1)
+        self._jumping.cancel()
         return await self.give(list(self._lines))
 
     def interrupt(self, reason: str) -> None:
@@ -102,40 +119,88 @@ class PartitionedPuller:
             line.is_open = False
         self._wake.set()
 
-    async def next(self) -> list[Msg]:
+    async def next(self) -> list[NatsDelivery]:
         """At least one message, or none when closed. Raises ConsumerGone, nats errors."""
+        self._pace.handled(self._given, time.monotonic() - self._given_at)
+        self._given = 0
         while not self._closed:
             self._wake.clear()
             failure, self._failure = self._failure, None
             if failure is not None:
                 raise failure
-            await self._ask()
+            rest_seconds = self._jump_or_rest(self._jumps) if self._jumps is not None else 0.0
+            if not rest_seconds:
+                await self._ask()
             if self._buffer:
-                found, self._buffer = self._buffer[: self._batch], self._buffer[self._batch :]
-                return [message for _, message in found]
-            await self._wait()
+                return self._give_batch()
+            await self._wait(rest_seconds or QUIET_SECONDS)
         return []
 
+    def _give_batch(self) -> list[NatsDelivery]:
+        found, self._buffer = self._buffer[: self._batch], self._buffer[self._batch :]
+        self._given, self._given_at = len(found), time.monotonic()
+        return [delivery for _, delivery in found]
+
+    @property
+    def has_more(self) -> bool:
+        """Whether another full batch waits already, here or in the broker."""
+        return self._waiting() >= self._batch
+
+    def _waiting(self) -> int:
+        return len(self._buffer) + sum(line.pending for line in self._lines.values())
+
+    def _jump_or_rest(self, jumps: Jumps) -> float:
+        """Begin a jump if we are too far behind. Returns for how long nothing is to be asked for, 0 = ask."""
+        waiting = self._waiting()
+        if not self._jumping.done() or waiting <= 2 * self._newest:
+            return 0.0
+        if self._pace.behind_seconds(waiting) <= jumps.behind_seconds:
+            return 0.0
+        early = self._jumped_at + jumps.pause_seconds - time.monotonic()
+        if early <= 0:
+            self._jumping = asyncio.create_task(self._jump(jumps), name=f"jump of {self._consumer}")
+        elif jumps.rests and not any(line.newest for line in self._lines.values()):
+            return early
+        return 0.0
+
+    async def _jump(self, jumps: Jumps) -> None:
+        """While the reader goes on with what is buffered. If it fails, the consumers are declared again, which puts
+        them where a jump would."""
+        lines, waited = list(self._lines.values()), self._waiting()
+        for line in lines:
+            line.number += 1  # what the broker says of the request that is open now means nothing any more
+            line.is_open, line.pending = True, 0
+        try:
+            left = await asyncio.gather(*(jumps.rewind(line.partition) for line in lines))
+        except (NatsError, TimeoutError) as error:
+            self.interrupt("a jump came to nothing")
+            self._failure = ConsumerGone(f"a jump came to nothing: {error!r}")
+            return
+        for line, pending in zip(lines, left, strict=True):
+            line.pending = line.newest = pending
+            line.again_up_to = line.received_up_to
+            line.is_open = False
+        self._newest, self._jumped_at = sum(left), time.monotonic()
+        self._wake.set()
+        jumps.jumped(max(0, waited - self._newest))
+
     async def _ask(self) -> None:
-        """A request on every line that has none: what comes while a batch is handled waits in the buffer."""
+        """A request on every line that has none: what comes while a batch is handled waits in the buffer, which is
+        never asked for more than it needs: what waits here for long is delivered again, and is old when it is read."""
+        if len(self._buffer) >= self._batch:
+            return
         asked = [line for line in self._lines.values() if not line.is_open]
         size = min(self._batch, max(SMALLEST_REQUEST, -(-self._batch // max(1, len(self._lines)))))
-        request = json.dumps(
-            {
-                "batch": size,
-                "no_wait": True,
-                "expires": int(EXPIRES_SECONDS * 1e9),
-                "idle_heartbeat": int(HEARTBEAT_SECONDS * 1e9),
-            }
-        ).encode()
         for line in asked:
+            line.left = min(size, line.newest) or size  # after a jump no more than what it led to
+            line.newest -= min(line.left, line.newest)
             line.number += 1
-            line.is_open, line.left, line.last_sign = True, size, time.monotonic()
-            await self._client.publish(line.subject, request, reply=f"{line.inbox}.{line.number}")
+            line.is_open, line.last_sign = True, time.monotonic()
+            await self._client.publish(line.subject, _request(line.left), reply=f"{line.inbox}.{line.number}")
 
-    async def _wait(self) -> None:
+    async def _wait(self, seconds: float) -> None:
         try:
-            async with asyncio.timeout(QUIET_SECONDS):
+            async with asyncio.timeout(seconds):
                 await self._wake.wait()
         except TimeoutError:
             limit = time.monotonic() - QUIET_SECONDS
@@ -146,7 +211,10 @@ class PartitionedPuller:
         line.last_sign = time.monotonic()
         status = status_of(message)
         if status is None:
-            self._buffer.append((line.partition, message))
+            delivery = NatsDelivery(message)
+            delivery.before = int(delivery.stream_sequence <= line.again_up_to)
+            line.pending, line.received_up_to = delivery.pending, delivery.stream_sequence
+            self._buffer.append((line, delivery))
             line.left -= 1
             if line.left <= 0:
                 line.is_open = False  # a request that has brought all it may ends without a word
@@ -170,10 +238,21 @@ class PartitionedPuller:
         except (NatsError, TimeoutError):
             return  # no connection: the broker has forgotten us already
 
-    def _taken_out(self, partitions: Collection[int]) -> list[Msg]:
-        out = [message for partition, message in self._buffer if partition in partitions]
-        self._buffer = [pair for pair in self._buffer if pair[0] not in partitions]
+    def _taken_out(self, partitions: Collection[int]) -> list[NatsDelivery]:
+        out = [delivery for line, delivery in self._buffer if line.partition in partitions]
+        self._buffer = [pair for pair in self._buffer if pair[0].partition not in partitions]
         return out
+
+
+def _request(batch: int) -> bytes:
+    return json.dumps(
+        {
+            "batch": batch,
+            "no_wait": True,
+            "expires": int(EXPIRES_SECONDS * 1e9),
+            "idle_heartbeat": int(HEARTBEAT_SECONDS * 1e9),
+        }
+    ).encode()
 
 
 def _forget(task: asyncio.Future[None]) -> None:
@@ -206,12 +285,12 @@ class Lane:
 
     async def work(self, batch: int, gather_seconds: float) -> bool:
         """One batch, and after one that was not full a pause; whether there was any."""
-        messages = await self.puller.next()
-        if messages:
-            await self.in_hand.settle([NatsDelivery(message) for message in messages])
-        if gather_seconds and 0 < len(messages) < batch:
+        deliveries = await self.puller.next()
+        if deliveries:
+            await self.in_hand.settle(deliveries)
+        if gather_seconds and 0 < len(deliveries) < batch and not self.puller.has_more:
             await asyncio.sleep(gather_seconds)
-        return bool(messages)
+        return bool(deliveries)
 
     async def close(self) -> None:
         await give_back(await self.puller.close())
@@ -249,7 +328,7 @@ class PartitionedConsumption:
         return [(lane, [p for p in partitions if p % count == n]) for n, lane in enumerate(self._lanes)]
 
 
-async def give_back(messages: Collection[Msg]) -> None:
+async def give_back(deliveries: Collection[NatsDelivery]) -> None:
     """To be delivered again at once, to whoever asks."""
-    for message in messages:
-        await NatsDelivery(message).nak(0)
+    for delivery in deliveries:
+        await delivery.nak(0)

@@ -55,8 +55,11 @@ def service_subjects(part: Part, topology: Topology) -> list[str]:
         stream, consumer = event_named(event).STREAM, f"{part.name}-{_dashed(event)}"
         if consumer in topology.consumers:
             allowed |= {f"sw.v1.dlq.{consumer}"}
-            for durable in durable_names(consumer, topology.consumers[consumer]):
+            spec = topology.consumers[consumer]
+            for durable in durable_names(consumer, spec):
                 allowed |= _of_durable(stream, durable)
+                if spec.jump_seconds is not None:
+                    allowed.add(f"{API_PREFIX}.CONSUMER.DELETE.{stream}.{durable}")
         else:
             allowed |= _of_reader(stream) | {f"sw.v1.dlq.{part.name}-replay-{_dashed(event)}"}
     if part.name in READS_ALONG:

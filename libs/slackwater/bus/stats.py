@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStats:
-    """Counts since this process opened the consumer. `pending` is what the broker still held at the last delivery."""
+    """Counts since this process opened the consumer. `pending` is what the broker still held at the last delivery;
+    `skipped` messages were left unread under overload."""
 
     delivered: int = 0
     done: int = 0
@@ -17,6 +18,7 @@ class ConsumerStats:
     exhausted: int = 0
     handler_failures: int = 0
     pending: int = 0
+    skipped: int = 0
 
 
 @dataclass(slots=True)
@@ -31,6 +33,7 @@ class Counters:
     exhausted: int = 0
     handler_failures: int = 0
     pending: int = 0
+    skipped: int = 0
 
     def snapshot(self) -> ConsumerStats:
         return ConsumerStats(
@@ -42,4 +45,5 @@ class Counters:
             self.exhausted,
             self.handler_failures,
             self.pending,
+            self.skipped,
         )

@@ -47,7 +47,9 @@ class ConsumerSpec(BaseModel):
     the next one is worth its transaction; `fetch_ahead` has the next batch on its way while a full one is handled, at
     the price of twice as many messages in hand (a partitioned one always does). `lanes` is how many batches of a
     partitioned one are handled beside each other: while one waits for its transaction another is read. A partition
-    always takes the same lane, so what is of one key stays in order.
+    always takes the same lane, so what is of one key stays in order. With `jump_seconds`, a partitioned one that is
+    further behind than so many seconds of its own work lets go of what waits and goes on with the newest message of
+    each subject: under overload old news is not worth the work. What was let go shows as gaps.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -62,6 +64,7 @@ class ConsumerSpec(BaseModel):
     partitioned: bool = False
     fetch_ahead: bool = False
     gather_seconds: float = Field(default=0, ge=0, le=1)
+    jump_seconds: float | None = Field(default=None, gt=0)
     lanes: int = Field(default=1, ge=1, le=PARTITIONS)
 
 

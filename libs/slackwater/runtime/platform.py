@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # an agent has no database and must not load SQLAlchemy
 
 def new_member(instance: str | None = None) -> str:
     """A name for this process. Of a named `instance` it is the newest incarnation, and those before it are dead."""
-    incarnation = secrets.token_hex(4)
-    return f"{instance or f'{socket.gethostname()}-{os.getpid()}-{incarnation}'}/{incarnation}"
+    incarnation = f"{os.getpid()}-{secrets.token_hex(4)}"
+    return f"{instance or f'{socket.gethostname()}-{incarnation}'}/{incarnation}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import secrets
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,6 +84,26 @@ class StateDir:
                 self._forget_endpoint(descriptor, "")
         finally:
             os.close(descriptor)  # never inherited by children, so this alone lets go
+
+    @contextmanager
+    def replica(self, service: str) -> Iterator[str | None]:
+        """A name for the one process of a service that works in this directory, the same after every restart: who has
+        it knows that whoever had it before is dead. None where another process has it, or nothing can be written."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path / f"{service}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError:
+            yield None
+            return
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            name: str | None = f"{socket.gethostname()}-{self.instance_id()}-{service}"
+        except OSError:
+            name = None
+        try:
+            yield name
+        finally:
+            os.close(descriptor)
 
     def _forget_endpoint(self, lock: int, holder: str) -> None:
         os.ftruncate(lock, 0)

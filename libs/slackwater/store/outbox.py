@@ -2,23 +2,21 @@
 
 One relay per schema works at a time, guarded by an advisory lock on the very session that reads and deletes: when the
 session goes, the lock and the work go together. Of a sharded service every replica relays, each the partitions that it
-owns: a replica that stands still holds up nobody. It wakes on NOTIFY, so a commit is published within milliseconds;
-the poll is a floor for notifications that were lost with a connection.
+owns: a replica that stands still holds up nobody, and neither does a subject that fails (sending). It wakes on NOTIFY,
+so a commit is published within milliseconds; the poll is a floor for notifications that were lost with a connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
 
 from slackwater.events.envelope import partition_in
-from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import PARTITIONS, SHARDS
 from slackwater.model.time import Clock
 from slackwater.store.encoding import event_from
@@ -27,34 +25,23 @@ from slackwater.store.inbox import PRUNE
 from slackwater.store.metrics import OutboxMetrics
 from slackwater.store.names import lock_key, outbox_channel, schema_of
 from slackwater.store.port import Backlog, Fence, Publish
+from slackwater.store.sending import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Outcome, Sender
 from slackwater.telemetry.metrics import process_meters
 
 POLL_SECONDS = 5.0
 _BATCH = 200
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 5.0
 _PRUNE_SECONDS = 600.0
 
 _PENDING = (
     "SELECT position, id::text, type, subject, headers, payload FROM outbox"
-    " WHERE refused IS NULL ORDER BY position LIMIT $1"
+    " WHERE refused IS NULL AND NOT subject = ANY($2::text[])"
 )
-_PENDING_OF_MINE = (
-    "SELECT position, id::text, type, subject, headers, payload FROM outbox WHERE refused IS NULL"  # noqa: S608 - ints
-    f" AND split_part(subject, '.', 5)::int * {PARTITIONS} / {SHARDS} = ANY($2::int[]) ORDER BY position LIMIT $1"
-)
+_FIRST = " ORDER BY position LIMIT $1"
+_OF_MINE = f" AND split_part(subject, '.', 5)::int * {PARTITIONS} / {SHARDS} = ANY($3::int[])"
 BACKLOG = (
     "SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM outbox"
     " WHERE refused IS NULL"
 )
-
-
-@dataclass(slots=True)
-class _Outcome:
-    """What one pass did: rows that are through, rows the bus will never take, and whether the bus was away."""
-
-    published: list[int]
-    refused: list[tuple[int, str]]
-    away: Unavailable | None = None
 
 
 AskBacklog = Callable[[], Awaitable[Backlog | None]]
@@ -76,7 +63,7 @@ class OutboxRelay:
         self._wake = asyncio.Event()
         if fence is not None:
             fence.on_change(self._wake.set)
-        self._pause = _FIRST_PAUSE_SECONDS
+        self._pause = FIRST_PAUSE_SECONDS
         self._pruned_at = float("-inf")
 
     async def run(self) -> None:
@@ -105,6 +92,7 @@ class OutboxRelay:
 
     async def _session(self) -> None:
         connection = await self._connect()
+        sender = Sender(self._carry, self._is_mine, self._clock)
         try:
             connection.add_termination_listener(lambda _: self._wake.set())
             await connection.add_listener(outbox_channel(self._service), lambda *_: self._wake.set())
@@ -112,12 +100,15 @@ class OutboxRelay:
                 await self._clock.sleep(random.uniform(0.5, 1.0))
             while True:
                 self._wake.clear()
-                if await self._pass(connection):
+                if await self._pass(connection, sender):
                     continue
                 await self._prune(connection)
-                await self._wait()
+                await self._wait(sender)
         finally:
-            connection.terminate()
+            try:  # what the bus has is not to be sent again at the next start
+                await self._settle(connection, await sender.close())
+            finally:
+                connection.terminate()
 
     async def _own(self, connection: asyncpg.Connection[Any]) -> bool:
         """Tried, not waited for: a waiting statement would hold back vacuum for as long as the other relay lives."""
@@ -125,56 +116,36 @@ class OutboxRelay:
             return True
         return bool(await connection.fetchval("SELECT pg_try_advisory_lock($1)", lock_key("outbox", self._service)))
 
-    async def _pass(self, connection: asyncpg.Connection[Any]) -> bool:
+    async def _pass(self, connection: asyncpg.Connection[Any], sender: Sender) -> bool:
         """Publish one batch; True when there may be more at once."""
-        rows = await self._pending(connection)
-        if not rows:
-            return False
-        outcome = _Outcome([], [])
-        try:
-            await self._send(rows, outcome)
-        finally:  # also when cancelled: what the bus has is not to be sent again at the next start
-            await self._settle(connection, outcome)
-        if outcome.away is not None:
-            await self._rest()
-        return True
+        rows = await self._pending(connection, sender.busy())
+        if rows:
+            await sender.send(rows)
+        outcome, ended = sender.take_outcome()
+        await self._settle(connection, outcome)
+        sender.forget(ended)
+        if rows and not outcome.published and not outcome.refused:
+            await self._rest()  # nothing gets through: the bus is away
+        return bool(rows or ended)
 
-    async def _pending(self, connection: asyncpg.Connection[Any]) -> Sequence[asyncpg.Record]:
+    async def _pending(self, connection: asyncpg.Connection[Any], busy: Sequence[str]) -> Sequence[asyncpg.Record]:
         if self._fence is None:
-            return list(await connection.fetch(_PENDING, _BATCH))
+            return list(await connection.fetch(_PENDING + _FIRST, _BATCH, busy))
         mine = [partition for partition in self._fence.held() if self._fence.holds(partition)]
-        return list(await connection.fetch(_PENDING_OF_MINE, _BATCH, mine)) if mine else []
+        if not mine:
+            return []
+        return list(await connection.fetch(_PENDING + _OF_MINE + _FIRST, _BATCH, busy, mine))
 
-    async def _send(self, rows: Sequence[asyncpg.Record], outcome: _Outcome) -> None:
-        """Subjects side by side, each of them one after the other: a failure stops only its own subject."""
-        by_subject: dict[str, list[asyncpg.Record]] = defaultdict(list)
-        for row in rows:
-            by_subject[row["subject"]].append(row)
-        async with asyncio.TaskGroup() as group:
-            for own in by_subject.values():
-                group.create_task(self._send_subject(own, outcome))
-
-    async def _settle(self, connection: asyncpg.Connection[Any], outcome: _Outcome) -> None:
+    async def _settle(self, connection: asyncpg.Connection[Any], outcome: Outcome) -> None:
         if outcome.published:
             await connection.execute("DELETE FROM outbox WHERE position = ANY($1::bigint[])", outcome.published)
-            self._pause = _FIRST_PAUSE_SECONDS
+            self._pause = FIRST_PAUSE_SECONDS
         for position, reason in outcome.refused:
             await connection.execute("UPDATE outbox SET refused = $2 WHERE position = $1", position, reason)
 
-    async def _send_subject(self, rows: Sequence[asyncpg.Record], outcome: _Outcome) -> None:
-        for row in rows:
-            if not self._is_mine(row["subject"]):
-                return
-            try:
-                await self._publish(event_from(row["id"], row["type"], row["headers"], row["payload"]))
-            except Unavailable as error:
-                outcome.away = error
-                return
-            except InvalidInput as error:
-                outcome.refused.append((row["position"], error.message))
-                continue
-            outcome.published.append(row["position"])
-            self._published.inc()
+    async def _carry(self, row: asyncpg.Record) -> None:
+        await self._publish(event_from(row["id"], row["type"], row["headers"], row["payload"]))
+        self._published.inc()
 
     def _is_mine(self, subject: str) -> bool:
         """Asked before each publish: a process may have been stopped since it read its rows."""
@@ -185,17 +156,18 @@ class OutboxRelay:
             self._pruned_at = self._clock.monotonic()
             await connection.execute(PRUNE)
 
-    async def _wait(self) -> None:
-        """Until a commit notifies, the session ends, something new is owned, or the poll is due."""
-        timer = asyncio.ensure_future(self._clock.sleep(POLL_SECONDS))
-        wake = asyncio.ensure_future(self._wake.wait())
+    async def _wait(self, sender: Sender) -> None:
+        """Until a commit notifies, the session ends, something new is owned, an answer came late, a subject has
+        rested, or the poll is due."""
+        timer = asyncio.ensure_future(self._clock.sleep(sender.rest_seconds(POLL_SECONDS)))
+        waits = (timer, asyncio.ensure_future(self._wake.wait()), asyncio.ensure_future(sender.landed.wait()))
         try:
-            await asyncio.wait((timer, wake), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            timer.cancel()
-            wake.cancel()
-            await asyncio.gather(timer, wake, return_exceptions=True)
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
     async def _rest(self) -> None:
         await self._clock.sleep(random.uniform(0.5, 1.0) * self._pause)
-        self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)

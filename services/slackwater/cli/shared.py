@@ -20,10 +20,10 @@ from slackwater.runtime.broker_watch import BrokerWatch
 from slackwater.runtime.health_reports import HealthReports
 from slackwater.runtime.http import HttpServer
 from slackwater.runtime.loopback import is_loopback
-from slackwater.runtime.platform import Platform
+from slackwater.runtime.platform import Platform, new_member
 from slackwater.runtime.service import Service
 from slackwater.runtime.settings import HttpSettings
-from slackwater.runtime.state import default_state_dir
+from slackwater.runtime.state import StateDir, default_state_dir
 from slackwater.runtime.watching import LoopWatch
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_service
@@ -58,7 +58,9 @@ async def running_service(part: Part, postgres: str, nats: str, settings: HttpSe
         databases = Databases({part.name: address})
         stack.push_async_callback(shielded, databases.close)
         clock = SystemClock()
-        service = part.build(Platform(bus, clock, databases.of, default_state_dir()))
+        state = StateDir(default_state_dir())
+        member = new_member(stack.enter_context(state.replica(part.name)))
+        service = part.build(Platform(bus, clock, databases.of, state.path, member))
         beside: list[Service] = [LoopWatch(bus, databases.opened, clock, process_meters()), BrokerWatch(bus)]
         health = HealthReports(bus, clock, databases.outbox)
         hosted = await stack.enter_async_context(

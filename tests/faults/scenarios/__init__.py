@@ -15,6 +15,7 @@ from tests.faults.scenarios.order import order
 from tests.faults.scenarios.overload import overload
 from tests.faults.scenarios.poisoning import poisoning
 from tests.faults.scenarios.reconnecting import AGENTS, reconnecting
+from tests.faults.scenarios.replicas import SHARED, replicas
 from tests.faults.scenarios.sabotaged import sabotaged
 from tests.faults.scenarios.slowness import slow_consumer
 from tests.faults.site import SERVICES
@@ -44,6 +45,12 @@ SCENARIOS: Final = (
         f"kill -9 of the agent, {KILLS} times, on real cgroups with a real job",
         partial(kill_real, times=KILLS),
         needs_root=True,
+    ),
+    Scenario(
+        "kill-replicas",
+        f"kill -9 of one of two replicas, {KILLS} times, now of one service and now of another",
+        partial(replicas, times=KILLS // len(SHARED)),
+        minutes=4,
     ),
     Scenario("partition", "agent and broker apart for 60 s", partition, minutes=1.6),
     Scenario(

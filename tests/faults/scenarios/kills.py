@@ -37,6 +37,10 @@ class PolicyWriter:
         self._turn = 0
         self.last_acked_at = 0.0
 
+    def use(self, replica: str) -> None:
+        """From now on this one is spoken to."""
+        self._replica = replica
+
     async def run(self) -> None:
         generation = (await self._read())["metadata"]["generation"]
         while True:
@@ -102,8 +106,8 @@ class Stage:
                 )
             case "colocation":
                 newest = await self.site.value("SELECT max(handled_at) FROM colocation.inbox")
-            case _:  # ingestion, and the servers below it
-                newest = await self.site.value("SELECT max(sampled_at) FROM ingestion.node_usage")
+            case _:  # ingestion, and the servers below it: every node must have been heard
+                newest = await self.site.value("SELECT min(newest_at) FROM ingestion.nodes WHERE newest_at IS NOT NULL")
         return newest is not None and newest > moment
 
     async def _intent_since(self, moment: datetime) -> bool:

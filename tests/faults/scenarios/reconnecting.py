@@ -14,7 +14,7 @@ from tests.faults.ledger import Key, Outcome, read
 from tests.faults.oracle import compare
 from tests.faults.scenario import Result, Strictness, percentile
 from tests.faults.site import Site, harness_bus, site
-from tests.faults.supervisor import Program, until
+from tests.faults.supervisor import Program, cpu_seconds, until
 
 from slackwater.bus.nats import NatsBus
 from slackwater.events.envelope import event_of
@@ -52,7 +52,7 @@ async def reconnecting(folder: Path, strictness: Strictness, agents: int = AGENT
         await _declare(bus, names, 2)
         took = await until(lambda: _all_since(folder, agents, at, "fact"), 180, "all are back and have answered", 0.2)
         result.recovery_seconds = sorted(stamp - at for stamp in _stamps(folder, at, "fact").values())
-        result.facts["broker_cpu_seconds_while_they_came_back"] = round(_cpu_seconds(here), 2)
+        result.facts["broker_cpu_seconds_while_they_came_back"] = round(cpu_seconds(here.broker.pid or 0), 2)
         result.facts["ingestion_waits"] = await here.ready("ingestion")
         await asyncio.sleep(2)
         await _judge(result, here, bus, folder, took, strictness, agents)
@@ -110,12 +110,3 @@ def _stamps(folder: Path, since: float, what: str) -> dict[str, float]:
 
 async def _all_since(folder: Path, agents: int, since: float, what: str) -> bool:
     return len(_stamps(folder, since, what)) >= agents
-
-
-def _cpu_seconds(here: Site) -> float:
-    """User and system time of the broker so far."""
-    pid = here.broker.pid
-    if pid is None:
-        return 0.0
-    words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(words[11]) + int(words[12])) / 100

@@ -44,6 +44,7 @@ class Broker:
         self.attempts = 0
         self.away = False
         self.refused_nodes: set[str] = set()
+        self.failing_nodes: set[str] = set()
         self.before: Callable[[], None] | None = None
 
     async def publish(self, event: Event[Any]) -> None:
@@ -51,7 +52,7 @@ class Broker:
         if self.before is not None:
             self.before()
         await asyncio.sleep(0)
-        if self.away:
+        if self.away or event.data.node in self.failing_nodes:
             raise Unavailable("the broker of this test is away")
         if event.data.node in self.refused_nodes:
             raise InvalidInput("too large", field="payload")

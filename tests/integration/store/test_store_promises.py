@@ -140,3 +140,29 @@ async def test_of_two_relays_one_works_and_the_other_takes_over(database: Databa
             await commit(database, 3)
             await eventually(lambda: len(second.arrived) == 1)
     assert second.numbers("a") == [3]
+
+
+async def test_a_subject_that_keeps_failing_stops_nobody_and_keeps_its_order(database: Database) -> None:
+    broker = Broker()
+    broker.failing_nodes.add("ill")
+    await commit(database, *range(1, 301), node="ill")  # more than a relay reads at once
+    await commit(database, 1, 2)
+    async with running(database.relay(broker.publish)):
+        await eventually(lambda: broker.numbers("a") == [1, 2])
+        await commit(database, 3)
+        await eventually(lambda: broker.numbers("a") == [1, 2, 3])
+        broker.failing_nodes.clear()
+        await commit(database, 301, node="ill")
+        await drained(database)
+    assert broker.numbers("ill") == list(range(1, 302))
+
+
+async def test_many_subjects_that_fail_stop_nobody(database: Database) -> None:
+    broker = Broker()
+    ill = [f"ill-{number}" for number in range(250)]
+    broker.failing_nodes.update(ill)
+    for node in ill:
+        await commit(database, 1, node=node)
+    await commit(database, 1)
+    async with running(database.relay(broker.publish)):
+        await eventually(lambda: broker.numbers("a") == [1])

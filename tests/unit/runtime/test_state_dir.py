@@ -80,3 +80,25 @@ def test_the_variable_chooses_the_directory(tmp_path: Path, monkeypatch: pytest.
     assert default_state_dir() == tmp_path
     monkeypatch.delenv("SLACKWATER_STATE_DIR")
     assert default_state_dir().name == ".slackwater"
+
+
+def test_the_one_process_of_a_service_has_the_same_name_after_every_restart(tmp_path: Path) -> None:
+    state = StateDir(tmp_path / "state")
+    with state.replica("ingestion") as first:
+        assert first is not None
+        assert first.endswith("-ingestion")
+    with state.replica("ingestion") as again, state.replica("ensurance") as other:
+        assert again == first
+        assert other not in (None, first)
+
+
+def test_a_second_process_of_a_service_in_one_directory_has_no_name(tmp_path: Path) -> None:
+    state = StateDir(tmp_path / "state")
+    with state.replica("ingestion"), state.replica("ingestion") as second:
+        assert second is None
+
+
+def test_where_nothing_can_be_written_a_process_has_no_name(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with StateDir(tmp_path / "file" / "state").replica("ingestion") as name:
+        assert name is None

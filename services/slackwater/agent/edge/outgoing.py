@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from slackwater.bus.port import Bus
@@ -16,10 +17,16 @@ from slackwater.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+AT_ONCE = 4
+"""So many reports may wait for the broker's word: on a slow line one round trip carries more than one."""
 
 
 class Outgoing:
-    """One queue per agent. Nothing here ever blocks a sample or a write to the machine."""
+    """One queue per agent. Nothing here ever blocks a sample or a write to the machine.
+
+    Facts go one after the other, before the newest report. Reports go one after the other too, unless several wait:
+    then a few are under way at once, so that a long line does not make us fall behind what we measure.
+    """
 
     def __init__(self, bus: Bus, clock: Clock, capacity: int, lost: Callable[[], None] = lambda: None) -> None:
         self._lost = lost
@@ -27,8 +34,11 @@ class Outgoing:
         self._clock = clock
         self._capacity = capacity
         self._facts: OrderedDict[str, tuple[Event[Any], Callable[[], None] | None]] = OrderedDict()
-        self._reports: deque[Event[UsageReported]] = deque()
+        self._reports: OrderedDict[str, Event[UsageReported]] = OrderedDict()
         self._wake = asyncio.Event()
+        self._fact_flight: asyncio.Task[None] | None = None
+        self._report_flights: dict[str, asyncio.Task[None]] = {}
+        self._pause = _FIRST_PAUSE
         self.dropped = 0
         self.away = False
 
@@ -43,48 +53,81 @@ class Outgoing:
     def report(self, event: Event[UsageReported]) -> None:
         """Publish if the bus comes back soon enough; otherwise the oldest is dropped and counted."""
         if len(self._reports) >= self._capacity:
-            self._reports.popleft()
+            self._reports.popitem(last=False)
             self.dropped += 1
             self._lost()
-        self._reports.append(event)
+        self._reports[event.id] = event
         self._wake.set()
 
     async def run(self) -> None:
         """Publish until cancelled."""
-        pause = _FIRST_PAUSE
-        while True:
-            await self._wake.wait()
-            try:
-                await self._publish_next()
-            except Unavailable as error:
-                if not self.away:
-                    _log.warning("bus away", waiting=len(self), error=error.message)
-                self.away = True
-                await self._clock.sleep(pause)
-                pause = min(_LONGEST_PAUSE, pause * 2)
-                continue
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                if self.away:
+                    await self._clock.sleep(self._pause)
+                    self._pause = min(_LONGEST_PAUSE, self._pause * 2)
+                self._begin()
+        finally:
+            flights = [*self._report_flights.values(), *([self._fact_flight] if self._fact_flight else [])]
+            for flight in flights:
+                flight.cancel()
+            await asyncio.gather(*flights, return_exceptions=True)
+            self._report_flights.clear()
+            self._fact_flight = None
+
+    def _begin(self) -> None:
+        """What may be under way now, and is not; while the bus is away one at a time."""
+        if self._facts and self._fact_flight is None:
+            self._fact_flight = asyncio.create_task(self._carry(self._publish_fact))
+        behind = len(self._reports) > 1 and not self.away
+        if self._facts and not behind:
+            return
+        for event in self._reports.values():
+            if len(self._report_flights) >= (AT_ONCE if behind else 1):
+                return
+            if event.id not in self._report_flights:
+                self._report_flights[event.id] = asyncio.create_task(self._carry(partial(self._publish_report, event)))
+
+    async def _carry(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except Unavailable as error:
+            if not self.away:
+                _log.warning("bus away", waiting=len(self), error=error.message)
+                self._pause = _FIRST_PAUSE
+            self.away = True
+        else:
             if self.away:
                 _log.info("bus back", dropped_reports=self.dropped)
             self.away = False
-            pause = _FIRST_PAUSE
-            if not len(self):
-                self._wake.clear()
+        finally:
+            if len(self):
+                self._wake.set()
 
-    async def flush(self) -> None:
-        """Publish what waits, once; raises Unavailable when the bus is away."""
-        while len(self):
-            await self._publish_next()
-
-    async def _publish_next(self) -> None:
-        if self._facts:
+    async def _publish_fact(self) -> None:
+        try:
             key, (event, stored) = next(iter(self._facts.items()))
             await self._bus.publish(event)
             if key in self._facts and self._facts[key][0] is event:  # not replaced while it was on its way
                 del self._facts[key]
             if stored is not None:
                 stored()
-        elif self._reports:
-            event = self._reports[0]
+        finally:
+            self._fact_flight = None
+
+    async def _publish_report(self, event: Event[UsageReported]) -> None:
+        try:
             await self._bus.publish(event)
-            if self._reports and self._reports[0] is event:  # not dropped meanwhile
-                self._reports.popleft()
+            self._reports.pop(event.id, None)  # it may have been dropped meanwhile
+        finally:
+            self._report_flights.pop(event.id, None)
+
+    async def flush(self) -> None:
+        """Publish what waits, once; raises Unavailable when the bus is away."""
+        while len(self):
+            if self._facts:
+                await self._publish_fact()
+            else:
+                await self._publish_report(next(iter(self._reports.values())))

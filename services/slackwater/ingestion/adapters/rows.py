@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlalchemy import RowMapping
 
+from slackwater.ingestion.adapters.holes import packed, unpacked
 from slackwater.ingestion.domain.reports import (
     HistoryRow,
     KnownNode,
@@ -62,7 +63,7 @@ def known_node(row: RowMapping) -> KnownNode:
     return KnownNode(
         name=row["name"],
         capacity=Resources(row["cpu_capacity_milli"], row["memory_capacity_bytes"]) if described else None,
-        track=SequenceTrack(row["boot_epoch"], row["previous_epoch"], row["last_sequence"], tuple(row["missing"])),
+        track=SequenceTrack(row["boot_epoch"], row["previous_epoch"], row["last_sequence"], unpacked(row["missing"])),
         last_report_at=row["last_report_at"],
         liveness=Liveness(row["liveness"]) if row["liveness"] else None,
         newest_at=row["newest_at"],
@@ -80,7 +81,7 @@ def node_columns(nodes: Sequence[KnownNode]) -> dict[str, list[Any]]:
         "boot_epoch": [node.track.boot_epoch for node in nodes],
         "previous_epoch": [node.track.previous_epoch for node in nodes],
         "last_sequence": [node.track.last for node in nodes],
-        "missing": ["{" + ",".join(map(str, node.track.missing)) + "}" for node in nodes],
+        "missing": ["{" + ",".join(map(str, packed(node.track.missing))) + "}" for node in nodes],
         "last_report_at": [node.last_report_at for node in nodes],
         "liveness": [node.liveness for node in nodes],
         "newest_at": [node.newest_at for node in nodes],

@@ -1,0 +1,57 @@
+"""The relay of PostgreSQL's outbox does not wait for a subject that gets no answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from probe_service import Broker, eventually, liveness, probe, running
+
+from slackwater.events.envelope import Event
+from slackwater.store.engine import PostgresDatabase
+
+__all__ = ["probe"]
+
+
+async def test_a_subject_without_an_answer_is_not_waited_for(probe: PostgresDatabase) -> None:
+    broker, answered = Broker(), asyncio.Event()
+
+    async def publish(event: Event[Any]) -> None:
+        if event.data.node == "silent":
+            await answered.wait()
+        await broker.publish(event)
+
+    async def commit(node: str, number: int) -> None:
+        async with probe.unit_of_work() as unit:
+            await unit.publish(liveness(node, number))
+
+    relay = probe.relay(publish)
+    async with running(relay):
+        await commit("silent", 1)
+        await commit("a", 1)
+        await eventually(lambda: broker.numbers("a") == [1])
+        await commit("silent", 2)  # behind the one that flies: not begun before it has landed
+        await commit("a", 2)
+        await eventually(lambda: broker.numbers("a") == [1, 2])
+        assert broker.numbers("silent") == []
+        answered.set()
+        await eventually(lambda: broker.numbers("silent") == [1, 2])
+        while (await relay.backlog()).depth:
+            await asyncio.sleep(0.005)
+
+
+async def test_what_was_published_when_the_relay_is_stopped_is_not_published_again(probe: PostgresDatabase) -> None:
+    broker, never = Broker(), asyncio.Event()
+
+    async def publish(event: Event[Any]) -> None:
+        if event.data.node == "silent":
+            await never.wait()
+        await broker.publish(event)
+
+    async with probe.unit_of_work() as unit:
+        await unit.publish(liveness("silent", 1))
+        await unit.publish(liveness("a", 1))
+    relay = probe.relay(publish)
+    async with running(relay):
+        await eventually(lambda: broker.numbers("a") == [1])
+    assert (await relay.backlog()).depth == 1
