@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.bench import freshness, idle, ingestion, outbox, reaction, soak
+from tests.bench import freshness, handover, idle, ingestion, outbox, reaction, soak
 from tests.bench.figures import table
 
 from slackwater.demo.service import seconds_per_round
@@ -64,6 +64,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
         lambda path, given: freshness.measure(path, 2000, seconds=given.seconds),
     ),
     "outbox": ("durable facts a second, and from commit to stream", lambda path, given: outbox.measure(path)),
+    "handover": (
+        "two replicas of each service: one is killed or stopped, the other does all (--handovers)",
+        lambda path, given: handover.measure(path, given.handovers),
+    ),
     "soak": (
         "slope of memory and descriptors (--minutes)",
         lambda path, given: soak.measure(path, minutes=given.minutes),
@@ -103,6 +107,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pods", type=int, default=110)
     parser.add_argument("--rate", type=float, default=ingestion.TARGET_RATE, help="reports a second for `ingestion`")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long `ingestion` and `fresh` are measured")
+    parser.add_argument("--handovers", type=int, default=5, help="kills and stops of each service; ten seconds each")
     parser.add_argument("--minutes", type=float, default=2.0, help="how long `soak` takes")
     parser.add_argument("--out", type=Path, default=ROOT / ".slackwater" / "bench.json")
     given = parser.parse_args()

@@ -54,18 +54,19 @@ async def control_plane(
         plane = ControlPlane(nats.url, postgres.dsn, addresses, pids)
         environment = os.environ | {"SLACKWATER_STATE_DIR": str(directory / "state")} | dict(settings or {})
         for name in services:
-            plane.urls[name] = await stack.enter_async_context(_service(name, plane, environment))
+            plane.urls[name] = await stack.enter_async_context(replica(name, name, plane, environment))
         yield plane
 
 
 @asynccontextmanager
-async def _service(name: str, plane: ControlPlane, environment: Mapping[str, str]) -> AsyncIterator[str]:
+async def replica(name: str, label: str, plane: ControlPlane, environment: Mapping[str, str]) -> AsyncIterator[str]:
+    """A process with one service, known to the plane as `label`; yields its URL. It may have been killed by the end."""
     command = [sys.executable, "-m", "slackwater.cli", "run", name, "--port", "0"]
     addresses = {"SLACKWATER_POSTGRES_DSN": plane.addresses[name], "SLACKWATER_NATS_URL": plane.nats_url}
     process = await asyncio.create_subprocess_exec(
         *command, env={**environment, **addresses}, stdout=subprocess.PIPE, stderr=None
     )
-    plane.pids[name] = process.pid
+    plane.pids[label] = process.pid
     try:
         assert process.stdout is not None
         async with asyncio.timeout(_START_SECONDS):

@@ -38,8 +38,15 @@ def _said(figure: Mapping[str, Any]) -> str:
             told.append(f"{value['stored'] if isinstance(value, Mapping) else value} reports/s")
         elif key in ("lost", "capacity_facts_per_second"):
             told.append(f"{key} {value}")
+        elif key in ("killed", "planned"):
+            told.append(f"{key}: " + ", ".join(_taken(part, line) for part, line in value.items()))
         elif key == "cores":
             told.append("cores " + ", ".join(f"{part} {used:.2f}" for part, used in value.items()))
         elif key == "parts":
             told.append(", ".join(f"{part} {line['mb_per_minute']:+.2f} MB/min" for part, line in value.items()))
     return "; ".join(told)
+
+
+def _taken(service: str, figures: Mapping[str, Any]) -> str:
+    whole = figures["every_partition"]
+    return f"{service} p50 {whole['p50']} s, max {whole['max']} s"

@@ -6,112 +6,23 @@ SLACKWATER_SCHEMATHESIS_EXAMPLES=500 looks longer.
 
 from __future__ import annotations
 
-import asyncio
 import os
-import threading
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as limits
-from pydantic import SecretStr
 from schemathesis import openapi
 from schemathesis.specs.openapi.checks import positive_data_acceptance
+from whole_server import ADMIN, WholeServer, server
 
-from slackwater.bus.nats import connect_bus
-from slackwater.cli.composition import SHARED
-from slackwater.cli.hosting import Databases
 from slackwater.cli.openapi import document
-from slackwater.model.time import SystemClock
-from slackwater.runtime.http import HttpServer, build_app
-from slackwater.runtime.platform import Platform
-from slackwater.runtime.service import Check
-from slackwater.runtime.settings import HttpSettings
-from slackwater.store.migrations import Schema
-from slackwater.store.provision import prepare_database
-from slackwater.testing.nats_server import forget_everything
-from slackwater.testing.story import story
+
+__all__ = ["server"]
 
 EXAMPLES = int(os.environ.get("SLACKWATER_SCHEMATHESIS_EXAMPLES", "12"))
 STREAM = "/v1/stream"
-"""It does not end by itself; tests/integration/console asks it."""
-TOKEN = "the-token-of-this-test-0123456789"  # noqa: S105 - of this test
-ADMIN = {"Authorization": f"Bearer {TOKEN}"}
-
-
-class WholeServer:
-    """Every service but the agent, in a thread of its own, after the story has been told."""
-
-    def __init__(self, postgres: str, nats: str, state_dir: Path) -> None:
-        self._postgres, self._nats, self._state_dir = postgres, nats, state_dir
-        self._ready, self._loop = threading.Event(), asyncio.new_event_loop()
-        self._stop = asyncio.Event()
-        self.url = ""
-        self.failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="whole server")
-
-    def __enter__(self) -> WholeServer:
-        self._thread.start()
-        assert self._ready.wait(60)
-        if self.failure is not None:
-            raise self.failure
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(30)
-        self._loop.close()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self._serve())
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread of the test
-            self.failure = error
-        finally:
-            self._ready.set()
-
-    async def _serve(self) -> None:
-        addresses = await prepare_database(self._postgres, [Schema.of(part.name) for part in SHARED if part.has_schema])
-        databases = Databases(addresses)
-        async with connect_bus(self._nats, name="conforms", declares=False) as bus:
-            await forget_everything(bus)
-            await bus.declare()
-            platform = Platform(bus, SystemClock(), databases.of, self._state_dir)
-            services = [part.build(platform) for part in SHARED]
-            settings = HttpSettings(host="127.0.0.1", port=0, token=SecretStr(TOKEN))
-            server = HttpServer(settings)
-            app = build_app([r for s in services for r in s.routers()], _all_well, settings)
-            started = [asyncio.Event() for _ in services]
-            tasks = [asyncio.create_task(s.run(e.set)) for s, e in zip(services, started, strict=True)]
-            listening = asyncio.Event()
-            tasks.append(asyncio.create_task(server.run(app, listening.set)))
-            for event in (*started, listening):
-                await asyncio.wait_for(event.wait(), 30)
-            for event in story(datetime.now(UTC))[-400:]:
-                await bus.publish(event)
-            self.url = server.url
-            self._ready.set()
-            await self._stop.wait()
-            for task in reversed(tasks):
-                task.cancel()
-            await asyncio.wait(tasks)
-        await databases.close()
-
-
-async def _all_well() -> list[Check]:
-    return [Check("here", True)]
-
-
-@pytest.fixture(scope="module")
-def server(postgres_dsn: str, nats_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeServer]:
-    with WholeServer(postgres_dsn, nats_url, tmp_path_factory.mktemp("state")) as running:
-        yield running
-
-
+"""It does not end by itself: test_stream_parameters.py asks it."""
 SCHEMA = openapi.from_dict(document())
 OPERATIONS = {
     f"{operation.method.upper()} {operation.path}": operation

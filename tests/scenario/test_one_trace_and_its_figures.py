@@ -15,18 +15,25 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+import grpc
 import pytest
 from otlp_receiver import Receiver, Seen, receiving
 
 from slackwater.bus.nats import connect_bus
 from slackwater.cli.unasked import every_metric
+from slackwater.events.envelope import event_of
+from slackwater.events.intent_declared import Eviction, IntentDeclared
 from slackwater.model.identifiers import new_id
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
+from slackwater.telemetry.traceparent import new_traceparent, trace_id_of
 from slackwater.testing.nats_server import forget_everything
+from slackwater.v1 import colocation_service_pb2 as messages
+from slackwater.v1 import colocation_service_pb2_grpc as stubs
 
 SERVICES = ("ingestion", "prediction", "colocation", "ensurance", "console")
 PATIENCE_SECONDS = 60.0
@@ -54,6 +61,13 @@ TO_OFFER = {
     "handle colocation-usage-windowed": "publish usage.windowed",
 }
 OFFER = {"agent report", "ingestion close window", "publish resources.offered", "handle console-resources-offered"}
+TO_COMPLETION = {
+    "agent evict": "agent converge",
+    "publish eviction.completed": "agent evict",
+    "handle ensurance-eviction-completed": "publish eviction.completed",
+    "handle console-eviction-completed": "publish eviction.completed",
+}
+RPC = "slackwater.v1.ColocationService/GetNode"
 QUIET_WITHOUT_FAULTS = {
     *("slackwater_agent_evictions_total", "slackwater_agent_leases_expired_total"),
     *("slackwater_bus_dead_letters_total", "slackwater_bus_publish_failures_total"),
@@ -72,6 +86,8 @@ class Story:
     logs: Mapping[str, str]
     pages: Mapping[str, str]
     decision: Mapping[str, object]
+    eviction_trace: str
+    rpc_trace: str
 
 
 def environment(receiver: Receiver, dsn: str, nats: str, state_dir: Path) -> dict[str, str]:
@@ -141,13 +157,37 @@ async def prepared(dsn: str, nats: str) -> None:
         await bus.declare()
 
 
+async def eviction_asked(nats: str) -> str:
+    """An eviction of a pod that nobody has, as another writer than ensurance would ask for it; returns its trace."""
+    now, command = datetime.now(UTC), new_traceparent()
+    item = Eviction(
+        id="e1", pod_uid="nobody", grace_seconds=1.0, deadline=now + timedelta(hours=1), reason="test", decision_id="d"
+    )
+    intent = IntentDeclared(
+        node="sim-01", writer="test", generation=1, declared_at=now, lease_seconds=600.0, evictions=(item,)
+    )
+    async with connect_bus(nats, name="test", declares=False) as bus:
+        await bus.publish(event_of(intent, source="test", time=now, traceparent=command))
+    return str(trace_id_of(command))
+
+
+def node_asked_over_grpc(address: str) -> str:
+    """A call within a trace of its caller; returns the trace."""
+    parent = new_traceparent()
+    with grpc.insecure_channel(address) as channel:
+        answer = stubs.ColocationServiceStub(channel).GetNode(
+            messages.GetNodeRequest(name="sim-01"), metadata=(("traceparent", parent),), timeout=PATIENCE_SECONDS
+        )
+    assert answer.node.name == "sim-01"
+    return str(trace_id_of(parent))
+
+
 @pytest.fixture(scope="module")
 def story(postgres_dsn: str, nats_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     folder = tmp_path_factory.mktemp("trace")
     dsn = urlunsplit(urlsplit(postgres_dsn)._replace(path="/test_trace_" + new_id().replace("-", "")))
     loop = asyncio.new_event_loop()  # asyncio.run would unset the loop that pytest-asyncio has set
     loop.run_until_complete(prepared(dsn, nats_url))
-    loop.close()
     with receiving() as receiver, ExitStack() as running:
         given = environment(receiver, dsn, nats_url, folder)
         logs = {name: folder / f"{name}.log" for name in (*SERVICES, "agent")}
@@ -165,6 +205,10 @@ def story(postgres_dsn: str, nats_url: str, tmp_path_factory: pytest.TempPathFac
         until(
             lambda: any(names(trace) >= OFFER for trace in receiver.traces().values()), "no offer in a report's trace"
         )
+        eviction_trace = loop.run_until_complete(eviction_asked(nats_url))
+        loop.close()
+        rpc_trace = node_asked_over_grpc(address(processes["console"]))
+        until(lambda: TO_COMPLETION.keys() <= names(receiver.traces()[eviction_trace]), "no trace of the eviction")
         trace_id = whole(receiver)
         found = next(s for s in receiver.traces()[str(trace_id)] if s.name == "ensurance decide")
         decision = json.loads(read(f"{urls['console']}/v1/decisions/{found.attributes['slackwater.decision_id']}"))
@@ -174,7 +218,8 @@ def story(postgres_dsn: str, nats_url: str, tmp_path_factory: pytest.TempPathFac
         )
         pages = {name: read(f"{url}/metrics") for name, url in urls.items()}
         running.close()  # what is left in the processes is exported on their way out
-        yield Story(receiver.traces(), {name: log.read_text() for name, log in logs.items()}, pages, decision)
+        written = {name: log.read_text() for name, log in logs.items()}
+        yield Story(receiver.traces(), written, pages, decision, eviction_trace, rpc_trace)
 
 
 def address(process: subprocess.Popen[str]) -> str:
@@ -197,6 +242,21 @@ def test_one_trace_goes_from_the_report_to_the_effect_and_to_the_prediction(stor
         assert parent in parents, (name, parents)
     assert {span.service for span in trace} >= {f"slackwater-{name}" for name in (*SERVICES, "agent")}
     assert not [span for span in trace if span.failed]
+
+
+@pytest.mark.timeout(240)
+def test_the_end_of_an_eviction_is_in_the_trace_of_its_command(story: Story) -> None:
+    trace = story.traces[story.eviction_trace]
+    by_id = {span.span_id: span for span in trace}
+    for name, parent in TO_COMPLETION.items():
+        assert {by_id[span.parent_id].name for span in trace if span.name == name} == {parent}
+    assert {span.service for span in trace} >= {"slackwater-agent", "slackwater-ensurance", "slackwater-console"}
+
+
+def test_a_call_over_grpc_is_a_step_of_its_callers_trace_and_counted(story: Story) -> None:
+    [call] = story.traces[story.rpc_trace]
+    assert (call.name, call.service, call.failed) == (RPC, "slackwater-console", False)
+    assert f'slackwater_rpc_calls_total{{code="OK",method="{RPC}"}} 1.0' in story.pages["console"]
 
 
 def test_spans_say_which_node_and_which_decision(story: Story) -> None:

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from slackwater.model.errors import Misconfigured
+from slackwater.runtime.loopback import is_loopback
 
 API_PREFIX = "$JS.API"
 AGENT_API_PREFIX = "sw.js"
@@ -39,7 +40,24 @@ class NatsAccess(BaseSettings):
         if self.user is not None:
             found |= {"user": self.user, "password": self._password(), "inbox_prefix": inbox_of(self.user)}
         context = self._tls(url)
+        self._refuse_a_broker_open_to_all(url)
         return found if context is None else found | {"tls": context}
+
+    def _refuse_a_broker_open_to_all(self, url: str) -> None:
+        """Beyond this machine: who may say what must be known to the broker, or at least who it is itself to us."""
+        parts = urlsplit(url)
+        if (
+            self.user is None
+            and parts.username is None
+            and parts.scheme != "tls"
+            and not is_loopback(parts.hostname or "")
+        ):
+            raise Misconfigured(
+                f"will not use the broker at {parts.hostname} without credentials or TLS: set SLACKWATER_NATS_USER and "
+                "SLACKWATER_NATS_PASSWORD_FILE, or tls:// in its URL and SLACKWATER_NATS_CA; `slackwater nats-config` "
+                "makes a broker that asks for them",
+                field="nats",
+            )
 
     def _password(self) -> str:
         if self.password_file is not None:

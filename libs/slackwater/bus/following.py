@@ -60,7 +60,9 @@ class Following(Protocol):
 
     @property
     def positions(self) -> Mapping[str, int]:
-        """Where each stream was begun. Whoever takes items keeps the positions from there on."""
+        """Where to go on from in each stream if nothing has come since the last item was taken: at first where it was
+        begun. Moves on also while nothing is wanted, so that a place does not grow old. Whoever holds items that are
+        not yet handled knows better."""
         ...
 
     async def next(self) -> Sequence[Item]:

@@ -12,7 +12,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
-from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StreamState
 from nats.js.errors import APIError
 
 from slackwater.bus.following import Cause, Followed, Item, Mailbox, Missed, by_stream, followed, resumed
@@ -39,7 +39,12 @@ class Look:
 
 
 class Part:
-    """One stream of a following."""
+    """One stream of a following.
+
+    `position` is the place to go on from: what was wanted up to it has been taken. The broker sends only what is
+    wanted, so where that is rare the place is moved on whenever a whole request has brought nothing; else it would
+    grow so old that the stream has let go of what followed, though nobody wanted that.
+    """
 
     def __init__(
         self, stream: str, reader: OrderedReader, js: JetStreamContext, look: Look, mailbox: Mailbox, position: int
@@ -50,28 +55,77 @@ class Part:
         self._js = js
         self._payloads = {payload.TYPE: payload for payload in look.payloads}
         self._mailbox = mailbox
+        self._behind = False
+        """More is waiting in the stream than was taken: it may let go of that first."""
+        self._doubt: int | None = None
+        """Behind this position something may have been lost; asked of the broker until it answers."""
         self.last_value = False
 
     async def work(self) -> bool:
         """One batch from the stream to the mailbox."""
+        end = await self._end() if self.reader.idle else None
+        opens = self.reader.opens
         messages = await self.reader.next()
-        items = [item for message in messages if (item := self._item(message)) is not None]
+        await self._tell_if_begun_anew()
+        if self._behind or 0 < opens < self.reader.opens:
+            self._doubtful()
+        await self._tell_of_a_gap(messages[0].metadata.sequence.stream if messages else None)
         if messages:
-            self.position = messages[-1].metadata.sequence.stream
+            await self._hand_over(messages)
+        elif self.reader.idle and end is not None:
+            self._passed(end)
+        return bool(messages)
+
+    async def _hand_over(self, messages: Sequence[Msg]) -> None:
+        items = [item for message in messages if (item := self._item(message)) is not None]
         loop = asyncio.get_running_loop()
         began = loop.time()
         await self._mailbox.put(items)
         await self._mailbox.put([])  # until it has been taken
+        last = messages[-1].metadata
+        self._passed(last.sequence.stream)
+        self._behind = last.num_pending > 0
         if loop.time() - began > LOOK_BACK_SECONDS:
-            await self._tell_of_a_gap()
-        return bool(messages)
+            self._doubtful()
+            await self._tell_of_a_gap(None)
 
-    async def _tell_of_a_gap(self) -> None:
-        state = (await self._js.stream_info(self.stream)).state
-        if not self.last_value and state.first_seq > self.position + 1:
-            missed = Missed(self.stream, self.position, state.first_seq - 1, Cause.EXPIRED)
-            self.position = missed.resumed_after
+    def _passed(self, position: int) -> None:
+        self.position = max(self.position, position)
+        self.reader.passed(self.position)
+
+    def _doubtful(self) -> None:
+        if self._doubt is None:
+            self._doubt = self.position
+
+    async def _tell_if_begun_anew(self) -> None:
+        anew = self.reader.begun_anew()
+        if anew is not None:
+            missed = Missed(self.stream, self.position, anew, Cause.BEGAN_ANEW)
+            self.position, self._doubt = anew, None
             await self._mailbox.put([missed])
+
+    async def _tell_of_a_gap(self, next_wanted: int | None) -> None:
+        """Say so if the stream has let go of anything between the doubt and what was read since."""
+        if self._doubt is None or (state := await self._state()) is None:
+            return
+        doubt, self._doubt = self._doubt, None
+        if self.last_value or state.first_seq <= doubt + 1 or next_wanted == doubt + 1:
+            return
+        gone = state.first_seq - 1
+        resumed_after = max(self.position, gone if next_wanted is None else min(gone, next_wanted - 1))
+        await self._mailbox.put([Missed(self.stream, doubt, resumed_after, Cause.EXPIRED)])
+        self.position = resumed_after
+
+    async def _end(self) -> int | None:
+        state = await self._state()
+        return None if state is None else state.last_seq
+
+    async def _state(self) -> StreamState | None:
+        """None when the broker does not answer: what was read must not be lost for a question."""
+        try:
+            return (await self._js.stream_info(self.stream)).state
+        except (NatsError, APIError, TimeoutError):
+            return None
 
     def _item(self, message: Msg) -> Followed | None:
         sequence = message.metadata.sequence.stream
@@ -82,10 +136,13 @@ class NatsFollowing:
     """See slackwater.bus.following.Following. Made by `begin`."""
 
     def __init__(self) -> None:
-        self.positions: dict[str, int] = {}
         self.parts: list[Part] = []
         self.mailbox = Mailbox()
         self._missed: list[Item] = []
+
+    @property
+    def positions(self) -> Mapping[str, int]:
+        return {part.stream: part.position for part in self.parts}
 
     async def next(self) -> Sequence[Item]:
         if self._missed:
@@ -105,7 +162,6 @@ class NatsFollowing:
                 )
                 part = Part(stream, reader, js, look, self.mailbox, position)
                 part.last_value = last_value
-                self.positions[stream] = position
                 self.parts.append(part)
         except (NatsError, APIError, TimeoutError) as error:
             raise Unavailable(f"the streams cannot be read now: {error!r}") from error

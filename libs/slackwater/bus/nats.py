@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from nats.aio.client import Client
@@ -27,7 +28,7 @@ from slackwater.bus.metrics import BusMetrics
 from slackwater.bus.nats_desk import NatsDesk
 from slackwater.bus.ordered import Confined, OrderedReader, Start
 from slackwater.bus.owning import InHand
-from slackwater.bus.partitions import WHOLE, PartitionedConsumption, PartitionedPuller, give_back
+from slackwater.bus.partitions import WHOLE, Lane, PartitionedConsumption, PartitionedPuller
 from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark
 from slackwater.bus.publishing import Publisher
 from slackwater.bus.pulling import Puller
@@ -156,25 +157,22 @@ class NatsBus:
     ) -> AsyncIterator[Consumption]:
         counters, spec = self._counters.setdefault(consumer, Counters()), self._topology.consumers[consumer]
         settler = Settler(payload, consumer, spec, handler, self.bury, counters)
-        in_hand = InHand(settler.settle, holds or (lambda _: True))
-        puller = PartitionedPuller(self._client, payload.STREAM, consumer, batch)
-        consumption = PartitionedConsumption(puller, in_hand)
+        lanes = [
+            Lane(
+                PartitionedPuller(self._client, payload.STREAM, consumer, batch),
+                InHand(settler.settle, holds or (lambda _: True)),
+            )
+            for _ in range(spec.lanes)
+        ]
+        consumption = PartitionedConsumption(lanes)
         if holds is None:
             await consumption.take(ALL_PARTITIONS)
-
-        async def work() -> bool:
-            messages = await puller.next()
-            if messages:
-                await in_hand.settle([NatsDelivery(message) for message in messages])
-            if spec.gather_seconds and 0 < len(messages) < batch:
-                await asyncio.sleep(spec.gather_seconds)
-            return bool(messages)
-
-        async with self._rounds.running(f"consumer {consumer}", work, puller):
-            try:
-                yield consumption
-            finally:
-                await give_back(await puller.close())
+        async with AsyncExitStack() as stack:
+            for number, lane in enumerate(lanes):
+                work, what = partial(lane.work, batch, spec.gather_seconds), f"consumer {consumer}, lane {number}"
+                await stack.enter_async_context(self._rounds.running(what, work, lane.puller))
+                stack.push_async_callback(lane.close)
+            yield consumption
 
     @asynccontextmanager
     async def watch(

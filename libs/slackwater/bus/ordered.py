@@ -75,6 +75,11 @@ class OrderedReader:
         self._puller: Puller | None = None
         self._interrupted: str | None = None
         self._consumer_sequence = 0
+        self.opens = 0
+        """How often reading was begun; more than once means a doubt in between."""
+        self.idle = False
+        """The last `next` brought nothing because there was nothing, at any time since it was called."""
+        self._anew: int | None = None
 
     async def next(self) -> list[Msg]:
         """At least one message, or none if there was nothing for a while. Raises nats errors, ConsumerGone."""
@@ -84,7 +89,10 @@ class OrderedReader:
             reason, self._interrupted = self._interrupted, None
             raise Interrupted(reason)
         new: list[Msg] = []
-        for message in await self._puller.next():
+        puller, self.idle = self._puller, False
+        messages = await puller.next()
+        self.idle = not messages and puller.idle
+        for message in messages:
             sequence = message.metadata.sequence
             if sequence.consumer != self._consumer_sequence + 1:
                 log.info("hole in stream", stream=self._stream, after=self._after)
@@ -99,6 +107,15 @@ class OrderedReader:
             if self._is_new(message):
                 new.append(message)
         return new
+
+    def passed(self, sequence: int) -> None:
+        """Nothing of these subjects stands up to there but what was given."""
+        self._after = max(self._after or 0, sequence)
+
+    def begun_anew(self) -> int | None:
+        """Told once: the position behind which reading goes on, because the one known before names nothing any more."""
+        found, self._anew = self._anew, None
+        return found
 
     def rewind(self, after_sequence: int) -> None:
         """Go back to a position at the next reset."""
@@ -135,6 +152,7 @@ class OrderedReader:
         self._consumer_sequence = 0
         puller = Puller(self._client, self._stream, info.name, self._batch)
         await puller.open()
+        self.opens += 1
         return puller
 
     async def _open_confined(self, confined: Confined) -> Puller:
@@ -161,7 +179,7 @@ class OrderedReader:
         if self._after is not None and self._after > state.last_seq:
             # A tail lost by a killed broker, or a memory stream after its restart.
             log.warning("stream lost its tail", stream=self._stream, ends_at=state.last_seq, was_at=self._after)
-            self._after = state.last_seq
+            self._after = self._anew = state.last_seq
             if self._whole_after > state.last_seq:
                 self._begin_anew(max(0, state.last_seq - REMEMBERED))
         if self._after is None:
@@ -174,6 +192,7 @@ class OrderedReader:
         """The positions that were known say nothing about this stream. What was given of it stays known by id."""
         self._after = None if self._start.after_sequence is None else after_sequence
         self._whole_after = after_sequence
+        self._anew = self._after
         self._given = OrderedDict.fromkeys(self._given, 0)
 
     def _stands_in_for_another(self, message: Msg) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -197,30 +197,56 @@ class WholeConsumption:
 WHOLE = WholeConsumption()
 
 
-class PartitionedConsumption:
-    """slackwater.bus.port.Consumption of a partitioned one."""
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Some partitions of a consumer: what reads them, and what is in hand of them."""
 
-    def __init__(self, puller: PartitionedPuller, in_hand: InHand) -> None:
-        self._puller = puller
-        self._in_hand = in_hand
+    puller: PartitionedPuller
+    in_hand: InHand
+
+    async def work(self, batch: int, gather_seconds: float) -> bool:
+        """One batch, and after one that was not full a pause; whether there was any."""
+        messages = await self.puller.next()
+        if messages:
+            await self.in_hand.settle([NatsDelivery(message) for message in messages])
+        if gather_seconds and 0 < len(messages) < batch:
+            await asyncio.sleep(gather_seconds)
+        return bool(messages)
+
+    async def close(self) -> None:
+        await give_back(await self.puller.close())
+
+
+class PartitionedConsumption:
+    """slackwater.bus.port.Consumption of a partitioned one. Partition p is in lane p modulo their number."""
+
+    def __init__(self, lanes: Sequence[Lane]) -> None:
+        self._lanes = lanes
         self._returning: set[asyncio.Task[None]] = set()
 
     async def take(self, partitions: Collection[int]) -> None:
         try:
-            await self._puller.take(partitions)
+            for lane, own in self._divided(partitions):
+                await lane.puller.take(own)
         except NatsError as error:
             raise Unavailable(f"not connected to NATS: {error!r}") from error
 
     async def give(self, partitions: Collection[int]) -> None:
-        await give_back(await self._puller.give(partitions))
-        await self._in_hand.without(partitions)
+        for lane, own in self._divided(partitions):
+            await give_back(await lane.puller.give(own))
+        for lane, own in self._divided(partitions):
+            await lane.in_hand.without(own)
 
     def drop(self, partitions: Collection[int]) -> None:
-        left = self._puller.drop(partitions)
+        left = [message for lane, own in self._divided(partitions) for message in lane.puller.drop(own)]
         if left:
             task = asyncio.ensure_future(give_back(left))
             self._returning.add(task)
             task.add_done_callback(self._returning.discard)
+
+    def _divided(self, partitions: Collection[int]) -> list[tuple[Lane, list[int]]]:
+        count = len(self._lanes)
+        return [(lane, [p for p in partitions if p % count == n]) for n, lane in enumerate(self._lanes)]
 
 
 async def give_back(messages: Collection[Msg]) -> None:

@@ -82,6 +82,8 @@ class Puller:
         self._last_sign = 0.0
         self._subscription: Subscription | None = None
         self._closed = False
+        self.idle = False
+        """The last request ended because the broker had nothing for us, and not because it was lost."""
         self._request = json.dumps(
             {
                 "batch": batch,
@@ -132,6 +134,7 @@ class Puller:
 
     async def _send_request(self) -> None:
         self._complete.clear()
+        self.idle = False
         self._number += 1
         self._received = 0
         self._last_sign = time.monotonic()
@@ -167,6 +170,8 @@ class Puller:
             self._failure = ConsumerGone(description_of(message) or "no such consumer, or JetStream is not ready")
         elif status == "409":
             log.warning("pull request ended", subject=self._subject, detail=description_of(message))
+        else:  # 404 no messages, 408 none came in time
+            self.idle = self._received == 0
         self._complete.set()
 
 

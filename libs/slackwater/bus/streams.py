@@ -45,7 +45,9 @@ class ConsumerSpec(BaseModel):
     makes it one durable consumer per partition of shards, `NAME-p0` to `NAME-p7`, each read by the replica that owns
     the partition. For what comes without end: `gather_seconds` is the pause after a batch that was not full, so that
     the next one is worth its transaction; `fetch_ahead` has the next batch on its way while a full one is handled, at
-    the price of twice as many messages in hand (a partitioned one always does).
+    the price of twice as many messages in hand (a partitioned one always does). `lanes` is how many batches of a
+    partitioned one are handled beside each other: while one waits for its transaction another is read. A partition
+    always takes the same lane, so what is of one key stays in order.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -60,6 +62,7 @@ class ConsumerSpec(BaseModel):
     partitioned: bool = False
     fetch_ahead: bool = False
     gather_seconds: float = Field(default=0, ge=0, le=1)
+    lanes: int = Field(default=1, ge=1, le=PARTITIONS)
 
 
 class Topology(BaseModel):

@@ -20,6 +20,18 @@ class HealthCheck(BaseModel):
     detail: str = ""
 
 
+class LeaseHealth(BaseModel):
+    """One partition of a sharded service as the database says it: without `owner` nobody works on it. `epoch` grows
+    with every claim, `since` is when the lease changed hands last."""
+
+    model_config = ConfigDict(frozen=True)
+
+    partition: int
+    owner: str | None
+    epoch: int
+    since: datetime | None = None
+
+
 class ServiceHealth(BaseModel):
     """One service. The outbox numbers are None for a service that keeps nothing, or when its store does not answer.
 
@@ -36,6 +48,12 @@ class ServiceHealth(BaseModel):
     outbox_depth: int | None = None
     outbox_oldest_seconds: float | None = None
     outbox_refused: int | None = None
+    member: str | None = None
+    """This replica's name among the owners; None for a service that is not sharded, or before its first heartbeat."""
+    members: int = 0
+    """Living replicas, this one included."""
+    leases: tuple[LeaseHealth, ...] = ()
+    """All partitions, not only its own: any replica that answers tells of all."""
 
 
 class ConsumerHealth(BaseModel):

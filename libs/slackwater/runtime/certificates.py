@@ -1,13 +1,9 @@
-"""TLS of a server: one context that takes up new certificate files while it runs, and whose certificate was shown."""
+"""TLS of a server: one context that takes up new certificate files while it runs."""
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from pathlib import Path
-
-from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.settings import HttpSettings
@@ -18,30 +14,11 @@ CERTIFICATE = "slackwater.certificate"
 """Of a request's scope: the common name of the client's certificate; absent if none was asked for."""
 
 
-class CertifiedHttp(H11Protocol):
-    """HTTP on a connection whose client certificate is told to the application, which uvicorn keeps to itself."""
-
-    app: ASGIApp
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        super().connection_made(transport)
-        tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
-        if tls is not None and (name := common_name(tls)) is not None:
-            self.app = _told(self.app, name)
-
-
 def common_name(tls: ssl.SSLObject) -> str | None:
     """Of the verified certificate of the other side; None where it showed none, or has not exactly one."""
     subject = (tls.getpeercert() or {}).get("subject", ())
     names = [pair[1] for part in subject for pair in part if pair[0] == "commonName"]
     return str(names[0]) if len(names) == 1 else None
-
-
-def _told(app: ASGIApp, name: str) -> ASGIApp:
-    async def telling(scope: Scope, receive: Receive, send: Send) -> None:
-        await app({**scope, CERTIFICATE: name}, receive, send)
-
-    return telling
 
 
 class ServerTls:

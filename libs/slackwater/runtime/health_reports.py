@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 from slackwater.bus.port import Bus
 from slackwater.bus.stats import ConsumerStats
 from slackwater.events.envelope import event_of
-from slackwater.events.health_reported import ConsumerHealth, HealthCheck, HealthReported, ServiceHealth
+from slackwater.events.health_reported import ConsumerHealth, HealthCheck, HealthReported, LeaseHealth, ServiceHealth
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
-from slackwater.runtime.service import Check
+from slackwater.runtime.ownership import LeaseRow
+from slackwater.runtime.service import Check, Sharded
 from slackwater.runtime.version import version
 from slackwater.telemetry.logs import get_logger
 
@@ -95,6 +96,7 @@ class HealthReports:
 
     async def _service(self, entry: Supervised) -> ServiceHealth:
         outbox, checks = await self._outbox_of(entry.name), await self._checks(entry)
+        standing = entry.service.standing() if isinstance(entry.service, Sharded) else None
         return ServiceHealth(
             name=entry.name,
             state=entry.state.value,
@@ -104,6 +106,9 @@ class HealthReports:
             outbox_depth=outbox.depth if outbox else None,
             outbox_oldest_seconds=round(outbox.oldest_age_seconds, 3) if outbox else None,
             outbox_refused=outbox.refused if outbox else None,
+            member=standing.member if standing else None,
+            members=standing.members if standing else 0,
+            leases=tuple(_lease(row) for row in standing.leases) if standing else (),
         )
 
     async def _checks(self, entry: Supervised) -> Sequence[Check]:
@@ -117,6 +122,10 @@ class HealthReports:
             return await self._outbox(service)
         except Unavailable:
             return None
+
+
+def _lease(row: LeaseRow) -> LeaseHealth:
+    return LeaseHealth(partition=row.partition, owner=row.owner, epoch=row.epoch, since=row.since)
 
 
 def _stats(bus: Bus) -> Mapping[str, ConsumerStats]:

@@ -14,7 +14,8 @@ from fastapi import APIRouter, FastAPI
 
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.access import Authentication, LocalNamesOnly
-from slackwater.runtime.certificates import CertifiedHttp, ServerTls
+from slackwater.runtime.certificates import ServerTls
+from slackwater.runtime.certified_http import CertifiedHttp
 from slackwater.runtime.description import description_router
 from slackwater.runtime.gate import Gate
 from slackwater.runtime.health import health_router
@@ -29,8 +30,8 @@ from slackwater.runtime.version import version
 
 GRACE_SECONDS = 0.2
 """What requests in flight get at stop; an open event stream never ends by itself."""
-
-
+UNREAD_SECONDS = 90
+"""How long a peer may take nothing of what was sent before the kernel ends its connection."""
 CERTIFICATE_SECONDS = 10.0
 """How often certificate files are looked at."""
 
@@ -156,6 +157,8 @@ def _bind(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Inherited by every connection: a peer that neither reads nor leaves must not hold one, and what waits for it.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_SECONDS * 1000)
         listener.bind(address)
         listener.listen(128)
     except OSError:

@@ -24,11 +24,12 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRow:
-    """A lease as stored; without owner it is free."""
+    """A lease as stored; without owner it is free. `since`: when it changed hands last, by the database's clock."""
 
     partition: int
     owner: str | None
     epoch: int
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,15 @@ class View:
     leases: Sequence[LeaseRow]
     members: Sequence[Member]
     now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a replica can tell of all: its own name, how many live, and every lease."""
+
+    member: str
+    members: int
+    leases: Sequence[LeaseRow]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
-"""Routes that cannot be made without saying who may use them."""
+"""Routes that cannot be made without saying who may use them, nor, if they change something, without a dry run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
@@ -20,18 +20,36 @@ PRINCIPAL = "slackwater.principal"
 ROLE_FIELD = "x-required-role"
 """The field of an operation in OpenAPI; the route itself reads it there, so that the two cannot differ."""
 SECURITY_SCHEME = "token"
+DRY_RUN = "dryRun"
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+DryRun = Annotated[
+    bool,
+    Query(
+        alias=DRY_RUN,
+        description="Check everything, say what would be changed, and change nothing. Refused for what a real run "
+        "would be refused for.",
+    ),
+]
+"""The parameter of every route that changes something: `dry_run: DryRun = False`."""
 
 
 class RoleRoute(APIRoute):
     """A route that looks at its caller before it looks at the request."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        """Raises Misconfigured without a role."""
+        """Raises Misconfigured without a role, or for a change without a dry run."""
         super().__init__(path, endpoint, **options)
         said = (self.openapi_extra or {}).get(ROLE_FIELD)
         if said is None:
             raise Misconfigured(f"the route {path} says no role; add role=Role.… or role=OPEN")
         self.needed: Needed = OPEN if said == OPEN else Role(said)
+        if set(self.methods or ()) - READS and not self.can_be_tried:
+            raise Misconfigured(f"the route {path} changes something: add `dry_run: DryRun = False`, and obey it")
+
+    @property
+    def can_be_tried(self) -> bool:
+        """Whether its endpoint takes `?dryRun=true`."""
+        return any(field.alias == DRY_RUN for field in self.dependant.query_params)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises Unauthorized or Forbidden, and only then, what the request itself deserves."""

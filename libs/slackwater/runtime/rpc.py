@@ -22,8 +22,11 @@ from slackwater.runtime.gate import Gate, RpcRoles
 from slackwater.runtime.roles import OPEN, Needed, Role
 from slackwater.runtime.rpc_guard import Guard
 from slackwater.runtime.rpc_health import HealthAnswers
+from slackwater.runtime.rpc_metrics import RpcMetrics
+from slackwater.runtime.rpc_watch import RpcWatch
 from slackwater.runtime.service import Check, RpcPart
 from slackwater.runtime.settings import USUAL_RPC_PORT, HttpSettings, RpcSettings
+from slackwater.telemetry.metrics import Meters, process_meters
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -76,11 +79,13 @@ class RpcServer:
         http: HttpSettings,
         parts: Sequence[RpcPart],
         checks: Callable[[], Awaitable[Sequence[Check]]],
+        meters: Meters | None = None,
     ) -> None:
         """Raises Misconfigured if anybody could use it from outside, or a method says no role."""
         self._doors = settings.doors(http)
         self._doors.refuse_if_open_to_all()
         self._gate = Gate(self._doors)
+        self._watch = RpcWatch(RpcMetrics(meters or process_meters()))
         self._port = settings.port
         self._parts = parts
         self._checks = checks
@@ -95,7 +100,9 @@ class RpcServer:
         """Serve until cancelled. Raises Misconfigured when it cannot listen."""
         leaving = asyncio.Event()
         server = grpc.aio.server(
-            interceptors=[Guard(self._gate, self._roles)], options=OPTIONS, maximum_concurrent_rpcs=MOST_CALLS
+            interceptors=[Guard(self._gate, self._roles, self._watch)],
+            options=OPTIONS,
+            maximum_concurrent_rpcs=MOST_CALLS,
         )
         self._register(server, leaving)
         self.address = self._listen(server)

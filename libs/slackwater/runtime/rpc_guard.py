@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import grpc
@@ -16,11 +17,11 @@ import grpc.aio
 
 from slackwater.model import errors
 from slackwater.runtime.gate import Forbidden, Gate, RpcRoles, Unauthorized, admit
+from slackwater.runtime.rpc_watch import RpcWatch, traced_call
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
-Admission = Callable[[Any], None]
-"""Given the context of a call, raises what refuses it."""
+Metadata = Iterable[tuple[str, str | bytes]]
 UNARY_SECONDS = 30.0
 """How long a call with one answer may take, if its caller did not say less."""
 
@@ -56,25 +57,48 @@ def trailers_of(error: errors.SlackwaterError) -> tuple[tuple[str, str], ...]:
 class Guard(grpc.aio.ServerInterceptor):
     """Wraps every handler there is, whatever it streams."""
 
-    def __init__(self, gate: Gate, roles: RpcRoles) -> None:
+    def __init__(self, gate: Gate, roles: RpcRoles, watch: RpcWatch) -> None:
         self._gate = gate
         self._roles = roles
+        self._watch = watch
 
     async def intercept_service(
         self, continuation: Callable[[Any], Awaitable[Any]], handler_call_details: Any
     ) -> grpc.RpcMethodHandler[Any, Any] | None:
         handler = await continuation(handler_call_details)
         if handler is None:
+            self._watch.unserved()
             return None  # UNIMPLEMENTED, for anybody
-        admission = self._admission(handler_call_details.method, handler_call_details.invocation_metadata)
-        return _guarded(handler, handler_call_details.method, admission)
+        return self._guarded(handler, handler_call_details.method, handler_call_details.invocation_metadata)
 
-    def _admission(self, method: str, metadata: Iterable[tuple[str, str | bytes]]) -> Admission:
-        def decide(context: Any) -> None:
-            shown = {key: value for key, value in metadata if isinstance(value, str)}
-            admit(self._roles.required_role(method), self._gate.authenticate(shown, _common_name(context)))
+    def _guarded(self, handler: Any, method: str, metadata: Metadata) -> grpc.RpcMethodHandler[Any, Any]:
+        """The same handler behind the door. What yields its answers writes them here: so one task does it all, and
+        it is closed in that task, too."""
+        kind = f"{_manner(handler.request_streaming)}_{_manner(handler.response_streaming)}"
+        behaviour = getattr(handler, kind)
+        answer = _writing(behaviour) if inspect.isasyncgenfunction(behaviour) else behaviour
+        if not handler.response_streaming:
+            answer = _in_time(answer)
 
-        return decide
+        async def call(request: Any, context: Any) -> Any:
+            with self._watch.measured(method, context):
+                try:
+                    self._admit(method, metadata, context)
+                except errors.SlackwaterError as error:
+                    await _refuse(context, method, error)
+                with traced_call(method, context, metadata):
+                    try:
+                        return await answer(request, context)
+                    except Exception as error:  # noqa: BLE001 - every fault becomes a status; defects are logged there
+                        await _refuse(context, method, error)
+
+        make = getattr(grpc, f"{kind}_rpc_method_handler")
+        guarded: grpc.RpcMethodHandler[Any, Any] = make(call, handler.request_deserializer, handler.response_serializer)
+        return guarded
+
+    def _admit(self, method: str, metadata: Metadata, context: Any) -> None:
+        shown = {key: value for key, value in metadata if isinstance(value, str)}
+        admit(self._roles.required_role(method), self._gate.authenticate(shown, _common_name(context)))
 
 
 def _common_name(context: Any) -> str | None:
@@ -83,34 +107,25 @@ def _common_name(context: Any) -> str | None:
     return names[0].decode(errors="replace") if len(names) == 1 else None
 
 
-def _guarded(handler: Any, method: str, admission: Admission) -> grpc.RpcMethodHandler[Any, Any]:
-    kind = f"{'stream' if handler.request_streaming else 'unary'}_{'stream' if handler.response_streaming else 'unary'}"
-    make = getattr(grpc, f"{kind}_rpc_method_handler")
-    wrapped = _wrapped(getattr(handler, kind), method, admission, streams=handler.response_streaming)
-    guarded: grpc.RpcMethodHandler[Any, Any] = make(wrapped, handler.request_deserializer, handler.response_serializer)
-    return guarded
+def _manner(streams: bool) -> str:
+    return "stream" if streams else "unary"
 
 
-def _wrapped(behaviour: Any, method: str, admission: Admission, *, streams: bool) -> Any:
-    async def generate(request: Any, context: Any) -> AsyncIterator[Any]:
-        try:
-            admission(context)
-            async for response in behaviour(request, context):
-                yield response
-        except Exception as error:  # noqa: BLE001 - every fault becomes a status; defects are logged there
-            await _refuse(context, method, error)
+def _writing(behaviour: Any) -> Any:
+    async def call(request: Any, context: Any) -> None:
+        async with aclosing(behaviour(request, context)) as responses:
+            async for response in responses:
+                await context.write(response)
 
+    return call
+
+
+def _in_time(behaviour: Any) -> Any:
     async def call(request: Any, context: Any) -> Any:
-        try:
-            admission(context)
-            if streams:
-                return await behaviour(request, context)
-            async with asyncio.timeout(UNARY_SECONDS):
-                return await behaviour(request, context)
-        except Exception as error:  # noqa: BLE001 - as above
-            await _refuse(context, method, error)
+        async with asyncio.timeout(UNARY_SECONDS):
+            return await behaviour(request, context)
 
-    return generate if inspect.isasyncgenfunction(behaviour) else call
+    return call
 
 
 async def _refuse(context: Any, method: str, error: Exception) -> None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # an agent must not pay for FastAPI
     import grpc.aio
     from fastapi import APIRouter
 
+    from slackwater.runtime.ownership import Standing
     from slackwater.runtime.roles import Needed
 
 
@@ -61,3 +62,12 @@ class SpeaksRpc(Protocol):
     """A service that can also be reached over gRPC. Loads grpc only when it is asked."""
 
     def rpc_parts(self) -> Sequence[RpcPart]: ...
+
+
+@runtime_checkable
+class Sharded(Protocol):
+    """A service whose replicas share its partitions."""
+
+    def standing(self) -> Standing | None:
+        """Who owned what at our last heartbeat; None before the first, or when it is too old to be told."""
+        ...

@@ -17,7 +17,7 @@ import anyio
 
 from slackwater.model.errors import Conflict, SlackwaterError, Unavailable
 from slackwater.model.time import Clock
-from slackwater.runtime.ownership import Lease, View, living, plan, unowned
+from slackwater.runtime.ownership import Lease, Standing, View, living, plan, unowned
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
@@ -142,6 +142,12 @@ class Ownership:
     def is_current(self) -> bool:
         """Whether the last heartbeat still counts."""
         return self._clock.monotonic() < self._valid_until
+
+    def standing(self) -> Standing | None:
+        """For operators: everybody's leases at the last heartbeat, while that counts."""
+        if self.view is None or not self.is_current:
+            return None
+        return Standing(self.member, len(living(self.view, self.member)), self.view.leases)
 
     def refused(self, partitions: Iterable[int]) -> None:
         """The fence has found that these are not ours."""

@@ -25,7 +25,7 @@ WITH renewed AS (
     INSERT INTO members (member, expires_at) VALUES ($1, clock_timestamp() + make_interval(secs => $2))
     ON CONFLICT (member) DO UPDATE SET expires_at = excluded.expires_at
 )
-SELECT partition, owner, epoch, NULL::timestamptz AS expires_at, clock_timestamp() AS now FROM leases
+SELECT partition, owner, epoch, changed_at AS at, clock_timestamp() AS now FROM leases
 UNION ALL
 SELECT NULL, member, 0, expires_at, clock_timestamp() FROM members
 """
@@ -47,7 +47,10 @@ _RELEASE = """
 UPDATE leases SET owner = NULL, changed_at = clock_timestamp() WHERE owner = $1
     AND (partition, epoch) IN (SELECT * FROM unnest($2::int[], $3::bigint[]))
 """
-_LEAVE = "WITH freed AS (UPDATE leases SET owner = NULL WHERE owner = $1) DELETE FROM members WHERE member = $1"
+_LEAVE = (
+    "WITH freed AS (UPDATE leases SET owner = NULL, changed_at = clock_timestamp() WHERE owner = $1)"
+    " DELETE FROM members WHERE member = $1"
+)
 _STILL_HELD = text(
     "SELECT partition FROM leases WHERE owner = :owner AND (partition, epoch) IN"
     " (SELECT * FROM unnest(CAST(:partitions AS int[]), CAST(:epochs AS bigint[]))) FOR SHARE"
@@ -67,7 +70,7 @@ class PostgresLeases:
 
     async def beat(self, ttl_seconds: float) -> View:
         rows = await self._fetch(_BEAT, self.member, ttl_seconds)
-        leases = [LeaseRow(row[0], row[1], row[2]) for row in rows if row[0] is not None]
+        leases = [LeaseRow(row[0], row[1], row[2], row[3]) for row in rows if row[0] is not None]
         members = [Member(row[1], row[3]) for row in rows if row[0] is None]
         return View(sorted(leases, key=lambda lease: lease.partition), members, rows[0][4])
 

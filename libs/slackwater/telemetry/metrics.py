@@ -23,7 +23,7 @@ BOUNDED_LABELS = frozenset(
     {
         *("node", "pool", "tier", "resource", "plugin", "reason", "result", "quota"),
         *("service", "stream", "consumer", "event", "kind", "driver", "version", "python"),
-        *("stage", "state", "liveness", "writer"),
+        *("stage", "state", "liveness", "writer", "method", "code"),
     }
 )
 """Labels with few values. A pod, a decision or an address is never one: it belongs into a log or a record."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
 ENDPOINT_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-Kind = Literal["internal", "producer", "consumer"]
+Kind = Literal["internal", "producer", "consumer", "server"]
 Attributes = Mapping[str, str | int | float | bool | None]
 _NONE: Attributes = {}
 _PROVIDER: ContextVar[TracerProvider | None] = ContextVar("slackwater-tracer-provider", default=None)
@@ -191,12 +191,14 @@ def root_span(
 
 
 def _named(attributes: Attributes) -> dict[str, str | int | float | bool]:
-    """`node` as `slackwater.node`; what has a namespace of its own (`messaging_system`) keeps it."""
-    return {
-        key.replace("_", ".", 1) if key.startswith("messaging_") else f"slackwater.{key}": value
-        for key, value in attributes.items()
-        if value is not None
-    }
+    """`node` as `slackwater.node`; what has a namespace of its own (`messaging_system`, `rpc.system`) keeps it."""
+    return {_name_of(key): value for key, value in attributes.items() if value is not None}
+
+
+def _name_of(key: str) -> str:
+    if "." in key:
+        return key
+    return key.replace("_", ".", 1) if key.startswith("messaging_") else f"slackwater.{key}"
 
 
 def _link(traceparent: str) -> Any:

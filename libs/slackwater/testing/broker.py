@@ -121,7 +121,7 @@ class MemoryBroker:
     def position_at(self, stream: str, moment: datetime) -> int:
         """The last position that was stored before a time."""
         earlier = [at for at, stored in self._streams[stream].stored_at.items() if stored < moment]
-        return max(earlier, default=0)
+        return max([*earlier, self.ends(stream)[0] - 1])
 
     def begin_anew(self, stream: str) -> None:
         """Another stream of the same name, empty, as after a broker lost its store."""

@@ -64,7 +64,7 @@ class MemoryLeases:
             row = self._book.leases[partition]
             if self._book.is_free(row, self.member):
                 claimed.append(Lease(partition, row.epoch + 1))
-                self._book.leases[partition] = LeaseRow(partition, self.member, row.epoch + 1)
+                self._book.leases[partition] = LeaseRow(partition, self.member, row.epoch + 1, self._book.clock.now())
         return claimed
 
     async def release(self, leases: Sequence[Lease]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from slackwater.bus.following import Item, by_stream, followed, resumed
+from slackwater.bus.following import Cause, Item, Missed, by_stream, followed, resumed
 from slackwater.events.envelope import Payload, subject_token
 
 if TYPE_CHECKING:
@@ -38,7 +38,13 @@ class MemoryFollowing:
         self._read: dict[str, int] = {}
         for stream in by_stream(payloads):
             self._read[stream] = self._start(stream, after, since)
-        self.positions: Mapping[str, int] = dict(self._read)
+        self._last_values = {
+            stream for stream in self._read if broker.topology.streams[stream].max_messages_per_subject == 1
+        }
+
+    @property
+    def positions(self) -> Mapping[str, int]:
+        return dict(self._read)
 
     async def next(self) -> Sequence[Item]:
         while True:
@@ -56,9 +62,19 @@ class MemoryFollowing:
         self._missed += [missed] if missed is not None else []
         return position
 
+    def _gone(self, stream: str) -> Sequence[Item]:
+        """What the stream let go of, or that it is another one, since it was read last."""
+        (first, last), read = self._broker.ends(stream), self._read[stream]
+        if read > last:  # who is there reads the new one from its beginning
+            self._read[stream] = 0
+            return [Missed(stream, read, 0, Cause.BEGAN_ANEW)]
+        self._read[stream], missed = resumed(stream, read, first, last, last_value=stream in self._last_values)
+        return [missed] if missed is not None else []
+
     def _take(self) -> Sequence[Item]:
         items, self._missed = self._missed, []
         for stream in self._read:
+            items += self._gone(stream)
             for at, message in self._broker.after(stream, "sw.v1.", self._read[stream])[:BATCH]:
                 self._read[stream] = at
                 tokens = message.subject.split(".")[5:]

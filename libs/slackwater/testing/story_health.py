@@ -7,10 +7,12 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.health_reported import HealthCheck, HealthReported, ServiceHealth
+from slackwater.events.health_reported import HealthCheck, HealthReported, LeaseHealth, ServiceHealth
 from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
+from slackwater.model.identifiers import PARTITIONS
 
 HEALTH_SECONDS = 5
+MEMBER = "harbour-4711-0a1b2c3d/0a1b2c3d"
 GIB = 2**30
 
 
@@ -32,6 +34,7 @@ def health(end: datetime, length_seconds: int) -> list[Event[Any]]:
                     outbox_depth=depth,
                     outbox_oldest_seconds=depth * 0.004,
                     outbox_refused=0,
+                    **({} if name == "console" else shares(start)),
                 )
             )
         data = HealthReported(
@@ -44,6 +47,14 @@ def health(end: datetime, length_seconds: int) -> list[Event[Any]]:
         )
         found.append(event_of(data, source="story", time=at, id=str(uuid5(NAMESPACE_URL, f"health/{second}"))))
     return found
+
+
+def shares(start: datetime) -> dict[str, Any]:
+    """All partitions are with the one process, since it started."""
+    since = start - timedelta(hours=3)
+    epoch = int(since.timestamp() * 1000)
+    leases = [LeaseHealth(partition=number, owner=MEMBER, epoch=epoch, since=since) for number in range(PARTITIONS)]
+    return {"member": MEMBER, "members": 1, "leases": tuple(leases)}
 
 
 def window_of(node: str, number: int, start: datetime, seconds: int, prod: int, system: int) -> UsageWindowed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, SecretStr
@@ -30,8 +31,14 @@ class AgentSettings(BaseSettings):
     report_seconds: float = Field(default=5.0, ge=0.05, le=300)
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
-    """Where /metrics and /livez are served; not set: nowhere. Anything but loopback needs the token."""
+    """Where /metrics and /livez are served; not set: nowhere. Anything but loopback needs a token or TLS."""
     metrics_token: SecretStr | None = None
+    metrics_tokens_file: Path | None = None
+    """Several tokens with names and roles, as for the services; viewer is enough."""
+    metrics_tls_certificate: Path | None = None
+    metrics_tls_key: Path | None = None
+    metrics_tls_client_ca: Path | None = None
+    """If given, whoever scrapes must show a certificate that one of these authorities signed (mTLS)."""
     trace_seconds: float = Field(default=60.0, ge=0)
     """One report per so many seconds begins a trace that is exported (where an endpoint is set); 0 = every one."""
     urgent_trace_seconds: float = Field(default=5.0, ge=0)

@@ -127,9 +127,25 @@ def _asked(holder: int, endpoint: Endpoint) -> Instance:
     except httpx2.HTTPError as error:
         return Instance(holder, endpoint.http_url, trouble=f"no answer ({type(error).__name__})")
     if answer.status_code == 200:
-        return Instance(holder, endpoint.http_url, rpc_address=endpoint.rpc_address)
+        shards = _shards(endpoint.http_url, headers)
+        return Instance(holder, endpoint.http_url, rpc_address=endpoint.rpc_address, shards=shards)
     lines = [line.removeprefix("[-]") for line in answer.text.splitlines() if line.startswith("[-]")]
     return Instance(holder, endpoint.http_url, failed_checks=lines or [f"HTTP {answer.status_code}"])
+
+
+def _shards(url: str, headers: Mapping[str, str]) -> Mapping[str, Mapping[str, int]] | None:
+    """Without a console (or before the first reports) there is nobody to ask."""
+    try:
+        answer = httpx2.get(f"{url}/v1/shards", headers=headers, timeout=ASK_SECONDS, trust_env=False)
+        items = answer.json()["items"] if answer.status_code == 200 else []
+    except (httpx2.HTTPError, ValueError, KeyError):
+        return None
+    found: dict[str, dict[str, int]] = {}
+    for item in items:
+        owners = found.setdefault(item["service"], {})
+        owner = (item["owner"] or "").partition("/")[0]
+        owners[owner] = owners.get(owner, 0) + 1
+    return found or None
 
 
 def _has_pressure(hierarchy: Hierarchy) -> bool:

@@ -44,6 +44,8 @@ class Instance:
     """HOST:PORT of gRPC, None when it is off."""
     failed_checks: Sequence[str] = ()
     """Lines of /readyz that are not well."""
+    shards: Mapping[str, Mapping[str, int]] | None = None
+    """How many partitions each replica of each service owns, `` for nobody; None when that could not be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,20 @@ def _instance(seen: Snapshot) -> Sequence[Finding]:
     return [Finding("instance", Level.OK, f"{where}, ready")]
 
 
+def _shards(seen: Snapshot) -> Sequence[Finding]:
+    """Nothing to say where nobody could be asked."""
+    services = seen.instance.shards
+    if not services:
+        return []
+    unowned = {service: owners[""] for service, owners in services.items() if owners.get("")}
+    if unowned:
+        listed = ", ".join(f"{count} of {service}" for service, count in sorted(unowned.items()))
+        advice = "their nodes wait: start a replica, or see `slackwater get shards` for who held them last"
+        return [Finding("shards", Level.WARN, f"partitions that nobody owns: {listed}", advice)]
+    told = ", ".join(f"{name} {len(owners)}" for name, owners in sorted(services.items()))
+    return [Finding("shards", Level.OK, f"every partition has an owner; replicas: {told}")]
+
+
 def _access(seen: Snapshot) -> Sequence[Finding]:
     found = [Finding("access", Level.FAIL, trouble, "see docs/how-to/secure.md") for trouble in seen.access_trouble]
     if seen.asks_for_token:
@@ -233,5 +249,5 @@ def _claims(count: int) -> str:
 
 _LOOKS: Sequence[Callable[[Snapshot], Sequence[Finding]]] = (
     *(_python, _kernel, _cgroups, _pressure, _cpus, _clock),
-    *(_servers, _state, _instance, _access, _leftovers, _journal),
+    *(_servers, _state, _instance, _shards, _access, _leftovers, _journal),
 )

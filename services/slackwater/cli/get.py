@@ -1,4 +1,4 @@
-"""`slackwater get`: lists of nodes, pods, offers, decisions and dead letters."""
+"""`slackwater get`: lists of nodes, pods, offers, decisions, dead letters and shards."""
 
 from __future__ import annotations
 
@@ -178,6 +178,16 @@ DEAD_LETTER = (
     Column("SUBJECT", _text_at("subject"), wide=True),
     Column("EVENT-ID", _text_at("event_id"), wide=True),
 )
+SHARDS = (
+    Column("SERVICE", _text_at("service")),
+    Column("PARTITION", _text_at("partition"), right=True),
+    Column("SHARDS", lambda item: f"{item['first_shard']}-{item['last_shard']}", right=True),
+    Column("OWNER", lambda item: item["owner"].partition("/")[0] if item["owner"] else "nobody"),
+    Column("SINCE", _age_at("since"), right=True),
+    Column("EPOCH", _text_at("epoch"), right=True),
+    Column("MEMBER", _text_at("owner"), wide=True),
+    Column("TOLD", _age_at("told_at"), right=True, wide=True),
+)
 KINDS = (
     Kind(
         names=("nodes", "node", "no"),
@@ -219,6 +229,14 @@ KINDS = (
         columns=DEAD_LETTER,
         events="health.reported",
     ),
+    Kind(
+        names=("shards", "shard", "leases", "sh"),
+        path="/v1/shards",
+        item_path=None,
+        key=lambda item: f"{item['service']}-p{item['partition']}",
+        columns=SHARDS,
+        events="health.reported",
+    ),
 )
 
 
@@ -241,7 +259,9 @@ def split_target(what: str, name: str | None) -> tuple[str, str | None]:
 
 
 def command(
-    what: Annotated[str, typer.Argument(metavar="KIND[/NAME]", help="nodes, pods, offers, decisions or deadletters")],
+    what: Annotated[
+        str, typer.Argument(metavar="KIND[/NAME]", help="nodes, pods, offers, decisions, deadletters or shards")
+    ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="only this one")] = None,
     output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml are the API's object")] = Format.TABLE,
     no_headers: Annotated[bool, typer.Option("--no-headers", help="leave the titles out")] = False,
@@ -252,7 +272,7 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Show nodes, pods, offers, decisions or dead letters.
+    """Show nodes, pods, offers, decisions, dead letters, or which replica owns which shards.
 
     Examples: `slackwater get nodes`, `slackwater get node/edge-7 -o json`, `slackwater get decisions --node edge-7 -w`
     """

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlsplit
 
 from slackwater.bus.access import NatsAccess
 from slackwater.bus.nats import connect_bus
@@ -12,11 +14,12 @@ from slackwater.bus.streams import load
 from slackwater.cli.composition import Part
 from slackwater.cli.hosting import Databases, hosting, shielded
 from slackwater.cli.steps import Steps
-from slackwater.model.errors import InvalidInput
+from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.model.time import SystemClock
 from slackwater.runtime.broker_watch import BrokerWatch
 from slackwater.runtime.health_reports import HealthReports
 from slackwater.runtime.http import HttpServer
+from slackwater.runtime.loopback import is_loopback
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Service
 from slackwater.runtime.settings import HttpSettings
@@ -70,3 +73,24 @@ def refuse_other_forms(postgres: str, nats: str) -> None:
         raise InvalidInput("--postgres: must look like postgresql://user:password@host:5432/database", field="postgres")
     if not nats.startswith(("nats://", "tls://")):
         raise InvalidInput("--nats: must look like nats://host:4222", field="nats")
+    refuse_a_database_open_to_all(postgres, os.environ)
+
+
+def refuse_a_database_open_to_all(dsn: str, environment: Mapping[str, str]) -> None:
+    """Raises Misconfigured for a database beyond this machine to which nothing is proven and which proves nothing.
+
+    A password in the environment or in libpq's password file counts, as does TLS that is not merely preferred.
+    """
+    parts = urlsplit(dsn)
+    query = dict(parse_qsl(parts.query))
+    hosts = [query["host"]] if "host" in query else [one.rpartition("@")[2] for one in parts.netloc.split(",")]
+    names = [host if host.startswith(("/", "[")) else host.rpartition(":")[0] or host for host in hosts]
+    local = all(not name or name.startswith("/") or is_loopback(name.partition("]")[0].strip("[]")) for name in names)
+    encrypted = query.get("sslmode", environment.get("PGSSLMODE")) in ("require", "verify-ca", "verify-full")
+    proven = parts.password or query.get("password") or environment.get("PGPASSWORD") or environment.get("PGPASSFILE")
+    if not (local or encrypted or proven):
+        raise Misconfigured(
+            "will not use a PostgreSQL beyond this machine without a password or TLS: give a password in the address "
+            "(SLACKWATER_POSTGRES_DSN_FILE keeps it off the command line) or sslmode=verify-full",
+            field="postgres",
+        )

@@ -12,6 +12,7 @@ from slackwater.cli.composition import SHARED
 from slackwater.cli.hosting import Databases
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
+from slackwater.runtime.rpc_metrics import RpcMetrics
 from slackwater.runtime.service import Service
 from slackwater.runtime.supervisor import Supervisor
 from slackwater.runtime.watching import WatchMetrics
@@ -32,6 +33,6 @@ def every_metric() -> Sequence[Described]:
     for service in unasked_services():
         note_build(service.name)
     Supervisor(())
-    for kind in (BusMetrics, OutboxMetrics, WatchMetrics, AgentMetrics):
+    for kind in (BusMetrics, OutboxMetrics, WatchMetrics, AgentMetrics, RpcMetrics):
         kind(meters)
     return meters.described()

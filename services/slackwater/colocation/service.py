@@ -16,6 +16,7 @@ from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.errors import Conflict, Unavailable
+from slackwater.runtime.ownership import Standing
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
@@ -69,6 +70,9 @@ class ColocationService:
             Check("colocation-database", answers, "" if answers else "PostgreSQL does not answer"),
             ownership_check(self._ownership),
         ]
+
+    def standing(self) -> Standing | None:
+        return self._ownership.standing()
 
     def routers(self) -> Sequence[APIRouter]:
         return []

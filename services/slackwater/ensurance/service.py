@@ -22,7 +22,7 @@ from slackwater.ensurance.usecases.note_evicted import NoteEvicted
 from slackwater.ensurance.usecases.note_observed import NoteObserved
 from slackwater.ensurance.usecases.renew_intents import RenewIntents
 from slackwater.model.errors import Conflict, Unavailable
-from slackwater.runtime.ownership import Lease
+from slackwater.runtime.ownership import Lease, Standing
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
@@ -95,6 +95,9 @@ class EnsuranceService:
             Check("ensurance-state", self._book.ready, known),
             ownership_check(self._ownership),
         ]
+
+    def standing(self) -> Standing | None:
+        return self._ownership.standing()
 
     def routers(self) -> Sequence[APIRouter]:
         return [nodeqos_router(self._change)]

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
 from slackwater.ingestion.domain.validation import Refusal
+from slackwater.ingestion.domain.windowing import Agent, Before
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.nodes import NodeFacts
 from slackwater.store.port import UnitOfWork
@@ -81,6 +82,10 @@ class Ledger(Protocol):
 
     async def history_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> Sequence[HistoryRow]:
         """The same with a span (since, until) of its own for each node."""
+        ...
+
+    async def before(self, heads: Mapping[Agent, HistoryRow], oldest: datetime) -> Mapping[Agent, Before]:
+        """What had come of each agent before this report of it, back to `oldest`."""
         ...
 
     async def keep_days(self, days: Sequence[date]) -> None:

@@ -26,7 +26,7 @@ from slackwater.ingestion.usecases.tracing import WindowTraces
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.time import Clock
-from slackwater.runtime.ownership import Lease
+from slackwater.runtime.ownership import Lease, Standing
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
@@ -135,6 +135,9 @@ class IngestionService:
         said = f"{backlog.depth} events, oldest {backlog.oldest_age_seconds:.1f} s"
         outbox = Check("outbox", ok=not late, detail=said)
         return (Check("database", ok=True), outbox, ownership_check(self._ownership))
+
+    def standing(self) -> Standing | None:
+        return self._ownership.standing()
 
     def routers(self) -> Sequence[APIRouter]:
         return []

@@ -17,7 +17,7 @@ from slackwater.prediction.edge.events import ON_DESCRIBED, WindowsOf, describin
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.shares import Shares
 from slackwater.prediction.usecases.state import LivingState, Restored
-from slackwater.runtime.ownership import Lease
+from slackwater.runtime.ownership import Lease, Standing
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
@@ -73,6 +73,9 @@ class PredictionService:
             Check("prediction-state", True, f"{self._shares.series} series"),
             ownership_check(self._ownership),
         ]
+
+    def standing(self) -> Standing | None:
+        return self._ownership.standing()
 
     def routers(self) -> Sequence[APIRouter]:
         return []

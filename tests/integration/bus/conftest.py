@@ -30,12 +30,13 @@ def impatient() -> Topology:
 @dataclass(frozen=True)
 class Given:
     """`process()` is one process on the bus; `letters()` the dead letters; `inject` stores any message; `forget` lets
-    a stream go of what stands before a position."""
+    a stream go of what stands before a position; `begin_anew` makes another, empty stream of the same name."""
 
     process: Callable[[], AbstractAsyncContextManager[Any]]
     letters: Callable[[], Awaitable[list[Message]]]
     inject: Callable[[str, Message], Awaitable[None]]
     forget: Callable[[str, int], Awaitable[None]]
+    begin_anew: Callable[[str], Awaitable[None]]
 
 
 @pytest.fixture(params=["memory", "nats"])
@@ -71,7 +72,10 @@ def _memory() -> Given:
     async def forget(stream: str, before: int) -> None:
         broker.forget(stream, before)
 
-    return Given(process, letters, inject, forget)
+    async def begin_anew(stream: str) -> None:
+        broker.begin_anew(stream)
+
+    return Given(process, letters, inject, forget, begin_anew)
 
 
 def _nats(url: str, bus: NatsBus) -> Given:
@@ -89,4 +93,8 @@ def _nats(url: str, bus: NatsBus) -> Given:
     async def forget(stream: str, before: int) -> None:
         await bus.jetstream.purge_stream(stream, seq=before)
 
-    return Given(process, letters, inject, forget)
+    async def begin_anew(stream: str) -> None:
+        await bus.jetstream.delete_stream(stream)
+        await bus.declare()
+
+    return Given(process, letters, inject, forget, begin_anew)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-
-from conftest import Given
+from typing import TYPE_CHECKING
 
 from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.quantities import Resources
 from slackwater.testing.reports import described
+
+if TYPE_CHECKING:  # several folders have a conftest
+    from conftest import Given
 
 
 def offered(node: str, generation: int) -> ResourcesOffered:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,7 +18,7 @@ import anyio
 import httpx2
 import pytest_asyncio
 
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.console.service import ConsoleService, build
 from slackwater.console.settings import ConsoleSettings
 from slackwater.events.envelope import Event
@@ -120,6 +122,70 @@ def whole(events: Sequence[Event[Any]]) -> Callable[[Any], bool]:
         return complete and decisions == by_type["decision.recorded"]
 
     return holds
+
+
+async def test_two_consoles_write_everything_once_and_answer_the_same(
+    world: World, nats_url: str, fresh_database: FreshDatabase
+) -> None:
+    """Each message goes to one of them (they share the consumers); both read what both have written."""
+    dsn, clock = (await fresh_database(["console"]))["console"], SystemClock()
+    events = episode(FLEET[:3])
+    middle = len(events) // 2
+    async with AsyncExitStack() as stack:
+        clients = []
+        for number in range(2):
+            database = connect_database(dsn, "console", clock)
+            stack.push_async_callback(database.close)
+            bus = await stack.enter_async_context(connect_bus(nats_url, name=f"console-{number}", declares=False))
+            one = World(bus, Platform(bus, clock, lambda _, mine=database: mine, Path("/nowhere")))  # type: ignore[misc] # bound now
+            client, _ = await stack.enter_async_context(one.console())
+            clients.append(client)
+        killed = await stack.enter_async_context(dying_console(nats_url, dsn))
+        await world.publish(events[:middle])
+        killed.kill()  # what it had in hand comes again, to one of the others
+        await world.publish(events[middle:])
+        await counts(clients[0], whole(events))
+        paths = ["/v1/nodes", "/v1/pods", "/v1/offers", "/v1/decisions?limit=100", "/v1/counts", "/v1/nodes/edge-7"]
+        for path in paths:
+            assert await answer(clients[0], path) == await answer(clients[1], path)
+        letters = await answer(clients[0], "/v1/deadletters")
+        assert letters["items"] == []
+
+
+_DYING = """
+import asyncio, sys
+from pathlib import Path
+from slackwater.bus.nats import connect_bus
+from slackwater.console.service import build
+from slackwater.console.settings import ConsoleSettings
+from slackwater.model.time import SystemClock
+from slackwater.runtime.platform import Platform
+from slackwater.store.engine import connect_database
+
+async def main(nats_url, dsn):
+    database = connect_database(dsn, "console", SystemClock())
+    async with connect_bus(nats_url, name="dying", declares=False) as bus:
+        service = build(ConsoleSettings(), Platform(bus, SystemClock(), lambda _: database, Path("/nowhere")))
+        await service.run(lambda: print("started", flush=True))
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@asynccontextmanager
+async def dying_console(nats_url: str, dsn: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A console in a process of its own, to be killed."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", _DYING, nats_url, dsn]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=environment)
+    try:
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"started\n"
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
 
 
 async def test_what_is_published_is_what_the_api_answers(world: World) -> None:

@@ -13,6 +13,7 @@ from slackwater.ingestion.adapters.memory import Books
 from slackwater.ingestion.adapters.postgres import PostgresLedger
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness, Pressures, SequenceTrack
 from slackwater.ingestion.domain.validation import Refusal
+from slackwater.ingestion.domain.windowing import Before
 from slackwater.ingestion.usecases.reading import report_from
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
@@ -248,6 +249,18 @@ async def test_open_nodes_have_a_window_to_close(kept: Kept) -> None:
         found = [node.name for node in await ledger.open_nodes(EPOCH + minute, EPOCH, 60, "", 10)]
         assert found == ["full", "n", "silent"]
         assert [node.name for node in await ledger.open_nodes(EPOCH + minute, EPOCH, 60, "full", 1)] == ["n"]
+
+
+async def test_what_came_before_a_report_is_the_newest_in_time_and_the_late_ones_after_it(kept: Kept) -> None:
+    late = replace(history_row("a", 6, 35), late=True)
+    await append(kept, history_row("a", 3, 15), history_row("a", 5, 25), late, history_row("b", 7, 38))
+    wanted = {("a", "boot-1"): history_row("a", 8, 45), ("b", "boot-1"): history_row("b", 7, 38)}
+    async with kept.database.unit_of_work() as unit:
+        ledger = kept.ledgers(unit)
+        found = await ledger.before(wanted, EPOCH)
+        forgotten = await ledger.before(wanted, EPOCH + timedelta(seconds=30))
+    assert found == {("a", "boot-1"): Before(5, 1), ("b", "boot-1"): Before(None, 0)}
+    assert forgotten["a", "boot-1"] == Before(None, 1)
 
 
 async def test_refusals_add_up(kept: Kept) -> None:

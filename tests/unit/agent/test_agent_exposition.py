@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
+from pathlib import Path
 
 import pytest
+import trustme
 from prometheus_client import CollectorRegistry, Gauge
 from pydantic import SecretStr
 
-from slackwater.agent.edge.exposition import exposing
+from slackwater.agent.edge.exposition import PATHS, exposing
 from slackwater.agent.settings import AgentSettings
 from slackwater.model.errors import Misconfigured
+from slackwater.runtime.roles import OPEN, Role
 
 REGISTRY = CollectorRegistry()
 Gauge("slackwater_probe_seconds", "A probe.", registry=REGISTRY).set(7)
 
 
-async def answer(url: str, request: bytes) -> str:
-    host, _, port = url.removeprefix("http://").rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+async def answer(url: str, request: bytes, tls: ssl.SSLContext | None = None) -> str:
+    host, _, port = url.partition("://")[2].rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port), ssl=tls)
     writer.write(request)
     text = (await reader.read()).decode()
     writer.close()
@@ -49,6 +53,57 @@ async def test_with_a_token_only_its_bearer_reads_the_metrics() -> None:
         right = await answer(url, b"GET /metrics HTTP/1.0\r\nAuthorization: Bearer s3cret\r\n\r\n")
         assert "slackwater_probe_seconds 7.0" in right
         assert "200" in (await answer(url, b"GET /livez HTTP/1.0\r\n\r\n")).splitlines()[0]
+
+
+async def test_every_path_lets_in_exactly_the_roles_that_it_says(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("".join(f"{role} {role} {str(role) * 10}\n" for role in Role))
+    tokens.chmod(0o600)
+    async with exposing(AgentSettings(metrics_port=0, metrics_tokens_file=tokens), REGISTRY) as url:
+        assert url is not None
+        for path, needed in (*PATHS.items(), ("/nowhere", None)):
+            for role in (None, *Role):
+                shown = f"Authorization: Bearer {str(role) * 10}\r\n" if role else ""
+                status = (await answer(url, f"GET {path} HTTP/1.0\r\n{shown}\r\n".encode())).split()[1]
+                if needed is None:
+                    assert status == ("401" if role is None else "404"), "strangers are not told what exists"
+                elif role is None:
+                    assert status == ("200" if needed == OPEN else "401"), path
+                else:
+                    assert status == ("200" if role.allows(needed) else "403"), (path, role)
+
+
+async def test_over_tls_only_who_trusts_it_and_shows_a_certificate_reads(tmp_path: Path) -> None:
+    ca, other = trustme.CA(), trustme.CA()
+    issued, certificate, key, root = ca.issue_cert("127.0.0.1"), tmp_path / "crt", tmp_path / "key", tmp_path / "ca"
+    issued.cert_chain_pems[0].write_to_path(str(certificate))
+    issued.private_key_pem.write_to_path(str(key))
+    ca.cert_pem.write_to_path(str(root))
+    settings = AgentSettings(
+        metrics_port=0, metrics_tls_certificate=certificate, metrics_tls_key=key, metrics_tls_client_ca=root
+    )
+    async with exposing(settings, REGISTRY) as url:
+        assert url is not None
+        assert url.startswith("https://127.0.0.1:")
+        found = []
+        for authority in (ca, other, None):
+            context = ssl.create_default_context()
+            ca.configure_trust(context)
+            if authority is not None:
+                authority.issue_cert("prometheus").configure_cert(context)
+            try:
+                page = await answer(url, b"GET /metrics HTTP/1.0\r\n\r\n", context)
+                found.append("slackwater_probe_seconds 7.0" in page)
+            except (ssl.SSLError, ConnectionError):
+                found.append(False)
+    assert found == [True, False, False]
+
+
+@pytest.mark.parametrize("half", ["metrics_tls_certificate", "metrics_tls_key", "metrics_tls_client_ca"])
+async def test_half_of_tls_is_an_error_and_not_plaintext(half: str, tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="METRICS_TLS_CERTIFICATE"):
+        async with exposing(AgentSettings(metrics_port=0, **{half: tmp_path / "file"})):  # type: ignore[arg-type]  # one by one
+            pass
 
 
 async def test_it_listens_nowhere_unless_told_and_not_to_everybody_without_a_token() -> None:

@@ -151,7 +151,9 @@ def test_credentials_that_cannot_work_are_named_and_never_shown(tmp_path: Path) 
         NatsAccess(certificate=tmp_path / "c").options("tls://h")
     with pytest.raises(Misconfigured, match="cannot be used"):
         NatsAccess(ca=tmp_path / "ca").options("tls://h")
-    assert NatsAccess().options("nats://h") == {}
+    with pytest.raises(Misconfigured, match="without credentials or TLS"):
+        NatsAccess().options("nats://h")
+    assert NatsAccess().options("nats://127.0.0.1") == {}
     (tmp_path / "password").write_text("secret\n")
     found = NatsAccess(user="a.b", password_file=tmp_path / "password").options("nats://h")
     assert found == {"user": "a.b", "password": "secret", "inbox_prefix": inbox_of("a.b")}

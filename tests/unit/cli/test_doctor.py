@@ -81,6 +81,7 @@ def test_a_machine_that_is_well_has_only_lines_that_say_so() -> None:
             Level.FAIL,
             {"instance": Instance(7, "http://127.0.0.1:1", failed_checks=["nats-process failed"])},
         ),
+        ("shards", Level.WARN, {"instance": Instance(7, "http://127.0.0.1:1", shards={"ingestion": {"a": 7, "": 1}})}),
         ("leftovers", Level.FAIL, {"cgroups": {"0a1b2c3d": ["/sys/fs/cgroup/slackwater-0a1b2c3d"]}}),
         (
             "leftovers",
@@ -104,12 +105,15 @@ def test_each_trouble_is_one_line_with_what_to_do(check: str, level: Level, chan
 def test_the_cgroups_and_the_journal_of_a_running_instance_are_nothing_to_worry_about() -> None:
     running = replace(
         WELL,
-        instance=Instance(7, "http://127.0.0.1:8460", rpc_address="127.0.0.1:8461"),
+        instance=Instance(
+            7, "http://127.0.0.1:8460", rpc_address="127.0.0.1:8461", shards={"ingestion": {"a": 4, "b": 4}}
+        ),
         cgroups={"0a1b2c3d": ["/sys/fs/cgroup/slackwater-0a1b2c3d"]},
         journal_claims=3,
     )
     assert not [one for one in examine(running) if one.level is not Level.OK]
     assert "gRPC on 127.0.0.1:8461" in finding(running, "instance").seen
+    assert finding(running, "shards").seen == "every partition has an owner; replicas: ingestion 2"
 
 
 def test_cgroups_of_another_instance_are_listed_and_said_to_be_perhaps_not_ours() -> None:

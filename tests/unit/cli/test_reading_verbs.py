@@ -21,7 +21,7 @@ from slackwater.testing.story import FLEET, SURGE, identifier
 Run = Callable[..., Result]
 NAMES = sorted(node.name for node in FLEET)
 THROTTLE = identifier("edge-7", "throttle", SURGE[0] + 25)
-KINDS = ("nodes", "pods", "offers", "decisions")
+KINDS = ("nodes", "pods", "offers", "decisions", "shards")
 
 
 def well(result: Result) -> str:

@@ -11,12 +11,15 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Report, Series
+from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Report, SequenceTrack, Series
+from slackwater.ingestion.domain.sequences import Fresh, observe
 from slackwater.ingestion.domain.windowing import (
+    Before,
     Waiting,
     closable_until,
     close_limit,
     close_windows,
+    heads,
     merge,
     number_of,
     staggered,
@@ -124,7 +127,31 @@ def test_a_hole_filled_by_a_report_of_an_earlier_window_is_no_gap_in_any() -> No
 
 def test_gaps_are_what_never_came() -> None:
     assert close_windows([row("a", 4, 3, 3), row("a", 2, 8, -1)], 60)[0].gaps == 2
-    assert close_windows([row("a", 2, 8, -1)], 60)[0].gaps == 0
+    assert close_windows([row("a", 2, 8, -1)], 60)[0].gaps == 1  # it filled a hole, so 1 was expected, too
+
+
+@given(st.permutations(range(1, 30)), st.integers(0, 12), st.integers(1, 29))
+def test_gaps_of_windows_closed_one_after_the_other_are_what_never_came(
+    order: list[int], dropped: int, cut: int
+) -> None:
+    """Whatever came before what: an owner that stood still had some in hand, which came after newer ones."""
+    track, kept = SequenceTrack(), []
+    for number in [1, *(number for number in order[dropped:] if number > 1)]:
+        seen = observe(track, "boot-1", number)
+        assert isinstance(seen, Fresh)
+        track = seen.track
+        kept.append(row("a", number, 10 * number, seen.gap_delta))
+    first = [one for one in kept if one.report.sequence < cut]
+    second = [one for one in kept if one.report.sequence >= cut]
+    newest = max((one.report.sequence for one in first), default=None)
+    before = {agent: Before(newest) for agent in heads(second)}
+    counted = [window.gaps for window in (*close_windows(first, 60), *close_windows(second, 60, before=before))]
+    assert sum(counted) == track.last - len(kept) == len(track.missing)
+
+
+def test_what_came_late_is_no_gap_of_the_next_window() -> None:
+    late = Before(sequence=5, late=1)
+    assert close_windows([row("a", 8, 62, 2)], 60, before={("a", "boot-1"): late})[0].gaps == 1
 
 
 def test_a_tier_is_the_sum_of_its_pods_and_only_tiers_with_pods_are_there() -> None:

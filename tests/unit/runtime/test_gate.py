@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.access import OPEN, Forbidden, Gate, Principal, Role, Routes, RpcRoles, Unauthorized, admit
 from slackwater.runtime.http import build_app
-from slackwater.runtime.routes import RoleRoute, guarded_routes
+from slackwater.runtime.routes import DryRun, RoleRoute, guarded_routes
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 
@@ -21,6 +21,10 @@ async def no_checks() -> list[Check]:
     return []
 
 
+async def changing(dry_run: DryRun = False) -> bool:
+    return dry_run
+
+
 def test_a_route_without_a_role_cannot_be_made() -> None:
     with pytest.raises(TypeError, match="role"):
         Routes().get("/nodes")  # type: ignore[call-arg]  # what is shown here
@@ -28,6 +32,14 @@ def test_a_route_without_a_role_cannot_be_made() -> None:
         Routes().add_api_route("/raw", no_checks)
     with pytest.raises(Misconfigured, match="/raw says no role"):
         RoleRoute("/raw", no_checks)
+
+
+@pytest.mark.parametrize("method", ["put", "post", "patch", "delete"])
+def test_a_route_that_changes_something_cannot_be_made_without_a_dry_run(method: str) -> None:
+    make = getattr(Routes(), method)
+    with pytest.raises(Misconfigured, match="/thing changes something"):
+        make("/thing", role=Role.OPERATOR)(no_checks)
+    make("/thing", role=Role.OPERATOR)(changing)
 
 
 def test_an_application_with_a_route_that_says_no_role_is_not_built() -> None:
@@ -46,7 +58,7 @@ def test_an_application_with_a_route_that_says_no_role_is_not_built() -> None:
 
 def test_what_a_route_needs_is_in_its_description_too() -> None:
     routes = Routes()
-    routes.put("/thing", role=Role.OPERATOR, openapi_extra={"x-more": 1})(no_checks)
+    routes.put("/thing", role=Role.OPERATOR, openapi_extra={"x-more": 1})(changing)
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
     app.include_router(routes, prefix="/v1")
     assert list(guarded_routes(app)) == [("/v1/thing", frozenset({"PUT"}), Role.OPERATOR)]

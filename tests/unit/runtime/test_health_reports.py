@@ -11,10 +11,11 @@ from fastapi import APIRouter
 from slackwater.events.health_reported import HealthReported
 from slackwater.model.errors import Unavailable
 from slackwater.runtime.health_reports import INTERVAL_SECONDS, HealthReports
+from slackwater.runtime.ownership import LeaseRow, Standing
 from slackwater.runtime.service import Check
 from slackwater.runtime.supervisor import State, Supervised
 from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
+from slackwater.testing.clock import EPOCH, FakeClock
 
 
 @dataclass
@@ -68,6 +69,26 @@ async def test_a_report_holds_every_service_but_itself() -> None:
     assert (console.state, console.restarts, console.last_error, console.checks) == ("pausing", 2, "it fell", ())
     assert console.outbox_depth is None
     assert (away.checks[0].ok, away.outbox_depth) == (False, None)
+
+
+@dataclass
+class Shared(Plain):
+    def standing(self) -> Standing | None:
+        return Standing("a/1", 2, (LeaseRow(0, "a/1", 17, EPOCH), LeaseRow(1, None, 0)))
+
+
+async def test_of_a_sharded_service_it_tells_who_owns_what() -> None:
+    clock = FakeClock()
+    bus = MemoryBus(clock=clock)
+    await watching(bus, clock, Supervised(Shared("ingestion"), State.RUNNING)).report()
+    (event,) = bus.published
+    assert isinstance(event.data, HealthReported)
+    (told,) = event.data.services
+    assert (told.member, told.members) == ("a/1", 2)
+    assert [(lease.partition, lease.owner, lease.epoch, lease.since) for lease in told.leases] == [
+        (0, "a/1", 17, EPOCH),
+        (1, None, 0, None),
+    ]
 
 
 async def test_it_reports_again_and_again_also_after_the_broker_was_away() -> None:

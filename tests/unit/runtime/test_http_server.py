@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pydantic import SecretStr
 from sse_starlette import EventSourceResponse
 
 from slackwater.model import errors
-from slackwater.runtime.http import HttpServer, build_app
+from slackwater.runtime.http import UNREAD_SECONDS, HttpServer, build_app
 from slackwater.runtime.roles import Role
 from slackwater.runtime.routes import Routes
 from slackwater.runtime.service import Check
@@ -173,6 +174,19 @@ def test_the_usual_port_may_be_taken_but_a_chosen_one_may_not(monkeypatch: pytes
         HttpServer(HttpSettings(port=taken))
     first.close()
     second.close()
+
+
+def test_the_kernel_ends_connections_whose_peer_takes_nothing() -> None:
+    """What was handed to a socket before the stream was ended would else wait there for ever."""
+    server = HttpServer(LOCAL)
+    listener = server._socket
+    with socket.create_connection(listener.getsockname()):
+        listener.setblocking(True)
+        accepted, _ = listener.accept()
+        with accepted:
+            found = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+    server.close()
+    assert found == UNREAD_SECONDS * 1000
 
 
 async def test_it_stops_while_a_reader_hangs_on_a_stream_and_leaves_signals_alone() -> None:

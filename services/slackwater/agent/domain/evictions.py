@@ -9,7 +9,7 @@ from enum import Enum
 
 @dataclass(frozen=True, slots=True)
 class EvictionWish:
-    """One eviction as a writer asks for it; `cause` is the id of the event that carried it."""
+    """One eviction as a writer asks for it. `cause` is the id of the event that carried it, `traceparent` its step."""
 
     id: str
     pod_uid: str
@@ -19,6 +19,7 @@ class EvictionWish:
     decision_id: str
     reason: str
     cause: str
+    traceparent: str | None = None
 
 
 class Verdict(Enum):

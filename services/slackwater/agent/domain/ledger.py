@@ -22,3 +22,5 @@ class EvictionRecord:
     detail: str = ""
     completed_at: datetime | None = None
     published: bool = False
+    traceparent: str | None = None
+    """The step that the completion goes on from; kept, so that a restart does not end the trace."""

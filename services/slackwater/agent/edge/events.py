@@ -58,5 +58,6 @@ class Envelopes:
             source=self.source,
             time=completion.payload.completed_at,
             causedby=completion.cause or None,
+            traceparent=completion.traceparent or new_traceparent(sampled=False),
             id=completion.event_id,
         )

@@ -1,61 +1,108 @@
-"""/metrics and /livez of an agent: the few lines of HTTP that a scrape needs, instead of a web framework per node."""
+"""/metrics and /livez of an agent: the few lines of HTTP that a scrape needs, instead of a web framework per node.
+
+Who is let in is decided as everywhere (slackwater.runtime.gate): by token, by certificate, or not at all.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import hmac
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
 
 from slackwater.agent.settings import AgentSettings
 from slackwater.model.errors import Misconfigured
+from slackwater.runtime.certificates import ServerTls
+from slackwater.runtime.gate import Forbidden, Gate, Unauthorized, admit
+from slackwater.runtime.roles import OPEN, Needed, Principal, Role
 from slackwater.runtime.settings import HttpSettings
 from slackwater.telemetry.logs import get_logger
 
+PATHS: Mapping[str, Needed] = {"/livez": OPEN, "/metrics": Role.VIEWER}
+"""All there is, and who may read it."""
 _log = get_logger(__name__)
 _REQUEST_SECONDS = 5.0
 _HEAD_BYTES = 8192
+_CERTIFICATE_SECONDS = 10.0
 
 
 @asynccontextmanager
 async def exposing(settings: AgentSettings, registry: CollectorRegistry = REGISTRY) -> AsyncIterator[str | None]:
     """Serve while the context is open; yields the URL, or None if no port is set.
 
-    Raises Misconfigured for an address that others could read without a token, or that is taken.
+    Raises Misconfigured for an address that others could read without proving anything, files that cannot be used,
+    or a port that is taken.
     """
     if settings.metrics_port is None:
         yield None
         return
-    if settings.metrics_token is None and not HttpSettings(host=settings.metrics_host).loopback:
-        raise Misconfigured(
-            f"will not show metrics on {settings.metrics_host} without protection: "
-            "set SLACKWATER_AGENT_METRICS_TOKEN, or listen on 127.0.0.1",
-            field="metrics_host",
-        )
-    token = settings.metrics_token.get_secret_value() if settings.metrics_token else None
-    page = _Page(registry, token)
+    doors = doors_of(settings)
+    tls = ServerTls(doors) if doors.tls else None
+    page = _Page(registry, Gate(doors))
     try:
         server = await asyncio.start_server(
-            page.answer, settings.metrics_host, settings.metrics_port, limit=_HEAD_BYTES
+            page.answer,
+            settings.metrics_host,
+            settings.metrics_port,
+            limit=_HEAD_BYTES,
+            ssl=None if tls is None else tls.context,
         )
     except OSError as error:
         text = f"cannot listen on {settings.metrics_host}:{settings.metrics_port}: {error.strerror}"
         raise Misconfigured(f"{text}; set SLACKWATER_AGENT_METRICS_PORT to a free one", field="metrics_port") from None
-    async with server:
-        host, port = server.sockets[0].getsockname()[:2]
-        url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        _log.info("metrics served", url=url)
-        yield url
+    renewing = asyncio.create_task(_renew(tls)) if tls is not None else None
+    try:
+        async with server:
+            host, port = server.sockets[0].getsockname()[:2]
+            url = f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
+            _log.info("metrics served", url=url)
+            yield url
+    finally:
+        if renewing is not None:
+            renewing.cancel()
+            await asyncio.wait([renewing])
+
+
+def doors_of(settings: AgentSettings) -> HttpSettings:
+    """Where the agent listens and whom it lets in. Raises Misconfigured if that were everybody, or for half of TLS."""
+    doors = HttpSettings(
+        host=settings.metrics_host,
+        port=settings.metrics_port,
+        token=settings.metrics_token,
+        tokens_file=settings.metrics_tokens_file,
+        tls_certificate=settings.metrics_tls_certificate,
+        tls_key=settings.metrics_tls_key,
+        tls_client_ca=settings.metrics_tls_client_ca,
+    )
+    if doors.wants_tls and not doors.tls:
+        raise Misconfigured(
+            "set both SLACKWATER_AGENT_METRICS_TLS_CERTIFICATE and SLACKWATER_AGENT_METRICS_TLS_KEY", field="tls"
+        )
+    try:
+        doors.refuse_if_open_to_all()
+    except Misconfigured:
+        raise Misconfigured(
+            f"will not show metrics on {settings.metrics_host} without protection: set "
+            "SLACKWATER_AGENT_METRICS_TOKENS_FILE or SLACKWATER_AGENT_METRICS_TOKEN, or "
+            "SLACKWATER_AGENT_METRICS_TLS_CERTIFICATE and SLACKWATER_AGENT_METRICS_TLS_KEY, or listen on 127.0.0.1",
+            field="metrics_host",
+        ) from None
+    return doors
+
+
+async def _renew(tls: ServerTls) -> None:
+    while True:
+        await asyncio.sleep(_CERTIFICATE_SECONDS)
+        tls.refresh()
 
 
 class _Page:
     """Answers one request per connection."""
 
-    def __init__(self, registry: CollectorRegistry, token: str | None) -> None:
+    def __init__(self, registry: CollectorRegistry, gate: Gate) -> None:
         self._registry = registry
-        self._token = token
+        self._gate = gate
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -75,18 +122,24 @@ class _Page:
         if method not in ("GET", "HEAD"):
             return _http("405 Method Not Allowed", b"GET only\n", head_only=False)
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        head_only = method == "HEAD"
+        caller = self._gate.authenticate(headers)
+        try:
+            admit(_needed(path, caller), caller)
+        except Unauthorized as error:
+            return _http("401 Unauthorized", f"{error.message}\n".encode(), head_only=head_only)
+        except Forbidden as error:
+            return _http("403 Forbidden", f"{error.message}\n".encode(), head_only=head_only)
         if path == "/livez":
-            return _http("200 OK", b"ok\n", head_only=method == "HEAD")
-        if path != "/metrics":
-            return _http("404 Not Found", b"/metrics or /livez\n", head_only=method == "HEAD")
-        if self._token is not None and not _shows(headers.get("authorization", ""), self._token):
-            return _http("401 Unauthorized", b"Authorization: Bearer TOKEN\n", head_only=method == "HEAD")
-        return _http("200 OK", generate_latest(self._registry), CONTENT_TYPE_LATEST, head_only=method == "HEAD")
+            return _http("200 OK", b"ok\n", head_only=head_only)
+        if path == "/metrics":
+            return _http("200 OK", generate_latest(self._registry), CONTENT_TYPE_LATEST, head_only=head_only)
+        return _http("404 Not Found", f"{' or '.join(PATHS)}\n".encode(), head_only=head_only)
 
 
-def _shows(authorization: str, token: str) -> bool:
-    scheme, _, shown = authorization.partition(" ")
-    return scheme.lower() == "bearer" and hmac.compare_digest(shown.strip().encode(), token.encode())
+def _needed(path: str, caller: Principal | None) -> Needed:
+    """Whoever proves nothing is not told what does not exist."""
+    return PATHS.get(path, Role.VIEWER if caller is None else OPEN)
 
 
 def _http(status: str, body: bytes, kind: str = "text/plain; charset=utf-8", *, head_only: bool) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -21,6 +22,8 @@ from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutc
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.spans import Attributes, Span, span
+from slackwater.telemetry.traceparent import new_traceparent
 
 _log = get_logger(__name__)
 _POLL_SECONDS = 0.05
@@ -30,11 +33,12 @@ _EVENT_IDS = uuid.UUID("5d0e2f7e-6f0c-5c0f-8a53-8d8f8d1a6f10")
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What to publish, under which event id, and the id of the event that asked for it."""
+    """What to publish, under which event id, the id of the event that asked for it, and the trace of both."""
 
     payload: EvictionCompleted
     event_id: str
     cause: str
+    traceparent: str | None = None
 
 
 @dataclass(slots=True)
@@ -105,6 +109,7 @@ class EvictPods:
             grace_seconds=wish.grace_seconds,
             started_at=now,
             cause=wish.cause,
+            traceparent=wish.traceparent,
         )
         match verdict:
             case Verdict.START:
@@ -119,24 +124,40 @@ class EvictPods:
                 )
                 self.spawn(self._run(record))
             case Verdict.EXPIRED:
-                self._complete(record, EvictionOutcome.EXPIRED, "the deadline had passed before it could begin")
+                self._settle(record, EvictionOutcome.EXPIRED, "the deadline had passed before it could begin")
             case Verdict.ALREADY_GONE:
-                self._complete(record, EvictionOutcome.ALREADY_GONE, "no such pod on this node")
+                self._settle(record, EvictionOutcome.ALREADY_GONE, "no such pod on this node")
             case Verdict.REFUSED:
                 why = self.driver.protected(wish.pod_uid) or "protected"
-                self._complete(record, EvictionOutcome.REFUSED, why)
+                self._settle(record, EvictionOutcome.REFUSED, why)
+
+    def _settle(self, record: EvictionRecord, outcome: EvictionOutcome, detail: str) -> None:
+        """Without a signal to anybody."""
+        with self._step(record) as step:
+            self._complete(record, outcome, detail, step)
 
     async def _run(self, record: EvictionRecord) -> None:
+        with self._step(record) as step:
+            outcome, detail = await self._end(record)
+            if outcome is EvictionOutcome.FAILED:
+                step.failed(detail)
+            self._complete(record, outcome, detail, step)
+
+    async def _end(self, record: EvictionRecord) -> tuple[EvictionOutcome, str]:
         spent = (self.clock.now() - record.started_at).total_seconds()
         self.driver.terminate(record.pod_uid, signal.SIGTERM)
         if await self._gone(record.pod_uid, max(0.0, record.grace_seconds - spent)):
-            self._complete(record, EvictionOutcome.TERMINATED, "ended within its grace")
-            return
+            return EvictionOutcome.TERMINATED, "ended within its grace"
         self.driver.terminate(record.pod_uid, signal.SIGKILL)
         if await self._gone(record.pod_uid, _KILL_SECONDS, again=signal.SIGKILL):
-            self._complete(record, EvictionOutcome.KILLED, f"outlived {record.grace_seconds:g} s of grace")
-            return
-        self._complete(record, EvictionOutcome.FAILED, f"still runs {_KILL_SECONDS:g} s after SIGKILL")
+            return EvictionOutcome.KILLED, f"outlived {record.grace_seconds:g} s of grace"
+        return EvictionOutcome.FAILED, f"still runs {_KILL_SECONDS:g} s after SIGKILL"
+
+    def _step(self, record: EvictionRecord) -> AbstractContextManager[Span]:
+        """From the command to the end of the pod; after a restart it begins anew under the same command."""
+        attributes: Attributes = {"node": self.node, "decision_id": record.decision_id, "eviction_id": record.id}
+        parent = record.traceparent or new_traceparent(sampled=False)
+        return span("agent evict", parent, attributes, started_at=record.started_at)
 
     async def _gone(self, pod_uid: str, within_seconds: float, again: int | None = None) -> bool:
         deadline = self.clock.monotonic() + within_seconds
@@ -149,8 +170,15 @@ class EvictPods:
                 self.driver.terminate(pod_uid, again)
         return True
 
-    def _complete(self, record: EvictionRecord, outcome: EvictionOutcome, detail: str) -> None:
-        done = replace(record, outcome=outcome.value, detail=detail, completed_at=self.clock.now())
+    def _complete(self, record: EvictionRecord, outcome: EvictionOutcome, detail: str, step: Span) -> None:
+        step.note({"outcome": outcome.value})
+        done = replace(
+            record,
+            outcome=outcome.value,
+            detail=detail,
+            completed_at=self.clock.now(),
+            traceparent=step.traceparent,
+        )
         self._keep(done)
         self.announce(_completion(self.node, done))
 
@@ -165,7 +193,7 @@ def wishes_of(event: Event[IntentDeclared]) -> list[EvictionWish]:
     return [
         EvictionWish(
             item.id, item.pod_uid, document.writer, item.grace_seconds, item.deadline, item.decision_id, item.reason,
-            event.id,
+            event.id, event.traceparent,
         )
         for item in document.evictions
     ]  # fmt: skip
@@ -182,4 +210,4 @@ def _completion(node: str, record: EvictionRecord) -> Completion:
         completed_at=record.completed_at or record.started_at,
         decision_id=record.decision_id,
     )
-    return Completion(payload, str(uuid.uuid5(_EVENT_IDS, f"{node}/{record.id}")), record.cause)
+    return Completion(payload, str(uuid.uuid5(_EVENT_IDS, f"{node}/{record.id}")), record.cause, record.traceparent)

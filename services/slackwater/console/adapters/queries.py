@@ -15,6 +15,9 @@ from slackwater.store.port import Database
 T = TypeVar("T")
 Row = Mapping[str, Any]
 
+_KEYS = ("event_id", "id", "decision_id", "name", "instance", "at")
+"""Primary keys of the tables, as rows name them; `decision_id` is one only where no other is."""
+
 
 class Queries:
     """Raises Unavailable when PostgreSQL does not answer."""
@@ -26,8 +29,12 @@ class Queries:
         return await self._database.ping()
 
     async def _write(self, *batches: tuple[TextClause, Sequence[Row]]) -> None:
-        """All statements in one transaction; empty ones are left out."""
-        given = [(statement, _json(rows)) for statement, rows in batches if rows]
+        """All statements in one transaction; empty ones are left out.
+
+        Rows go in order of their key: two consoles may hold the same ones (a redelivery), and who waits for the other
+        in another order waits for ever.
+        """
+        given = [(statement, _json(sorted(rows, key=_key))) for statement, rows in batches if rows]
         if not given:
             return
         async with self._database.unit_of_work() as unit:
@@ -49,6 +56,10 @@ class Queries:
     async def _one(self, adapter: TypeAdapter[T], statement: TextClause, **parameters: Any) -> T | None:
         found = await self._all(adapter, statement, **parameters)
         return found[0] if found else None
+
+
+def _key(row: Row) -> str:
+    return str(next(row[name] for name in _KEYS if name in row))
 
 
 def _json(rows: object) -> str:

@@ -84,6 +84,16 @@ class CheckView:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaseView:
+    """One partition of a service; without `owner` nobody works on it."""
+
+    partition: int
+    owner: str | None
+    epoch: int
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceView:
     """A service as its process reported it. Outbox numbers are None where there is none, or it did not answer."""
 
@@ -95,6 +105,9 @@ class ServiceView:
     outbox_depth: int | None
     outbox_oldest_seconds: float | None
     outbox_refused: int | None
+    member: str | None = None
+    members: int = 0
+    leases: tuple[LeaseView, ...] = ()
 
     @property
     def well(self) -> bool:

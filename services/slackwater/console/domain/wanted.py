@@ -44,9 +44,14 @@ def chosen(patterns: Sequence[str], known: Sequence[str], by_request: Sequence[s
     return tuple(name for name in known if name in found)
 
 
-def exact(patterns: Sequence[str]) -> bool:
-    """Whether every pattern names one node and nothing else."""
-    return not any(_GLOB.search(pattern) for pattern in patterns)
+def names_of(patterns: Sequence[str]) -> tuple[str, ...]:
+    """The nodes to ask the broker for; none where it must be asked for all, because a pattern may match any.
+
+    A `/` separates the parts of a key: no node has one in its name, and the broker would refuse what it became.
+    """
+    if any(_GLOB.search(pattern) for pattern in patterns):
+        return ()
+    return tuple(pattern for pattern in patterns if "/" not in pattern)
 
 
 def matches(node: str, patterns: Sequence[str]) -> bool:

@@ -15,7 +15,7 @@ from slackwater.console.usecases.dead_letters import existing_letter, letters_pa
 from slackwater.model.errors import Conflict
 from slackwater.model.time import Clock
 from slackwater.runtime.roles import Principal, Role
-from slackwater.runtime.routes import Routes, caller
+from slackwater.runtime.routes import DryRun, Routes, caller
 
 Position = Annotated[int, Path(ge=1, lt=2**63, description="The letter's position, as the list shows it.")]
 LARGEST = 2**63 - 1
@@ -49,7 +49,7 @@ def deadletters_router(model: ReadModel, desk: Desk, clock: Clock) -> Routes:
         id: Position,  # noqa: A002 - the path parameter is called id
         request: Request,
         by: Annotated[Principal, Depends(caller)],
-        dry_run: Annotated[bool, Query(alias="dryRun", description="Only say what would happen.")] = False,
+        dry_run: DryRun = False,
         again: Annotated[bool, Query(description="Also if it was replayed before.")] = False,
     ) -> ReplayAnswer:
         refuse_other_sites(request)

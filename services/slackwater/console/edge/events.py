@@ -21,7 +21,7 @@ from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 from slackwater.model.time import Clock
 
 BATCH = 200
@@ -40,7 +40,7 @@ def whole_batch(
             events = [received.event for received in batch]
             await record(events)
             recorded(events)
-        except Unavailable as error:
+        except (Conflict, Unavailable) as error:  # a conflict: lost against the other console, whose batch overlaps
             return [Retry(error.message, away=True)] * len(batch)
         except InvalidInput as error:
             if len(batch) == 1:

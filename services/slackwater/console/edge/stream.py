@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,12 +17,13 @@ from typing import Any
 from fastapi import Response
 from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
+from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from slackwater.bus.following import Followed, Following, Item, Missed
 from slackwater.bus.port import Bus
 from slackwater.console import CONSUMES
-from slackwater.console.domain.wanted import exact, matches, token_of
+from slackwater.console.domain.wanted import matches, names_of, token_of
 from slackwater.console.edge.events import consumer_of
 from slackwater.events.envelope import Payload
 from slackwater.model.errors import Unavailable
@@ -32,6 +33,7 @@ from slackwater.telemetry.logs import get_logger
 RETRY_MILLISECONDS = 2000
 RECORDED_PAUSE_SECONDS = 0.05
 RECORDED_TRIES = 40
+PORTION_BYTES = 64 * 1024
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 log = get_logger(__name__)
@@ -85,7 +87,7 @@ class Streams:
                 "or raise SLACKWATER_CONSOLE_STREAMS",
                 code="too_many_streams",
             )
-        keys = wanted.nodes if exact(wanted.nodes) else ()
+        keys = names_of(wanted.nodes)
         self.open += 1
         try:
             async with self._bus.follow(
@@ -108,6 +110,7 @@ class Streams:
                     yield _frame(positions, "closing", _json({"type": "closing", "reason": "server_stopping"}))
                     return
                 if not arriving.done():
+                    positions |= following.positions  # nothing waits: the place may move on past what is not wanted
                     place = token_of(positions)
                     yield (f"id: {place}\n" if place != shown else "").encode() + b": alive\n\n"
                     shown = place
@@ -116,9 +119,9 @@ class Streams:
                 if wanted.brief:
                     await self._recorded(items)
                 arriving = asyncio.ensure_future(following.next())
-                if frames := b"".join(_shown(items, positions, wanted)):
-                    shown = token_of(positions)
+                for frames in _in_portions(_shown(items, positions, wanted)):
                     yield frames
+                    shown = token_of(positions)
         finally:
             for each in (arriving, ended):
                 each.cancel()
@@ -158,16 +161,36 @@ class EventStream(Response):
         self._wanted = wanted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        stalled = False
+
         async def send_or_let_go(message: Message) -> None:
-            async with asyncio.timeout(self._streams.stall_seconds):
-                await send(message)
+            nonlocal stalled
+            try:
+                async with asyncio.timeout(self._streams.stall_seconds):
+                    await send(message)
+            except TimeoutError:
+                stalled = True
+                raise
 
         async with self._streams.opened(self._wanted) as frames:
             response = StreamingResponse(frames, media_type=self.media_type, headers=HEADERS)
             try:
                 await response(scope, receive, send_or_let_go)
-            except TimeoutError:
-                log.warning("stream reader let go", stalled_seconds=self._streams.stall_seconds)
+            except (OSError, ClientDisconnect):  # a TimeoutError is an OSError, which the response takes for a goodbye
+                if stalled:
+                    log.warning("stream reader let go", stalled_seconds=self._streams.stall_seconds)
+
+
+def _in_portions(frames: Sequence[bytes]) -> Iterator[bytes]:
+    """Not more at once than a slow line carries while it is not taken for one that takes nothing."""
+    portion: list[bytes] = []
+    for frame in frames:
+        if portion and sum(map(len, portion)) + len(frame) > PORTION_BYTES:
+            yield b"".join(portion)
+            portion = []
+        portion.append(frame)
+    if portion:
+        yield b"".join(portion)
 
 
 def _shown(items: Sequence[Item], positions: dict[str, int], wanted: Wanted) -> list[bytes]:

@@ -10,6 +10,7 @@ from slackwater.bus.desk import ConsumerState, Desk
 from slackwater.console.domain.drawing.latency_chart import height_of, latency_chart
 from slackwater.console.domain.fleet import FRESH, NodeQuery, Totals
 from slackwater.console.domain.loop import ServiceRow, Spread, service_rows, spreads_of
+from slackwater.console.domain.shards import ReplicaView, replicas_of, shard_views
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.overview import NodeRow, known_waterline, node_row
 from slackwater.console.usecases.pictures import HALF, Picture, both
@@ -39,6 +40,7 @@ class LoopPage:
     spreads: Sequence[Spread]
     picture: Picture
     services: Sequence[ServiceRow]
+    replicas: Sequence[ReplicaView]
     broker: BrokerState
     totals: Totals
     silent: Sequence[NodeRow]
@@ -78,6 +80,7 @@ class LoopPage:
 
 async def loop_page(reads: Reads, desk: Desk, now: datetime) -> LoopPage:
     times = await reads.loop_times(now - SINCE, MOST)
+    processes = await reads.processes()
     spreads = spreads_of(times)
     waterline = await known_waterline(reads)
     _, silent = await reads.nodes_shown(NodeQuery(show="silent", limit=SILENT_SHOWN), now - FRESH, waterline)
@@ -91,7 +94,8 @@ async def loop_page(reads: Reads, desk: Desk, now: datetime) -> LoopPage:
             narrow_height=height_of(len(spreads)),
             width=HALF,
         ),
-        services=service_rows(await reads.processes(), EXPECTED, now),
+        services=service_rows(processes, EXPECTED, now),
+        replicas=replicas_of(shard_views(processes, now)),
         broker=await _broker(desk),
         totals=await reads.totals(now - FRESH, waterline),
         silent=[node_row(node, now, waterline) for node in silent],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
-from slackwater.console.domain.loop import CheckView, ProcessView, ServiceView
+from slackwater.console.domain.loop import CheckView, LeaseView, ProcessView, ServiceView
 from slackwater.console.domain.views import (
     EffectView,
     EvictionView,
@@ -198,6 +198,9 @@ def _service_view(service: ServiceHealth) -> ServiceView:
         outbox_depth=service.outbox_depth,
         outbox_oldest_seconds=service.outbox_oldest_seconds,
         outbox_refused=service.outbox_refused,
+        member=service.member,
+        members=service.members,
+        leases=tuple(LeaseView(one.partition, one.owner, one.epoch, one.since) for one in service.leases),
     )
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, Query, Response
+from fastapi import Depends, Response
 from pydantic import BaseModel
 
 from slackwater.ensurance.usecases.change_policy import ChangePolicy
 from slackwater.runtime.etags import NOT_MODIFIED, IfMatch, IfNoneMatch, etag, refuse_other, unchanged
 from slackwater.runtime.roles import Principal, Role
-from slackwater.runtime.routes import Routes, caller
+from slackwater.runtime.routes import DryRun, Routes, caller
 from slackwater.waterline.changes import FieldChange, changes
 from slackwater.waterline.nodeqos import NodeQos
 
 
-class DryRun(BaseModel):
+class WouldStore(BaseModel):
     """What would be stored, and how that differs from what is."""
 
     document: NodeQos
@@ -41,11 +41,8 @@ def nodeqos_router(change: ChangePolicy) -> Routes:
         response: Response,
         principal: Annotated[Principal, Depends(caller)],
         if_match: IfMatch = None,
-        dry_run: Annotated[
-            bool,
-            Query(alias="dryRun", description="Validate, show what would be stored and changed, store nothing."),
-        ] = False,
-    ) -> NodeQos | DryRun:
+        dry_run: DryRun = False,
+    ) -> NodeQos | WouldStore:
         """Replace it. 412 if If-Match is not the present ETag, 409 if metadata.generation is not the present one."""
         present = await change.read()
         refuse_other(if_match, etag_of(present))
@@ -53,7 +50,7 @@ def nodeqos_router(change: ChangePolicy) -> Routes:
             wanted = wanted.with_generation(present.metadata.generation)
         stored = await change(wanted, by=principal.name, dry_run=dry_run)
         if dry_run:
-            return DryRun(document=stored, changes=changes(present.document(), stored.document()))
+            return WouldStore(document=stored, changes=changes(present.document(), stored.document()))
         response.headers["etag"] = etag_of(stored)
         return stored
 

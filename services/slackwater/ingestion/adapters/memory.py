@@ -10,6 +10,7 @@ from typing import cast
 
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
 from slackwater.ingestion.domain.validation import Refusal
+from slackwater.ingestion.domain.windowing import Agent, Before
 from slackwater.ingestion.ports import Ledgers, PodPresence
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.model.nodes import NodeFacts
@@ -143,6 +144,21 @@ class MemoryLedger:
     async def history_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> Sequence[HistoryRow]:
         found = [await self.history([node], since, until) for node, (since, until) in sorted(spans.items())]
         return [row for own in found for row in own]
+
+    async def before(self, heads: Mapping[Agent, HistoryRow], oldest: datetime) -> Mapping[Agent, Before]:
+        found = {}
+        for agent, head in heads.items():
+            own = [
+                row
+                for row in self._books.rows
+                if (row.report.node, row.report.boot_epoch) == agent
+                and row.report.sequence < head.report.sequence
+                and row.report.midpoint_at >= oldest
+            ]
+            newest = max((row.report.sequence for row in own if not row.late), default=None)
+            late = sum(row.late and row.report.sequence > (newest or 0) for row in own)
+            found[agent] = Before(newest, late)
+        return found
 
     async def keep_days(self, days: Sequence[date]) -> None:
         self._later(lambda: self._books.days.update(days))

@@ -23,6 +23,7 @@ from slackwater.ingestion.adapters.rows import (
 )
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
 from slackwater.ingestion.domain.validation import Refusal
+from slackwater.ingestion.domain.windowing import Agent, Before
 from slackwater.ingestion.ports import Ledgers, PodPresence
 from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import ALL_PARTITIONS
@@ -107,6 +108,19 @@ SELECT found.* FROM unnest(CAST(:nodes AS text[]), CAST(:since AS timestamptz[])
 """Node by node through the index: of a partition that is new the planner knows nothing, and would read all of it."""
 _REPORTS = text(_OF_EACH_NODE.format(table="node_usage", last="sequence"))
 _REPORTED_PODS = text(_OF_EACH_NODE.format(table="pod_usage", last="uid"))
+_BEFORE = text("""
+SELECT wanted.node, wanted.boot_epoch, newest.sequence, (
+    SELECT count(*) FROM node_usage WHERE node = wanted.node AND midpoint_at >= coalesce(newest.midpoint_at, :oldest)
+        AND midpoint_at < wanted.at AND boot_epoch = wanted.boot_epoch AND late
+        AND sequence > coalesce(newest.sequence, 0) AND sequence < wanted.sequence) AS late
+FROM unnest(CAST(:nodes AS text[]), CAST(:epochs AS text[]), CAST(:sequences AS bigint[]), CAST(:at AS timestamptz[]))
+    AS wanted(node, boot_epoch, sequence, at) LEFT JOIN LATERAL (
+    SELECT sequence, midpoint_at FROM node_usage WHERE node = wanted.node AND midpoint_at >= :oldest
+        AND midpoint_at < wanted.at AND boot_epoch = wanted.boot_epoch AND NOT late AND sequence < wanted.sequence
+    ORDER BY node_usage.midpoint_at DESC LIMIT 1
+) newest ON true
+""")
+"""Backwards through the index: the newest is next to it."""
 _DESCRIPTIONS = text("SELECT uid, CAST(pod AS text) AS pod FROM pods WHERE uid = ANY(:uids)")
 _PARTITIONS = text("""
 SELECT child.relname AS name FROM pg_inherits
@@ -244,6 +258,17 @@ class PostgresLedger:
         uids = list({row["uid"] for row in pods})
         described = await self._connection.execute(_DESCRIPTIONS, {"uids": uids})
         return history_rows(reports, pods, {row.uid: PODS.validate_json(row.pod) for row in described})
+
+    async def before(self, heads: Mapping[Agent, HistoryRow], oldest: datetime) -> Mapping[Agent, Before]:
+        wanted = {
+            "nodes": [node for node, _ in heads],
+            "epochs": [epoch for _, epoch in heads],
+            "sequences": [row.report.sequence for row in heads.values()],
+            "at": [row.report.midpoint_at for row in heads.values()],
+            "oldest": oldest,
+        }
+        rows = await self._connection.execute(_BEFORE, wanted)
+        return {(row.node, row.boot_epoch): Before(row.sequence, row.late) for row in rows}
 
     async def keep_days(self, days: Sequence[date]) -> None:
         have = set(await self.days())

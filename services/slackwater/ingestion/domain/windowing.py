@@ -138,36 +138,75 @@ def is_late(known: KnownNode, report: Report) -> bool:
     return known.closed_until is not None and report.midpoint_at < known.closed_until
 
 
-def close_windows(rows: Iterable[HistoryRow], seconds: int, phase: Phase = aligned) -> list[Window]:
-    """All windows of all rows, by node and number; the order of the rows is irrelevant. Late rows belong to none."""
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What had come of an agent before the first report of a span: the newest that was in time (its sequence, None if
+    there is none), and how many came late after that one."""
+
+    sequence: int | None = None
+    late: int = 0
+
+
+Agent = tuple[str, str]
+"""Node and boot epoch."""
+
+
+def heads(rows: Iterable[HistoryRow]) -> dict[Agent, HistoryRow]:
+    """The first report of each agent by number, where something was missing when it came, or it filled a hole: only
+    then can reports right before it be missing."""
+    found: dict[Agent, HistoryRow] = {}
+    for row in rows:
+        agent = row.report.node, row.report.boot_epoch
+        if not row.late and (agent not in found or row.report.sequence < found[agent].report.sequence):
+            found[agent] = row
+    return {agent: row for agent, row in found.items() if row.gap_delta}
+
+
+def close_windows(
+    rows: Iterable[HistoryRow], seconds: int, phase: Phase = aligned, before: Mapping[Agent, Before] | None = None
+) -> list[Window]:
+    """All windows of all rows, by node and number; the order of the rows is irrelevant. Late rows belong to none.
+    `before`: what had come before the `heads` of these rows."""
     grouped: dict[tuple[str, int], list[HistoryRow]] = defaultdict(list)
     for row in rows:
         if not row.late:
             node = row.report.node
             grouped[node, number_of(row.report.midpoint_at, seconds, phase(node))].append(row)
-    gaps = _gaps([row for own in grouped.values() for row in own], seconds, phase)
+    gaps = _gaps([row for own in grouped.values() for row in own], seconds, phase, before or {})
     return [
         _window(node, start_of(number, seconds, phase(node)), seconds, grouped[node, number], gaps[node, number])
         for node, number in sorted(grouped)
     ]
 
 
-def _gaps(rows: Sequence[HistoryRow], seconds: int, phase: Phase) -> Counter[tuple[str, int]]:
+def _gaps(
+    rows: Sequence[HistoryRow], seconds: int, phase: Phase, before: Mapping[Agent, Before]
+) -> Counter[tuple[str, int]]:
     """Missing reports by node and window: holes between two reports count in the window of the later one.
 
-    What is known to be missing and lies before the first report at hand counts in the window of that one.
+    Numbers are compared, not what was believed when each report came: a hole that is filled by now is none, also where
+    it lay across two windows that are closed one after the other.
     """
     gaps: Counter[tuple[str, int]] = Counter()
     ordered = sorted(rows, key=lambda row: (row.report.node, row.report.boot_epoch, row.report.sequence))
-    for _, agent in groupby(ordered, key=lambda row: (row.report.node, row.report.boot_epoch)):
-        own = list(agent)
+    for agent, group in groupby(ordered, key=lambda row: (row.report.node, row.report.boot_epoch)):
+        own = list(group)
         offset = phase(own[0].report.node)
         keys = [(row.report.node, number_of(row.report.midpoint_at, seconds, offset)) for row in own]
-        between = [later.report.sequence - row.report.sequence - 1 for row, later in pairwise(own)]
-        gaps[keys[0]] += max(0, sum(row.gap_delta for row in own) - sum(between))
-        for key, missing in zip(keys[1:], between, strict=True):
-            gaps[key] += missing
+        gaps[keys[0]] += missing_before(own[0], before.get(agent, Before()))
+        for key, (row, later) in zip(keys[1:], pairwise(own), strict=True):
+            gaps[key] += later.report.sequence - row.report.sequence - 1
     return gaps
+
+
+def missing_before(head: HistoryRow, before: Before) -> int:
+    """Reports that are missing between the first one of a span and the newest one before it that was in time."""
+    if not head.gap_delta:
+        return 0
+    if before.sequence is not None:
+        return max(0, head.report.sequence - before.sequence - 1 - before.late)
+    first = head.report.sequence - 1 if head.gap_delta < 0 else head.gap_delta  # of this agent there is nothing older
+    return max(0, first - before.late)
 
 
 def _window(node: str, start: datetime, seconds: int, rows: Sequence[HistoryRow], gaps: int) -> Window:

@@ -8,7 +8,16 @@ from datetime import UTC, datetime, timedelta
 
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_windowed import UsageWindowed, WindowedPod, WindowedUsage
-from slackwater.ingestion.domain.windowing import Amounts, Phase, Waiting, Window, aligned, close_limit, close_windows
+from slackwater.ingestion.domain.windowing import (
+    Amounts,
+    Phase,
+    Waiting,
+    Window,
+    aligned,
+    close_limit,
+    close_windows,
+    heads,
+)
 from slackwater.ingestion.ports import Ledger, Ledgers, Meter
 from slackwater.ingestion.usecases.accept_reports import SOURCE
 from slackwater.ingestion.usecases.tracing import WindowTraces
@@ -128,7 +137,8 @@ class CloseWindows:
         rows = await ledger.history_within(
             {node: (max(since, oldest), until) for node, (since, until) in spans.items()}
         )
-        return close_windows(rows, self._seconds, self._phase)
+        before = await ledger.before(found, oldest) if (found := heads(rows)) else {}
+        return close_windows(rows, self._seconds, self._phase, before)
 
 
 def _event(window: Window, now: datetime, traceparent: str) -> Event[UsageWindowed]:

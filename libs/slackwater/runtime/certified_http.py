@@ -1,0 +1,30 @@
+"""Whose certificate a request came with. Apart from the other TLS, for the agent serves without uvicorn."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from slackwater.runtime.certificates import CERTIFICATE, common_name
+
+
+class CertifiedHttp(H11Protocol):
+    """HTTP on a connection whose client certificate is told to the application, which uvicorn keeps to itself."""
+
+    app: ASGIApp
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        super().connection_made(transport)
+        tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+        if tls is not None and (name := common_name(tls)) is not None:
+            self.app = _told(self.app, name)
+
+
+def _told(app: ASGIApp, name: str) -> ASGIApp:
+    async def telling(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, CERTIFICATE: name}, receive, send)
+
+    return telling

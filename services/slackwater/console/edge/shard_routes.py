@@ -1,0 +1,27 @@
+"""/v1/shards: which replica owns what."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Query
+
+from slackwater.console.domain.shards import ShardView, shard_views
+from slackwater.console.edge.api_models import Listing
+from slackwater.console.ports import Reads
+from slackwater.model.time import Clock
+from slackwater.runtime.roles import Role
+from slackwater.runtime.routes import Routes
+
+Service = Annotated[str | None, Query(description="Only of this service.")]
+
+
+def shard_router(reads: Reads, clock: Clock) -> Routes:
+    router = Routes(prefix="/v1", tags=["control loop"])
+
+    @router.get("/shards", role=Role.VIEWER, summary="Which replica of each service owns which partition of the shards")
+    async def list_shards(service: Service = None) -> Listing[ShardView]:
+        found = shard_views(await reads.processes(), clock.now())
+        return Listing(items=[shard for shard in found if service in (None, shard.service)])
+
+    return router

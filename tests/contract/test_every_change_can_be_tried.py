@@ -1,0 +1,109 @@
+"""`?dryRun=true` on every operation that changes something: each is tried, which changes nothing, and then done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import httpx2
+import pytest
+from whole_server import ADMIN, WholeServer, server
+
+from slackwater.bus.deadletters import DeadLetter
+from slackwater.bus.encoding import encode
+from slackwater.bus.nats import connect_bus
+from slackwater.cli.openapi import document
+from slackwater.cli.unasked import unasked_services
+from slackwater.runtime.service import SpeaksRpc
+from slackwater.testing.clock import EPOCH
+from slackwater.testing.story import story
+
+__all__ = ["server"]
+
+READS = {"get", "head", "options"}
+
+
+class Attempt:
+    """One change: the request for it, and what of the API would show it."""
+
+    def __init__(self, client: httpx2.Client, method: str, path: str, body: Any, shows: str) -> None:
+        self._client, self._method, self._path, self._body, self._shows = client, method, path, body, shows
+
+    def make(self, *, dry_run: bool) -> httpx2.Response:
+        params = {"dryRun": "true"} if dry_run else {}
+        return self._client.request(self._method, self._path, json=self._body, params=params)
+
+    def shown(self) -> Any:
+        return self._client.get(self._shows).json()
+
+
+def new_policy(client: httpx2.Client, nats: str) -> Attempt:
+    path = "/v1/nodeqos/default"
+    wanted = client.get(path).json()
+    wanted["spec"]["mode"] = "observe" if wanted["spec"]["mode"] != "observe" else "throttle"
+    return Attempt(client, "PUT", path, wanted, path)
+
+
+def dead_letter(client: httpx2.Client, nats: str) -> Attempt:
+    event = next(event for event in story(EPOCH) if event.data.TYPE == "decision.recorded")
+    message = encode(event)
+    letter = DeadLetter("console-x", "invalid_payload", "d", message.subject, dict(message.headers), message.body, 3)
+
+    async def bury() -> None:
+        async with connect_bus(nats, name="test", declares=False) as bus:
+            await bus.bury(letter)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(bury())
+    loop.close()
+    path = f"/v1/deadletters/{client.get('/v1/deadletters').json()['items'][0]['position']}"
+    return Attempt(client, "POST", f"{path}/replay", None, path)
+
+
+ATTEMPTS: Mapping[str, Callable[[httpx2.Client, str], Attempt]] = {
+    "PUT /v1/nodeqos/default": new_policy,
+    "POST /v1/deadletters/{id}/replay": dead_letter,
+}
+
+
+@pytest.fixture
+def client(server: WholeServer) -> Iterator[httpx2.Client]:
+    with httpx2.Client(base_url=server.url, headers=ADMIN, trust_env=False, timeout=20) as client:
+        yield client
+
+
+def operations() -> dict[str, Any]:
+    paths = document()["paths"]
+    return {f"{verb.upper()} {path}": one for path, verbs in paths.items() for verb, one in verbs.items()}
+
+
+CHANGES = {name: one for name, one in operations().items() if name.split()[0].lower() not in READS}
+
+
+def test_every_change_of_the_api_takes_a_dry_run_and_is_tried_here() -> None:
+    assert CHANGES.keys() == ATTEMPTS.keys()
+    for name, operation in CHANGES.items():
+        (found,) = [one for one in operation["parameters"] if one["name"] == "dryRun"]
+        assert (found["in"], found["schema"]["type"], found["required"]) == ("query", "boolean", False), name
+
+
+def test_nothing_is_changed_over_grpc() -> None:
+    """An RPC that changes something would need a dry run as well."""
+    services = [service for service in unasked_services() if isinstance(service, SpeaksRpc)]
+    methods = [method for service in services for part in service.rpc_parts() for method in part.roles]
+    assert methods
+    assert [method for method in methods if not method.startswith(("Get", "List", "Watch"))] == []
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_trying_changes_nothing_and_doing_does(client: httpx2.Client, nats_url: str, name: str) -> None:
+    attempt = ATTEMPTS[name](client, nats_url)
+    before = attempt.shown()
+    tried = attempt.make(dry_run=True)
+    assert tried.status_code == 200, tried.text
+    assert attempt.shown() == before
+    done = attempt.make(dry_run=False)
+    assert done.status_code == 200, done.text
+    assert attempt.shown() != before
+    assert tried.json() != done.json(), "a dry run says that it was one"

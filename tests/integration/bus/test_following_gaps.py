@@ -1,0 +1,159 @@
+"""A reader that lags, or wants little: it is told of everything that it will not see, and of nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from test_following import changed, observed, publish, take
+
+from slackwater.bus import looking, pulling
+from slackwater.bus.following import Cause, Followed, Item, Missed
+from slackwater.bus.ordered import OrderedReader
+from slackwater.events.intent_observed import IntentObserved
+
+PATIENCE_SECONDS = 20
+
+
+async def read_up_to(following: Any, last: int, found: list[Item]) -> list[Item]:
+    """Takes until the message at `last` has come, or is told to be gone."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while max((_end(item) for item in found), default=0) < last:
+            found += await following.next()
+    return found
+
+
+def _end(item: Item) -> int:
+    return item.sequence if isinstance(item, Followed) else item.resumed_after
+
+
+def given_and_gone(found: Sequence[Item]) -> tuple[list[int], list[int]]:
+    given = [item.sequence for item in found if isinstance(item, Followed)]
+    gone = [at for item in found if isinstance(item, Missed) for at in range(item.after + 1, item.resumed_after + 1)]
+    return given, gone
+
+
+@pytest.mark.parametrize("look_back_seconds", [0.0, 1000.0])
+async def test_who_lags_is_told_exactly_what_the_stream_let_go_of_meanwhile(
+    given: Any, monkeypatch: pytest.MonkeyPatch, look_back_seconds: float
+) -> None:
+    """However long it took between two batches: a lag of many short waits is a lag, too."""
+    monkeypatch.setattr(looking, "LOOK_BACK_SECONDS", look_back_seconds)
+    async with given.process() as bus:
+        await publish(bus, *(observed("a", number) for number in range(200)))
+        async with bus.follow([IntentObserved], after={"DECISIONS": 0}) as following:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                found = list(await following.next())
+            await asyncio.sleep(0.1)  # the next batch may be on its way by now, or not: both must be told
+            await given.forget("DECISIONS", 151)
+            await read_up_to(following, 200, found)
+            await publish(bus, observed("a", 200))
+            await read_up_to(following, 201, found)
+    seen, gone = given_and_gone(found)
+    assert sorted(seen + gone) == list(range(1, 202)), (
+        "nothing is missing that was not told, and nothing told that came"
+    )
+    assert seen == sorted(seen)
+    assert gone
+    assert [item.cause for item in found if isinstance(item, Missed)] == [Cause.EXPIRED]
+
+
+async def test_what_goes_while_nobody_takes_is_told(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "LOOK_BACK_SECONDS", 0.0)
+    async with given.process() as bus, bus.follow([IntentObserved]) as following:
+        await publish(bus, observed("a", 1))
+        await asyncio.sleep(0.1)
+        await publish(bus, *(observed("a", number) for number in range(2, 6)))
+        await given.forget("DECISIONS", 4)
+        found = await read_up_to(following, 5, [])
+    seen, gone = given_and_gone(found)
+    assert sorted(seen + gone) == [1, 2, 3, 4, 5]
+    assert gone in ([2, 3], [1, 2, 3])
+
+
+async def test_a_lag_without_loss_is_no_gap(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "LOOK_BACK_SECONDS", 0.0)
+    async with given.process() as bus, bus.follow([IntentObserved]) as following:
+        await publish(bus, *(observed("a", number) for number in range(120)))
+        found = await read_up_to(following, 120, [])
+    assert given_and_gone(found) == (list(range(1, 121)), [])
+
+
+async def test_a_place_moves_on_past_what_is_not_wanted_so_that_coming_back_is_no_gap(
+    given: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stream lets go of what nobody here wanted: who was there all the time has missed nothing."""
+    monkeypatch.setattr(pulling, "EXPIRES_SECONDS", 0.4)
+    monkeypatch.setattr(pulling, "HEARTBEAT_SECONDS", 0.1)
+    async with given.process() as bus:
+        async with bus.follow([IntentObserved], keys=["quiet"]) as following:
+            await publish(bus, observed("quiet"), *(observed("loud", number) for number in range(20)))
+            found = await take(following, 1)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                waiting = asyncio.ensure_future(following.next())
+                while following.positions["DECISIONS"] < 21:
+                    await asyncio.sleep(0.05)
+            place = dict(following.positions)
+            assert not waiting.done()
+            waiting.cancel()
+        await publish(bus, observed("loud", 20), observed("quiet", 2))
+        await given.forget("DECISIONS", 20)
+        async with bus.follow([IntentObserved], after=place, keys=["quiet"]) as following:
+            found += await take(following, 1)
+    assert [item.sequence for item in found] == [1, 23]
+
+
+async def test_a_place_does_not_move_past_what_was_not_taken(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulling, "EXPIRES_SECONDS", 0.2)
+    monkeypatch.setattr(pulling, "HEARTBEAT_SECONDS", 0.05)
+    async with given.process() as bus, bus.follow([IntentObserved], keys=["quiet"]) as following:
+        await publish(bus, observed("quiet"), *(observed("loud", number) for number in range(5)))
+        await asyncio.sleep(1)
+        assert following.positions == {"DECISIONS": 0}
+        await take(following, 1)
+
+
+async def test_another_stream_of_that_name_is_told_to_who_is_there(given: Any) -> None:
+    async with given.process() as bus, bus.follow([IntentObserved]) as following:
+        await publish(bus, *(observed("a", number) for number in range(1, 8)))
+        found = await take(following, 7)
+        await given.begin_anew("DECISIONS")
+        await publish(bus, observed("b"))
+        found = await read_up_to_name(following, "b/ensurance")
+    missed = [item for item in found if isinstance(item, Missed)]
+    assert missed == [Missed("DECISIONS", 7, missed[0].resumed_after, Cause.BEGAN_ANEW)]
+    assert missed[0].resumed_after in (0, 1)
+    assert [item.sequence for item in found if isinstance(item, Followed)] == [1]
+
+
+async def read_up_to_name(following: Any, key: str) -> list[Item]:
+    found: list[Item] = []
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not any(isinstance(item, Followed) and item.key == key for item in found):
+            found += await following.next()
+    return found
+
+
+@pytest.mark.parametrize("url_or_memory", ["nats"], indirect=True)
+async def test_what_goes_while_the_connection_is_lost_is_told(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, opened = asyncio.Event(), OrderedReader._open
+
+    async def open_later(self: OrderedReader) -> Any:
+        if self.opens:
+            await gate.wait()
+        return await opened(self)
+
+    monkeypatch.setattr(OrderedReader, "_open", open_later)
+    async with given.process() as bus, bus.follow([IntentObserved]) as following:
+        await publish(bus, observed("a", 1), changed("a"))
+        found = await take(following, 1)
+        bus.reconnected()  # what the client says after it had been away
+        await publish(bus, *(observed("a", number) for number in range(2, 6)))
+        await given.forget("DECISIONS", 4)
+        gate.set()
+        await read_up_to(following, 5, found)
+    seen, gone = given_and_gone(found)
+    # the open request may have brought the second message before it was given up
+    assert (seen, gone) in (([1, 4, 5], [2, 3]), ([1, 2, 4, 5], [3]))

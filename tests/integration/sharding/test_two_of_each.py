@@ -1,0 +1,314 @@
+"""Two replicas of prediction, colocation and ensurance: they share, one is killed in the middle of its work, and the
+end is that of an undisturbed run: nothing lost, nothing twice, the same numbers."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import pytest
+from ensurance_scene import Scene, described, reported
+from replica_scene import Replicas, replicas, until
+
+from slackwater.bus.nats import NatsBus
+from slackwater.bus.port import Done, Received, Settlement
+from slackwater.colocation.adapters.memory import MemoryColocationStore
+from slackwater.colocation.edge.events import ColocationEvents
+from slackwater.colocation.settings import ColocationSettings
+from slackwater.colocation.usecases.recompute_offer import Offering
+from slackwater.ensurance.settings import EnsuranceSettings
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.envelope import Event, Payload, event_of
+from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.peak_predicted import PeakPredicted, PodPeak
+from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.model.identifiers import PARTITIONS, partition_of
+from slackwater.model.quantities import Resources
+from slackwater.model.time import SystemClock
+from slackwater.prediction.adapters.memory import MemoryPredictionStore
+from slackwater.prediction.domain.series import PredictionState
+from slackwater.prediction.domain.snapshot import encode
+from slackwater.prediction.settings import PredictionSettings
+from slackwater.prediction.usecases.describe_node import describe_node
+from slackwater.prediction.usecases.fold_windows import fold_windows, samples_of
+from slackwater.prediction.usecases.state import LivingState
+from slackwater.testing.clock import FakeClock
+from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.windows import START, event_id, window
+from slackwater.testing.windows import described as described_node
+
+NODES = [f"node-{number}" for number in range(24)]
+ROUNDS = 6
+FATAL = 3
+"""In this round one replica dies, with its messages in hand."""
+
+
+class Heard:
+    """Every event of some types, each time it was published."""
+
+    def __init__(self) -> None:
+        self.events: list[Event[Any]] = []
+
+    async def __call__(self, batch: list[Received[Any]]) -> list[Settlement]:
+        self.events += [received.event for received in batch]
+        return [Done()] * len(batch)
+
+    def of(self, payload: type[Payload]) -> list[Event[Any]]:
+        return [event for event in self.events if isinstance(event.data, payload)]
+
+
+class Case(Protocol):
+    """One service: what it is given in each round, when that is handled, and what must have come of it all."""
+
+    service: str
+    settings: Mapping[str, str]
+    hears: Sequence[type[Payload]]
+
+    async def prepare(self, world: Replicas) -> None:
+        """Before the first round."""
+        ...
+
+    async def feed(self, world: Replicas, number: int) -> None:
+        """One round; may wait for what the round needs in between."""
+        ...
+
+    async def handled(self, world: Replicas, heard: Heard, number: int) -> None:
+        """Wait until the round has had its effects."""
+        ...
+
+    async def judge(self, world: Replicas, heard: Heard) -> None:
+        """All replicas have ended in order."""
+        ...
+
+
+def without_times(event: Event[Any]) -> Any:
+    """What an event says, without when it was said."""
+    said = event.data.model_dump(mode="json")
+    record = said.get("record", said)
+    for name in ("predicted_at", "decided_at", "offered_at", "trace_id", "replay", "inputs", "terms"):
+        record.pop(name, None)
+    return said
+
+
+def assert_same(found: Sequence[Event[Any]], expected: Sequence[Event[Any]]) -> None:
+    """The same events under the same ids, each once, with the same content."""
+    assert max(Counter(event.id for event in found).values()) == 1
+    assert {event.id: without_times(event) for event in found} == {e.id: without_times(e) for e in expected}
+
+
+def usage_of(node: str, number: int) -> dict[str, int]:
+    """Its prod pods with their milli-cores in a round."""
+    return {f"{node}-p": 500 + 40 * number, f"{node}-q": 300 + 10 * (int(node.split("-")[1]) % 7)}
+
+
+class Predicting:
+    service = "prediction"
+    settings: Mapping[str, str] = {"MIN_WINDOWS": "3", "SNAPSHOT_SECONDS": "1"}
+    hears: Sequence[type[Payload]] = (DecisionRecorded, PeakPredicted)
+
+    async def prepare(self, world: Replicas) -> None:
+        for node in NODES:
+            await world.bus.publish(described_node(node))
+        await world.settled()
+
+    async def feed(self, world: Replicas, number: int) -> None:
+        for node in NODES:
+            await world.bus.publish(window(node, number, usage_of(node, number)))
+
+    async def handled(self, world: Replicas, heard: Heard, number: int) -> None:
+        async def predicted() -> bool:
+            return len(heard.of(PeakPredicted)) >= len(NODES) * (number + 1)
+
+        await until(predicted)
+        await world.settled()
+
+    async def judge(self, world: Replicas, heard: Heard) -> None:
+        policy = PredictionSettings(min_windows=3).policy()
+        store = MemoryPredictionStore()
+        for node in NODES:
+            await describe_node(LivingState(store, policy), described_node(node).data)
+        kept = await world.store.fetch("SELECT DISTINCT ON (partition) partition, checksum, position FROM snapshots"
+                                       " ORDER BY partition, id DESC")  # fmt: skip
+        assert {row["partition"] for row in kept} == {partition_of(node) for node in NODES}
+        for row in kept:
+            mine = [node for node in NODES if partition_of(node) == row["partition"]]
+            windows = [window(node, number, usage_of(node, number)) for number in range(ROUNDS) for node in mine]
+            state = PredictionState(policy.model)
+            for one in windows:
+                state.fold(samples_of(one.data))
+            assert hashlib.sha256(encode(state, 0).body).hexdigest() == row["checksum"]  # to the last bit
+            living = LivingState(store, policy, row["partition"])
+            await living.restore()
+            await fold_windows(living, SystemClock(), list(enumerate(windows, start=1)))
+        assert len(store.outbox) == 3 * len(NODES) * ROUNDS
+        assert_same(heard.of(PeakPredicted) + heard.of(DecisionRecorded), store.outbox)
+
+
+def peaks(node: str, number: int) -> Event[PeakPredicted]:
+    """Of every pod, an eighth above its usage; cold in the first round."""
+    amounts = {uid: Resources(cpu * 9 // 8, 2**30) for uid, cpu in usage_of(node, number).items()}
+    whole = Resources(sum(one.cpu_milli for one in amounts.values()), 2**31)
+    pods = tuple(PodPeak(uid=uid, workload=f"w-{uid}", tier="prod", peak=peak, cold_start=number == 0)
+                 for uid, peak in amounts.items())  # fmt: skip
+    data = PeakPredicted(node=node, predicted_at=START, window_number=number, window_seconds=60, model="m", samples=9,
+                         cold_start_share=0, node_peak=whole, system_peak=Resources(), tier_peaks={"prod": whole},
+                         prod_peak=whole, prod_reclaimable=Resources(), pods=pods, decision_id="d")  # fmt: skip
+    return event_of(data, source="prediction", time=START, id=event_id("peak.predicted", node, number))
+
+
+class Offered:
+    service = "colocation"
+    settings: Mapping[str, str] = {
+        "DECAY_FROM_SECONDS": "1e9",
+        "DECAY_TO_SECONDS": "2e9",
+        "PREDICTION_MAX_AGE_SECONDS": "1e9",
+        "AGE_CHECK_SECONDS": "1000",
+    }
+    hears: Sequence[type[Payload]] = (DecisionRecorded, ResourcesOffered)
+
+    async def prepare(self, world: Replicas) -> None:
+        for node in NODES:
+            await world.bus.publish(described_node(node))
+        await world.settled()
+
+    async def feed(self, world: Replicas, number: int) -> None:
+        for node in NODES:
+            await world.bus.publish(window(node, number, usage_of(node, number)))
+
+    async def handled(self, world: Replicas, heard: Heard, number: int) -> None:
+        """What changes an offer comes from two streams: one after the other, so that the order is known."""
+        await world.settled()
+        for node in NODES:
+            await world.bus.publish(peaks(node, number))
+        await world.settled()
+
+    async def judge(self, world: Replicas, heard: Heard) -> None:
+        settings = ColocationSettings(
+            decay_from_seconds=1e9, decay_to_seconds=2e9, prediction_max_age_seconds=1e9, age_check_seconds=1000
+        )
+        store = MemoryColocationStore()
+        events = ColocationEvents(Offering(store, settings.strategy(), SystemClock()))
+        for node in NODES:
+            await events.on_described([Received(described_node(node), 0, 1, node)])
+        for number in range(ROUNDS):
+            for node in NODES:
+                await events.on_usage([Received(window(node, number, usage_of(node, number)), 0, 1, node)])
+                await events.on_peaks([Received(peaks(node, number), 0, 1, node)])
+        assert len(store.outbox) > 3 * len(NODES)
+        assert_same(heard.of(ResourcesOffered) + heard.of(DecisionRecorded), store.outbox)
+
+
+class Guarding:
+    service = "ensurance"
+    settings: Mapping[str, str] = {"MAX_REPORT_AGE_SECONDS": "3600", "LEASE_SECONDS": "600"}
+    hears: Sequence[type[Payload]] = (DecisionRecorded, IntentDeclared)
+
+    def __init__(self) -> None:
+        self._start = SystemClock().now() - timedelta(minutes=10)
+
+    def _at(self, number: int) -> datetime:
+        return self._start + timedelta(seconds=5 * number)
+
+    def _report(self, node: str, number: int) -> Event[Any]:
+        batch = {f"{node}-b": 1000 - 100 * number, f"{node}-c": 400}
+        return reported(number + 1, at=self._at(number), pressure=0.2, batch=batch, node=node)
+
+    def _observed(self, node: str, generation: int, number: int) -> Event[Any]:
+        at = self._at(number) + timedelta(seconds=1)
+        return event_of(
+            IntentObserved(node=node, writer="ensurance", generation=generation, boot_epoch="boot-1",
+                           received_at=at, observed_at=at), source="agent", time=at)  # fmt: skip
+
+    async def prepare(self, world: Replicas) -> None:
+        for node in NODES:
+            await world.bus.publish(described(node, at=self._start))
+        await world.settled()
+
+    async def feed(self, world: Replicas, number: int) -> None:
+        for node in NODES:
+            await world.bus.publish(self._report(node, number))
+
+    async def handled(self, world: Replicas, heard: Heard, number: int) -> None:
+        await world.settled()
+        for node, (generation, _) in _newest(heard.of(IntentDeclared)).items():
+            await world.bus.publish(self._observed(node, generation, number))
+        await world.settled()
+
+    async def judge(self, world: Replicas, heard: Heard) -> None:
+        settings = EnsuranceSettings(max_report_age_seconds=3600, lease_seconds=600)
+        oracle = Scene(clock=FakeClock(self._start), settings=settings)
+        await oracle.open(*NODES)
+        for number in range(ROUNDS):
+            for node in NODES:
+                await oracle.guard(self._report(node, number))
+            for node, (generation, _) in _newest(oracle.published(IntentDeclared)).items():
+                await oracle.observe(self._observed(node, generation, number))
+        by_report = Counter(event.causedby for event in heard.of(DecisionRecorded))
+        assert max(by_report.values()) == 1
+        assert _actions(heard.of(DecisionRecorded)) == _actions(oracle.published(DecisionRecorded))
+        found, expected = heard.of(IntentDeclared), oracle.published(IntentDeclared)
+        assert _contents(found) == _contents(expected)  # one content per generation, and the same ones
+        assert _newest(found) == _newest(expected)
+        assert any(limits for _, limits in _newest(found).values())
+
+
+def _limits(intent: IntentDeclared) -> tuple[tuple[str, int], ...]:
+    return tuple((throttle.pod_uid, throttle.cpu_limit_milli) for throttle in intent.throttles)
+
+
+def _newest(events: Sequence[Event[Any]]) -> dict[str, tuple[int, Any]]:
+    """The last generation of each node's intent, and its limits."""
+    found: dict[str, tuple[int, Any]] = {}
+    for event in events:
+        known = found.get(event.data.node)
+        if known is None or known[0] <= event.data.generation:
+            found[event.data.node] = (event.data.generation, _limits(event.data))
+    return found
+
+
+def _contents(events: Sequence[Event[Any]]) -> set[tuple[str, int, Any]]:
+    return {(event.data.node, event.data.generation, _limits(event.data)) for event in events}
+
+
+def _actions(events: Sequence[Event[Any]]) -> Counter[Any]:
+    """What was decided, how often."""
+    records = [event.data.record for event in events]
+    return Counter((one.node, one.kind, one.reason, one.result, one.remaining) for one in records)
+
+
+@asynccontextmanager
+async def listening(bus: NatsBus, payloads: Sequence[type[Payload]]) -> AsyncIterator[Heard]:
+    heard = Heard()
+    async with AsyncExitStack() as stack:
+        for payload in payloads:
+            await stack.enter_async_context(bus.replay(payload, heard, after_sequence=0))  # type: ignore[arg-type]  # takes any payload
+        yield heard
+
+
+@pytest.mark.parametrize("case", [Predicting(), Offered(), Guarding()], ids=["prediction", "colocation", "ensurance"])
+async def test_two_replicas_share_and_the_end_is_that_of_an_undisturbed_run(
+    case: Case, bus: NatsBus, nats_url: str, fresh_database: FreshDatabase
+) -> None:
+    async with (
+        replicas(case.service, bus, nats_url, fresh_database, case.settings) as world,
+        listening(bus, case.hears) as heard,
+    ):
+        await asyncio.gather(world.start(), world.start())
+        await world.has_shares(4, 4)
+        await case.prepare(world)
+        for number in range(ROUNDS):
+            await case.feed(world, number)
+            if number == FATAL:
+                world.processes[0].kill()
+                await world.has_shares(PARTITIONS)
+            await case.handled(world, heard, number)
+        world.processes[1].terminate()
+        await world.processes[1].wait()
+        assert await world.shares() == []  # handed back in good order
+        await case.judge(world, heard)
