@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import logging
+from logging import LogRecord
 from typing import Any
 
 from nats.aio.client import Client
 from nats.errors import SecureConnRequiredError
+
+from slackwater.telemetry.logs import leave_out
 
 
 class EncryptedClient(Client):
@@ -15,7 +17,7 @@ class EncryptedClient(Client):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         # nats-py turns a plain stream into an encrypted one, so asyncio warns at each end of a connection.
-        logging.getLogger("asyncio").addFilter(_worth_saying)
+        leave_out("asyncio", _worth_saying)
 
     def _connect_command(self) -> bytes:
         if not self._server_info.get("tls_required"):
@@ -23,5 +25,5 @@ class EncryptedClient(Client):
         return super()._connect_command()
 
 
-def _worth_saying(record: logging.LogRecord) -> bool:
-    return "eof_received() has no effect" not in record.getMessage()
+def _worth_saying(line: LogRecord) -> bool:
+    return "eof_received() has no effect" not in line.getMessage()

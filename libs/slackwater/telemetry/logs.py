@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Literal, TextIO
 
@@ -39,6 +39,11 @@ _FIRST = ("time", "level", "event", "service", "logger", "exception", "trace_id"
 _OF_SPAN = ("node", "decision_id", "event_id")
 """Attributes of the current span that its log lines carry, too."""
 _COLOURS = {"debug": "\x1b[2m", "warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}
+
+
+def leave_out(logger: str, worth_saying: Callable[[logging.LogRecord], bool]) -> None:
+    """Of what a library logs, keep only what is worth saying. Saying the same twice changes nothing."""
+    logging.getLogger(logger).addFilter(worth_saying)
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
