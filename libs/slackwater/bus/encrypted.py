@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 from nats.aio.client import Client
 from nats.errors import SecureConnRequiredError
 
@@ -9,7 +12,16 @@ from nats.errors import SecureConnRequiredError
 class EncryptedClient(Client):
     """For URLs with tls://. The plain client follows a broker that says it has no TLS, and sends it the password."""
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        # nats-py turns a plain stream into an encrypted one, so asyncio warns at each end of a connection.
+        logging.getLogger("asyncio").addFilter(_worth_saying)
+
     def _connect_command(self) -> bytes:
         if not self._server_info.get("tls_required"):
             raise SecureConnRequiredError
         return super()._connect_command()
+
+
+def _worth_saying(record: logging.LogRecord) -> bool:
+    return "eof_received() has no effect" not in record.getMessage()

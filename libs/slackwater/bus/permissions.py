@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from slackwater.bus.access import AGENT_API_PREFIX, API_PREFIX, inbox_of
 from slackwater.bus.streams import Topology, durable_names, event_named
 from slackwater.events.envelope import own_subjects, subject_token, subjects_of
-from slackwater.events.registry import EVENTS
+from slackwater.events.registry import COMMANDS, EVENTS
 
 CONTROL = "CONTROL"
 READS_ALONG = frozenset({"console"})
 """Services that look at every stream without a consumer in streams.yaml, to show and to resume what passes."""
 
 OPERATES = frozenset({"console"})
-"""Services with the operator's desk (bus.desk): they list consumers, read single messages and put dead letters back."""
+"""Services with the operator's desk (bus.desk): they list consumers, read single messages and put dead letters back,
+but never a command to a node."""
 
 
 BACKUP, RESTORE = "backup", "restore"
@@ -66,7 +67,7 @@ def service_subjects(part: Part, topology: Topology) -> list[str]:
         allowed |= {f"{API_PREFIX}.STREAM.MSG.GET.{stream}" for stream in topology.streams}  # where each type ends
     if part.name in OPERATES:
         allowed |= {f"{API_PREFIX}.CONSUMER.LIST.{stream}" for stream in topology.streams}
-        allowed |= {subjects_of(payload) for payload in EVENTS}
+        allowed |= {subjects_of(payload) for payload in EVENTS if payload not in COMMANDS}
     return sorted(allowed)
 
 

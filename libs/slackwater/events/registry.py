@@ -30,3 +30,7 @@ EVENTS: tuple[type[Payload], ...] = (
     DecisionRecorded,
     HealthReported,
 )
+
+COMMANDS: tuple[type[Payload], ...] = (IntentDeclared,)
+"""What tells a node to do something. Only who declares it may publish it; nobody but the agents acts on it, and they
+have no dead letters, so it is never put back either."""

@@ -141,6 +141,12 @@ _CODES = (
         "Leave it: replaying would put the old state back.",
     ),
     ProblemCode(
+        "not_replayable",
+        409,
+        "The dead letter holds a command to a node, which only its writer gives.",
+        "Leave it, and find out who wrote it: no consumer of Slackwater buries such a message.",
+    ),
+    ProblemCode(
         "no_subject",
         409,
         "The dead letter does not say which subject it came from.",

@@ -58,6 +58,7 @@ class PostgresDatabase:
         self._dsn = dsn
         self._service = service
         self._clock = clock
+        self._has_outbox = False
 
     def unit_of_work(self) -> AbstractAsyncContextManager[PostgresUnitOfWork]:
         return self._unit_of_work(None if self._fence is None else Guard(self._fence))
@@ -85,7 +86,8 @@ class PostgresDatabase:
         """What waits in the outbox; None where there is none. Raises Unavailable."""
         with connecting():
             async with self._engine.connect() as connection:
-                if not (await connection.execute(_HAS_OUTBOX)).scalar():
+                self._has_outbox = self._has_outbox or bool((await connection.execute(_HAS_OUTBOX)).scalar())
+                if not self._has_outbox:
                     return None
                 depth, age = (await connection.execute(text(BACKLOG))).one()
         return Backlog(depth, age)
@@ -97,7 +99,7 @@ class PostgresDatabase:
         return Connections(pool.checkedout(), pool.checkedin())
 
     def relay(self, publish: Publish) -> OutboxRelay:
-        return OutboxRelay(self._dsn, self._service, publish, self._clock, self._fence)
+        return OutboxRelay(self._dsn, self._service, publish, self._clock, self._fence, self.backlog)
 
     def leases(self, member: str) -> PostgresLeases:
         return PostgresLeases(self._dsn, self._service, member)

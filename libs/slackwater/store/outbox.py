@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import asyncpg
@@ -44,11 +44,17 @@ BACKLOG = (
 )
 
 
+AskBacklog = Callable[[], Awaitable[Backlog | None]]
+
+
 class OutboxRelay:
     """slackwater.store.port.Relay on PostgreSQL. `publish` is the bus's: idempotent by event id, raises Unavailable."""
 
-    def __init__(self, dsn: str, service: str, publish: Publish, clock: Clock, fence: Fence | None = None) -> None:
+    def __init__(
+        self, dsn: str, service: str, publish: Publish, clock: Clock, fence: Fence | None, ask: AskBacklog
+    ) -> None:
         self._fence = fence
+        self._ask = ask
         self._dsn = dsn
         self._service = service
         self._publish = publish
@@ -70,15 +76,9 @@ class OutboxRelay:
                 await self._rest()
 
     async def backlog(self) -> Backlog:
-        """Raises Unavailable when PostgreSQL does not answer."""
-        with connecting():
-            connection = await self._connect()
-            try:
-                row = await connection.fetchrow(BACKLOG)
-            finally:
-                await connection.close(timeout=2)
-        assert row is not None  # noqa: S101 - an aggregate always has a row
-        return Backlog(row[0], row[1])
+        """Asked through the service's pool: health looks every few seconds, and a session costs PostgreSQL a process.
+        Raises Unavailable when PostgreSQL does not answer."""
+        return await self._ask() or Backlog(0, 0.0)
 
     async def _connect(self) -> asyncpg.Connection[Any]:
         settings = {

@@ -100,13 +100,15 @@ class Ledger(Protocol):
 class Meter(Protocol):
     """What operators watch."""
 
-    def accepted(self, missing: int, late: int, delays_seconds: Iterable[float]) -> None:
-        """Reports that went into history, each with its delay since the sample; of them late, and numbers missing."""
+    def accepted(self, late: int, delays_seconds: Iterable[float]) -> None:
+        """Reports that went into history, each with its delay since the sample; and how many were late."""
         ...
 
     def refused(self, reason: str) -> None: ...
 
-    def closed(self, windows: int) -> None: ...
+    def closed(self, windows: int, missing: int) -> None:
+        """Windows, and reports missing from them: sooner nobody can know, for what was in hand elsewhere may come."""
+        ...
 
     def nodes(self, counts: Mapping[str, int]) -> None:
         """The inventory by liveness."""

@@ -8,13 +8,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from slackwater.bus.port import Bus
+from slackwater.bus.streams import load
 from slackwater.ingestion.adapters.metrics import IngestionMetrics
 from slackwater.ingestion.adapters.postgres import PostgresLedger
 from slackwater.ingestion.domain.liveness import LivenessLimits
 from slackwater.ingestion.domain.reports import KnownNode
 from slackwater.ingestion.domain.validation import Limits
 from slackwater.ingestion.domain.windowing import aligned, begins_window, staggered
-from slackwater.ingestion.edge.events import consuming
+from slackwater.ingestion.edge.events import ON_REPORTED, consuming
 from slackwater.ingestion.ports import Ledgers, Meter
 from slackwater.ingestion.settings import IngestionSettings
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
@@ -70,6 +71,7 @@ class IngestionService:
         self._relay = database.relay(bus.publish)
         limits = Limits(settings.clock_ahead_seconds, settings.clock_behind_seconds)
         silence = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
+        self._redelivery_seconds = load().consumers[ON_REPORTED].ack_wait_seconds
         self._phase = staggered(settings.window_seconds) if settings.stagger_windows else aligned
         self._window_over = asyncio.Event()
         self._accept = AcceptReports(database, ledgers, clock, limits, meter, self._reported)
@@ -117,8 +119,9 @@ class IngestionService:
                     task.cancel()
 
     async def take(self, leases: Sequence[Lease]) -> None:
-        """All state is in PostgreSQL; only the silence of the nodes counts from now."""
-        self._listen_anew()
+        """All state is in PostgreSQL. What the owner before us had in hand comes again when the broker has waited long
+        enough for it: only from then on silence is the nodes', however short an interval they are expected to keep."""
+        self._listen_anew(self._redelivery_seconds)
 
     async def give(self, leases: Sequence[Lease]) -> None:
         """Nothing is kept in memory."""
@@ -156,9 +159,9 @@ class IngestionService:
         await self._close()
         await self._clock.sleep(_GATHER_SECONDS)
 
-    def _listen_anew(self) -> None:
-        self._liveness.listen_anew()
-        self._close.listen_anew()
+    def _listen_anew(self, after_seconds: float = 0.0) -> None:
+        self._liveness.listen_anew(after_seconds)
+        self._close.listen_anew(after_seconds)
 
     async def _repeat(self, work: Callable[[], Awaitable[object]], pause_seconds: float) -> None:
         """Work, wait, work; while the store is away, ask again soon and do not take our silence for the nodes'."""

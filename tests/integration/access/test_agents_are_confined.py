@@ -18,6 +18,7 @@ from broker_scene import NODES, Broker, pki, secured
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
+from nats.js.errors import NotFoundError
 
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.service import AgentService, build_agent
@@ -307,11 +308,35 @@ async def test_the_console_reads_offers_along_under_these_permissions(broker: Br
     assert [change.node for change in found] == [MINE]
 
 
-async def test_services_have_no_more_than_they_need(broker: Broker) -> None:
-    async with broker.service("prediction") as bus:
+@pytest.mark.parametrize("service", ["prediction", "console"])
+async def test_services_have_no_more_than_they_need(broker: Broker, service: str) -> None:
+    """Not even the console, which puts dead letters of all others back, may tell a node to do something."""
+    async with broker.service(service) as bus:
         with pytest.raises(Unavailable):
             await asyncio.wait_for(refusing(bus), PATIENCE_SECONDS)
         assert await bus.connected()
+
+
+async def test_a_letter_that_the_broker_delivers_to_a_node_is_no_command(broker: Broker) -> None:
+    """The console may store any letter, and a pull names where it is delivered to. It keeps its subject all the same,
+    so the agent, whose consumer has one filter, does not see it; nor is it in force."""
+    forged = encode(event_of(intent(MINE, 99), source="console", time=datetime.now(UTC)))
+    letter = "sw.v1.dlq.console-decision-recorded"
+    async with broker.service("console") as console:
+        js = console.client.jetstream()
+        before = (await js.stream_info("INTENTS")).state.last_seq
+        await js.publish(letter, forged.body, headers={**forged.headers, "Nats-Msg-Id": "forged"})
+        wanted = {"ack_policy": "none", "deliver_policy": "last", "inactive_threshold": 30 * 10**9}
+        request = json.dumps({"stream_name": "DLQ", "config": wanted}).encode()
+        made = json.loads((await console.client.request("$JS.API.CONSUMER.CREATE.DLQ", request, timeout=10)).data)
+        await console.client.publish(f"$JS.API.CONSUMER.MSG.NEXT.DLQ.{made['name']}", b'{"batch":1}', forged.subject)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while (last := (await js.stream_info("INTENTS")).state.last_seq) == before:
+                await asyncio.sleep(0.05)
+        assert (await js.get_msg("INTENTS", seq=last)).subject == letter, "stored, but as what it is"
+        with suppress(NotFoundError):
+            in_force = await js.get_msg("INTENTS", subject=forged.subject)
+            assert (in_force.headers or {})["ce-source"] != "console"
 
 
 async def test_the_console_looks_on_and_marks_under_its_permissions(broker: Broker, control: NatsBus) -> None:
@@ -326,7 +351,7 @@ async def test_the_console_looks_on_and_marks_under_its_permissions(broker: Brok
 
 
 async def refusing(bus: NatsBus) -> None:
-    """`prediction` declares an intent: the broker does not confirm what it does not take."""
+    """A service that is not ensurance declares an intent: the broker does not confirm what it does not take."""
     bus._publisher._timeout = 1.0
     await bus.publish(event_of(intent(MINE), source="test", time=datetime.now(UTC)))
 

@@ -40,7 +40,9 @@ def user(broker: Broker, name: str) -> AbstractAsyncContextManager[NatsBus]:
     return connect_bus(broker.url, name=name, declares=False, access=broker.access(name))
 
 
-async def test_one_copies_every_durable_stream_and_the_other_makes_them_again(broker: Broker, tmp_path: Path) -> None:
+async def test_one_copies_every_durable_stream_and_the_other_makes_them_again(
+    broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with user(broker, BACKUP) as backup:
         copies = {name: await copy_stream(backup.client, name, tmp_path / name) for name in load().durable()}
     assert copies["STATE"].messages == 1
@@ -57,6 +59,7 @@ async def test_one_copies_every_durable_stream_and_the_other_makes_them_again(br
             assert NODE in (message.data or b"").decode()
     finally:
         await empty.server.stop()
+    assert "eof_received" not in caplog.text, "an operator reads what these commands write"
 
 
 @pytest.mark.parametrize("name", [BACKUP, RESTORE])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -103,8 +104,9 @@ class Project:
 
     def volume(self, name: str) -> Path:
         folder = self._volumes / name
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o755)
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            folder.chmod(0o755)
         return folder
 
     def container(self, name: str, command: Sequence[str] | None = None) -> Container:
@@ -121,7 +123,7 @@ class Project:
             user=int(user),
             group=int(group),
             capabilities=[*(() if dropped else DOCKER_CAPABILITIES), *said.get("cap_add", [])],
-            binds=dict(image.binds) | dict(self._mount(one) for one in said.get("volumes", [])),
+            binds=dict(image.binds) | dict(self._mount(one, image) for one in said.get("volumes", [])),
             tmpfs=dict(one.partition(":")[::2] for one in said.get("tmpfs", [])),
             files=image.files,
             links=image.links,
@@ -133,7 +135,7 @@ class Project:
             host_processes=said.get("pid") == "host",
         )
 
-    def _mount(self, said: str | dict[str, Any]) -> tuple[str, Bind]:
+    def _mount(self, said: str | dict[str, Any], image: Image) -> tuple[str, Bind]:
         if isinstance(said, dict):
             folder = self.volume(said["source"]) / said.get("volume", {}).get("subpath", "")
             if not folder.is_dir():
@@ -141,7 +143,12 @@ class Project:
             return said["target"], Bind(folder, said.get("read_only", False))
         source, target, *options = said.split(":")
         is_path = source.startswith(("/", "."))
+        new = not is_path and not (self._volumes / source).exists()
         folder = Path(source) if is_path else self.volume(source)
+        if new and target in image.folders:  # an empty volume becomes what the image has there
+            owner, mode = image.folders[target]
+            os.chown(folder, owner, owner)
+            folder.chmod(mode)
         if source.startswith("."):
             assert source == "./backups", source
             folder = self.backups

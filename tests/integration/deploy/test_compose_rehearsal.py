@@ -23,6 +23,8 @@ HURRY = {
 }
 """All that is otherwise than in the file: a window of a minute is too long to wait for."""
 VARIABLES = {"SLACKWATER_FLEET": "3"}
+DAC_OVERRIDE, KILL, SYS_PTRACE = 1, 5, 19
+"""Numbers of the capabilities, see linux/capability.h."""
 STRANGERS = Path(__file__).parent / "strangers.py"
 CALLER = Path(__file__).parent / "caller.py"
 PATHS = f"{ROOT / 'services'}:{ROOT / 'libs'}"
@@ -31,7 +33,7 @@ PATHS = f"{ROOT / 'services'}:{ROOT / 'libs'}"
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     folder = tmp_path_factory.mktemp("compose")
-    made = Project(folder, images(folder), VARIABLES, ["backup"], HURRY)
+    made = Project(folder, images(folder), VARIABLES, ["backup", "linux"], HURRY)
     with made:
         made.up()
         yield made
@@ -111,6 +113,15 @@ def test_the_command_line_and_grpc_answer_with_a_token_and_not_without(project: 
     assert done.stdout.split() == ["UNAUTHENTICATED", "UNAUTHENTICATED", "OK"], done.stderr
 
 
+def test_the_agent_of_this_very_machine_reports_as_root_with_three_capabilities(project: Project, token: str) -> None:
+    project.up(["agent"])
+    agent = project.running["agent"]
+    until(lambda: "this-machine" in {node["name"] for node in items(project, token, "/v1/nodes")}, f"{agent} reports")
+    rights = re.findall(r"^CapBnd:\s+(\S+)", agent.execute(["cat", "/proc/self/status"]).stdout, re.MULTILINE)
+    assert int(rights[0], 16) == 1 << DAC_OVERRIDE | 1 << KILL | 1 << SYS_PTRACE
+    assert agent.stop() == 0, agent
+
+
 def test_secrets_made_again_stay_and_a_new_node_gets_its_own(project: Project, token: str) -> None:
     folder = project.volume("secrets")
     before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
@@ -132,7 +143,8 @@ def test_a_backup_is_taken_while_all_runs_and_restored_into_an_empty_project(
         after.up(["migrate", "console"])
         until(partial(after.healthy, "console"), "the console is healthy")
         admin = (after.volume("secrets") / "tokens" / "admin").read_text().strip()
-        assert {node["name"] for node in items(after, admin, "/v1/nodes")} == {"sim-01", "sim-02", "sim-03"}
+        nodes = {node["name"] for node in items(after, admin, "/v1/nodes")}
+        assert nodes == {"sim-01", "sim-02", "sim-03", "this-machine"}
     assert re.findall("state hash [0-9a-f]{64}", taken.output) == re.findall("state hash [0-9a-f]{64}", restored.output)
 
 

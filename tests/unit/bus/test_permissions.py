@@ -24,7 +24,7 @@ from slackwater.bus.streams import load
 from slackwater.cli.broker import Certificates, registry, write_config
 from slackwater.events.envelope import own_subjects, subject_of, subject_token, subjects_of
 from slackwater.events.intent_declared import IntentDeclared
-from slackwater.events.registry import EVENTS
+from slackwater.events.registry import COMMANDS, EVENTS
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.runtime.embedded_nats import EmbeddedNats
 
@@ -68,8 +68,8 @@ def test_a_service_may_publish_what_it_says_and_bury_what_it_consumes() -> None:
     for part in SERVICES:
         allowed = service_subjects(part, load())
         for payload in EVENTS:
-            # the operator's desk puts dead letters of any event back
-            may = payload.TYPE in part.publishes or part.name in OPERATES
+            # the operator's desk puts dead letters of any event back, of which there are none for commands
+            may = payload.TYPE in part.publishes or (part.name in OPERATES and payload not in COMMANDS)
             assert (subjects_of(payload) in allowed) is may, (part.name, payload.TYPE)
         letters = {subject.removeprefix("sw.v1.dlq.") for subject in allowed if subject.startswith("sw.v1.dlq.")}
         assert all(letter.startswith(f"{part.name}-") for letter in letters)
@@ -163,3 +163,9 @@ def test_credentials_that_cannot_work_are_named_and_never_shown(tmp_path: Path) 
 def test_a_part_is_read_off_its_package() -> None:
     assert {part.name for part in SERVICES} == {"ingestion", "prediction", "colocation", "ensurance", "console"}
     assert isinstance(AGENT, Part)
+
+
+def test_commands_are_what_the_agents_act_on_and_no_service() -> None:
+    """So whatever can become a dead letter of a service can be replayed, and nothing else."""
+    heard = {event for part in SERVICES for event in part.consumes}
+    assert {payload.TYPE for payload in COMMANDS} == {payload.TYPE for payload in EVENTS} - heard == set(AGENT.consumes)

@@ -16,6 +16,7 @@ from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
 from slackwater.events.envelope import Event, event_of
+from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
@@ -148,3 +149,13 @@ async def test_the_pages_show_any_body_and_none_becomes_markup(scene: Scene, bod
         assert page.status_code == 200
         assert NASTY not in page.text
         assert len(page.text) < 60_000
+
+
+async def test_a_letter_that_would_command_a_node_is_never_put_back(scene: Scene) -> None:
+    """Whoever can write a letter must not have an operator give the command that he may not give himself."""
+    intent = IntentDeclared(node="n", writer="ensurance", generation=7, declared_at=EPOCH, lease_seconds=60.0)
+    await scene.bury(event_of(intent, source="test", time=EPOCH))
+    for query in ("", "?dryRun=true", "?again=true"):
+        refused = await scene.client.post(f"/v1/deadletters/1/replay{query}")
+        assert (refused.status_code, refused.json()["code"]) == (409, "not_replayable")
+    assert scene.bus.broker.after("INTENTS", "sw.v1.", 0) == []

@@ -170,6 +170,29 @@ async def test_a_window_waits_for_a_report_that_is_delivered_again(world: World)
     assert (window.reports, window.gaps) == (2, 0)
 
 
+@pytest.mark.parametrize(("comes", "missing"), [(True, 0), (False, 1)])
+async def test_missing_are_those_that_never_came_not_those_that_came_later(
+    world: World, comes: bool, missing: int
+) -> None:
+    """The second report belongs to the first window and is noticed to be missing in the second one."""
+    await world.clock.advance(50)
+    await world.report(1)
+    second = received(report("n", 2, world.clock.now() + timedelta(seconds=5)), deliveries=2)
+    await world.clock.advance(20)
+    await world.report(3)
+    if comes:
+        await world.accept([second])
+    await world.clock.advance(20)
+    assert await world.close() == 1
+    await world.clock.advance(45)
+    await world.report(4)
+    await world.clock.advance(20)
+    assert await world.close() == 1
+    assert sum(window.gaps for window in world.published(UsageWindowed)) == missing
+    assert world.books.nodes["n"].gaps == missing
+    assert world.registry.get_sample_value("slackwater_ingestion_reports_missing_total") == missing
+
+
 async def test_a_window_does_not_wait_for_ever_for_a_report_that_never_comes(world: World) -> None:
     await world.clock.advance(50)
     await world.report(1)
@@ -225,6 +248,21 @@ async def test_a_change_caused_by_a_report_names_it(world: World) -> None:
     message = received(report("n", 1, world.clock.now()))
     await world.accept([message])
     assert world.database.published[0].causedby == message.event.id
+
+
+async def test_what_a_dead_replica_had_in_hand_makes_nobody_stale_and_closes_no_window(world: World) -> None:
+    """Its successor waits until the broker has delivered that again, before silence is the node's."""
+    await world.report(1)
+    await world.clock.advance(10)  # the second one went to the replica that died
+    world.watch.listen_anew(5)
+    world.close = world.closer()
+    world.close.listen_anew(5)
+    world.watch.listen_anew()  # what is asked later does not shorten it
+    for _ in range(19):  # five seconds, then fifteen of silence
+        await world.clock.advance(1)
+        assert await world.watch() == await world.close() == 0
+    await world.clock.advance(2)
+    assert await world.watch() == await world.close() == 1
 
 
 async def test_a_bus_that_is_away_makes_nobody_stale(world: World) -> None:

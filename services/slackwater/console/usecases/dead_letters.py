@@ -10,6 +10,7 @@ from typing import Any
 from slackwater.bus.desk import Desk, Letter
 from slackwater.console.domain.letters import LetterView, ReplayAnswer, ReplayView, message_id_of, refusal
 from slackwater.console.ports import ReadModel, Reads
+from slackwater.events.registry import COMMANDS
 from slackwater.model.errors import Conflict, NotFound
 
 TEXT_CHARACTERS = 16_000
@@ -43,6 +44,12 @@ async def replay_letter(
     done = await model.replays([letter.identity])
     newest = await desk.newest_on(letter.subject) if letter.subject else None
     standing = (newest.event_id, newest.last_value_only) if newest else None
+    if command_of(letter.subject):
+        raise Conflict(
+            f"dead letter {position}: {letter.subject} is a command to a node, which only its writer gives; no "
+            "consumer of ours buries one, so find out who wrote this letter",
+            code="not_replayable",
+        )
     why_not = refusal(letter.event_id, letter.subject, standing, done, again)
     if why_not is not None:
         raise Conflict(f"dead letter {position}: {why_not[1]}", code=why_not[0])
@@ -59,6 +66,11 @@ async def replay_letter(
         await model.forget_replay(mark)
         raise
     return ReplayAnswer(position, letter.subject, mark.message_id, False, now, f"published to {letter.subject}")
+
+
+def command_of(subject: str) -> bool:
+    """Whether a message on this subject would tell a node to do something."""
+    return any(subject.startswith(f"sw.v1.{payload.TYPE}.") for payload in COMMANDS)
 
 
 async def _found(desk: Desk, position: int) -> Letter:

@@ -24,7 +24,7 @@ class IngestionMetrics:
         )
         self._missing = meters.counter(
             "slackwater_ingestion_reports_missing_total",
-            "Usage reports that an agent numbered and that did not come.",
+            "Usage reports that an agent numbered and that had not come when their window was closed.",
             look="Growth without an outage: telemetry is lost on the way.",
         )
         self._late = meters.counter(
@@ -50,20 +50,20 @@ class IngestionMetrics:
             look="stale or lost above 0. Every replica counts the whole inventory: take the maximum, not the sum.",
         )
 
-    def accepted(self, missing: int, late: int, delays_seconds: Iterable[float]) -> None:
+    def accepted(self, late: int, delays_seconds: Iterable[float]) -> None:
         count = 0
         for delay in delays_seconds:
             self._delay.observe(max(0.0, delay))
             count += 1
         self._accepted.inc(count)
-        self._missing.inc(missing)
         self._late.inc(late)
 
     def refused(self, reason: str) -> None:
         self._refused.labels(reason).inc()
 
-    def closed(self, windows: int) -> None:
+    def closed(self, windows: int, missing: int) -> None:
         self._windows.inc(windows)
+        self._missing.inc(missing)
 
     def nodes(self, counts: Mapping[str, int]) -> None:
         for liveness in ("fresh", "stale", "lost", "silent"):

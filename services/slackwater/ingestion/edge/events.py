@@ -12,6 +12,8 @@ from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.describe_node import DescribeNode
 from slackwater.ingestion.usecases.tracing import WindowTraces
 
+ON_REPORTED = "ingestion-usage-reported"
+
 
 @asynccontextmanager
 async def consuming(
@@ -27,6 +29,6 @@ async def consuming(
 
     async with (
         bus.consume(NodeDescribed, "ingestion-node-described", each(describe), holds=holds) as descriptions,
-        bus.consume(UsageReported, "ingestion-usage-reported", accept_and_note, batch=batch, holds=holds) as reports,
+        bus.consume(UsageReported, ON_REPORTED, accept_and_note, batch=batch, holds=holds) as reports,
     ):
         yield descriptions, reports

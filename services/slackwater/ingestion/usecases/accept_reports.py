@@ -202,7 +202,6 @@ def _measure(meter: Meter, verdicts: Sequence[_Verdict], now: datetime) -> None:
             meter.refused(verdict.refusal)
     rows = [verdict.row for verdict in verdicts if verdict.row is not None]
     meter.accepted(
-        missing=sum(max(0, row.gap_delta) for row in rows),
         late=sum(row.late for row in rows),
         delays_seconds=((now - row.report.sampled_at).total_seconds() for row in rows),
     )

@@ -33,7 +33,8 @@ CATCH_UP = timedelta(days=1)
 """After a longer absence older windows are not made any more: who folds them has moved on."""
 
 HOLE_PATIENCE = timedelta(seconds=15)
-"""Longer than the bus waits for an acknowledgement before it delivers again (contracts/streams.yaml: 10 s)."""
+"""Three times what the bus waits for an acknowledgement before it delivers again (contracts/streams.yaml): a replica
+that stands still may get what comes again once more."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -66,9 +67,10 @@ class CloseWindows:
         self._traces = traces or WindowTraces(seconds, phase)
         self._listening_since = clock.now()
 
-    def listen_anew(self) -> None:
-        """We were deaf until now: silence counts from here."""
-        self._listening_since = self._clock.now()
+    def listen_anew(self, after_seconds: float = 0.0) -> None:
+        """We were deaf until now: silence counts from here, or `after_seconds` later."""
+        heard_from = self._clock.now() + timedelta(seconds=after_seconds)
+        self._listening_since = max(self._listening_since, heard_from)
 
     async def __call__(self) -> int:
         """Close everything that is due; returns how many windows. Raises Unavailable, having closed some or none."""
@@ -105,7 +107,7 @@ class CloseWindows:
                 await unit.publish(self._published(window, now))
             moved = [replace(node, closed_until=spans[node.name][1]) for node in nodes if node.name in spans]
             await ledger.save(moved)
-        self._meter.closed(len(windows))
+        self._meter.closed(len(windows), sum(window.gaps for window in windows))
         return len(windows), nodes[-1].name if nodes else None
 
     def _published(self, window: Window, now: datetime) -> Event[UsageWindowed]:

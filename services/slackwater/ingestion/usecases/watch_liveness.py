@@ -38,9 +38,10 @@ class WatchLiveness:
         self._hearing = hearing
         self._listening_since = clock.now()
 
-    def listen_anew(self) -> None:
-        """We were deaf until now: silence counts from here."""
-        self._listening_since = self._clock.now()
+    def listen_anew(self, after_seconds: float = 0.0) -> None:
+        """We were deaf until now: silence counts from here, or `after_seconds` later."""
+        heard_from = self._clock.now() + timedelta(seconds=after_seconds)
+        self._listening_since = max(self._listening_since, heard_from)
 
     async def __call__(self) -> int:
         """How many nodes and pods changed. Raises Unavailable."""
