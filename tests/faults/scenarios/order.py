@@ -7,6 +7,7 @@ import hashlib
 import json
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from tests.faults.site import Site, harness_bus, pending, site
 
 from slackwater.bus.encoding import MESSAGE_ID, encode
 from slackwater.bus.nats import NatsBus
+from slackwater.bus.streams import load
 from slackwater.events.envelope import Event
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
@@ -28,7 +30,7 @@ from slackwater.testing.windows import START, described, window
 
 SEED = 20
 WINDOWS = 40
-_AT_ONCE = 64
+_AT_ONCE = 500
 _INGESTION = (
     "SELECT name, facts::text, boot_epoch, last_sequence, missing, newest_at, gaps FROM ingestion.nodes ORDER BY 1",
     """SELECT node, boot_epoch, sequence, sampled_at, window_seconds, cpu, memory, system_cpu, system_memory,
@@ -121,13 +123,17 @@ async def _compare(
 async def _publish(here: Site, bus: NatsBus, events: Sequence[Event[Any]]) -> None:
     """In this order, and without the message id by which the broker would drop repeats; so slowly that no stream
     forgets a message before it is read (most keep only the last of a subject)."""
-    part: dict[str, Event[Any]] = {}
+    streams = load().streams
+    part: list[Event[Any]] = []
+    kept: Counter[str] = Counter()
     for event in events:
-        if event.subject in part or len(part) >= _AT_ONCE:
-            await _send(here, bus, list(part.values()))
-            part.clear()
-        part[event.subject] = event
-    await _send(here, bus, list(part.values()))
+        limit = streams[event.data.STREAM].max_messages_per_subject or _AT_ONCE
+        if kept[event.subject] >= max(1, limit // 2) or len(part) >= _AT_ONCE:
+            await _send(here, bus, part)
+            part, kept = [], Counter()
+        part.append(event)
+        kept[event.subject] += 1
+    await _send(here, bus, part)
 
 
 async def _send(here: Site, bus: NatsBus, events: Sequence[Event[Any]]) -> None:
