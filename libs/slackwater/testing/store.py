@@ -58,13 +58,15 @@ class MemoryDatabase:
     """slackwater.store.port.Database in memory. Units of work run one at a time, as if all took the same lock.
 
     `published` holds every committed event in order; `forward` gets them at once at commit, as if a relay had run.
-    `away=True` makes it answer like a database that is down.
+    `away=True` makes it answer like a database that is down; `goes_after_commit=True` like one that goes down
+    between the next commit and its answer.
     """
 
     def __init__(self, forward: Publish | None = None, *, clock: Clock | None = None) -> None:
         self.book = LeaseBook(clock or SystemClock())
         self.published: list[Event[Any]] = []
         self.away = False
+        self.goes_after_commit = False
         self._pending: list[Event[Any]] = []
         self._handled: set[tuple[str, str]] = set()
         self._forward = forward
@@ -95,6 +97,9 @@ class MemoryDatabase:
             for event in unit.events:
                 await self._forward(event)
                 self._pending.remove(event)
+        if self.goes_after_commit:
+            self.goes_after_commit = False
+            raise Unavailable("the in-memory database plays away: whether the commit came through is not known")
 
     def _check(self, unit: MemoryUnitOfWork, fence: Fence) -> None:
         missing = {p for p in unit.concerned if not self.book.is_owner(fence.member, p, unit.held.get(p))}

@@ -147,6 +147,15 @@ async def test_while_the_store_is_away_the_batch_is_held(world: World) -> None:
     assert held.result() == Done()
 
 
+async def test_a_commit_whose_answer_was_lost_does_not_make_its_reports_replays(world: World) -> None:
+    world.database.goes_after_commit = True
+    held = asyncio.create_task(world.report(1))
+    await world.clock.advance(1)
+    assert held.result() == Done()
+    assert len(world.books.rows) == 1
+    assert world.books.refusals == {}
+
+
 async def test_who_leaves_while_the_store_is_away_gives_its_batch_back(world: World) -> None:
     world.database.away = True
     held = asyncio.create_task(world.report(1))

@@ -71,6 +71,8 @@ class AcceptReports:
             except (Unavailable, Conflict) as error:
                 if self._leaving:
                     return [Retry(error.message, delay_seconds=0.0)] * len(batch)
+            # The commit may have come through before the store was gone: what is there already is no replay.
+            batch = [replace(received, deliveries=received.deliveries + 1) for received in batch]
             await self._clock.sleep(HOLD_SECONDS)
 
     async def _accept_or_split(self, batch: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:
