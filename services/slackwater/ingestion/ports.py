@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Protocol
 
+from slackwater.ingestion.domain.columns import History
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.domain.windowing import Agent, Before
@@ -80,8 +81,9 @@ class Ledger(Protocol):
         """Accepted reports with since <= midpoint < until."""
         ...
 
-    async def history_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> Sequence[HistoryRow]:
-        """The same with a span (since, until) of its own for each node."""
+    async def columns_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> History:
+        """The same by columns, with a span (since, until) of its own for each node. A pod is described as it is known
+        now; one that was forgotten is left out."""
         ...
 
     async def before(self, heads: Mapping[Agent, HistoryRow], oldest: datetime) -> Mapping[Agent, Before]:

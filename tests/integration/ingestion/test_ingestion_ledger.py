@@ -13,7 +13,8 @@ from slackwater.ingestion.adapters.memory import Books
 from slackwater.ingestion.adapters.postgres import PostgresLedger
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness, Pressures, SequenceTrack
 from slackwater.ingestion.domain.validation import Refusal
-from slackwater.ingestion.domain.windowing import Before
+from slackwater.ingestion.domain.windowing import Before, close_windows
+from slackwater.ingestion.domain.windows_at_once import close_windows_at_once
 from slackwater.ingestion.usecases.reading import report_from
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
@@ -122,6 +123,20 @@ async def test_history_gives_back_what_was_appended(kept: Kept) -> None:
             rows[2], rows[1],
         ]  # fmt: skip
         assert await ledger.history(["n"], EPOCH, rows[0].report.midpoint_at) == []
+
+
+async def test_columns_hold_what_the_rows_do(kept: Kept) -> None:
+    rows = [history_row("n", 1, 3, "a", "b"), history_row("n", 2, 8), history_row("m", 1, 8, "c", "a")]
+    await append(kept, *rows)
+    span = (EPOCH, EPOCH + timedelta(minutes=1))
+    async with kept.database.unit_of_work() as unit:
+        ledger = kept.ledgers(unit)
+        found = await ledger.columns_within({"n": span, "m": span, "nobody": span})
+        reference = close_windows(await ledger.history(["n", "m"], *span), 60)
+        assert close_windows_at_once(found, 60) == reference
+        assert [(window.node, window.reports, len(window.pods)) for window in reference] == [("m", 1, 2), ("n", 1, 2)]
+        later = await ledger.columns_within({"n": (EPOCH + timedelta(seconds=30), EPOCH + timedelta(minutes=1))})
+    assert list(later.rows) == []
 
 
 async def test_pods_are_seen_silent_and_lost(kept: Kept) -> None:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod
 from slackwater.model.tiers import Tier
@@ -91,3 +92,11 @@ def _bigint(value: int) -> bytes:
 def _text(text: str) -> bytes:
     encoded = text.encode()
     return _LENGTH.pack(len(encoded)) + encoded
+
+
+def series_of(arrays: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The columns cpu and memory (n x 8) of what `array_send` gives for them, pod after pod."""
+    wire = np.frombuffer(arrays, dtype=np.uint8).reshape(-1, 2, len(_ARRAY) - 4)  # without the length in bytes
+    values = wire[:, :, len(_ARRAY_HEAD) - 4 :].reshape(-1, 2, _VALUES, 12)[:, :, :, 4:]
+    table = np.ascontiguousarray(values).view(">i8").reshape(-1, 2, _VALUES).astype(np.int64)
+    return table[:, 0], table[:, 1]

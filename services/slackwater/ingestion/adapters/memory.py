@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import cast
 
+from slackwater.ingestion.domain.columns import History, columns_of
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.domain.windowing import Agent, Before
@@ -141,9 +142,9 @@ class MemoryLedger:
         ]
         return sorted(found, key=lambda row: (row.report.node, row.report.midpoint_at, row.report.sequence))
 
-    async def history_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> Sequence[HistoryRow]:
+    async def columns_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> History:
         found = [await self.history([node], since, until) for node, (since, until) in sorted(spans.items())]
-        return [row for own in found for row in own]
+        return columns_of([row for own in found for row in own])
 
     async def before(self, heads: Mapping[Agent, HistoryRow], oldest: datetime) -> Mapping[Agent, Before]:
         found = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
 import asyncpg
 from sqlalchemy import RowMapping, text
@@ -20,7 +21,9 @@ from slackwater.ingestion.adapters.rows import (
     known_node,
     node_columns,
     node_usage,
+    pod_columns,
 )
+from slackwater.ingestion.domain.columns import History
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.domain.windowing import Agent, Before
@@ -28,6 +31,7 @@ from slackwater.ingestion.ports import Ledgers, PodPresence
 from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.nodes import NodeFacts
+from slackwater.model.pods import Pod
 from slackwater.store.copying import copy_binary, copy_rows
 from slackwater.store.names import lock_key, partition_of_sql
 from slackwater.store.port import UnitOfWork
@@ -121,6 +125,16 @@ FROM unnest(CAST(:nodes AS text[]), CAST(:epochs AS text[]), CAST(:sequences AS 
 ) newest ON true
 """)
 """Backwards through the index: the newest is next to it."""
+_POD_COLUMNS = text("""
+SELECT found.node, found.boot_epoch, found.sequence, array_agg(found.uid) AS uids,
+    string_agg(array_send(found.cpu) || array_send(found.memory), CAST('' AS bytea)) AS arrays
+FROM unnest(CAST(:nodes AS text[]), CAST(:since AS timestamptz[]), CAST(:until AS timestamptz[]))
+    AS wanted(node, since, until) CROSS JOIN LATERAL (
+    SELECT * FROM pod_usage WHERE node = wanted.node AND midpoint_at >= wanted.since AND midpoint_at < wanted.until
+    OFFSET 0
+) found GROUP BY found.node, found.boot_epoch, found.sequence
+""")
+"""A row for each report. Both aggregates see the pods in the same order; the arrays come as they would on the wire."""
 _DESCRIPTIONS = text("SELECT uid, CAST(pod AS text) AS pod FROM pods WHERE uid = ANY(:uids)")
 _PARTITIONS = text("""
 SELECT child.relname AS name FROM pg_inherits
@@ -248,16 +262,22 @@ class PostgresLedger:
         return [known_node(row) for row in rows.mappings()]
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:
-        return await self.history_within(dict.fromkeys(nodes, (since, until)))
+        spans = _columns_of_spans(dict.fromkeys(nodes, (since, until)))
+        reports = (await self._connection.execute(_REPORTS, spans)).mappings().all()
+        pods = (await self._connection.execute(_REPORTED_PODS, spans)).mappings().all()
+        return history_rows(reports, pods, await self._described({row["uid"] for row in pods}))
 
-    async def history_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> Sequence[HistoryRow]:
-        since, until = ([span[side] for span in spans.values()] for side in (0, 1))
-        span = {"nodes": list(spans), "since": since, "until": until}
-        reports = (await self._connection.execute(_REPORTS, span)).mappings().all()
-        pods = (await self._connection.execute(_REPORTED_PODS, span)).mappings().all()
-        uids = list({row["uid"] for row in pods})
-        described = await self._connection.execute(_DESCRIPTIONS, {"uids": uids})
-        return history_rows(reports, pods, {row.uid: PODS.validate_json(row.pod) for row in described})
+    async def columns_within(self, spans: Mapping[str, tuple[datetime, datetime]]) -> History:
+        wanted = _columns_of_spans(spans)
+        reports = (await self._connection.execute(_REPORTS, wanted)).mappings().all()
+        found = (await self._connection.execute(_POD_COLUMNS, wanted)).all()
+        described = await self._described({uid for row in found for uid in row.uids})
+        rows = history_rows(reports, (), {})
+        return History(rows, pod_columns(rows, found, described))
+
+    async def _described(self, uids: Collection[str]) -> Mapping[str, Pod]:
+        rows = await self._connection.execute(_DESCRIPTIONS, {"uids": list(uids)})
+        return {row.uid: PODS.validate_json(row.pod) for row in rows}
 
     async def before(self, heads: Mapping[Agent, HistoryRow], oldest: datetime) -> Mapping[Agent, Before]:
         wanted = {
@@ -303,6 +323,11 @@ class PostgresLedger:
             " (SELECT FROM nodes n WHERE n.name = pods.node AND n.last_report_at >= :day))"
         )
         await self._connection.execute(gone, {"day": datetime.combine(day, time(), UTC)})
+
+
+def _columns_of_spans(spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, list[Any]]:
+    since, until = ([span[side] for span in spans.values()] for side in (0, 1))
+    return {"nodes": list(spans), "since": since, "until": until}
 
 
 def _presence(row: RowMapping) -> PodPresence:

@@ -6,10 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from pydantic import TypeAdapter
 from sqlalchemy import RowMapping
 
+from slackwater.ingestion.adapters import binary
 from slackwater.ingestion.adapters.holes import packed, unpacked
+from slackwater.ingestion.domain.columns import PodColumns
 from slackwater.ingestion.domain.reports import (
     HistoryRow,
     KnownNode,
@@ -128,3 +131,17 @@ def _history_row(row: RowMapping, measured: dict[tuple[str, str, int], list[Meas
         pods=tuple(measured.get((row["node"], row["boot_epoch"], row["sequence"]), ())),
     )
     return HistoryRow(report, row["received_at"], row["gap_delta"], row["late"])
+
+
+def pod_columns(reports: Sequence[HistoryRow], found: Sequence[Any], described: Mapping[str, Pod]) -> PodColumns:
+    """From rows with node, boot_epoch, sequence, `uids` and `arrays`; a pod that was forgotten is left out."""
+    place = {(row.report.node, row.report.boot_epoch, row.report.sequence): n for n, row in enumerate(reports)}
+    pod_place = {uid: n for n, uid in enumerate(described)}
+    cpu, memory = binary.series_of(b"".join(row.arrays for row in found))
+    report = np.repeat(
+        np.array([place[row.node, row.boot_epoch, row.sequence] for row in found], dtype=np.int64),
+        np.array([len(row.uids) for row in found], dtype=np.int64),
+    )
+    pod = np.array([pod_place.get(uid, -1) for row in found for uid in row.uids], dtype=np.int64)
+    known = pod >= 0
+    return PodColumns(report[known], pod[known], cpu[known], memory[known], list(described.values()))

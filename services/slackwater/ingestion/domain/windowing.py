@@ -26,7 +26,7 @@ from slackwater.model.pods import Pod
 from slackwater.model.tiers import Tier
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SHARES = (50, 40, 5, 4, 1)  # percent of the samples at p50, p90, p95, p99, max
+SHARES = (50, 40, 5, 4, 1)  # percent of the samples at p50, p90, p95, p99, max
 _VOID = Series(0, 0, 0, 0, 0, 0, 0, 0)
 
 
@@ -166,20 +166,20 @@ def close_windows(
     rows: Iterable[HistoryRow], seconds: int, phase: Phase = aligned, before: Mapping[Agent, Before] | None = None
 ) -> list[Window]:
     """All windows of all rows, by node and number; the order of the rows is irrelevant. Late rows belong to none.
-    `before`: what had come before the `heads` of these rows."""
+    `before`: what had come before the `heads` of these rows. The reference of windows_at_once."""
     grouped: dict[tuple[str, int], list[HistoryRow]] = defaultdict(list)
     for row in rows:
         if not row.late:
             node = row.report.node
             grouped[node, number_of(row.report.midpoint_at, seconds, phase(node))].append(row)
-    gaps = _gaps([row for own in grouped.values() for row in own], seconds, phase, before or {})
+    gaps = gaps_of([row for own in grouped.values() for row in own], seconds, phase, before or {})
     return [
         _window(node, start_of(number, seconds, phase(node)), seconds, grouped[node, number], gaps[node, number])
         for node, number in sorted(grouped)
     ]
 
 
-def _gaps(
+def gaps_of(
     rows: Sequence[HistoryRow], seconds: int, phase: Phase, before: Mapping[Agent, Before]
 ) -> Counter[tuple[str, int]]:
     """Missing reports by node and window: holes between two reports count in the window of the later one.
@@ -241,7 +241,7 @@ def merge(series: Sequence[Series]) -> Merged:
     points = sorted(
         (value, share * one.samples)
         for one in series
-        for value, share in zip((one.p50, one.p90, one.p95, one.p99, one.max), _SHARES, strict=True)
+        for value, share in zip((one.p50, one.p90, one.p95, one.p99, one.max), SHARES, strict=True)
     )
     return Merged(
         avg=(2 * total + samples) // (2 * samples),

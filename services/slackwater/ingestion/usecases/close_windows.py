@@ -15,9 +15,9 @@ from slackwater.ingestion.domain.windowing import (
     Window,
     aligned,
     close_limit,
-    close_windows,
     heads,
 )
+from slackwater.ingestion.domain.windows_at_once import close_windows_at_once
 from slackwater.ingestion.ports import Ledger, Ledgers, Meter
 from slackwater.ingestion.usecases.accept_reports import SOURCE
 from slackwater.ingestion.usecases.tracing import WindowTraces
@@ -136,11 +136,11 @@ class CloseWindows:
         """The windows within the span of each node."""
         if not spans:
             return ()
-        rows = await ledger.history_within(
+        history = await ledger.columns_within(
             {node: (max(since, oldest), until) for node, (since, until) in spans.items()}
         )
-        before = await ledger.before(found, oldest) if (found := heads(rows)) else {}
-        return close_windows(rows, self._seconds, self._phase, before)
+        before = await ledger.before(found, oldest) if (found := heads(history.rows)) else {}
+        return close_windows_at_once(history, self._seconds, self._phase, before)
 
 
 def _event(window: Window, now: datetime, traceparent: str) -> Event[UsageWindowed]:

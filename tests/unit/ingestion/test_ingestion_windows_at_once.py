@@ -1,0 +1,108 @@
+"""The quick way to close windows gives what the readable one gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from slackwater.ingestion.adapters import binary
+from slackwater.ingestion.domain.columns import columns_of, table_of
+from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod, Report, Series
+from slackwater.ingestion.domain.windowing import Merged, aligned, close_windows, merge, staggered
+from slackwater.ingestion.domain.windows_at_once import close_windows_at_once, merge_at_once
+from slackwater.model.pods import Pod
+from slackwater.model.quantities import Resources
+from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
+from slackwater.testing.clock import EPOCH
+
+values = st.one_of(st.integers(0, 20), st.integers(0, 2**50))
+samples = st.one_of(st.just(5), st.integers(0, 12), st.integers(0, 1_000_000))
+series = st.builds(
+    lambda points, avg, count: Series(avg, *sorted(points), points[0], count),
+    st.lists(values, min_size=5, max_size=5),
+    values,
+    samples,
+)
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), series), min_size=1, max_size=60))
+@example([(0, Series(0, 0, 0, 0, 0, 0, 0, 0))])
+@example([(0, Series(*[2**52] * 7, 1)), (0, Series(1, 1, 1, 1, 1, 1, 1, 1))])
+@example([(0, Series(*[2**50] * 7, 1_000_000))] * 3)
+@example([(0, Series(3, 3, 3, 3, 3, 3, 3, 1))] * 500)
+def test_groups_are_merged_as_one_by_one(items: list[tuple[int, Series]]) -> None:
+    found = merge_at_once(table_of([one for _, one in items]), np.array([group for group, _ in items]), 7)
+    for group, merged in enumerate(found.tolist()):
+        assert Merged(*merged) == merge([one for own, one in items if own == group])
+
+
+def pod(number: int) -> Pod:
+    tier = tuple(Tier)[number % len(Tier)]
+    return Pod(
+        uid=f"uid-{number * 7 % 10}",
+        name=f"pod-{number}",
+        namespace="shop",
+        workload="shop/web",
+        tier=tier,
+        qos=default_qos(tier),
+        priority=DEFAULT_PRIORITY[tier],
+        request=Resources(100, 100),
+        started_at=EPOCH,
+    )
+
+
+measured = st.tuples(st.integers(0, 5), series, series).map(lambda one: MeasuredPod(pod(one[0]), one[1], one[2]))
+pods = st.lists(measured, max_size=4, unique_by=lambda one: one.pod.uid).map(tuple)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[HistoryRow]:
+    found = []
+    for sequence in range(1, draw(st.integers(0, 15)) + 1):
+        sampled_at = EPOCH + timedelta(seconds=draw(st.floats(0, 200)))
+        system = draw(st.booleans())
+        report = Report(
+            node=draw(st.sampled_from("abc")),
+            boot_epoch="boot-1",
+            sequence=sequence,
+            sampled_at=sampled_at,
+            window_seconds=5.0,
+            cpu=draw(series),
+            memory=draw(series),
+            system_cpu=draw(series) if system else None,
+            system_memory=draw(series) if system else None,
+            pods=draw(pods),
+        )
+        found.append(HistoryRow(report, sampled_at, draw(st.integers(-1, 2)), late=draw(st.integers(0, 5)) == 0))
+    return found
+
+
+@given(histories(), st.sampled_from([5, 60]), st.booleans())
+def test_windows_at_once_are_those_of_the_reference(rows: list[HistoryRow], seconds: int, apart: bool) -> None:
+    phase = staggered(seconds) if apart else aligned
+    found = close_windows_at_once(columns_of(rows), seconds, phase)
+    assert found == close_windows(rows, seconds, phase)
+    assert [list(window.tiers) for window in found] == [list(w.tiers) for w in close_windows(rows, seconds, phase)]
+    plain = [amount for window in found for _, amounts in window.pods for amount in (amounts.cpu.max, amounts.cpu.p90)]
+    assert all(type(amount) is int for amount in plain)
+
+
+@given(st.lists(st.tuples(series, series), min_size=1, max_size=5))
+def test_arrays_come_back_from_the_wire_as_they_went(pairs: list[tuple[Series, Series]]) -> None:
+    wire = binary._arrays([MeasuredPod(pod(0), cpu, memory) for cpu, memory in pairs])
+    as_sent = np.frombuffer(wire, dtype=np.uint8).reshape(len(pairs), 2, -1)[:, :, 4:].tobytes()
+    cpu, memory = binary.series_of(as_sent)
+    assert [(Series(*one), Series(*other)) for one, other in zip(cpu.tolist(), memory.tolist(), strict=True)] == pairs
+
+
+def test_a_pod_that_was_forgotten_is_left_out() -> None:
+    one = Series(*[1] * 8)
+    report = Report("a", "boot-1", 1, EPOCH, 5.0, one, one, pods=(MeasuredPod(pod(1), one, one),))
+    history = columns_of([HistoryRow(report, EPOCH)])
+    none = columns_of([]).pods
+    (window,) = close_windows_at_once(replace(history, pods=none), 60)
+    assert (window.pods, window.tiers, window.reports) == ((), {}, 1)
