@@ -9,8 +9,18 @@ import pytest
 from slackwater.testing.nats_server import bus, nats_url
 from slackwater.testing.postgres_server import fresh_database, postgres_dsn, postgres_server, postgres_templates
 from slackwater.testing.servers import test_servers
+from slackwater.testing.spans import exporter
 
-__all__ = ["bus", "fresh_database", "nats_url", "postgres_dsn", "postgres_server", "postgres_templates", "test_servers"]
+__all__ = [
+    "bus",
+    "exporter",
+    "fresh_database",
+    "nats_url",
+    "postgres_dsn",
+    "postgres_server",
+    "postgres_templates",
+    "test_servers",
+]
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

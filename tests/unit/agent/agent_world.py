@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -22,6 +22,15 @@ from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import FakeClock
 
 P = TypeVar("P", bound=Payload)
+
+
+FATES: Sequence[tuple[Callable[[World], Any], str]] = (
+    (lambda world: None, "terminated"),
+    (lambda world: world.driver.remove("a"), "already_gone"),
+    (lambda world: world.driver.guarded.update(a="it is the agent"), "refused"),
+    (lambda world: (world.driver.stubborn.add("a"), world.driver.immortal.add("a")), "failed"),
+)
+"""What can become of pod `a` when it is to be evicted: how the world is prepared, and the outcome."""
 
 
 def no_database(service: str) -> NoReturn:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_fakes import pod
-from agent_world import World, eviction
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from agent_world import FATES, World, eviction
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
 from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.events.eviction_completed import EvictionCompleted
-from slackwater.telemetry.spans import tracing_to
 from slackwater.telemetry.traceparent import is_sampled, new_traceparent, span_id_of, trace_id_of
 
 
@@ -25,15 +22,6 @@ def world() -> World:
     found = World()
     found.driver.add(pod("a"))
     return found
-
-
-@pytest.fixture
-def exporter() -> Iterator[InMemorySpanExporter]:
-    found = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(found))
-    with tracing_to(provider):
-        yield found
 
 
 def named(exporter: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
@@ -45,15 +33,7 @@ def id_of(one: ReadableSpan) -> str:
     return f"{one.context.span_id:016x}"
 
 
-@pytest.mark.parametrize(
-    ("prepare", "outcome"),
-    [
-        (lambda world: None, "terminated"),
-        (lambda world: world.driver.remove("a"), "already_gone"),
-        (lambda world: world.driver.guarded.update(a="it is the agent"), "refused"),
-        (lambda world: (world.driver.stubborn.add("a"), world.driver.immortal.add("a")), "failed"),
-    ],
-)
+@pytest.mark.parametrize(("prepare", "outcome"), FATES)
 async def test_a_completion_goes_on_from_the_command_whatever_became_of_it(
     world: World, exporter: InMemorySpanExporter, prepare: Any, outcome: str
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from agent_fakes import FACTS, FakeDriver, pod
-from agent_world import World, eviction, throttle
+from agent_world import FATES, World, eviction, throttle
 
 from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.agent.adapters.memory import MemoryJournal
@@ -225,15 +225,7 @@ async def test_eviction_asks_waits_and_kills_exactly_once(world: World) -> None:
     assert world.driver.signals == [("a", signal.SIGTERM), ("a", signal.SIGKILL)]
 
 
-@pytest.mark.parametrize(
-    ("prepare", "outcome"),
-    [
-        (lambda world: None, "terminated"),
-        (lambda world: world.driver.remove("a"), "already_gone"),
-        (lambda world: world.driver.guarded.update(a="it is the agent"), "refused"),
-        (lambda world: (world.driver.stubborn.add("a"), world.driver.immortal.add("a")), "failed"),
-    ],
-)
+@pytest.mark.parametrize(("prepare", "outcome"), FATES)
 async def test_every_eviction_has_one_outcome(world: World, prepare: Any, outcome: str) -> None:
     prepare(world)
     async with world.running():

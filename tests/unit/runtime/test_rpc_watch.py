@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,7 @@ import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 from prometheus_client import CollectorRegistry
@@ -26,7 +25,7 @@ from slackwater.runtime.rpc import RpcServer
 from slackwater.runtime.rpc_watch import parent_in
 from slackwater.runtime.settings import HttpSettings, RpcSettings
 from slackwater.telemetry.metrics import Meters
-from slackwater.telemetry.spans import CURRENT, tracing_to
+from slackwater.telemetry.spans import CURRENT
 from slackwater.telemetry.traceparent import is_sampled, new_traceparent, span_id_of, trace_id_of
 from slackwater.v1 import colocation_service_pb2 as api
 from slackwater.v1 import colocation_service_pb2_grpc as stubs
@@ -72,15 +71,6 @@ class Watched:
             for sample in metric.samples
             if sample.name == name
         }
-
-
-@pytest.fixture
-def exporter() -> Iterator[InMemorySpanExporter]:
-    found = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(found))
-    with tracing_to(provider):
-        yield found
 
 
 async def until(holds: Callable[[], bool]) -> None:

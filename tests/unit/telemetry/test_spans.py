@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
@@ -16,21 +15,12 @@ from slackwater.bus.tracing import traced
 from slackwater.events.envelope import event_of
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.usecases.tracing import WindowTraces
-from slackwater.telemetry.spans import root_span, span, step_of_current, tracing_to
+from slackwater.telemetry.spans import root_span, span, step_of_current
 from slackwater.telemetry.traceparent import is_sampled, new_traceparent, sampled, span_id_of, trace_id_of
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.reports import report
 
 QUIET = new_traceparent(sampled=False)
-
-
-@pytest.fixture
-def exporter() -> Iterator[InMemorySpanExporter]:
-    found = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(found))
-    with tracing_to(provider):
-        yield found
 
 
 def received(sequence: int, traceparent: str | None) -> Received[UsageReported]:

@@ -1,0 +1,22 @@
+"""Spans kept in memory instead of being sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from slackwater.telemetry.spans import tracing_to
+
+
+@pytest.fixture
+def exporter() -> Iterator[InMemorySpanExporter]:
+    """All spans end here while the test runs."""
+    found = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(found))
+    with tracing_to(provider):
+        yield found
