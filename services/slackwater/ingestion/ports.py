@@ -37,7 +37,7 @@ class Ledger(Protocol):
         """Keep what a node says it is; False when something newer is known."""
         ...
 
-    async def append(self, rows: Sequence[HistoryRow]) -> None:
+    async def append(self, history: History) -> None:
         """Accepted reports into history, their pods into the inventory. Raises InvalidInput if one cannot be kept."""
         ...
 

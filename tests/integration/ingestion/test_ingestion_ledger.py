@@ -11,6 +11,7 @@ import pytest
 
 from slackwater.ingestion.adapters.memory import Books
 from slackwater.ingestion.adapters.postgres import PostgresLedger
+from slackwater.ingestion.domain.columns import columns_of
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness, Pressures, SequenceTrack
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.domain.windowing import Before, close_windows
@@ -73,7 +74,7 @@ async def test_what_is_not_committed_did_not_happen(kept: Kept) -> None:
             ledger = kept.ledgers(unit)
             await ledger.save([NODE])
             await ledger.keep_days([EPOCH.date()])
-            await ledger.append([history_row("n", 1, 3, "a")])
+            await ledger.append(columns_of([history_row("n", 1, 3, "a")]))
             raise RuntimeError("on purpose")
 
     with pytest.raises(RuntimeError, match="on purpose"):
@@ -108,7 +109,7 @@ async def append(kept: Kept, *rows: HistoryRow) -> None:
     async with kept.database.unit_of_work() as unit:
         ledger = kept.ledgers(unit)
         await ledger.keep_days(sorted({row.report.midpoint_at.date() for row in rows}))
-        await ledger.append(rows)
+        await ledger.append(columns_of(rows))
 
 
 async def test_history_gives_back_what_was_appended(kept: Kept) -> None:
@@ -218,7 +219,7 @@ async def report_once(kept: Kept, sequence: int, *pods: str, fail: bool = False)
         ledger = kept.ledgers(unit)
         node = (await ledger.nodes(["n"])).get("n", KnownNode("n"))
         await ledger.keep_days([row.report.midpoint_at.date()])
-        await ledger.append([row])
+        await ledger.append(columns_of([row]))
         await ledger.save([replace(node, last_report_at=row.received_at, liveness=Liveness.FRESH)])
         if fail:
             raise RuntimeError("on purpose")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from slackwater.ingestion.adapters import binary
 from slackwater.ingestion.adapters.rows import POD_USAGE, pod_usage
+from slackwater.ingestion.domain.columns import columns_of
 from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod, Report, Series
 from slackwater.model.tiers import Tier
 from slackwater.testing.clock import EPOCH
@@ -57,7 +58,7 @@ def test_every_row_is_encoded_as_its_values_are(found: list[HistoryRow]) -> None
         for row in found
         for values in pod_usage(row)
     ]
-    assert binary.pod_usage(found) == b"PGCOPY\n\xff\r\n\0" + bytes(8) + b"".join(tuples) + b"\xff\xff"
+    assert binary.pod_usage(columns_of(found)) == b"PGCOPY\n\xff\r\n\0" + bytes(8) + b"".join(tuples) + b"\xff\xff"
 
 
 def test_both_ways_fill_the_same_columns() -> None:
@@ -68,4 +69,4 @@ def test_both_ways_fill_the_same_columns() -> None:
 def test_what_is_no_bigint_is_told(cpu: int, limit: int | None) -> None:
     one = MeasuredPod(pod("a"), Series(*[cpu] * 8), Series(*[0] * 8), limit)
     with pytest.raises(OverflowError):
-        binary.pod_usage([row("n", "b", 1, 0, [one])])
+        binary.pod_usage(columns_of([row("n", "b", 1, 0, [one])]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -19,8 +18,8 @@ from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.ingestion.adapters.memory import Books, MemoryLedger
 from slackwater.ingestion.adapters.metrics import IngestionMetrics
+from slackwater.ingestion.domain.columns import History
 from slackwater.ingestion.domain.liveness import LivenessLimits
-from slackwater.ingestion.domain.reports import HistoryRow
 from slackwater.ingestion.domain.validation import Limits, Refusal
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.close_windows import CloseWindows
@@ -218,10 +217,10 @@ async def test_one_report_that_cannot_be_stored_does_not_take_the_others_with_it
 ) -> None:
     append = MemoryLedger.append
 
-    async def picky(ledger: MemoryLedger, rows: Sequence[HistoryRow]) -> None:
-        if any(row.report.sequence == 2 for row in rows):
+    async def picky(ledger: MemoryLedger, history: History) -> None:
+        if any(row.report.sequence == 2 for row in history.rows):
             raise InvalidInput("cannot hold it")
-        await append(ledger, rows)
+        await append(ledger, history)
 
     monkeypatch.setattr(MemoryLedger, "append", picky)
     batch = [received(report("n", sequence, world.clock.now())) for sequence in (1, 2, 3)]
@@ -229,8 +228,25 @@ async def test_one_report_that_cannot_be_stored_does_not_take_the_others_with_it
     assert [row.report.sequence for row in world.books.rows] == [1, 3]
 
 
+async def test_a_number_that_no_column_holds_is_refused_alone(world: World) -> None:
+    huge = report("n", 2, world.clock.now(), pods=[pod_usage("a", cpu_milli=2**70)])
+    batch = [received(report("n", 1, world.clock.now())), received(huge), received(report("n", 3, world.clock.now()))]
+    first, second, third = await world.accept(batch)
+    assert (first, third) == (Done(), Done())
+    assert isinstance(second, Reject)
+    assert second.reason == Refusal.ABSURD
+    assert [row.report.sequence for row in world.books.rows] == [1, 3]
+
+
+async def test_a_report_that_is_not_called_sound_is_judged_with_all_its_pods(world: World) -> None:
+    data = report("n", 1, world.clock.now(), pods=[pod_usage("a", cpu_milli=-5), pod_usage("b")])
+    verdict, _ = await world.accept([received(data), received(report("n", 2, world.clock.now()))])
+    assert isinstance(verdict, Reject)
+    assert "of a" in verdict.detail
+
+
 async def test_a_defect_is_raised(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(ledger: MemoryLedger, rows: Sequence[HistoryRow]) -> None:
+    async def broken(ledger: MemoryLedger, history: History) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(MemoryLedger, "append", broken)

@@ -10,14 +10,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slackwater.ingestion.adapters import binary
-from slackwater.ingestion.domain.columns import columns_of, table_of
+from slackwater.ingestion.domain.columns import columns_of, rows_of, table_of
 from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod, Report, Series
 from slackwater.ingestion.domain.windowing import Merged, aligned, close_windows, merge, staggered
 from slackwater.ingestion.domain.windows_at_once import close_windows_at_once, merge_at_once
+from slackwater.ingestion.usecases.reading import history_from, report_from
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
 from slackwater.testing.clock import EPOCH
+from slackwater.testing.reports import pod_usage, report
 
 values = st.one_of(st.integers(0, 20), st.integers(0, 2**50))
 samples = st.one_of(st.just(5), st.integers(0, 12), st.integers(0, 1_000_000))
@@ -81,6 +83,25 @@ def histories(draw: st.DrawFn) -> list[HistoryRow]:
     return found
 
 
+@given(histories(), st.data())
+def test_rows_become_columns_and_rows_again(rows: list[HistoryRow], data: st.DataObject) -> None:
+    assert rows_of(columns_of(rows)) == rows
+    kept = sorted(data.draw(st.sets(st.sampled_from(range(len(rows)))))) if rows else []
+    some = columns_of(rows).only({place: replace(columns_of(rows).rows[place], gap_delta=9) for place in kept})
+    assert rows_of(some) == [replace(rows[place], gap_delta=9) for place in kept]
+
+
+def test_events_become_the_columns_of_their_reports() -> None:
+    reports = [
+        report("n", 1, EPOCH, pods=[pod_usage("a"), pod_usage("b", Tier.BATCH, 7)]),
+        report("m", 2, EPOCH),
+        report("n", 3, EPOCH, pods=[pod_usage("c")]),
+    ]
+    found = history_from(reports, EPOCH)
+    assert rows_of(found) == [HistoryRow(report_from(data), EPOCH) for data in reports]
+    assert [len(pods) for pods in found.described()] == [2, 0, 1]
+
+
 @given(histories(), st.sampled_from([5, 60]), st.booleans())
 def test_windows_at_once_are_those_of_the_reference(rows: list[HistoryRow], seconds: int, apart: bool) -> None:
     phase = staggered(seconds) if apart else aligned
@@ -93,7 +114,7 @@ def test_windows_at_once_are_those_of_the_reference(rows: list[HistoryRow], seco
 
 @given(st.lists(st.tuples(series, series), min_size=1, max_size=5))
 def test_arrays_come_back_from_the_wire_as_they_went(pairs: list[tuple[Series, Series]]) -> None:
-    wire = binary._arrays([MeasuredPod(pod(0), cpu, memory) for cpu, memory in pairs])
+    wire = binary._arrays(table_of([cpu for cpu, _ in pairs]), table_of([memory for _, memory in pairs]))
     as_sent = np.frombuffer(wire, dtype=np.uint8).reshape(len(pairs), 2, -1)[:, :, 4:].tobytes()
     cpu, memory = binary.series_of(as_sent)
     assert [(Series(*one), Series(*other)) for one, other in zip(cpu.tolist(), memory.tolist(), strict=True)] == pairs

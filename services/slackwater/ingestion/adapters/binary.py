@@ -7,14 +7,14 @@ reference, and tests hold the two to the same bytes. Columns of fixed width stan
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod
+from slackwater.ingestion.domain.columns import Extras, History
 from slackwater.model.tiers import Tier
 
 COLUMNS = (
@@ -40,41 +40,40 @@ _OFFSETS = [len(_ARRAY) * array + len(_ARRAY_HEAD) + 12 * value + 4 for array in
 _TIERS = {tier: _LENGTH.pack(len(tier)) + tier.encode() for tier in Tier}
 
 
-def pod_usage(rows: Sequence[HistoryRow]) -> bytes:
+def pod_usage(history: History) -> bytes:
     """All pods of all rows. Raises OverflowError for what is no bigint, UnicodeEncodeError for what is no text."""
-    return b"".join(chain((_SIGNATURE,), _pieces(rows), (_TRAILER,)))
+    return b"".join(chain((_SIGNATURE,), _pieces(history), (_TRAILER,)))
 
 
-def _pieces(rows: Sequence[HistoryRow]) -> Iterator[bytes | memoryview]:
-    arrays = memoryview(_arrays([measured for row in rows for measured in row.report.pods]))
+def _pieces(history: History) -> Iterator[bytes | memoryview]:
+    pods = history.pods
+    arrays = memoryview(_arrays(pods.cpu, pods.memory))
     width, position = len(_TWO_ARRAYS), 0
-    for row in rows:
+    extras = iter(pods.extras)
+    for row, described in zip(history.rows, history.described(), strict=True):
         report = row.report
         head = _HEAD.pack(len(COLUMNS), 8, (report.midpoint_at - _EPOCH) // _MICROSECOND, 8, report.sequence)
         head += _text(report.node) + _text(report.boot_epoch)
-        for measured in report.pods:
+        for pod in described:
             yield head
-            yield _text(measured.pod.uid)
-            yield _TIERS[measured.pod.tier]
-            yield _optional(measured)
+            yield _text(pod.uid)
+            yield _TIERS[pod.tier]
+            yield _optional(next(extras))
             yield arrays[position : position + width]
             position += width
 
 
-def _arrays(pods: Sequence[MeasuredPod]) -> bytes:
-    """The columns cpu and memory of every pod, one after the other."""
-    values = chain.from_iterable(chain.from_iterable((measured.cpu, measured.memory) for measured in pods))
-    matrix = np.fromiter(values, dtype=np.int64, count=2 * _VALUES * len(pods)).reshape(len(pods), 2 * _VALUES)
-    in_order = matrix.astype(">i8").view(np.uint8).reshape(len(pods), 2 * _VALUES, 8)
-    table = np.tile(_TWO_ARRAYS, (len(pods), 1))
+def _arrays(cpu: NDArray[np.int64], memory: NDArray[np.int64]) -> bytes:
+    """The columns cpu and memory (n x 8) of every pod, one after the other."""
+    in_order = np.concatenate((cpu, memory), axis=1).astype(">i8").view(np.uint8).reshape(len(cpu), 2 * _VALUES, 8)
+    table = np.tile(_TWO_ARRAYS, (len(cpu), 1))
     for column, offset in enumerate(_OFFSETS):
         table[:, offset : offset + 8] = in_order[:, column]
     return table.tobytes()
 
 
-def _optional(measured: MeasuredPod) -> bytes:
-    """cpu_limit_milli, throttled_ratio, cpu_pressure."""
-    limit, throttled, pressure = measured.cpu_limit_milli, measured.throttled_ratio, measured.cpu_pressure
+def _optional(extras: Extras) -> bytes:
+    limit, throttled, pressure = extras
     return (
         (_NULL if limit is None else _bigint(limit))
         + (_NULL if throttled is None else _DOUBLE.pack(8, throttled))

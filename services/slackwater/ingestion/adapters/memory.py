@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import cast
 
-from slackwater.ingestion.domain.columns import History, columns_of
+from slackwater.ingestion.domain.columns import History, columns_of, rows_of
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.domain.windowing import Agent, Before
@@ -63,7 +63,8 @@ class MemoryLedger:
         self._later(write)
         return True
 
-    async def append(self, rows: Sequence[HistoryRow]) -> None:
+    async def append(self, history: History) -> None:
+        rows = rows_of(history)
         self._unit.concerns(*(row.report.node for row in rows))
 
         def write() -> None:

@@ -194,12 +194,12 @@ class PostgresLedger:
             )
         return done.first() is not None
 
-    async def append(self, rows: Sequence[HistoryRow]) -> None:
-        self._unit.concerns(*(row.report.node for row in rows))
+    async def append(self, history: History) -> None:
+        self._unit.concerns(*(row.report.node for row in history.rows))
         with _storable():
-            await copy_rows(self._connection, "node_usage", NODE_USAGE, map(node_usage, rows))
-            await copy_binary(self._connection, "pod_usage", binary.COLUMNS, binary.pod_usage(rows))
-            await see(self._connection, rows, self._loaded, self._memory)
+            await copy_rows(self._connection, "node_usage", NODE_USAGE, map(node_usage, history.rows))
+            await copy_binary(self._connection, "pod_usage", binary.COLUMNS, binary.pod_usage(history))
+            await see(self._connection, history, self._loaded, self._memory)
 
     async def save(self, nodes: Sequence[KnownNode]) -> None:
         if nodes:

@@ -17,7 +17,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.ingestion.adapters.rows import PODS
-from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness, Report
+from slackwater.ingestion.domain.columns import History
+from slackwater.ingestion.domain.reports import KnownNode, Liveness
 from slackwater.model.pods import Pod
 
 _GONE = text("""
@@ -39,6 +40,10 @@ _IDENTITY = attrgetter(
     "uid", "name", "namespace", "workload", "tier._value_", "qos._value_", "priority", "request.cpu_milli",
     "request.memory_bytes", "started_at",
 )  # fmt: skip
+
+
+_Present = tuple[datetime, Sequence[Pod]]
+"""When a report came, and its pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +71,23 @@ class _Seen:
     present: bool
 
 
-def fingerprint(report: Report) -> int:
+def fingerprint(pods: Sequence[Pod]) -> int:
     """Differs when a pod came, went or changed its description (but for one chance in 2^64)."""
-    return hash(tuple((_IDENTITY(m.pod), tuple(m.pod.labels.items()) if m.pod.labels else ()) for m in report.pods))
+    return hash(tuple((_IDENTITY(pod), tuple(pod.labels.items()) if pod.labels else ()) for pod in pods))
 
 
-async def see(
-    connection: AsyncConnection, rows: Sequence[HistoryRow], known: Mapping[str, KnownNode], memory: Memory
-) -> None:
+async def see(connection: AsyncConnection, history: History, known: Mapping[str, KnownNode], memory: Memory) -> None:
     """Write what the accepted reports, in their order, say of pods. `known` are their nodes as they are stored."""
-    changed: dict[str, list[HistoryRow]] = {}
+    changed: dict[str, list[_Present]] = {}
     unchanged: dict[str, datetime] = {}
-    for row in rows:
-        node, now = row.report.node, fingerprint(row.report)
+    for row, pods in zip(history.rows, history.described(), strict=True):
+        node, now = row.report.node, fingerprint(pods)
         last = memory.last.get(node)
         same = last is not None and last.fingerprint == now and node not in changed
         if same and (node in unchanged or _as_left(last, known.get(node))):
             unchanged[node] = row.received_at
         else:
-            changed.setdefault(node, []).append(row)
+            changed.setdefault(node, []).append((row.received_at, pods))
         memory.last[node] = _Last(row.received_at, now)
     heard = {node: one.last_report_at for node, one in known.items() if one.last_report_at} | unchanged
     if changed:
@@ -99,15 +102,14 @@ def _as_left(last: _Last | None, known: KnownNode | None) -> bool:
 
 
 async def _write(
-    connection: AsyncConnection, changed: Mapping[str, Sequence[HistoryRow]], heard: Mapping[str, datetime]
+    connection: AsyncConnection, changed: Mapping[str, Sequence[_Present]], heard: Mapping[str, datetime]
 ) -> None:
     seen: dict[str, _Seen] = {}
-    for node, rows in changed.items():
-        present = {measured.pod.uid for measured in rows[-1].report.pods}
-        for row in rows:
-            for measured in row.report.pods:
-                uid = measured.pod.uid
-                seen[uid] = _Seen(node, measured.pod, row.received_at, uid in present)
+    for node, reports in changed.items():
+        present = {pod.uid for pod in reports[-1][1]}
+        for received_at, pods in reports:
+            for pod in pods:
+                seen[pod.uid] = _Seen(node, pod, received_at, pod.uid in present)
     before = sorted(node for node in changed if node in heard)
     if before:
         seen_at = [heard[node] for node in before]

@@ -7,13 +7,14 @@ wrong with in form, ratios and amounts (a property test compares the two).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.ingestion.domain.reports import Report, Series
+from slackwater.ingestion.domain.columns import Extras, History, table_of
+from slackwater.ingestion.domain.reports import Report
 from slackwater.ingestion.domain.validation import (
     ABSURD_COUNT,
     ABSURD_CPU_MILLI,
@@ -24,36 +25,51 @@ from slackwater.ingestion.domain.validation import (
     LONGEST_NAME,
     Bounds,
 )
+from slackwater.model.pods import Pod
 
 _LARGEST_PRIORITY = 2**31 - 1
-_FIELDS = len(Series._fields)
 
 
-def sound(reports: Sequence[Report], bounds: Sequence[Bounds]) -> list[bool]:
-    """For each report, with the bounds of its node: True when it is sound, False when `judge` has to look."""
-    try:
-        usage = _usage_in_order(reports, bounds)
-    except OverflowError:  # a number that no column holds
-        return [False] * len(reports)
+def sound(history: History, bounds: Sequence[Bounds]) -> list[bool]:
+    """For each report, with the bounds of its node: True when it is sound, False when `judge` has to look.
+
+    Raises OverflowError for a number that no column holds.
+    """
+    if not history.rows:
+        return []
+    ends = np.cumsum(np.bincount(history.pods.report, minlength=len(history.rows))).tolist()
     return [
-        in_order and _named(report) and _shares(report) and _claims(report)
-        for report, in_order in zip(reports, usage, strict=True)
+        in_order and _named(row.report, pods) and _shares(row.report, extras) and _claims(pods, extras)
+        for row, in_order, pods, extras in zip(
+            history.rows,
+            _usage_in_order(history, bounds),
+            history.described(),
+            (history.pods.extras[start:end] for start, end in pairwise([0, *ends])),
+            strict=True,
+        )
     ]
 
 
-def _usage_in_order(reports: Sequence[Report], bounds: Sequence[Bounds]) -> list[bool]:
+def _usage_in_order(history: History, bounds: Sequence[Bounds]) -> list[bool]:
     """Whether every series of a report is ordered and within the bounds of its node."""
-    counts = np.array([2 * (1 + (report.system_cpu is not None) + len(report.pods)) for report in reports])
-    if not len(counts):
-        return []
-    total = int(counts.sum())
-    flat = chain.from_iterable(chain.from_iterable(map(_series, reports)))
-    table = np.fromiter(flat, dtype=np.int64, count=total * _FIELDS).reshape(total, _FIELDS)
-    limits = np.array([(bound.cpu_milli, bound.memory_bytes) for bound in bounds], dtype=np.int64)
-    limit = np.repeat(limits, counts // 2, axis=0).reshape(total)  # CPU and memory take turns in the table
-    fine = _rows_in_order(table, limit)
-    starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
-    found: list[bool] = np.logical_and.reduceat(fine, starts).tolist()
+    cpu_limit = np.array([bound.cpu_milli for bound in bounds], dtype=np.int64)
+    memory_limit = np.array([bound.memory_bytes for bound in bounds], dtype=np.int64)
+    pods, own = history.pods, [row.report for row in history.rows]
+    everywhere = np.arange(len(own))
+    with_system = [place for place, report in enumerate(own) if report.system_cpu and report.system_memory]
+    system = np.array(with_system, dtype=np.int64)
+    parts = (
+        (table_of([report.cpu for report in own]), everywhere, cpu_limit),
+        (table_of([report.memory for report in own]), everywhere, memory_limit),
+        (table_of([own[place].system_cpu or own[place].cpu for place in with_system]), system, cpu_limit),
+        (table_of([own[place].system_memory or own[place].memory for place in with_system]), system, memory_limit),
+        (pods.cpu, pods.report, cpu_limit),
+        (pods.memory, pods.report, memory_limit),
+    )
+    fine = np.ones(len(own), dtype=np.bool_)
+    for table, report, limit in parts:
+        fine[report[~_rows_in_order(table, limit[report])]] = False
+    found: list[bool] = fine.tolist()
     return found
 
 
@@ -65,23 +81,11 @@ def _rows_in_order(table: NDArray[np.int64], limit: NDArray[np.int64]) -> NDArra
     return found
 
 
-def _series(report: Report) -> Iterator[Series]:
-    yield report.cpu
-    yield report.memory
-    if report.system_cpu is not None:
-        yield report.system_cpu
-        yield report.system_memory or report.system_cpu
-    for measured in report.pods:
-        yield measured.cpu
-        yield measured.memory
-
-
-def _named(report: Report) -> bool:
+def _named(report: Report, pods: Sequence[Pod]) -> bool:
     """Identity, texts and moments."""
     texts = [report.node, report.boot_epoch]
     uids = set()
-    for measured in report.pods:
-        pod = measured.pod
+    for pod in pods:
         texts += (pod.uid, pod.name, pod.namespace, pod.workload)
         if pod.labels:
             texts += chain.from_iterable(pod.labels.items())
@@ -95,19 +99,18 @@ def _named(report: Report) -> bool:
         and max(map(len, texts)) <= LONGEST_NAME
         and report.sampled_at.tzinfo is not None
         and 1 <= report.sequence <= ABSURD_SEQUENCE
-        and len(uids) == len(report.pods)
+        and len(uids) == len(pods)
         and "" not in uids
     )
 
 
-def _shares(report: Report) -> bool:
+def _shares(report: Report, extras: Sequence[Extras]) -> bool:
     """The window and every share of time; NaN is within no bounds."""
     if not 0 < report.window_seconds <= ABSURD_WINDOW_SECONDS:
         return False
     if not all(value is None or 0 <= value <= ABSURD_RATIO for value in report.pressures):
         return False
-    for measured in report.pods:
-        throttled, pressure = measured.throttled_ratio, measured.cpu_pressure
+    for _, throttled, pressure in extras:
         if throttled is not None and not 0 <= throttled <= ABSURD_RATIO:
             return False
         if pressure is not None and not 0 <= pressure <= ABSURD_RATIO:
@@ -115,9 +118,8 @@ def _shares(report: Report) -> bool:
     return True
 
 
-def _claims(report: Report) -> bool:
-    for measured in report.pods:
-        pod, limit = measured.pod, measured.cpu_limit_milli
+def _claims(pods: Sequence[Pod], extras: Sequence[Extras]) -> bool:
+    for pod, (limit, _, _) in zip(pods, extras, strict=True):
         if not (
             0 <= pod.request.cpu_milli <= ABSURD_CPU_MILLI
             and 0 <= pod.request.memory_bytes <= ABSURD_MEMORY_BYTES

@@ -100,10 +100,11 @@ def _system_usage(rows: Sequence[HistoryRow], window_of: Ints, windows: int) -> 
 
 
 def _pods(pods: PodColumns, window_of: Ints, windows: int) -> list[list[tuple[int, Amounts]]]:
-    """For each window its pods by uid, as places in `described`."""
-    by_uid = np.array(sorted(range(len(pods.described)), key=lambda place: pods.described[place].uid), dtype=np.int64)
-    rank = np.empty_like(by_uid)
-    rank[by_uid] = np.arange(len(by_uid))
+    """For each window its pods by uid, as places in `described`: of several descriptions the last."""
+    last = {pod.uid: place for place, pod in enumerate(pods.described)}
+    number_of_uid = {uid: number for number, uid in enumerate(sorted(last))}
+    rank = np.array([number_of_uid[pod.uid] for pod in pods.described], dtype=np.int64)
+    by_uid = np.array([last[uid] for uid in number_of_uid], dtype=np.int64)
     window = window_of[pods.report]
     inside = window >= 0
     together = window[inside] * len(by_uid) + rank[pods.pod[inside]]

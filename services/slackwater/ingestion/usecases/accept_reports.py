@@ -12,12 +12,13 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import Liveness as EventLiveness
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
+from slackwater.ingestion.domain.columns import History
 from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, Liveness, Report
 from slackwater.ingestion.domain.soundness import sound
 from slackwater.ingestion.domain.validation import Accepted, Limits, Refusal, Refused, bounds_of, judge
 from slackwater.ingestion.domain.windowing import is_late
 from slackwater.ingestion.ports import Ledgers, Meter
-from slackwater.ingestion.usecases.reading import report_from
+from slackwater.ingestion.usecases.reading import history_from, report_from
 from slackwater.model.errors import Conflict, Fenced, InvalidInput, Unavailable
 from slackwater.model.time import Clock
 from slackwater.store.port import Database, UnitOfWork
@@ -91,11 +92,12 @@ class AcceptReports:
             keys = sorted({received.subject_key for received in batch if _storable(received.subject_key)})
             nodes = {key: KnownNode(key) for key in keys} | dict(await ledger.nodes(keys))
             before = dict(nodes)
-            verdicts = self._judge_all(batch, nodes, now)
-            rows = [verdict.row for verdict in verdicts if verdict.row is not None]
+            history = _by_columns(batch, now)
+            verdicts = self._judge_all(batch, history, nodes, now)
+            rows = {place: verdict.row for place, verdict in enumerate(verdicts) if verdict.row is not None}
             if rows:
-                await ledger.keep_days(sorted({row.report.midpoint_at.date() for row in rows}))
-                await ledger.append(rows)
+                await ledger.keep_days(sorted({row.report.midpoint_at.date() for row in rows.values()}))
+                await ledger.append(history.only(rows))
             await ledger.save([node for name, node in nodes.items() if node != before[name]])
             await self._announce(unit, before, nodes, batch, now)
             refusals = _refusals(batch, verdicts)
@@ -107,23 +109,30 @@ class AcceptReports:
         return [verdict.settlement for verdict in verdicts]
 
     def _judge_all(
-        self, batch: Sequence[Received[UsageReported]], nodes: dict[str, KnownNode], now: datetime
+        self, batch: Sequence[Received[UsageReported]], history: History, nodes: dict[str, KnownNode], now: datetime
     ) -> list[_Verdict]:
-        """Form and numbers of all together, then one after the other what depends on those before."""
-        arrivals = [Arrival(report_from(received.event.data), received.subject_key, now) for received in batch]
+        """Form and numbers of all together, then one after the other what depends on those before. Who is not called
+        sound is judged by the book, with all its pods."""
         capacities = (nodes[key].capacity if key in nodes else None for key in (one.subject_key for one in batch))
-        fine = sound(
-            [arrival.report for arrival in arrivals], [bounds_of(capacity, self._limits) for capacity in capacities]
-        )
-        return [
-            self._judge(received, arrival, nodes, is_sound)
-            for received, arrival, is_sound in zip(batch, arrivals, fine, strict=True)
-        ]
+        fine = sound(history, [bounds_of(capacity, self._limits) for capacity in capacities])
+        verdicts = []
+        for place, received in enumerate(batch):
+            head = history.rows[place].report if history.rows else None
+            whole = head if head is not None and fine[place] else report_from(received.event.data)
+            arrival = Arrival(whole, received.subject_key, now)
+            verdicts.append(self._judge(received, arrival, head or whole, nodes, fine[place] if fine else False))
+        return verdicts
 
     def _judge(
-        self, received: Received[UsageReported], arrival: Arrival, nodes: dict[str, KnownNode], is_sound: bool
+        self,
+        received: Received[UsageReported],
+        arrival: Arrival,
+        report: Report,
+        nodes: dict[str, KnownNode],
+        is_sound: bool,
     ) -> _Verdict:
-        """Judge one message against the nodes as they are after those before it, and take the accepted one in."""
+        """Judge one message against the nodes as they are after those before it, and take the accepted one in.
+        `report` is what is kept of it beside the columns."""
         now = arrival.received_at
         known = nodes.get(received.subject_key, KnownNode(received.subject_key))
         verdict = judge(arrival, known, self._limits, sound=is_sound)
@@ -131,7 +140,6 @@ class AcceptReports:
             if verdict.reason is Refusal.REPLAYED_SEQUENCE and received.deliveries > 1:
                 return _Verdict(Done())  # committed, but the acknowledgement was lost
             return _Verdict(Reject(verdict.reason, verdict.detail), refusal=verdict.reason)
-        report = arrival.report
         nodes[known.name] = replace(
             _hole_noted(known, report, verdict, now),
             track=verdict.track,
@@ -156,6 +164,16 @@ class AcceptReports:
             was = before[name].liveness
             if node.liveness is not was:
                 await unit.publish(liveness_changed(node, was, now, causes[name]))
+
+
+def _by_columns(batch: Sequence[Received[UsageReported]], now: datetime) -> History:
+    """Raises InvalidInput if one of several has a number that no column holds; of one alone nothing is left."""
+    try:
+        return history_from([received.event.data for received in batch], now)
+    except OverflowError as error:
+        if len(batch) > 1:
+            raise InvalidInput(f"the report cannot be stored: {error}", field="report") from error
+        return history_from((), now)
 
 
 def _hole_noted(known: KnownNode, report: Report, verdict: Accepted, now: datetime) -> KnownNode:

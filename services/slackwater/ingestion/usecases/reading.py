@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import chain
 from operator import attrgetter
+
+import numpy as np
 
 from slackwater.events.measures import Distribution, PodUsage
 from slackwater.events.usage_reported import UsageReported
-from slackwater.ingestion.domain.reports import MeasuredPod, Pressures, Report, Series
+from slackwater.ingestion.domain.columns import FIELDS, History, Ints, PodColumns
+from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod, Pressures, Report, Series
 
 _VALUES = attrgetter("avg", "p50", "p90", "p95", "p99", "max", "last", "count")
 """In the order of Series."""
@@ -14,6 +21,11 @@ _VALUES = attrgetter("avg", "p50", "p90", "p95", "p99", "max", "last", "count")
 
 def report_from(data: UsageReported) -> Report:
     """The report as it was sent; nothing is judged here."""
+    return replace(head_from(data), pods=tuple(_pod(measured) for measured in data.pods))
+
+
+def head_from(data: UsageReported) -> Report:
+    """The same without its pods."""
     system = data.system_usage
     return Report(
         node=data.node,
@@ -35,8 +47,31 @@ def report_from(data: UsageReported) -> Report:
             prod_cpu_avg=data.prod_pressure.cpu_some_avg,
             prod_cpu_max=data.prod_pressure.cpu_some_max,
         ),
-        pods=tuple(_pod(measured) for measured in data.pods),
     )
+
+
+def history_from(reports: Sequence[UsageReported], received_at: datetime) -> History:
+    """Many reports by columns, as `columns_of` would give those of `report_from`. Raises OverflowError for a number
+    that no column holds."""
+    pods = [measured for data in reports for measured in data.pods]
+    usages = [measured.usage for measured in pods]
+    counts = [len(data.pods) for data in reports]
+    return History(
+        [HistoryRow(head_from(data), received_at) for data in reports],
+        PodColumns(
+            report=np.repeat(np.arange(len(reports)), counts),
+            pod=np.arange(len(pods)),
+            cpu=_table([usage.cpu_milli for usage in usages]),
+            memory=_table([usage.memory_bytes for usage in usages]),
+            described=[measured.pod for measured in pods],
+            extras=[(one.cpu_limit_milli, one.throttled_ratio, one.pressure.cpu_some_avg) for one in pods],
+        ),
+    )
+
+
+def _table(distributions: Sequence[Distribution]) -> Ints:
+    values = chain.from_iterable(map(_VALUES, distributions))
+    return np.fromiter(values, dtype=np.int64, count=FIELDS * len(distributions)).reshape(-1, FIELDS)
 
 
 def _pod(measured: PodUsage) -> MeasuredPod:
