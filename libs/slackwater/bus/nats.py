@@ -126,14 +126,14 @@ class NatsBus:
         *,
         batch: int = 100,
         holds: Holds | None = None,
+        lean: bool = False,
     ) -> AsyncIterator[Consumption]:
         spec = self._spec(payload, consumer)
+        settler = Settler(payload, consumer, spec, handler, self.bury, self._counted(consumer), lean=lean)
         if spec.partitioned:
-            async with self._consume_partitions(payload, consumer, handler, batch, holds) as consumption:
+            async with self._consume_partitions(settler, payload, consumer, batch, holds) as consumption:
                 yield consumption
             return
-        counters = self._counters.setdefault(consumer, Counters())
-        settler = Settler(payload, consumer, spec, handler, self.bury, counters)
         puller = Puller(self._client, payload.STREAM, consumer, batch, ahead=spec.fetch_ahead)
         await puller.open()
 
@@ -154,11 +154,10 @@ class NatsBus:
 
     @asynccontextmanager
     async def _consume_partitions(
-        self, payload: type[P], consumer: str, handler: BatchHandler[P], batch: int, holds: Holds | None
+        self, settler: Settler[P], payload: type[P], consumer: str, batch: int, holds: Holds | None
     ) -> AsyncIterator[Consumption]:
-        counters, spec = self._counters.setdefault(consumer, Counters()), self._topology.consumers[consumer]
-        settler = Settler(payload, consumer, spec, handler, self.bury, counters)
-        jumps = jumps_of(self._js, self._topology, consumer, counters, self._metrics)
+        spec = self._topology.consumers[consumer]
+        jumps = jumps_of(self._js, self._topology, consumer, self._counted(consumer), self._metrics)
         lanes = [
             Lane(
                 PartitionedPuller(self._client, payload.STREAM, consumer, batch, jumps),
@@ -307,6 +306,9 @@ class NatsBus:
         """A new connection: answers to open requests may have been lost with the old one."""
         self._metrics.reconnects.inc()
         self._rounds.interrupt("connection was lost in between")
+
+    def _counted(self, consumer: str) -> Counters:
+        return self._counters.setdefault(consumer, Counters())
 
     def _spec(self, payload: type[Payload], consumer: str) -> ConsumerSpec:
         spec = self._topology.consumers.get(consumer)

@@ -103,8 +103,11 @@ class Bus(Protocol):
         *,
         batch: int = 100,
         holds: Holds | None = None,
+        lean: bool = False,
     ) -> AbstractAsyncContextManager[Consumption]:
         """Run a durable consumer of `contracts/streams.yaml` while the context is open.
+
+        `lean`: measures in the payload may be light stand-ins with the same attributes, to be read only.
 
         A partitioned one begins with all partitions, or, with `holds`, with none: `take` and `give` say which, and
         only what is of a partition that `holds` says is ours is handled and acknowledged.

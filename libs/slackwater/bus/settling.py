@@ -74,8 +74,11 @@ class Settler(Generic[P]):
         handler: BatchHandler[P],
         bury: Bury,
         counters: Counters,
+        *,
+        lean: bool = False,
     ) -> None:
         self._payload = payload
+        self._lean = lean
         self._consumer = consumer
         self._spec = spec
         self._handler = traced(consumer, handler)
@@ -120,7 +123,7 @@ class Settler(Generic[P]):
             await self._exhausted(delivery, f"delivered {delivery.deliveries - 1} times and never settled")
             return None
         try:
-            event = decode_on(delivery.subject, self._payload, delivery.headers, delivery.body)
+            event = decode_on(delivery.subject, self._payload, delivery.headers, delivery.body, lean=self._lean)
         except Undecodable as error:
             self._counters.undecodable += 1
             self._meter.undecodable()

@@ -66,6 +66,31 @@ def bent(payload: Payload, place: int, literal: str | None) -> bytes:
     return json.dumps(document).replace('"@"', literal or "").encode()
 
 
+def plain(value: Any) -> Any:
+    """Its attributes and those of what it holds, whatever they are made of."""
+    if isinstance(value, tuple):
+        return [plain(one) for one in value]
+    names = getattr(value, "__struct_fields__", None) or getattr(value, "__dataclass_fields__", None)
+    return {name: plain(getattr(value, name)) for name in names} if names else (type(value).__name__, value)
+
+
+@given(st.integers(0, 500), st.none() | st.sampled_from(LITERALS))
+@example(3, '"2026-01-05T00:00:00.1234567Z"')
+def test_the_lean_reader_takes_the_same_and_finds_the_same_values(place: int, literal: str | None) -> None:
+    body = bent(PAYLOADS[0], place, literal)
+    full, lean = quick.read(UsageReported, body), quick.read(UsageReported, body, lean=True)
+    assert (full is None) == (lean is None)
+    if full is not None and lean is not None:
+        assert [(name, plain(value)) for name, value in lean] == [(name, plain(value)) for name, value in full]
+
+
+def test_only_measures_become_lean() -> None:
+    found = quick.read(UsageReported, PAYLOADS[0].model_dump_json().encode(), lean=True)
+    assert found is not None
+    assert type(found.pods[0].usage.cpu_milli).__name__ == "LightDistribution"
+    assert isinstance(found.pods[0].pod.request, Resources)
+
+
 @given(st.sampled_from(PAYLOADS), st.integers(0, 500), st.none() | st.sampled_from(LITERALS))
 @example(PAYLOADS[0], 3, '"2026-01-05T00:00:00.1234567Z"')
 def test_what_the_quick_reader_takes_is_what_pydantic_gives(payload: Payload, place: int, literal: str | None) -> None:
