@@ -43,6 +43,14 @@ _FORGET_THE_DEAD = """
 DELETE FROM members WHERE member <> $1
     AND (split_part(member, '/', 1) = $2 OR expires_at < clock_timestamp() - interval '1 minute')
 """
+STANDSTILL_SECONDS = 3
+"""Less than a lease, so that who lost one by standing still has stood for longer."""
+_END_STATEMENTS_THAT_STAND_STILL = """
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE usename = current_user AND datname = current_database() AND pid <> pg_backend_pid() AND state = 'active'
+    AND wait_event IN ('ClientRead', 'ClientWrite') AND query_start < now() - make_interval(secs => $1)
+"""
+"""No timeout of PostgreSQL ends a COPY whose client is silent, or a result that nobody takes; both keep locks."""
 _RELEASE = """
 UPDATE leases SET owner = NULL, changed_at = clock_timestamp() WHERE owner = $1
     AND (partition, epoch) IN (SELECT * FROM unnest($2::int[], $3::bigint[]))
@@ -75,7 +83,8 @@ class PostgresLeases:
         return View(sorted(leases, key=lambda lease: lease.partition), members, rows[0][4])
 
     async def claim(self, partitions: Sequence[int]) -> Sequence[Lease]:
-        """Durable on return. Rows that somebody writes under at this moment are left for the next time."""
+        """Durable on return. Rows that somebody writes under at this moment are left for the next time. Statements of
+        the service that wait for a client that stands still are ended: its locks would keep us from its work."""
         with connecting():
             async with self._turn:
                 connection = await self._open()
@@ -84,6 +93,8 @@ class PostgresLeases:
                     instance = instance_of(self.member)
                     rows = await connection.fetch(_CLAIM, self.member, list(partitions), instance)
                     await connection.execute(_FORGET_THE_DEAD, self.member, instance)
+                if rows:
+                    await connection.execute(_END_STATEMENTS_THAT_STAND_STILL, STANDSTILL_SECONDS)
         return [Lease(row["partition"], row["epoch"]) for row in rows]
 
     async def release(self, leases: Sequence[Lease]) -> None:
