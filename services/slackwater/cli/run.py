@@ -37,12 +37,14 @@ def command(
     from slackwater.cli.addresses import address
     from slackwater.cli.composition import part_named
     from slackwater.cli.output import errors_to_stderr
+    from slackwater.runtime.niceness import give_way
     from slackwater.runtime.settings import HttpSettings
     from slackwater.telemetry.logs import configure
     from slackwater.telemetry.spans import configure_tracing
 
     with errors_to_stderr():
         part = part_named(service)
+        give_way(part.name)
         configure(service, level=log_level.value)
         configure_tracing(service)
         http = HttpSettings() if port is None else HttpSettings(port=port)

@@ -1,0 +1,19 @@
+"""On a machine that all services share, whoever ends a shortage goes first, and whoever looks ahead or shows can wait.
+
+Under ten times the load that a core can take, ensurance answered after 1.3 s (p99) beside an ingestion of the same
+niceness, although it uses a third of the core: it waited for its turns. Where each service has a machine or a container
+of its own, this changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+NICENESS: Mapping[str, int] = {"ingestion": 5, "colocation": 5, "console": 5, "prediction": 10}
+"""Of each service's process; ensurance and whoever is not named stay as they are."""
+
+
+def give_way(service: str) -> int:
+    """Make this process as nice as its service is, unless it is nicer already; returns its niceness."""
+    return os.nice(max(0, NICENESS.get(service, 0) - os.nice(0)))
