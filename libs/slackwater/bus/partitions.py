@@ -50,7 +50,6 @@ class _Line:
     pending: int = 0
     newest: int = 0
     received_up_to: int = 0
-    again_up_to: int = 0
     last_sign: float = 0.0
 
 
@@ -178,7 +177,6 @@ class PartitionedPuller:
             return
         for line, pending in zip(lines, left, strict=True):
             line.pending = line.newest = pending
-            line.again_up_to = line.received_up_to
             line.is_open = False
         self._newest, self._jumped_at = sum(left), time.monotonic()
         self._wake.set()
@@ -212,8 +210,10 @@ class PartitionedPuller:
         status = status_of(message)
         if status is None:
             delivery = NatsDelivery(message)
-            delivery.before = int(delivery.stream_sequence <= line.again_up_to)
-            line.pending, line.received_up_to = delivery.pending, delivery.stream_sequence
+            sequence = delivery.stream_sequence
+            # A consumer that was made anew, by a jump or after a loss, knows nothing of what it had delivered.
+            delivery.before = int(delivery.deliveries == 1 and sequence <= line.received_up_to)
+            line.pending, line.received_up_to = delivery.pending, max(line.received_up_to, sequence)
             self._buffer.append((line, delivery))
             line.left -= 1
             if line.left <= 0:
