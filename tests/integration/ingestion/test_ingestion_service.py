@@ -32,7 +32,6 @@ SETTINGS = IngestionSettings(
 )
 NODES = ("n.1", "n.2", "n.3")
 REPORTS = 60
-START = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=10)
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
@@ -86,10 +85,15 @@ class Windows:
             assert numbers == sorted(numbers)
 
 
-async def publish(bus: NatsBus, first: int, last: int) -> None:
-    """Reports number first..last of every node, one a second from START on."""
+def ten_minutes_ago() -> datetime:
+    """Asked in the test, not when it is collected: what is older than a quarter of an hour is refused."""
+    return datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=10)
+
+
+async def publish(bus: NatsBus, start: datetime, first: int, last: int) -> None:
+    """Reports number first..last of every node, one a second from `start` on."""
     for sequence in range(first, last + 1):
-        at = START + timedelta(seconds=sequence)
+        at = start + timedelta(seconds=sequence)
         for node in NODES:
             data = report(node, sequence, at, window_seconds=1, pods=[pod_usage(f"pod-of-{node}")])
             await bus.publish(event_of(data, source="tests", time=at))
@@ -98,17 +102,18 @@ async def publish(bus: NatsBus, first: int, last: int) -> None:
 async def test_every_report_is_in_exactly_one_window_also_across_restarts(
     bus: NatsBus, fresh_database: FreshDatabase, tmp_path: Path
 ) -> None:
+    start = ten_minutes_ago()
     dsn = (await fresh_database(["ingestion"]))["ingestion"]
     windows = Windows()
     async with bus.replay(UsageWindowed, windows, after_sequence=0):
         async with ingesting(bus, dsn, tmp_path):
-            await publish(bus, 1, 25)
+            await publish(bus, start, 1, 25)
             await eventually(lambda: len(windows.seen) >= 2)
-        await publish(bus, 26, 35)
+        await publish(bus, start, 26, 35)
         async with ingesting(bus, dsn, tmp_path):
-            await publish(bus, 36, 45)
+            await publish(bus, start, 36, 45)
         async with ingesting(bus, dsn, tmp_path) as service:
-            await publish(bus, 46, REPORTS)
+            await publish(bus, start, 46, REPORTS)
             await eventually(lambda: windows.reports >= len(NODES) * REPORTS)
             checks = {check.name: check.ok for check in await service.checks()}
     assert checks == {"database": True, "outbox": True, "ingestion-shards": True}
@@ -116,17 +121,18 @@ async def test_every_report_is_in_exactly_one_window_also_across_restarts(
 
 
 async def test_a_killed_postgresql_loses_and_doubles_no_window(bus: NatsBus, tmp_path: Path) -> None:
+    start = ten_minutes_ago()
     windows = Windows()
     with EmbeddedPostgres(tmp_path / "state") as server:
         dsn = (await prepare_database(server.dsn, [Schema.of("ingestion")]))["ingestion"]
         async with bus.replay(UsageWindowed, windows, after_sequence=0), ingesting(bus, dsn, tmp_path) as service:
-            await publish(bus, 1, 25)
+            await publish(bus, start, 1, 25)
             await eventually(lambda: len(windows.seen) >= 2)
             server.kill()
-            await publish(bus, 26, 30)
+            await publish(bus, start, 26, 30)
             assert not (await service.checks())[0].ok
             server.start()
-            await publish(bus, 31, REPORTS)
+            await publish(bus, start, 31, REPORTS)
             await eventually(lambda: windows.reports >= len(NODES) * REPORTS)
     windows.assert_complete()
 

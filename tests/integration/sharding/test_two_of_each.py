@@ -38,7 +38,7 @@ from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.describe_node import describe_node
 from slackwater.prediction.usecases.fold_windows import fold_windows, samples_of
 from slackwater.prediction.usecases.state import LivingState
-from slackwater.testing.clock import FakeClock
+from slackwater.testing.clock import EPOCH, FakeClock
 from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.windows import START, event_id, window
 from slackwater.testing.windows import described as described_node
@@ -54,10 +54,22 @@ class Heard:
 
     def __init__(self) -> None:
         self.events: list[Event[Any]] = []
+        self._up_to: dict[str, int] = {}
 
     async def __call__(self, batch: list[Received[Any]]) -> list[Settlement]:
         self.events += [received.event for received in batch]
+        for received in batch:
+            stream = received.event.data.STREAM
+            self._up_to[stream] = max(self._up_to.get(stream, 0), received.stream_sequence)
         return [Done()] * len(batch)
+
+    async def everything(self, bus: NatsBus, payload: type[Payload]) -> list[Event[Any]]:
+        """All events of a type that are in its stream by now: we hear them a little later than they are there."""
+        end = (await bus.mark([payload])).sequence
+        async with asyncio.timeout(30):
+            while self._up_to.get(payload.STREAM, 0) < end:
+                await asyncio.sleep(0.02)
+        return self.of(payload)
 
     def of(self, payload: type[Payload]) -> list[Event[Any]]:
         return [event for event in self.events if isinstance(event.data, payload)]
@@ -210,7 +222,7 @@ class Guarding:
     hears: Sequence[type[Payload]] = (DecisionRecorded, IntentDeclared)
 
     def __init__(self) -> None:
-        self._start = SystemClock().now() - timedelta(minutes=10)
+        self._start = EPOCH
 
     def _at(self, number: int) -> datetime:
         return self._start + timedelta(seconds=5 * number)
@@ -226,6 +238,7 @@ class Guarding:
                            received_at=at, observed_at=at), source="agent", time=at)  # fmt: skip
 
     async def prepare(self, world: Replicas) -> None:
+        self._start = SystemClock().now() - timedelta(minutes=10)
         for node in NODES:
             await world.bus.publish(described(node, at=self._start))
         await world.settled()
@@ -236,7 +249,8 @@ class Guarding:
 
     async def handled(self, world: Replicas, heard: Heard, number: int) -> None:
         await world.settled()
-        for node, (generation, _) in _newest(heard.of(IntentDeclared)).items():
+        declared = await heard.everything(world.bus, IntentDeclared)
+        for node, (generation, _) in _newest(declared).items():
             await world.bus.publish(self._observed(node, generation, number))
         await world.settled()
 
@@ -311,4 +325,6 @@ async def test_two_replicas_share_and_the_end_is_that_of_an_undisturbed_run(
         world.processes[1].terminate()
         await world.processes[1].wait()
         assert await world.shares() == []  # handed back in good order
+        for payload in case.hears:
+            await heard.everything(bus, payload)
         await case.judge(world, heard)
