@@ -126,6 +126,10 @@ class Running:
         return self.wait(seconds)
 
     def kill(self) -> None:
+        """The first process by itself: once it has changed its user, the end of `unshare` would not reach it."""
+        if self.status() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
         with suppress(ProcessLookupError):
             self._process.kill()
         self._process.wait()
@@ -321,7 +325,16 @@ def _as(container: Container) -> list[str]:
     # Ambient and inheritable capabilities stay empty: who is not root has none, as in a container.
     rights = ["--inh-caps", "-all", "--bounding-set", bounding, *privileges]
     # The folder first: a runtime goes there while it may still do everything.
-    return ["/usr/bin/env", f"--chdir={container.folder}", "/usr/bin/setpriv", *who, *rights, "--"]
+    return [
+        "/usr/bin/env",
+        f"--chdir={container.folder}",
+        "/usr/bin/setpriv",
+        "--pdeathsig",
+        "KILL",
+        *who,
+        *rights,
+        "--",
+    ]
 
 
 def _bind_of(root: Path, target: str, bind: Bind, tmpfs: Mapping[str, str]) -> str:
