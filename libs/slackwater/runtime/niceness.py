@@ -1,8 +1,8 @@
 """On a machine that all services share, whoever ends a shortage goes first, and whoever looks ahead or shows can wait.
 
-Under ten times the load that a core can take, ensurance answered after 1.3 s (p99) beside an ingestion of the same
-niceness, although it uses a third of the core: it waited for its turns. Where each service has a machine or a container
-of its own, this changes nothing.
+Under ten times the load that a core can take, ensurance used a third of the core beside an ingestion of the same
+niceness, and answered after 1.3 s (p99). How much this rank gains was not measured yet on a quiet machine. Where each
+service has a machine or a container of its own, it changes nothing.
 """
 
 from __future__ import annotations
