@@ -247,9 +247,7 @@ class ReferenceProfile(Reference):
     def risk(self, known: Known) -> float:
         options = self.options
         return known.size * (
-            (known.own - known.together)
-            + options.novelty * (known.limits - known.own)
-            + options.noise * known.together
+            (known.own - known.together) + options.novelty * (known.limits - known.own) + options.noise * known.together
         )
 
     def peak(self, at: float, machine: int, members: Sequence[Row]) -> float:
