@@ -14,7 +14,7 @@ from slackwater.prediction.domain.estimate import EstimateSettings, Signal, seco
 
 
 def signal(values: list[float], step: float = 60.0, **fields: float) -> Signal:
-    made = Signal(EstimateSettings(**fields))  # type: ignore[arg-type]  # only the numbers are set here
+    made = Signal(EstimateSettings(**fields))
     for number, value in enumerate(values):
         made.add(value, 1_700_000_000.0 + step * number)
     return made

@@ -151,6 +151,12 @@ def test_without_decay_there_is_no_reference() -> None:
     assert read(made, 0.5) == pytest.approx(1000.0, rel=0.05)
 
 
+@pytest.mark.parametrize("fields", [(0.0, 1e-4), (math.nan, 1e-4), (3600.0, 0.0), (3600.0, -1.0)])
+def test_a_half_life_and_an_epsilon_are_above_nothing(fields: tuple[float, float]) -> None:
+    with pytest.raises(InvalidInput, match="must be above 0"):
+        HistogramMatrix(CPU_MILLI, *fields)
+
+
 def test_a_checkpoint_of_nothing_holds_and_adds_nothing() -> None:
     empty = histogram([])
     assert to_json(save(empty, 0))["bucketWeights"] == {}

@@ -73,9 +73,15 @@ class RowAllocator:
 
 
 class HistogramMatrix:
-    """`weights[row, bucket]` relative to `reference[row]` (seconds since 1970); `totals` all weight ever added."""
+    """`weights[row, bucket]` relative to `reference[row]` (seconds since 1970); `totals` all weight ever added.
+
+    An endless half-life forgets nothing. Raises InvalidInput for a half-life or epsilon that is not above 0.
+    """
 
     def __init__(self, buckets: Buckets, half_life_seconds: float, epsilon: float = EPSILON) -> None:
+        for name, value in (("half_life_seconds", half_life_seconds), ("epsilon", epsilon)):
+            if not value > 0:
+                raise InvalidInput(f"histogram: {name} is {value}, but must be above 0", field=name)
         self.buckets = buckets
         self.half_life_seconds = half_life_seconds
         self.epsilon = epsilon
@@ -148,8 +154,8 @@ class HistogramMatrix:
 
     def is_empty(self, rows: Rows) -> NDArray[np.bool_]:
         """Whether no bucket of a row holds as much as epsilon."""
-        empty: NDArray[np.bool_] = (self.weights[rows] < self.epsilon).all(axis=1)
-        return empty
+        heaviest: Floats = self.weights[rows].max(axis=1)
+        return heaviest < self.epsilon
 
     def percentile(self, rows: Rows, share: float) -> Floats:
         """The end of the bucket at which `share` (0..1) of each row's weight is reached; 0 for empty rows."""
