@@ -31,6 +31,8 @@ NAMED: Mapping[str, tuple[Buckets, float]] = {
 }
 _ROW = np.array([0])
 _CLOSE = 1e-9
+_UNTOLD = (1.0, 0.0)
+"""Weight and time of a sample that has none."""
 
 
 def layout_of(options: Mapping[str, Any] | str) -> tuple[Buckets, float]:
@@ -121,7 +123,7 @@ def _sample(
     histogram: HistogramMatrix, given: Mapping[str, Any], sample: Sequence[float], act: Callable[..., None]
 ) -> None:
     """[value, weight, time]; times count from the base of the case, and are all one where there are none."""
-    value, weight, at = (*sample, 1.0, 0.0)[:3] if len(sample) == 1 else (*sample, 0.0)[:3]
+    value, weight, at = (*sample, *_UNTOLD[len(sample) - 1 :])
     act(_ROW, np.array([float(value)]), np.array([float(given.get("baseUnix", 0) + at)]), float(weight))
 
 
