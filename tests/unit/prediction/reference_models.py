@@ -237,8 +237,7 @@ class ReferenceProfile(Reference):
                 young += member.limit
         limits = sum(member.limit for member in members)
         own = min(own, limits)
-        squares = sum(member.limit**2 for member in members)
-        number = limits**2 / squares if squares else len(members)
+        number = max(1, sum(member.limit > 0 for member in members))
         size = (options.size_reference / number) ** options.size_power
         size = min(max(size, 1 / options.size_most), options.size_most)
         base = min(max(together.values(), default=0.0) + added, own)

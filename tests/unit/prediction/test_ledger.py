@@ -23,7 +23,7 @@ OPTIONS = ProfileOptions(
     live_days=2,
     cold_hours=1,
     young_hours=0,
-    ledger_after_hours=1,
+    ledger_after_hours=3,
     ledger=LedgerOptions(prior_days=0.5, half_life_seconds=86_400.0 * 7),
 )
 
@@ -75,7 +75,7 @@ class ReferenceLedger(ReferenceProfile):
         mine = [entry for entry in self.entries if entry.machine == machine]
         if not any(entry.hour == hour for entry in mine):
             known = self.known(at, members)
-            old = sum(r.limit for r in members if len(self.hours(r.workload)) >= self.options.ledger_after_hours)
+            old = sum(r.limit * self.matured(r.workload) for r in members)
             weight = old / known.limits if known.limits else 0.0
             entry = Entry(machine, hour, frozenset(self.seen[machine]), known.together, self.risk(known), weight)
             self.entries.append(entry)
@@ -84,6 +84,10 @@ class ReferenceLedger(ReferenceProfile):
             entry.heard.add(hour)
             there = sum(min(max(r.usage, 0.0), r.limit) for r in members if r.series in entry.members)
             entry.peak = max(entry.peak, there)
+
+    def matured(self, workload: int) -> float:
+        hours = len(self.hours(workload))
+        return min(1.0, hours / self.options.ledger_after_hours) if hours >= self.options.cold_hours else 0.0
 
     def tail(self, above: float) -> float:
         """Weight of scores in the bucket that begins at `above` and beyond, in machine-days of now."""
@@ -123,7 +127,7 @@ def test_the_ledger_equals_the_readable_one(history: History) -> None:
 def test_the_knob_is_the_smallest_that_keeps_the_stated_rate(history: History, rate: float) -> None:
     model, _ = run(history)
     ledger = model.ledger
-    weights, starts = ledger.done.weights[0] * ledger._now(), ledger.scores.starts
+    weights, starts = ledger.done.weights[0] * ledger._now() + ledger.pending, ledger.scores.starts
     prior = OPTIONS.ledger.prior_days
 
     def share(above: float) -> float:
@@ -182,6 +186,17 @@ def test_violations_that_were_measured_show_in_the_coverage_and_raise_the_knob()
     assert broken > 0.9
     assert calibrated.ledger.coverage()[1] < broken / 2
     assert calibrated.knob() > before + 0.3
+
+
+def test_what_went_wrong_an_hour_ago_counts_before_its_day_is_over() -> None:
+    model = WorkloadProfile(replace(OPTIONS, violation_rate=0.02))
+    quiet, jump = Row(0, 0, 0, 1000.0, 200.0), Row(0, 0, 0, 1000.0, 900.0)
+    for hour in range(40):
+        feed(model, [(3600.0 * (hour + 1), [quiet])])
+    before = model.knob()
+    for hour in range(40, 46):
+        feed(model, [(3600.0 * (hour + 1), [jump])])
+    assert model.knob() > before + 1
 
 
 def test_pods_that_left_are_not_held_against_a_prediction() -> None:

@@ -253,6 +253,18 @@ def test_an_announced_change_raises_the_knob_for_a_while() -> None:
     assert model.peaks(20_000.0, members_of(pods)).peak[0] == before
 
 
+def test_young_workloads_raise_a_knob_by_their_part_of_the_limits_and_a_measured_one_further() -> None:
+    options = replace(PROFILE, knob=0.1, young_hours=5, young_knob=0.5, young_extra=0.2)
+    old, young = Row(0, 0, 0, 1000.0, 300.0), Row(0, 1, 1, 3000.0, 200.0)
+    for rate, raised in ((None, 0.3), (0.99, 0.525)):  # with a rate of 99 % the knob itself is 0
+        model = WorkloadProfile(replace(options, violation_rate=rate))
+        feed(model, [(3600.0 * (hour + 1), [old] if hour < 4 else [old, young]) for hour in range(7)])
+        fleet = fleet_of(members_of([old, young]))
+        bounds = model.bounds(25_200.0, fleet)
+        assert bounds.young_share.tolist() == [0.75]
+        assert model.knobs(bounds)[0] - model.knob() == pytest.approx(raised)
+
+
 def test_a_limit_that_grew_keeps_what_was_seen_with_coarser_units() -> None:
     model = WorkloadProfile(PROFILE)
     for hour, (limit, used) in enumerate([(1000.0, 900.0), (1000.0, 1.0), (4e9, 5.0)]):

@@ -67,9 +67,10 @@ def _max(settings: PredictorSettings, resource: Resource) -> KeptModel:
 
 def _workload_profile(settings: PredictorSettings, resource: Resource) -> KeptModel:
     given = cast(WorkloadProfileSettings, settings)
-    own = given.model_dump(exclude={"ledger_prior_days", "ledger_safety", "ledger_half_life_days"})
+    own = given.model_dump(exclude={"knob", "ledger_prior_days", "ledger_safety", "ledger_half_life_days"})
     ledger = LedgerOptions(given.ledger_prior_days, given.ledger_safety, given.ledger_half_life_days * DAY)
-    return WorkloadProfile(ProfileOptions(**own, ledger=ledger))
+    knob = given.knob if given.knob is not None else (0.30 if resource == "cpu" else 0.15)
+    return WorkloadProfile(ProfileOptions(knob=knob, **own, ledger=ledger))
 
 
 borg_default = Predictor(BorgDefaultSettings, _borg_default)

@@ -65,7 +65,12 @@ class MaxSettings(PredictorSettings):
 class WorkloadProfileSettings(PredictorSettings):
     """B + k R over two weeks of hourly maxima of the workloads that are on the machine now."""
 
-    knob: float = Field(0.30, ge=0, le=100, description="k, the insured part of the risk: 0.15 balanced, 0.30 safe")
+    knob: float | None = Field(
+        None,
+        ge=0,
+        le=100,
+        description="k, insured part of the risk: 0.15 balanced, 0.30 safe; None: 0.30 CPU, 0.15 memory",
+    )
     violation_rate: float | None = Field(
         None, gt=0, lt=1, description="accepted share of 24 h windows above the peak; the knob then follows from it"
     )
@@ -74,12 +79,15 @@ class WorkloadProfileSettings(PredictorSettings):
     cold_hours: int = Field(24, ge=1, description="hours seen that make a workload known; before, its limit counts")
     young_hours: int = Field(168, ge=0, description="hours seen below which a workload raises the knob")
     young_knob: float = Field(0.30, ge=0, le=100, description="the knob where all is young or about to change")
+    young_extra: float = Field(0.15, ge=0, le=100, description="on top of that, where the knob follows from a rate")
     novelty: float = Field(0.05, ge=0, le=1, description="share of the unused limits that belongs to the risk")
     noise: float = Field(0.10, ge=0, le=1, description="share of the level that belongs to the risk")
     size_reference: float = Field(20.0, gt=0, description="members at which the risk is not scaled by size")
     size_power: float = Field(0.5, ge=0, le=1, description="how the risk falls with size; 0: not at all")
     size_most: float = Field(4.5, ge=1, description="most that size multiplies or divides the risk by")
-    ledger_after_hours: int = Field(120, ge=1, description="hours seen from which a workload counts in the ledger")
+    ledger_after_hours: int = Field(
+        120, ge=1, description="hours seen from which a workload counts fully in the ledger"
+    )
     ledger_prior_days: float = Field(200.0, ge=0, description="machine-days that the reference tail counts as")
     ledger_safety: float = Field(0.6, gt=0, le=1, description="share of the stated rate that is aimed at")
     ledger_half_life_days: float = Field(28.0, gt=0, description="after which what came of a prediction counts half")

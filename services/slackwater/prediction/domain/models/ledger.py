@@ -4,7 +4,8 @@ Every hour each machine writes down B (what its members would have reached toget
 is known what those members that stayed did reach, PO, and with it z = (PO - B) / R: a knob below z would have been
 violated. The ledger is the distribution of z, in machine-days (24 records each), with a half-life. From it follows
 the smallest knob whose share of violations, seen together with a reference tail that counts as `prior_days`, stays
-below the stated rate times `safety` (violations come in clusters: fewer events than records).
+below the stated rate times `safety` (violations come in clusters: fewer events than records). Records that are still
+open count by the part of their day that is over: what went wrong an hour ago is known now, not tomorrow.
 """
 
 from __future__ import annotations
@@ -80,13 +81,16 @@ class Ledger:
         self.scores = Scores()
         self.done = HistogramMatrix(self.scores, options.half_life_seconds)
         self.done.ensure_rows(2)
+        self.pending: Floats = np.zeros(self.scores.count)
 
     def turn(self, at_seconds: float) -> bool:
         """Finish what is a day old; False if the window comes too late to be written down."""
-        block = self.open.block_of(at_seconds)
+        block, before = self.open.block_of(at_seconds), self.open.newest
         for old in self.open.passing(block):
             self._finish(old)
         self.open.turn(block)
+        if self.open.newest != before:
+            self.pending = self._pending()
         return block == self.open.newest
 
     def lacking(self, fleet: Fleet) -> NDArray[np.bool_]:
@@ -116,7 +120,7 @@ class Ledger:
 
     def knob(self, rate: float) -> float:
         """The smallest knob (0 or more) for a stated rate of violations (0..1)."""
-        weights = self.done.weights[_ALL] * self._now()
+        weights = self.done.weights[_ALL] * self._now() + self.pending
         tail = np.cumsum(weights[::-1])[::-1]
         options, starts = self.options, self.scores.starts
         enough = options.prior_days * reference_tail(starts) + tail <= (
@@ -136,7 +140,7 @@ class Ledger:
 
     def state(self) -> State:
         done = {"weights": self.done.weights[:2].copy(), "totals": self.done.totals[:2].copy()}
-        done["reference"] = self.done.reference[:2].copy()
+        done |= {"reference": self.done.reference[:2].copy(), "pending": self.pending.copy()}
         return {**named("open", self.open.state()), **named("born", self.born.state()), **named("done", done)}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -144,7 +148,7 @@ class Ledger:
         self.born.restore(part_of(state, "born"))
         done = part_of(state, "done")
         self.done.weights[:2], self.done.totals[:2] = done["weights"], done["totals"]
-        self.done.reference[:2] = done["reference"]
+        self.done.reference[:2], self.pending = done["reference"], np.array(done["pending"])
 
     def _line(self, age: int) -> int:
         return self.open.line((self.open.newest or 0) - age)
@@ -161,17 +165,31 @@ class Ledger:
 
     def _finish(self, block: int) -> None:
         """Score the records of an hour; one that was heard of in half of its hours weighs half."""
-        line, used = self.open.line(block), self.open.used
-        base, risk, knob, weight, peak, hours = (self.open[name][line, :used] for name in self.open.columns)
-        weight = weight * hours / _HOURS / _HOURS
+        score, weight = self._scored(block)
         counts = weight > 0
+        at = np.full(int(counts.sum()), (block + _HOURS) * HOUR)
+        self._count(_ALL, score[counts], at, weight[counts])
+        broken = counts & (score > self.open["knob"][self.open.line(block), : self.open.used])
+        self._count(_BROKEN, score[broken], at[: int(broken.sum())], weight[broken])
+
+    def _scored(self, block: int) -> tuple[Floats, Floats]:
+        """z of each machine's record of that hour as it stands, and its weight in machine-days."""
+        line, used = self.open.line(block), self.open.used
+        base, risk, weight, peak, hours = (
+            self.open[name][line, :used] for name in ("base", "risk", "weight", "peak", "hours")
+        )
         above = peak - base
         score = np.where(above > 0, self.scores.starts[-1], self.scores.starts[0])
         np.divide(above, risk, out=score, where=risk > 0)
-        at = np.full(int(counts.sum()), (block + _HOURS) * HOUR)
-        self._count(_ALL, score[counts], at, weight[counts])
-        broken = counts & (score > knob)
-        self._count(_BROKEN, score[broken], at[: int(broken.sum())], weight[broken])
+        return score, weight * hours / _HOURS / _HOURS
+
+    def _pending(self) -> Floats:
+        """The distribution of the open records' scores at the beginning of an hour."""
+        found = np.zeros(self.scores.count)
+        for block in self.open.blocks():
+            score, weight = self._scored(block)
+            found += np.bincount(self.scores.find(score), weights=weight, minlength=self.scores.count)
+        return found
 
     def _count(self, row: int, scores: Floats, at: Floats, weights: Floats) -> None:
         self.done.add(np.full(len(scores), row, dtype=np.intp), scores, at, weights)

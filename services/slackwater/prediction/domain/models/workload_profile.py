@@ -42,6 +42,7 @@ class ProfileOptions:
     cold_hours: int = 24
     young_hours: int = 168
     young_knob: float = 0.30
+    young_extra: float = 0.15
     novelty: float = 0.05
     noise: float = 0.10
     size_reference: float = 20.0
@@ -114,7 +115,7 @@ class WorkloadProfile:
             size=self.size(fleet),
             live_gap=fleet.sums(gap),
             young_share=_share(fleet.sums(np.where(young, limit, 0.0)), fleet.total),
-            known_share=_share(fleet.sums(np.where(hours < options.ledger_after_hours, 0.0, limit)), fleet.total),
+            known_share=_share(fleet.sums(np.where(cold, 0.0, limit * self._matured(hours))), fleet.total),
             cold=cold,
         )
 
@@ -134,14 +135,18 @@ class WorkloadProfile:
         return self.options.knob if rate is None else self.ledger.knob(rate)
 
     def knobs(self, bounds: Bounds) -> Floats:
-        """The knob in force, by machine present."""
-        knob = self.knob()
-        return knob + max(self.options.young_knob - knob, 0.0) * bounds.young_share
+        """The knob in force, by machine present. One that follows from measurements has few of young machines."""
+        knob, options = self.knob(), self.options
+        extra = 0.0 if options.violation_rate is None else options.young_extra
+        return knob + (max(options.young_knob - knob, 0.0) + extra) * bounds.young_share
 
     def size(self, fleet: Fleet) -> Floats:
-        """Small sets are riskier: sqrt(reference / effective number of members), between 1 / most and most."""
-        squares = fleet.sums(fleet.limit**2)
-        number = np.divide(fleet.total**2, squares, out=fleet.counts.astype(np.float64), where=squares > 0)
+        """Small sets are riskier: sqrt(reference / number of members), between 1 / most and most.
+
+        The number of those that may use anything. An effective number by the squares of limits was measured: it is no
+        better at telling how risky a set is, and it moves the knob where sizes differ.
+        """
+        number = np.maximum(fleet.sums((fleet.limit > 0).astype(np.float64)), 1.0)
         factor = (self.options.size_reference / number) ** self.options.size_power
         return np.clip(factor, 1 / self.options.size_most, self.options.size_most)
 
@@ -180,6 +185,10 @@ class WorkloadProfile:
         bounds = self.bounds(at_seconds, fleet)
         risk = sum(part for name, part in self.terms(bounds, np.ones(1)).items() if name != "seen_together")
         return Record(bounds.seen_together, np.asarray(risk), self.knobs(bounds), bounds.known_share)
+
+    def _matured(self, hours: Rows) -> Floats:
+        """0..1: what came of predictions from little history says little about those from more."""
+        return np.minimum(hours / self.options.ledger_after_hours, 1.0) ** 2
 
     def _changing(self, at_seconds: float, workloads: Rows) -> NDArray[np.bool_]:
         self.announced.see(workloads)
