@@ -33,6 +33,8 @@ class Row(NamedTuple):
 class Sample(NamedTuple):
     at: float
     row: Row
+    fold: int
+    """Which call it came with: a window may come twice, each time with other pods measured."""
 
 
 def block_of(at: float, seconds: float) -> int:
@@ -51,11 +53,14 @@ class Reference:
 
     def __init__(self) -> None:
         self.samples: list[Sample] = []
+        self.folds = 0
 
     def fold(self, at: float, rows: Sequence[Row]) -> None:
+        self.folds += 1
         for row in rows:
             if not math.isnan(row.usage):
-                self.samples.append(Sample(at, row._replace(usage=min(max(row.usage, 0.0), row.limit))))
+                usage = min(max(row.usage, 0.0), row.limit)
+                self.samples.append(Sample(at, row._replace(usage=usage), self.folds))
 
     def newest(self, seconds: float) -> int:
         return max((block_of(sample.at, seconds) for sample in self.samples), default=0)
@@ -74,15 +79,16 @@ class Reference:
                 slots, last = slots + 1, slot
         return slots > 0 and slots * 300 >= needed
 
-    def sums(self, samples: Sequence[Sample], machine: int) -> list[tuple[float, float]]:
-        """(sum of usage, sum of limits) of a machine in each fold."""
-        folds: list[tuple[float, list[Row]]] = []
-        for at, row in samples:
-            if row.machine == machine:
-                if not folds or folds[-1][0] != at or any(row.series == other.series for other in folds[-1][1]):
-                    folds.append((at, []))
-                folds[-1][1].append(row)
-        return [(sum(r.usage for r in rows), sum(r.limit for r in rows)) for _, rows in folds]
+    def sums(self, samples: Sequence[Sample], machine: int) -> list[tuple[float, float, float]]:
+        """(time, sum of usage, sum of limits) of a machine in each fold."""
+        folds: dict[int, list[Sample]] = defaultdict(list)
+        for sample in samples:
+            if sample.row.machine == machine:
+                folds[sample.fold].append(sample)
+        return [
+            (together[0].at, sum(s.row.usage for s in together), sum(s.row.limit for s in together))
+            for together in folds.values()
+        ]
 
     def peaks(self, at: float, rows: Sequence[Row]) -> dict[int, float]:
         found = {}
@@ -109,7 +115,7 @@ class ReferenceNSigma(Reference):
     def peak(self, at: float, machine: int, members: Sequence[Row]) -> float:
         settings = self.settings
         recent = self.window(settings.block_seconds, settings.blocks)
-        shares = [used / limit if limit else 0.0 for used, limit in self.sums(recent, machine)]
+        shares = [used / limit if limit else 0.0 for _, used, limit in self.sums(recent, machine)]
         known = bool(shares) and self.warm(lambda row: row.machine == machine, settings.warm_seconds)
         machine_level = pod_level = 0.0
         for member in members:
@@ -134,7 +140,7 @@ class ReferenceCentral(Reference):
         options, peak = self.options, 0.0
         for member in members:
             slots: dict[int, float] = defaultdict(float)
-            for when, row in self.window(options.slot_seconds, options.slots):
+            for when, row, _ in self.window(options.slot_seconds, options.slots):
                 if row.series == member.series:
                     slot = block_of(when, options.slot_seconds)
                     slots[slot] = max(slots[slot], row.usage / row.limit if row.limit else 0.0)
@@ -169,16 +175,12 @@ class ReferenceDecaying(Reference):
             if not self.warm(lambda row: row.series == member.series, options.warm_seconds):  # noqa: B023 - called now
                 pods += member.limit
                 continue
-            own = [(when, row.usage) for when, row in self.samples if row.series == member.series]
+            own = [(when, row.usage) for when, row, _ in self.samples if row.series == member.series]
             pods += min(member.limit, self._percentile(own) * (1 + options.margin))
         together = 0.0
         if self.warm(lambda row: row.machine == machine, options.warm_seconds):
-            times = sorted({n: s.at for n, s in enumerate(self.samples) if s.row.machine == machine}.items())
-            ats = [at for n, at in times]
             sums = self.sums(self.samples, machine)
-            folded = list(dict.fromkeys(ats)) if len(set(ats)) == len(sums) else None
-            assert folded is not None, "this reference wants different times"
-            together = self._percentile([(when, used) for when, (used, _) in zip(folded, sums, strict=True)])
+            together = self._percentile([(when, used) for when, used, _ in sums])
         return max(pods, together * (1 + options.margin))
 
 
@@ -199,7 +201,7 @@ class ReferenceProfile(Reference):
         self.announced: dict[int, float] = {}
 
     def unit(self, workload: int) -> float:
-        largest = max((row.limit for _, row in self.samples if row.workload == workload), default=0.0)
+        largest = max((row.limit for _, row, _ in self.samples if row.workload == workload), default=0.0)
         unit = 2.0**-10
         while largest > unit * 65535:
             unit *= 2
@@ -208,7 +210,7 @@ class ReferenceProfile(Reference):
     def hours(self, workload: int) -> dict[int, float]:
         """Largest amount by hour, rounded up to whole units."""
         unit, found = self.unit(workload), {}
-        for at, row in self.window(3600, self.options.history_hours + 1):
+        for at, row, _ in self.window(3600, self.options.history_hours + 1):
             if row.workload == workload:
                 hour = block_of(at, 3600)
                 found[hour] = max(found.get(hour, unit), math.ceil(row.usage / unit) * unit)

@@ -87,7 +87,7 @@ class ReferenceLedger(ReferenceProfile):
 
     def matured(self, workload: int) -> float:
         hours = len(self.hours(workload))
-        return min(1.0, hours / self.options.ledger_after_hours) if hours >= self.options.cold_hours else 0.0
+        return min(1.0, hours / self.options.ledger_after_hours) ** 2 if hours >= self.options.cold_hours else 0.0
 
     def tail(self, above: float) -> float:
         """Weight of scores in the bucket that begins at `above` and beyond, in machine-days of now."""

@@ -80,7 +80,7 @@ def test_borg_default_and_the_largest_of_several(history: History) -> None:
     assert said(Largest([BorgDefault(), ResourceCentral(CENTRAL)]), history) == pytest.approx(largest, rel=1e-9)
 
 
-@given(histories(late=False))
+@given(histories())
 @settings(max_examples=60, deadline=None)
 def test_decaying_histograms(history: History) -> None:
     found = said(DecayingHistograms(DECAYING, CPU_MILLI), history)
