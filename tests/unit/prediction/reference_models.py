@@ -218,7 +218,7 @@ class ReferenceProfile(Reference):
 
     def live(self, series: int) -> float:
         own = [s.row.usage for s in self.window(86400, self.options.live_days) if s.row.series == series]
-        return max(map(float32_below, own), default=0.0)
+        return max(map(single, own), default=0.0)
 
     def known(self, at: float, members: Sequence[Row]) -> Known:
         options = self.options
@@ -257,10 +257,7 @@ class ReferenceProfile(Reference):
         return known.together + knob * self.risk(known)
 
 
-def float32_below(value: float) -> float:
-    """The largest single-precision number that is not above `value` (0 or more)."""
-    bits = struct.unpack("<I", struct.pack("<f", value))[0]
-    near: float = struct.unpack("<f", struct.pack("<I", bits))[0]
-    if near > value:
-        near = struct.unpack("<f", struct.pack("<I", bits - 1))[0]
+def single(value: float) -> float:
+    """The nearest number of single precision."""
+    near: float = struct.unpack("<f", struct.pack("<f", value))[0]
     return near

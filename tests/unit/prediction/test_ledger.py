@@ -199,6 +199,15 @@ def test_what_went_wrong_an_hour_ago_counts_before_its_day_is_over() -> None:
     assert model.knob() > before + 1
 
 
+def test_who_came_after_an_hour_was_written_down_belongs_to_the_next_hour() -> None:
+    model = WorkloadProfile(OPTIONS)
+    stays, late = Row(0, 0, 0, 1000.0, 300.0), Row(0, 1, 1, 1000.0, 700.0)
+    feed(model, [(600.0, [stays]), (1200.0, [stays, late]), (4200.0, [stays, late])])
+    open_records = model.ledger.open
+    assert open_records["peak"][open_records.line(0), 0] == 300.0
+    assert open_records["peak"][open_records.line(1), 0] == 1000.0
+
+
 def test_pods_that_left_are_not_held_against_a_prediction() -> None:
     model = WorkloadProfile(OPTIONS)
     stays, guest = Row(0, 0, 0, 1000.0, 300.0), Row(0, 1, 1, 1000.0, 700.0)

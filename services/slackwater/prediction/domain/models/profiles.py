@@ -141,7 +141,11 @@ class Profiles:
 
 
 class DailyPeaks:
-    """The running day and the `days - 1` before it, of each pod, rounded down: never above what its profile says."""
+    """The running day and the `days - 1` before it, of each pod, in single precision.
+
+    Never above what the profile of the right workload says: an amount there has 16 bits, so single precision holds it
+    exactly, and rounding to the nearest never goes beyond a number that could have been kept.
+    """
 
     def __init__(self, days: int) -> None:
         self.ring = Ring({"peak": Column(np.float32, blocked=True)}, days, DAY)
@@ -150,9 +154,7 @@ class DailyPeaks:
         self.ring.reach(rows)
         block = self.ring.block_of(at_seconds)
         if self.ring.turn(block):
-            near = values.astype(np.float32)
-            below = np.where(near > values, np.nextafter(near, np.float32(0)), near)
-            np.maximum.at(self.ring["peak"][self.ring.line(block)], rows, below)
+            np.maximum.at(self.ring["peak"][self.ring.line(block)], rows, values.astype(np.float32))
 
     def own(self, rows: Rows) -> Floats:
         self.ring.see(rows)
