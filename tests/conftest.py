@@ -1,4 +1,4 @@
-"""How the tests share a machine when several lanes run them (`make test`; see docs/decisions/0025)."""
+"""How the tests share a machine when several lanes run them (`make test`; see docs/decisions/0026)."""
 
 from __future__ import annotations
 

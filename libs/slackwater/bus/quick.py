@@ -12,15 +12,17 @@ import dataclasses
 import re
 from collections.abc import Callable, Mapping
 from types import UnionType
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from slackwater.bus.recalling import Recalled
 from slackwater.events import measures
 from slackwater.events.envelope import Payload
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.model.pods import Pod
 
 P = TypeVar("P", bound=Payload)
 
@@ -28,10 +30,38 @@ _BELOW_MICROSECONDS = re.compile(rb'\.\d{7,}[Zz+"-]')
 """A time that is finer than a microsecond: one reader rounds it, the other cuts it."""
 
 
-def read(payload: type[P], body: bytes, *, lean: bool = False) -> P | None:
-    """The payload in `body`; None if pydantic has to be asked. With `lean`, the measures in it are structs with the
-    same attributes, which take half as long to make: for who only reads them, and never compares them."""
-    reader = (_LEAN_READERS if lean else _READERS).get(payload) or _READERS.get(payload)
+class Read(Protocol):
+    """How bodies are read quickly."""
+
+    def __call__(self, payload: type[P], body: bytes) -> P | None:
+        """The payload in `body`; None if pydantic has to be asked."""
+        ...
+
+
+def read(payload: type[P], body: bytes) -> P | None:
+    """slackwater.bus.quick.Read, of every body by itself."""
+    return _read(payload, body, _READERS.get(payload))
+
+
+class LeanReader:
+    """slackwater.bus.quick.Read for who only reads what is in it, and never compares it: measures are structs with
+    the same attributes, which take half as long to make, and a pod described as before is the same object as before."""
+
+    def __init__(self) -> None:
+        self._pods = Recalled(msgspec.json.Decoder(Pod).decode)
+
+    def __call__(self, payload: type[P], body: bytes) -> P | None:
+        return _read(payload, body, self._report if payload is UsageReported else _READERS.get(payload))
+
+    def _report(self, body: bytes) -> msgspec.Struct:
+        report = _LEAN_REPORT(body)
+        measured = report.pods  # type: ignore[attr-defined]  # a field of UsageReported
+        for one, pod in zip(measured, self._pods.all([one.pod for one in measured]), strict=True):
+            one.pod = pod
+        return report
+
+
+def _read(payload: type[P], body: bytes, reader: Callable[[bytes], msgspec.Struct] | None) -> P | None:
     if reader is None or b"\\" in body or _BELOW_MICROSECONDS.search(body):
         return None
     try:
@@ -55,13 +85,15 @@ def _reader(payload: type[Payload], light: Light | None = None) -> Callable[[byt
 
 
 class Light:
-    """Structs that stand in for the dataclasses of slackwater.events.measures."""
+    """Structs that stand in for the dataclasses of slackwater.events.measures; pods stay as they are written."""
 
     def __init__(self) -> None:
         self._made: dict[type, type[msgspec.Struct]] = {}
 
     def kind(self, kind: Any) -> Any:
         """The same type with structs in it."""
+        if kind is Pod:
+            return msgspec.Raw
         origin, arguments = get_origin(kind), get_args(kind)
         if origin is tuple:
             return tuple[tuple(self.kind(one) for one in arguments)]  # type: ignore[misc]  # made at run time
@@ -78,7 +110,8 @@ class Light:
                 (field.name, self.kind(hints[field.name]), self._default(field))
                 for field in dataclasses.fields(cast(Any, shape))
             ]
-            self._made[shape] = msgspec.defstruct(f"Light{shape.__name__}", fields, frozen=True, gc=False)
+            waits = any(kind is msgspec.Raw for _, kind, _ in fields)  # for what stands there unread
+            self._made[shape] = msgspec.defstruct(f"Light{shape.__name__}", fields, frozen=not waits, gc=False)
         return self._made[shape]
 
     def _default(self, field: dataclasses.Field[Any]) -> Any:
@@ -92,6 +125,4 @@ class Light:
 _READERS: Mapping[type[Payload], Callable[[bytes], msgspec.Struct]] = {
     payload: _reader(payload) for payload in (UsageReported, UsageWindowed, PeakPredicted)
 }
-_LEAN_READERS: Mapping[type[Payload], Callable[[bytes], msgspec.Struct]] = {
-    UsageReported: _reader(UsageReported, Light()),
-}
+_LEAN_REPORT = _reader(UsageReported, Light())

@@ -19,6 +19,7 @@ from slackwater.events.peak_predicted import PeakPredicted, PodPeak
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.quantities import Resources
+from slackwater.model.tiers import Tier
 from slackwater.testing import windows
 from slackwater.testing.reports import pod_usage, report
 
@@ -78,14 +79,27 @@ def plain(value: Any) -> Any:
 @example(3, '"2026-01-05T00:00:00.1234567Z"')
 def test_the_lean_reader_takes_the_same_and_finds_the_same_values(place: int, literal: str | None) -> None:
     body = bent(PAYLOADS[0], place, literal)
-    full, lean = quick.read(UsageReported, body), quick.read(UsageReported, body, lean=True)
+    full, lean = quick.read(UsageReported, body), quick.LeanReader()(UsageReported, body)
     assert (full is None) == (lean is None)
     if full is not None and lean is not None:
         assert [(name, plain(value)) for name, value in lean] == [(name, plain(value)) for name, value in full]
 
 
+def test_a_pod_that_is_described_as_before_is_read_once() -> None:
+    read = quick.LeanReader()
+    reports = [report("n", sequence, NOW, pods=[pod_usage("a"), pod_usage("b")]) for sequence in (1, 2)]
+    changed = report("n", 3, NOW, pods=[pod_usage("a", Tier.BATCH)])
+    first, second, third = (read(UsageReported, one.model_dump_json().encode()) for one in (*reports, changed))
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    assert all(one.pod is other.pod for one, other in zip(first.pods, second.pods, strict=True))
+    assert third.pods[0].pod == changed.pods[0].pod
+    assert read(UsageReported, reports[0].model_dump_json().replace('"prod"', '"none"').encode()) is None
+
+
 def test_only_measures_become_lean() -> None:
-    found = quick.read(UsageReported, PAYLOADS[0].model_dump_json().encode(), lean=True)
+    found = quick.LeanReader()(UsageReported, PAYLOADS[0].model_dump_json().encode())
     assert found is not None
     assert type(found.pods[0].usage.cpu_milli).__name__ == "LightDistribution"
     assert isinstance(found.pods[0].pod.request, Resources)

@@ -12,7 +12,7 @@ import numpy as np
 
 from slackwater.events.measures import Distribution, PodUsage
 from slackwater.events.usage_reported import UsageReported
-from slackwater.ingestion.domain.columns import FIELDS, History, Ints, PodColumns
+from slackwater.ingestion.domain.columns import FIELDS, History, Ints, PodColumns, asides_of
 from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod, Pressures, Report, Series
 
 _VALUES = attrgetter("avg", "p50", "p90", "p95", "p99", "max", "last", "count")
@@ -64,7 +64,11 @@ def history_from(reports: Sequence[UsageReported], received_at: datetime) -> His
             cpu=_table([usage.cpu_milli for usage in usages]),
             memory=_table([usage.memory_bytes for usage in usages]),
             described=[measured.pod for measured in pods],
-            extras=[(one.cpu_limit_milli, one.throttled_ratio, one.pressure.cpu_some_avg) for one in pods],
+            asides=asides_of(
+                [one.cpu_limit_milli for one in pods],
+                [one.throttled_ratio for one in pods],
+                [one.pressure.cpu_some_avg for one in pods],
+            ),
         ),
     )
 
