@@ -16,7 +16,6 @@ from typing import Any, Protocol, TypeVar, Union, cast, get_args, get_origin, ge
 
 import msgspec
 
-from slackwater.bus.recalling import Recalled
 from slackwater.events import measures
 from slackwater.events.envelope import Payload
 from slackwater.events.peak_predicted import PeakPredicted
@@ -40,28 +39,11 @@ class Read(Protocol):
 
 def read(payload: type[P], body: bytes) -> P | None:
     """slackwater.bus.quick.Read, of every body by itself."""
-    return _read(payload, body, _READERS.get(payload))
+    return read_with(payload, body, _READERS.get(payload))
 
 
-class LeanReader:
-    """slackwater.bus.quick.Read for who only reads what is in it, and never compares it: measures are structs with
-    the same attributes, which take half as long to make, and a pod described as before is the same object as before."""
-
-    def __init__(self) -> None:
-        self._pods = Recalled(msgspec.json.Decoder(Pod).decode)
-
-    def __call__(self, payload: type[P], body: bytes) -> P | None:
-        return _read(payload, body, self._report if payload is UsageReported else _READERS.get(payload))
-
-    def _report(self, body: bytes) -> msgspec.Struct:
-        report = _LEAN_REPORT(body)
-        measured = report.pods  # type: ignore[attr-defined]  # a field of UsageReported
-        for one, pod in zip(measured, self._pods.all([one.pod for one in measured]), strict=True):
-            one.pod = pod
-        return report
-
-
-def _read(payload: type[P], body: bytes, reader: Callable[[bytes], msgspec.Struct] | None) -> P | None:
+def read_with(payload: type[P], body: bytes, reader: Callable[[bytes], msgspec.Struct] | None) -> P | None:
+    """The same by another reader, that gives a struct with the fields of the payload."""
     if reader is None or b"\\" in body or _BELOW_MICROSECONDS.search(body):
         return None
     try:
@@ -110,8 +92,7 @@ class Light:
                 (field.name, self.kind(hints[field.name]), self._default(field))
                 for field in dataclasses.fields(cast(Any, shape))
             ]
-            waits = any(kind is msgspec.Raw for _, kind, _ in fields)  # for what stands there unread
-            self._made[shape] = msgspec.defstruct(f"Light{shape.__name__}", fields, frozen=not waits, gc=False)
+            self._made[shape] = msgspec.defstruct(f"Light{shape.__name__}", fields, frozen=True, gc=False)
         return self._made[shape]
 
     def _default(self, field: dataclasses.Field[Any]) -> Any:
@@ -125,4 +106,5 @@ class Light:
 _READERS: Mapping[type[Payload], Callable[[bytes], msgspec.Struct]] = {
     payload: _reader(payload) for payload in (UsageReported, UsageWindowed, PeakPredicted)
 }
-_LEAN_REPORT = _reader(UsageReported, Light())
+LEAN_REPORT = _reader(UsageReported, Light())
+"""With structs in place of dataclasses and pods as they are written."""

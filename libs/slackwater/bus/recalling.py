@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 _LEAST = 4096
-_MOST = 2**18
+_MOST = 2**19
 _TIMES = 4
 
 
@@ -20,8 +20,8 @@ class Recalled(Generic[T]):
     """What was asked for since the last turn, and in the turn before it; what nobody asks for is forgotten after two.
 
     A turn is four times as many questions as there were values in the last one: bytes that come at a steady rate stay,
-    and the memory follows what is there, without a clock. At most 2^18 a turn, whoever sends what: half a million
-    values can be kept, and bytes that are never the same twice cannot fill the memory.
+    and the memory follows what is there, without a clock. It is at most 2^19 questions, whoever sends what: half a
+    million values are found again (a pod takes 1 KB), and bytes that are never the same twice cannot fill the memory.
     """
 
     def __init__(self, read: Callable[[bytes], T], most: int = _MOST) -> None:

@@ -76,10 +76,10 @@ class Settler(Generic[P]):
         bury: Bury,
         counters: Counters,
         *,
-        lean: bool = False,
+        columns: bool = False,
     ) -> None:
         self._payload = payload
-        self._read_body: quick.Read = quick.LeanReader() if lean else quick.read
+        self._read_body = _columnar() if columns else quick.read
         self._consumer = consumer
         self._spec = spec
         self._handler = traced(consumer, handler)
@@ -229,6 +229,12 @@ class Settler(Generic[P]):
     def _pause(self, delivery: Delivery) -> float:
         steps = self._spec.backoff_seconds
         return steps[min(delivery.deliveries, len(steps)) - 1]
+
+
+def _columnar() -> quick.Read:
+    from slackwater.bus.columnar import ColumnarReader  # loads NumPy, which few processes need
+
+    return ColumnarReader()
 
 
 @asynccontextmanager

@@ -40,6 +40,17 @@ def test_what_keeps_coming_is_read_once() -> None:
     assert recalled.all([b"7"])[0] is recalled.all([memoryview(b"7")])[0]
 
 
+def test_as_many_as_a_turn_has_questions_are_found_again() -> None:
+    reader = Reader()
+    recalled = Recalled(reader, most=10_000)
+    for _ in range(20):
+        recalled.all(bodies(range(10_000)))
+    learned = reader.reads
+    for _ in range(20):
+        recalled.all(bodies(range(10_000)))
+    assert reader.reads == learned
+
+
 def test_what_came_no_more_is_forgotten() -> None:
     recalled = Recalled(Reader())
     recalled.all(bodies(range(10_000)))

@@ -13,7 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from slackwater.model.errors import InvalidInput
 from slackwater.prediction.domain.buckets import Buckets, Floats, Rows
 
 EPSILON = 1e-4
@@ -71,9 +73,15 @@ class RowAllocator:
 
 
 class HistogramMatrix:
-    """`weights[row, bucket]` relative to `reference[row]` (seconds since 1970); `totals` all weight ever added."""
+    """`weights[row, bucket]` relative to `reference[row]` (seconds since 1970); `totals` all weight ever added.
+
+    An endless half-life forgets nothing. Raises InvalidInput for a half-life or epsilon that is not above 0.
+    """
 
     def __init__(self, buckets: Buckets, half_life_seconds: float, epsilon: float = EPSILON) -> None:
+        for name, value in (("half_life_seconds", half_life_seconds), ("epsilon", epsilon)):
+            if not value > 0:
+                raise InvalidInput(f"histogram: {name} is {value}, but must be above 0", field=name)
         self.buckets = buckets
         self.half_life_seconds = half_life_seconds
         self.epsilon = epsilon
@@ -104,6 +112,27 @@ class HistogramMatrix:
         np.add.at(self.weights, (rows, self.buckets.find(values)), decayed)
         np.add.at(self.totals, rows, decayed)
 
+    def subtract(self, rows: Rows, values: Floats, at_seconds: Floats, weights: Floats | float = 1.0) -> None:
+        """Take back what was added with the same arguments; what is left of it below epsilon becomes nothing."""
+        self._shift(rows, at_seconds)
+        decayed = weights * np.exp2((at_seconds - self.reference[rows]) / self.half_life_seconds)
+        cells = (rows, self.buckets.find(values))
+        np.subtract.at(self.weights, cells, decayed)
+        np.subtract.at(self.totals, rows, decayed)
+        self.weights[cells] = np.where(self.weights[cells] < self.epsilon, 0.0, self.weights[cells])
+        self.totals[rows] = np.where(self.totals[rows] < self.epsilon, 0.0, self.totals[rows])
+
+    def merge(self, row: int, other: HistogramMatrix, other_row: int) -> None:
+        """Add a history to a row, as if its samples had been added here. Raises InvalidInput for another layout."""
+        if (self.buckets, self.half_life_seconds) != (other.buckets, other.half_life_seconds):
+            raise InvalidInput("histogram: only those with the same buckets and half-life merge", field="buckets")
+        weights, total, reference = other.weights[other_row], other.totals[other_row], other.reference[other_row]
+        if reference > self.reference[row]:
+            self._rebase(np.array([row]), np.array([reference]))
+        half_lives = (reference - self.reference[row]) / self.half_life_seconds
+        self.weights[row] += _moved(weights, half_lives)
+        self.totals[row] += _moved(total, half_lives)
+
     def _shift(self, rows: Rows, at_seconds: Floats) -> None:
         """Move the reference of rows whose sample would weigh more than 2^100: exact, as powers of two."""
         far = at_seconds > self.reference[rows] + _SHIFT_AFTER_HALF_LIVES * self.half_life_seconds
@@ -114,11 +143,19 @@ class HistogramMatrix:
             latest[row] = max(seconds, latest.get(row, seconds))
         moved = np.fromiter(latest, dtype=np.intp)
         reference = np.floor(np.fromiter(latest.values(), dtype=np.float64) / self.half_life_seconds + 0.5)
-        reference *= self.half_life_seconds
-        exponents = np.rint((self.reference[moved] - reference) / self.half_life_seconds).astype(np.int64)
-        self.weights[moved] = np.ldexp(self.weights[moved], exponents[:, None])
-        self.totals[moved] = np.ldexp(self.totals[moved], exponents)
-        self.reference[moved] = reference
+        self._rebase(moved, reference * self.half_life_seconds)
+
+    def _rebase(self, rows: Rows, reference: Floats) -> None:
+        """Express the weights of these rows, each named once, relative to other references."""
+        half_lives = (self.reference[rows] - reference) / self.half_life_seconds
+        self.weights[rows] = _moved(self.weights[rows], half_lives[:, None])
+        self.totals[rows] = _moved(self.totals[rows], half_lives)
+        self.reference[rows] = reference
+
+    def is_empty(self, rows: Rows) -> NDArray[np.bool_]:
+        """Whether no bucket of a row holds as much as epsilon."""
+        heaviest: Floats = self.weights[rows].max(axis=1)
+        return heaviest < self.epsilon
 
     def percentile(self, rows: Rows, share: float) -> Floats:
         """The end of the bucket at which `share` (0..1) of each row's weight is reached; 0 for empty rows."""
@@ -133,3 +170,10 @@ class HistogramMatrix:
         bucket = np.clip(bucket, first, last)
         ends = self.buckets.starts[np.minimum(bucket + 1, self.buckets.count - 1)]
         return np.where(present.any(axis=1), ends, 0.0)
+
+
+def _moved(weights: Floats, half_lives: Floats) -> Floats:
+    """Weights relative to a reference so many half-lives back; exact for whole ones, which all of our own are."""
+    whole = np.rint(half_lives)
+    moved: Floats = np.ldexp(weights * np.exp2(half_lives - whole), whole.astype(np.int64))
+    return moved
