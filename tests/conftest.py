@@ -17,8 +17,8 @@ settings.load_profile("slackwater")
 TESTS = Path(__file__).parent
 LONGEST_FIRST = (
     "faults/test_chosen.py",
-    "scenario/test_loop_closes_on_a_simulated_fleet.py",
     "integration/sharding/test_two_replicas.py",
+    "scenario/test_loop_closes_on_a_simulated_fleet.py",
     "integration/sharding/test_two_of_each.py",
     "integration/deploy/test_compose_rehearsal.py",
     "scenario/test_backup_rehearsal.py",
