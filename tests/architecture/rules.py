@@ -9,10 +9,14 @@ from collections.abc import Collection, Iterator, Mapping
 
 from sources import Source, within
 
-SERVICES = frozenset({"agent", "cli", "colocation", "console", "demo", "ensurance", "ingestion", "prediction"})
+SERVICES = frozenset({"agent", "backtest", "cli", "colocation", "console", "demo", "ensurance", "ingestion", "prediction"})
 """A test compares this with the tree."""
 
 REACHES: Mapping[str, Collection[str]] = {
+    "backtest": {  # a tool beside the services: judges the models of one, draws with the vocabulary of another
+        "slackwater.prediction.domain.models",
+        "slackwater.console.domain.drawing",
+    },
     "cli": {  # the composition root, and the reader of what a stopped instance left
         "slackwater.agent.adapters.journal_file",
         "slackwater.agent.adapters.linux.hierarchy",
@@ -21,6 +25,9 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.agent.command",
         "slackwater.agent.domain.admission",
         "slackwater.agent.edge.late_bus",  # a bus that is not there: what the API description is made with
+        "slackwater.backtest.domain.choices",
+        "slackwater.backtest.edge",
+        "slackwater.backtest.service",
         "slackwater.console.adapters.postgres",
         "slackwater.console.edge.stream",
         "slackwater.console.service",
