@@ -1,14 +1,16 @@
 """What a model of peaks is handed and what it answers, for one resource: the whole fleet in one call.
 
-Whoever feeds a model (the service, the backtest, the bench) numbers the series and says who is where; a model keeps
-what it has learned by those numbers. Amounts are milli-cores or bytes; times are seconds since 1970 of the stream.
+Whoever feeds a model (the service, the backtest, the bench) numbers machines, series and workloads densely from 0 and
+says who is where; a model keeps what it has learned by those numbers, so they must mean the same in every call. A call
+may be about some of the machines only: who has no member in it was not measured, which is not the same as idle.
+Amounts are milli-cores or bytes; times are seconds since 1970 of the stream.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,4 +65,23 @@ class PeakModel(Protocol):
 
     def peaks(self, at_seconds: float, members: Members) -> Peaks:
         """The peaks of the set that is on the machines now, whether or not it was there before."""
+        ...
+
+
+class KeptModel(PeakModel, Protocol):
+    """A model whose state can be saved, restored and tidied: what a service needs beside the predictions.
+
+    Equal states answer equally to the last bit, and go on equally.
+    """
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """A copy of everything learned, as plain arrays by name."""
+        ...
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take a saved state in place of one's own. Raises InvalidInput (`model_state_unusable`) if it does not fit."""
+        ...
+
+    def forget(self, machines: Rows, series: Rows, workloads: Rows) -> None:
+        """As if these had never been seen: after that, their numbers may be given to others."""
         ...
