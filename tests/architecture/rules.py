@@ -14,6 +14,7 @@ SERVICES = frozenset({"agent", "backtest", "cli", "colocation", "console", "demo
 
 REACHES: Mapping[str, Collection[str]] = {
     "backtest": {  # a tool beside the services: judges the models of one, draws with the vocabulary of another
+        "slackwater.prediction.adapters.predictors.registry",
         "slackwater.prediction.domain.models",
         "slackwater.console.domain.drawing",
     },

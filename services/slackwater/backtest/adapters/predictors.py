@@ -1,13 +1,8 @@
-"""The models that are installed: entry points of the group `slackwater.predictors`, by name and settings.
-
-What an entry point names is `(settings class, factory)`: a frozen pydantic model, and what makes a model of peaks from
-one of its values and the resource.
-"""
+"""Which models are judged: by name and settings, from what prediction and other distributions bring."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -15,17 +10,17 @@ from pydantic import BaseModel, ValidationError
 from slackwater.backtest.domain.choices import Resource
 from slackwater.backtest.ports import Contender
 from slackwater.model.errors import InvalidInput
+from slackwater.prediction.adapters.predictors import registry
 from slackwater.prediction.domain.models.port import PeakModel
 
-GROUP = "slackwater.predictors"
 ALL = "all"
-
-Predictor = tuple[type[BaseModel], Callable[[Any, str], PeakModel]]
+Predictor = tuple[type[BaseModel], Callable[[Any, Any], PeakModel]]
+"""What can be set, and what makes a model of it for a resource."""
 
 
 def installed() -> Mapping[str, Predictor]:
     """Every model by its name."""
-    return {point.name: point.load() for point in entry_points(group=GROUP)}
+    return {name: registry.predictor(name) for name in registry.names()}
 
 
 def contenders(
@@ -33,10 +28,8 @@ def contenders(
 ) -> Sequence[Contender]:
     """`wanted` is `all`, or names with commas between; `name:setting=value:…` gives settings. Raises InvalidInput."""
     known = predictors()
-    labels = list(dict.fromkeys(label.strip() for label in wanted.split(",") if label.strip()))
-    if ALL in labels:
-        at = labels.index(ALL)
-        labels = list(dict.fromkeys([*labels[:at], *known, *labels[at + 1 :]]))
+    asked = [label.strip() for label in wanted.split(",") if label.strip()]
+    labels = dict.fromkeys(name for label in asked for name in (known if label == ALL else [label]))
     if not labels:
         raise InvalidInput(f"--models: none named; there are {', '.join(known)}, or all", field="models")
     return [_contender(label, known, resource) for label in labels]
@@ -48,19 +41,15 @@ def _contender(label: str, known: Mapping[str, Predictor], resource: Resource) -
         there = ", ".join(known) or "none"
         raise InvalidInput(f"--models: there is no model {name!r}; there are {there}, or all", field="models")
     form, factory = known[name]
-    pairs = dict(part.partition("=")[::2] for part in given)
     try:
-        settings = form.model_validate(pairs)
+        settings = form.model_validate(dict(part.partition("=")[::2] for part in given))
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
-        raise InvalidInput(f"--models: {label}: {problems}; settings are {_settings(form)}", field="models") from None
+        problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        can_be = ", ".join(form.model_fields) or "none"
+        raise InvalidInput(f"--models: {label}: {problems}; settings are {can_be}", field="models") from None
     return Contender(
         label=label,
         version=factory(settings, resource.value).version,
-        settings=settings.model_dump(mode="json"),
+        settings=settings.model_dump(mode="json", exclude_none=True),
         make=lambda: factory(settings, resource.value),
     )
-
-
-def _settings(form: type[BaseModel]) -> str:
-    return ", ".join(form.model_fields) or "none"

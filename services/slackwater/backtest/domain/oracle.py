@@ -5,6 +5,8 @@ Of those who leave, only the time until they leave counts; whoever comes later d
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,7 +36,7 @@ def _of_machine(usage: Amounts, stays: Stays, here: NDArray[np.intp], horizon: i
     cells = len(usage)
     peaks = np.zeros(max(0, cells - horizon))
     arrivals = np.unique(stays.begin[here])
-    for since, until in zip(arrivals, [*arrivals[1:], cells], strict=True):
+    for since, until in pairwise([*arrivals, cells]):
         if since >= len(peaks):
             break
         there = here[(stays.begin[here] <= since) & (stays.end[here] > since)]
