@@ -112,15 +112,15 @@ class HistogramMatrix:
         far = at_seconds > self.reference[rows] + _SHIFT_AFTER_HALF_LIVES * self.half_life_seconds
         if not far.any():
             return
-        latest: dict[int, float] = {}
-        for row, seconds in zip(rows[far].tolist(), at_seconds[far].tolist(), strict=True):
-            latest[row] = max(seconds, latest.get(row, seconds))
-        moved = np.fromiter(latest, dtype=np.intp)
-        reference = np.floor(np.fromiter(latest.values(), dtype=np.float64) / self.half_life_seconds + 0.5)
-        reference *= self.half_life_seconds
-        exponents = np.rint((self.reference[moved] - reference) / self.half_life_seconds).astype(np.int64)
-        self.weights[moved] = np.ldexp(self.weights[moved], exponents[:, None])
-        self.totals[moved] = np.ldexp(self.totals[moved], exponents)
+        latest = np.full(len(self.reference), -np.inf)
+        np.maximum.at(latest, rows[far], at_seconds[far])
+        moved = np.flatnonzero(latest > -np.inf)
+        reference = np.floor(latest[moved] / self.half_life_seconds + 0.5) * self.half_life_seconds
+        holds = self.totals[moved] > 0
+        exponents = np.rint((self.reference[moved] - reference) / self.half_life_seconds).astype(np.int64)[holds]
+        scaled = moved[holds]
+        self.weights[scaled] = np.ldexp(self.weights[scaled], exponents[:, None])
+        self.totals[scaled] = np.ldexp(self.totals[scaled], exponents)
         self.reference[moved] = reference
 
     def percentile(self, rows: Rows, share: float) -> Floats:
