@@ -2,7 +2,3 @@
 
 It stands beside the services, reads files and no bus, and uses the models of prediction as they are.
 """
-
-CONSUMES: tuple[str, ...] = ()
-PUBLISHES: tuple[str, ...] = ()
-OWNS: tuple[str, ...] = ()

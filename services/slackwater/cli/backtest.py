@@ -150,10 +150,10 @@ def heading(answer: Item) -> list[str]:
 
 
 def mended(repairs: Item) -> str:
-    """What was mended, by its share of the rows."""
+    """What was mended; rows with their share of all rows."""
     rows = repairs["rows"]
     parts = [
-        f"{repairs[name]:,} {said}" + (f" ({repairs[name] / rows:.1%})" if name != "empty_series" else "")
+        f"{repairs[name]:,} {said}" + ("" if name in ("filled", "empty_series") else f" ({repairs[name] / rows:.1%})")
         for name, said in MENDED.items()
         if repairs[name]
     ]

@@ -79,7 +79,9 @@ rows_of_two = st.lists(
 
 
 @given(rows_of_two, st.randoms(use_true_random=False))
-def test_the_order_of_rows_makes_no_difference_and_usage_stays_below_the_limit(rows: list[Row], shuffle: object) -> None:
+def test_the_order_of_rows_makes_no_difference_and_usage_stays_below_the_limit(
+    rows: list[Row], shuffle: object
+) -> None:
     one = gridded(rows)
     mixed = list(rows)
     shuffle.shuffle(mixed)  # type: ignore[attr-defined] # hypothesis hands out a random.Random

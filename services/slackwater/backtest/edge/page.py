@@ -33,7 +33,7 @@ def page(outcome: Outcome) -> str:
     css = {one.judgement.label: f"{one.css} m{place}" for place, one in enumerate(shown)}
     unit = _UNITS[outcome.trace.resource]
     machines = [
-        {"title": title, "picture": Markup(curves(comparison.film, machine, css, unit))}  # noqa: S704 - of our drawing
+        {"title": title, "picture": Markup(curves(comparison.film, machine, main.label, css, unit))}  # noqa: S704 - drawn by us, see plane
         for title, machine in chosen(comparison.film, main.label)
     ]
     return _template().render(
@@ -43,8 +43,8 @@ def page(outcome: Outcome) -> str:
         unit=unit.name,
         machines=machines,
         plane=Markup(plane(shown, oracle)),  # noqa: S704 - drawn by us, texts are escaped in svg
-        risks=Markup(risk_boxes(shown)),  # noqa: S704
-        savings=Markup(savings_boxes(shown)),  # noqa: S704
+        risks=Markup(risk_boxes(shown)),  # noqa: S704 - as plane
+        savings=Markup(savings_boxes(shown)),  # noqa: S704 - as plane
     )
 
 

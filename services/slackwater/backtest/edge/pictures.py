@@ -20,9 +20,11 @@ LEAST = 1e-4
 _TICKS = {0.0: "0", 0.001: "0.1 %", 0.01: "1 %", 0.1: "10 %", 1.0: "100 %"}
 PLANE = Frame(860, 470, left=52, right=30, top=18, bottom=44)
 CURVES = Frame(860, 260, left=58, right=16, top=12, bottom=26)
-ROW, BOXES_LEFT = 26.0, 190.0
-LABEL_HEIGHT, LETTER_WIDTH = 13.0, 6.3
+ROW = 26.0
+LABEL_HEIGHT, LETTER_WIDTH = 13.0, 7.8
 MOST_POINTS = 520
+SHOWN_ROUNDING = 1e-6
+"""Share of the limits by which single precision may be off: films are for the eye."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def plane(shown: Sequence[Shown], oracle: Judgement, frame: Frame = PLANE) -> st
     body.append(svg.text((frame.x0 + frame.x1) / 2, frame.height - 6, "violation rate", anchor="middle"))
     body.append(svg.text(frame.x0 + 6, frame.y1 - 4, "savings", "axis"))
     body.append(svg.line(frame.x0, y(best), frame.x1, y(best), "oracle rule"))
-    body.append(svg.text(frame.x1, y(best) - 5, f"oracle {best:.1%}", "axis ink", "end"))
+    body.append(svg.text(frame.x0 + 6, y(best) + 14, f"oracle {best:.1%}", "axis ink"))
     spots = [
         (x(risk_position(one.judgement.verdict.violation.mean)), y(one.judgement.verdict.savings.mean)) for one in shown
     ]
@@ -125,8 +127,11 @@ class Unit:
     step: float
 
 
-def curves(film: Film, machine: int, css: Mapping[str, str], unit: Unit, frame: Frame = CURVES) -> str:
+def curves(film: Film, machine: int, main: str, css: Mapping[str, str], unit: Unit, frame: Frame = CURVES) -> str:
     """One machine over the evaluated days: its use, the perfect forecast, and what each model said.
+
+    The scale fits the `main` model; what others say beyond it is held at the upper edge. Where the main one was below
+    what came, the base line is marked.
 
     Of more than MOST_POINTS moments each stands for several: use and peaks by their highest, forecasts by their lowest.
     """
@@ -140,7 +145,7 @@ def curves(film: Film, machine: int, css: Mapping[str, str], unit: Unit, frame: 
         for label, series in film.peaks.items()
         if label != ORACLE
     }
-    high = max(float(values.max()) for values in (usage, came, *said.values()))
+    high = 1.1 * max(float(values.max()) for values in (usage, came, said[main]))
     x = Scale(float(days[0]), float(days[-1]), frame.x0, frame.x1)
     y = Scale(0, axes.ceiling(high) if high > 1 else max(high, 1e-9), frame.y0, frame.y1)
     body = axes.amounts(frame, y, lambda value: f"{value:g}")
@@ -149,8 +154,20 @@ def curves(film: Film, machine: int, css: Mapping[str, str], unit: Unit, frame: 
     body.append(_line(days, came, x, y, "curve oracle"))
     for label, values in said.items():
         body.append(_line(days, values, x, y, f"curve {css[label]}", label))
+    body += _misses(frame, x, film, machine, main)
     body += _day_axis(frame, x)
     return svg.figure(frame, body, f"Machine {machine}: forecasts against what came, {unit.name} over days")
+
+
+def _misses(frame: Frame, x: Scale, film: Film, machine: int, main: str) -> list[str]:
+    """A bar below the plot for every unbroken time of violations; every moment is looked at."""
+    short = film.peaks[ORACLE][:, machine] > film.peaks[main][:, machine] + SHOWN_ROUNDING * film.limits[:, machine]
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], short, [False]]).astype(np.int8)))
+    ends = [x((film.first + edge + 1) / DAY_CELLS) for edge in edges.tolist()]
+    return [
+        svg.rect(begin, frame.y0, max(end - begin, 1.5), 4, "miss", "too low here")
+        for begin, end in zip(ends[::2], ends[1::2], strict=True)
+    ]
 
 
 def _line(days: NDArray[np.float64], values: NDArray[np.float64], x: Scale, y: Scale, css: str, title: str = "") -> str:
@@ -174,7 +191,7 @@ def _day_axis(frame: Frame, x: Scale) -> list[str]:
 
 def risk_boxes(shown: Sequence[Shown]) -> str:
     """Violation rates over machines, one row per model."""
-    frame = _boxes_frame(len(shown))
+    frame = _boxes_frame(shown)
     x = Scale(0, 1, frame.x0, frame.x1)
     body = _risk_axis(x, 4, frame.y0)
     for row, one in enumerate(shown):
@@ -182,13 +199,13 @@ def risk_boxes(shown: Sequence[Shown]) -> str:
         values = np.concatenate([scores.violation for scores in one.judgement.placements])
         at = [x(risk_position(value)) for value in (spread.p10, spread.p50, spread.p90, spread.worst)]
         title = f"{one.judgement.label}: p50 {spread.p50:.2%}, p90 {spread.p90:.2%}, worst {spread.worst:.2%}"
-        body += _box(one, row, at, [x(risk_position(float(value))) for value in values], title)
+        body += _box(frame, one, row, at, [x(risk_position(float(value))) for value in values], title)
     return svg.figure(frame, body, "Violation rate by machine, for each model")
 
 
 def savings_boxes(shown: Sequence[Shown]) -> str:
     """Savings over machines, one row per model."""
-    frame = _boxes_frame(len(shown))
+    frame = _boxes_frame(shown)
     rows = [np.concatenate([scores.savings for scores in one.judgement.placements]) for one in shown]
     low, high = min(0.0, *(float(row.min()) for row in rows)), max(0.05, *(float(row.max()) for row in rows))
     x = Scale(low, high * 1.02, frame.x0, frame.x1)
@@ -201,22 +218,23 @@ def savings_boxes(shown: Sequence[Shown]) -> str:
         spread = one.judgement.verdict.savings_by_machine
         at = [x(value) for value in (spread.p10, spread.p50, spread.p90, spread.worst)]
         title = f"{one.judgement.label}: p10 {spread.p10:.1%}, p50 {spread.p50:.1%}, p90 {spread.p90:.1%}"
-        body += _box(one, row, at, [x(float(value)) for value in values], title)
+        body += _box(frame, one, row, at, [x(float(value)) for value in values], title)
     return svg.figure(frame, body, "Savings by machine, for each model")
 
 
-def _boxes_frame(rows: int) -> Frame:
-    return Frame(860, rows * ROW + 34, left=BOXES_LEFT, right=24, top=4, bottom=26)
+def _boxes_frame(shown: Sequence[Shown]) -> Frame:
+    names = max(len(one.judgement.label) for one in shown) * LETTER_WIDTH
+    return Frame(860, len(shown) * ROW + 34, left=min(names + 20, 430), right=24, top=4, bottom=26)
 
 
 MOST_DOTS = 240
 
 
-def _box(one: Shown, row: int, at: Sequence[float], dots: Sequence[float], title: str) -> list[str]:
+def _box(frame: Frame, one: Shown, row: int, at: Sequence[float], dots: Sequence[float], title: str) -> list[str]:
     """A dot per machine, a bar from p10 to p90, a stroke at the median."""
     middle = 4 + row * ROW + ROW / 2
     p10, p50, p90, _ = at
-    drawn = [svg.text(BOXES_LEFT - 12, middle + 4, one.judgement.label, f"axis name {one.css}", "end")]
+    drawn = [svg.text(frame.x0 - 12, middle + 4, one.judgement.label, f"axis name {one.css}", "end")]
     drawn.append(svg.rect(min(p10, p90), middle - 5, max(abs(p90 - p10), 1), 10, f"box {one.css}", title, radius=3))
     step = max(1, math.ceil(len(dots) / MOST_DOTS))
     places = sorted({round(dot, 1) for dot in sorted(dots)[::step]} | {round(min(dots), 1), round(max(dots), 1)})
