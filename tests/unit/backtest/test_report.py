@@ -15,7 +15,7 @@ from small_models import LAST, LIMITS, SaysLast, Silent, contender, no_time, tra
 from slackwater.backtest.domain.choices import Resource, TraceFormat
 from slackwater.backtest.domain.span import span_of
 from slackwater.backtest.domain.trace import DAY_CELLS
-from slackwater.backtest.edge.page import chosen, page
+from slackwater.backtest.edge.page import COLOURS, TEMPLATES, chosen, page
 from slackwater.backtest.edge.pictures import Shown, grouped, labels, plane, risk_position
 from slackwater.backtest.edge.report_model import BacktestReport, report_of
 from slackwater.backtest.service import Order, Outcome
@@ -136,3 +136,24 @@ def test_names_in_the_plane_cover_no_other_name_and_no_spot(judged: Outcome) -> 
     gaps = np.diff(sorted(places))
     assert gaps.min() >= 12
     assert plane([one] * 3, judged.comparison.judgements[0])
+
+
+def luminance(colour: str) -> float:
+    linear = []
+    for at in (1, 3, 5):
+        value = int(colour[at : at + 2], 16) / 255
+        linear.append(value / 12.92 if value <= 0.03928 else ((value + 0.055) / 1.055) ** 2.4)
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_names_of_models_are_readable_in_their_colours_by_day_and_by_night() -> None:
+    """4.5 to 1 against what is behind them, as everywhere."""
+    day, night = (TEMPLATES / "backtest.css").read_text().split("prefers-color-scheme: dark")
+    for theme in (day, night):
+        card = re.search(r"--card: (#\w{6})", theme)
+        colours = dict(re.findall(r"--(c\d+|ink|soft): (#\w{6})", theme))
+        assert card is not None
+        assert len(colours) == COLOURS + 2
+        for name, colour in colours.items():
+            dark, light = sorted((luminance(colour), luminance(card[1])))
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, f"{name} {colour} on {card[1]}"

@@ -17,6 +17,7 @@ from slackwater.backtest.usecases.compare import Judgement
 from slackwater.backtest.usecases.judge import ORACLE, Film
 
 COLOURS = 12
+TEMPLATES = Path(__file__).parent / "templates"
 FAVOURITE = "workload-profile"
 """The default model: the machines on the page are chosen by how it did on them, and its curve is shown first."""
 _UNITS = {Resource.CPU: Unit("cores", 1000.0), Resource.MEMORY: Unit("GiB", 2.0**30)}
@@ -77,7 +78,7 @@ def settings_text(settings: Mapping[str, object]) -> str:
 
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
