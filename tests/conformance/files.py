@@ -10,13 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import crane_percentile
 import koord_batch
 import koord_histograms
-from verdicts import Adaptor, Case, Verdict
+import koord_predictors
+import koord_server
+from outstanding import reason_of
+from verdicts import Adaptor, Case, Verdict, not_covered
 
 DEFAULT = Path(__file__).parents[2].parent / "shared" / "vectors"
 ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
-    "koord-colocation-vectors/1": {**koord_batch.ADAPTORS, **koord_histograms.ADAPTORS},
+    "koord-colocation-vectors/1": {
+        **koord_batch.ADAPTORS,
+        **koord_histograms.ADAPTORS,
+        **koord_predictors.ADAPTORS,
+        **koord_server.ADAPTORS,
+    },
+    "crane": crane_percentile.ADAPTORS,
 }
 """By schema and suite. A suite that is not here is not covered, and is told so."""
 
@@ -40,11 +50,22 @@ def chosen_files(given: Iterable[str] = ()) -> list[Path]:
 
 def judge_file(path: Path) -> Iterator[Judged]:
     document = json.loads(path.read_text())
-    adaptors = ADAPTORS.get(document.get("schema", ""), {})
-    for suite, case in _cases(document):
+    if not isinstance(document, Mapping):
+        raise ValueError(f"no vectors: an object is expected, not a {type(document).__name__}")
+    schema = schema_of(document)
+    adaptors = ADAPTORS.get(schema, {})
+    for number, (suite, case) in enumerate(cases_of(document)):
         adaptor = adaptors.get(suite)
-        verdict = adaptor(case) if adaptor else Verdict("not covered", "suite not built")
-        yield Judged(path.name, suite, str(case.get("id", "?")), verdict)
+        verdict = judge(adaptor, case) if adaptor else not_covered(reason_of(schema, suite))
+        yield Judged(path.name, suite, str(case.get("id") or case.get("name") or number), verdict)
+
+
+def judge(adaptor: Adaptor, case: Case) -> Verdict:
+    """A case that an adaptor cannot read is a failure of the adaptor, and told as one."""
+    try:
+        return adaptor(case)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        return Verdict("FAIL", f"the adaptor cannot read this case: {error!r}")
 
 
 def by_suite(judged: Iterable[Judged]) -> dict[tuple[str, str], Counter[str]]:
@@ -54,17 +75,30 @@ def by_suite(judged: Iterable[Judged]) -> dict[tuple[str, str], Counter[str]]:
     return counts
 
 
-def _cases(document: Mapping[str, Any]) -> Iterator[tuple[str, Case]]:
-    """Every schema has its own nesting; what we know of the others is how many cases there are."""
-    if "suites" in document:
-        for suite in document["suites"]:
-            for case in suite["cases"]:
-                yield suite["id"], case
-        return
-    for case in document.get("cases") or document.get("vectors") or ():
-        suite = case.get("suite") or case.get("kind") or case.get("group") or case.get("area") or "all"
-        yield str(suite), case
-    for group in document.get("groups") or ():
-        if isinstance(group, Mapping):
-            for case in group.get("cases", ()):
-                yield str(group.get("id") or group.get("name")), case
+def schema_of(document: Mapping[str, Any]) -> str:
+    """What the file calls its schema; those that do not are known by their source."""
+    if "schema" in document:
+        return str(document["schema"])
+    source = document.get("source")
+    repository = str(source.get("repo", "")) if isinstance(source, Mapping) else ""
+    return "crane" if repository.endswith("/crane") else repository or "unknown"
+
+
+def cases_of(document: Mapping[str, Any]) -> Iterator[tuple[str, Case]]:
+    """Every case with its suite. Each schema nests its own way; a file with no cases of any is refused by a ValueError.
+
+    `suites` and `groups` are lists of parts with cases; `cases` and `vectors` lists of cases that name their part.
+    """
+    parts = [part for name in ("suites", "groups") if isinstance(document.get(name), list) for part in document[name]]
+    flat = [case for name in ("cases", "vectors") if isinstance(document.get(name), list) for case in document[name]]
+    if not parts and not flat:
+        raise ValueError("no vectors: neither suites, groups, cases nor vectors is a list here")
+    for part in parts:
+        for case in part.get("cases", ()):
+            yield _named(part, ("id", "name", "kind")), case
+    for case in flat:
+        yield _named(case, ("suite", "kind", "group", "area")), case
+
+
+def _named(what: Mapping[str, Any], names: Iterable[str]) -> str:
+    return next((str(what[name]) for name in names if what.get(name)), "all")

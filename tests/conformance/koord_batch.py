@@ -27,7 +27,7 @@ def batch_calculate(case: Case) -> Verdict:
     """Node level, policies `usage` and, as the alternative that records name, `request`."""
     given, want = case["in"], wanted(case)
     if (why := _unbuilt(given)) is not None:
-        return not_covered(why)
+        return not_covered(f"issue 5: {why}")
     if remaining_share(_aged(given), _strategy(given)) == 0:
         return compare("reset", want)
     got = {_KEYS[resource]: _offered(resource, given) for resource in _KEYS}
@@ -135,7 +135,7 @@ def sync_gate(case: Case) -> Verdict:
     given, want = case["in"], wanted(case)
     old, new = given.get("old") or {}, given.get("new") or {}
     if set(old) | set(new) - set(_KEYS.values()) != set(_KEYS.values()):
-        return not_covered("resources other than batch")
+        return not_covered("issue 5: resources other than batch")
     changed = any(_told(old.get(key), new.get(key), given["resourceDiffThreshold"]) for key in _KEYS.values())
     since = given.get("secondsSinceLastSync")
     if want["status"] and not changed and (since is None or since > given["updateTimeThresholdSeconds"]):
@@ -160,7 +160,7 @@ def _told(old: int | None, new: int | None, threshold: float) -> bool:
 
 
 def smaller_of_both(case: Case) -> Verdict:
-    return not_covered("lists of resources with missing keys: ours always have both")
+    return not_covered("issue 5: lists of resources with missing keys; ours always have both")
 
 
 ADAPTORS: Mapping[str, Adaptor] = {

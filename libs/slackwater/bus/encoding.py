@@ -68,10 +68,11 @@ def encode(event: Event[Any]) -> Message:
     return Message(event.subject, headers, event.data.model_dump_json().encode())
 
 
-def decode(payload: type[P], headers: Mapping[str, str] | None, body: bytes, *, lean: bool = False) -> Event[P]:
-    """The event in a message that should hold a `payload` (`lean`: see quick.read). Raises Undecodable with the
-    reason as code."""
-    return Event[P].model_construct(**attributes_of(payload, headers), data=_payload(payload, body, lean))
+def decode(
+    payload: type[P], headers: Mapping[str, str] | None, body: bytes, *, read: quick.Read = quick.read
+) -> Event[P]:
+    """The event in a message that should hold a `payload`. Raises Undecodable with the reason as code."""
+    return Event[P].model_construct(**attributes_of(payload, headers), data=_payload(payload, body, read))
 
 
 def attributes_of(payload: type[Payload], headers: Mapping[str, str] | None) -> dict[str, Any]:
@@ -92,14 +93,19 @@ def attributes_of(payload: type[Payload], headers: Mapping[str, str] | None) -> 
 
 
 def decode_on(
-    subject: str, payload: type[P], headers: Mapping[str, str] | None, body: bytes, *, lean: bool = False
+    subject: str,
+    payload: type[P],
+    headers: Mapping[str, str] | None,
+    body: bytes,
+    *,
+    read: quick.Read = quick.read,
 ) -> Event[P]:
     """The event in a message that came on `subject`, which must be the event's own. Raises Undecodable.
 
     The broker lets an agent publish on its own node's subjects only, so the subject says who spoke: a body that names
     another node is a lie or a defect, and reaches nobody.
     """
-    event = decode(payload, headers, body, lean=lean)
+    event = decode(payload, headers, body, read=read)
     if event.subject != subject:
         message = f"{payload.TYPE} of {event.data.key()!r} came on the subject of {subject_key(subject)!r} ({subject})"
         raise Undecodable(message, code="wrong_subject")
@@ -147,8 +153,8 @@ def _time(text: str) -> datetime:
     return moment
 
 
-def _payload(payload: type[P], body: bytes, lean: bool) -> P:
-    known = quick.read(payload, body, lean=lean)
+def _payload(payload: type[P], body: bytes, read: quick.Read) -> P:
+    known = read(payload, body)
     return _judged(payload, body) if known is None else known
 
 

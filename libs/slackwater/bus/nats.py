@@ -126,10 +126,10 @@ class NatsBus:
         *,
         batch: int = 100,
         holds: Holds | None = None,
-        lean: bool = False,
+        columns: bool = False,
     ) -> AsyncIterator[Consumption]:
         spec = self._spec(payload, consumer)
-        settler = Settler(payload, consumer, spec, handler, self.bury, self._counted(consumer), lean=lean)
+        settler = Settler(payload, consumer, spec, handler, self.bury, self._counted(consumer), columns=columns)
         if spec.partitioned:
             async with self._consume_partitions(settler, payload, consumer, batch, holds) as consumption:
                 yield consumption

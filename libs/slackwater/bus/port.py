@@ -103,11 +103,12 @@ class Bus(Protocol):
         *,
         batch: int = 100,
         holds: Holds | None = None,
-        lean: bool = False,
+        columns: bool = False,
     ) -> AbstractAsyncContextManager[Consumption]:
         """Run a durable consumer of `contracts/streams.yaml` while the context is open.
 
-        `lean`: measures in the payload may be light stand-ins with the same attributes, to be read only.
+        `columns`: the pods of a usage.reported come by columns (slackwater.events.pod_columns), unless only pydantic
+        could read it; descriptions may be shared with other payloads: to be read only.
 
         A partitioned one begins with all partitions, or, with `holds`, with none: `take` and `give` say which, and
         only what is of a partition that `holds` says is ours is handled and acknowledged.

@@ -12,7 +12,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Mapping
 from types import UnionType
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -21,6 +21,7 @@ from slackwater.events.envelope import Payload
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.model.pods import Pod
 
 P = TypeVar("P", bound=Payload)
 
@@ -28,10 +29,21 @@ _BELOW_MICROSECONDS = re.compile(rb'\.\d{7,}[Zz+"-]')
 """A time that is finer than a microsecond: one reader rounds it, the other cuts it."""
 
 
-def read(payload: type[P], body: bytes, *, lean: bool = False) -> P | None:
-    """The payload in `body`; None if pydantic has to be asked. With `lean`, the measures in it are structs with the
-    same attributes, which take half as long to make: for who only reads them, and never compares them."""
-    reader = (_LEAN_READERS if lean else _READERS).get(payload) or _READERS.get(payload)
+class Read(Protocol):
+    """How bodies are read quickly."""
+
+    def __call__(self, payload: type[P], body: bytes) -> P | None:
+        """The payload in `body`; None if pydantic has to be asked."""
+        ...
+
+
+def read(payload: type[P], body: bytes) -> P | None:
+    """slackwater.bus.quick.Read, of every body by itself."""
+    return read_with(payload, body, _READERS.get(payload))
+
+
+def read_with(payload: type[P], body: bytes, reader: Callable[[bytes], msgspec.Struct] | None) -> P | None:
+    """The same by another reader, that gives a struct with the fields of the payload."""
     if reader is None or b"\\" in body or _BELOW_MICROSECONDS.search(body):
         return None
     try:
@@ -55,13 +67,15 @@ def _reader(payload: type[Payload], light: Light | None = None) -> Callable[[byt
 
 
 class Light:
-    """Structs that stand in for the dataclasses of slackwater.events.measures."""
+    """Structs that stand in for the dataclasses of slackwater.events.measures; pods stay as they are written."""
 
     def __init__(self) -> None:
         self._made: dict[type, type[msgspec.Struct]] = {}
 
     def kind(self, kind: Any) -> Any:
         """The same type with structs in it."""
+        if kind is Pod:
+            return msgspec.Raw
         origin, arguments = get_origin(kind), get_args(kind)
         if origin is tuple:
             return tuple[tuple(self.kind(one) for one in arguments)]  # type: ignore[misc]  # made at run time
@@ -92,6 +106,5 @@ class Light:
 _READERS: Mapping[type[Payload], Callable[[bytes], msgspec.Struct]] = {
     payload: _reader(payload) for payload in (UsageReported, UsageWindowed, PeakPredicted)
 }
-_LEAN_READERS: Mapping[type[Payload], Callable[[bytes], msgspec.Struct]] = {
-    UsageReported: _reader(UsageReported, Light()),
-}
+LEAN_REPORT = _reader(UsageReported, Light())
+"""With structs in place of dataclasses and pods as they are written."""

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from slackwater.bus import quick
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.encoding import Undecodable, decode_on, subject_key
 from slackwater.bus.metrics import BusMetrics
@@ -75,10 +76,10 @@ class Settler(Generic[P]):
         bury: Bury,
         counters: Counters,
         *,
-        lean: bool = False,
+        columns: bool = False,
     ) -> None:
         self._payload = payload
-        self._lean = lean
+        self._read_body = _columnar() if columns else quick.read
         self._consumer = consumer
         self._spec = spec
         self._handler = traced(consumer, handler)
@@ -123,7 +124,7 @@ class Settler(Generic[P]):
             await self._exhausted(delivery, f"delivered {delivery.deliveries - 1} times and never settled")
             return None
         try:
-            event = decode_on(delivery.subject, self._payload, delivery.headers, delivery.body, lean=self._lean)
+            event = decode_on(delivery.subject, self._payload, delivery.headers, delivery.body, read=self._read_body)
         except Undecodable as error:
             self._counters.undecodable += 1
             self._meter.undecodable()
@@ -228,6 +229,12 @@ class Settler(Generic[P]):
     def _pause(self, delivery: Delivery) -> float:
         steps = self._spec.backoff_seconds
         return steps[min(delivery.deliveries, len(steps)) - 1]
+
+
+def _columnar() -> quick.Read:
+    from slackwater.bus.columnar import ColumnarReader  # loads NumPy, which few processes need
+
+    return ColumnarReader()
 
 
 @asynccontextmanager

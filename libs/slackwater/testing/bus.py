@@ -77,13 +77,13 @@ class MemoryBus:
         *,
         batch: int = 100,
         holds: Holds | None = None,
-        lean: bool = False,
+        columns: bool = False,
     ) -> AsyncIterator[Consumption]:
         spec = self.broker.topology.consumers.get(consumer)
         if spec is None or spec.event != payload.TYPE:
             raise Misconfigured(f"consumer {consumer!r} for {payload.TYPE} is not in contracts/streams.yaml")
         counters = self._counters.setdefault(consumer, Counters())
-        settler = Settler(payload, consumer, spec, handler, self.broker.bury, counters, lean=lean)
+        settler = Settler(payload, consumer, spec, handler, self.broker.bury, counters, columns=columns)
         if spec.partitioned:
             async with self._consume_partitions(consumer, settler, batch, holds) as consumption:
                 yield consumption

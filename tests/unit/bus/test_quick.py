@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,12 +14,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from slackwater.bus import quick
+from slackwater.bus.columnar import ColumnarReader
 from slackwater.bus.encoding import Undecodable, decode, encode
 from slackwater.events.envelope import Payload, event_of
 from slackwater.events.peak_predicted import PeakPredicted, PodPeak
+from slackwater.events.pod_columns import PodsByColumns, by_columns
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.quantities import Resources
+from slackwater.model.tiers import Tier
 from slackwater.testing import windows
 from slackwater.testing.reports import pod_usage, report
 
@@ -66,9 +70,16 @@ def bent(payload: Payload, place: int, literal: str | None) -> bytes:
     return json.dumps(document).replace('"@"', literal or "").encode()
 
 
+def numbers(data: UsageReported) -> Iterator[int]:
+    """All amounts of its pods."""
+    for one in data.pods:
+        for distribution in (one.usage.cpu_milli, one.usage.memory_bytes):
+            yield from dataclasses.astuple(distribution)
+
+
 def plain(value: Any) -> Any:
     """Its attributes and those of what it holds, whatever they are made of."""
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | PodsByColumns):
         return [plain(one) for one in value]
     names = getattr(value, "__struct_fields__", None) or getattr(value, "__dataclass_fields__", None)
     return {name: plain(getattr(value, name)) for name in names} if names else (type(value).__name__, value)
@@ -76,19 +87,40 @@ def plain(value: Any) -> Any:
 
 @given(st.integers(0, 500), st.none() | st.sampled_from(LITERALS))
 @example(3, '"2026-01-05T00:00:00.1234567Z"')
-def test_the_lean_reader_takes_the_same_and_finds_the_same_values(place: int, literal: str | None) -> None:
+def test_the_reader_into_columns_takes_the_same_and_finds_the_same_values(place: int, literal: str | None) -> None:
     body = bent(PAYLOADS[0], place, literal)
-    full, lean = quick.read(UsageReported, body), quick.read(UsageReported, body, lean=True)
-    assert (full is None) == (lean is None)
-    if full is not None and lean is not None:
-        assert [(name, plain(value)) for name, value in lean] == [(name, plain(value)) for name, value in full]
+    full, found = quick.read(UsageReported, body), ColumnarReader()(UsageReported, body)
+    if found is None:
+        assert full is None or any(abs(number) >= 2**63 for number in numbers(full))
+        return
+    assert full is not None
+    assert [(name, plain(value)) for name, value in found] == [(name, plain(value)) for name, value in full]
+    columns, expected = by_columns(found.pods), by_columns(full.pods)
+    assert columns is found.pods
+    assert columns.described == expected.described
+    assert columns.cpu.tolist() == expected.cpu.tolist()
+    assert columns.memory.tolist() == expected.memory.tolist()
+    for name in ("cpu_limit_milli", "throttled_ratio", "cpu_some_avg"):
+        assert getattr(columns, name) == getattr(expected, name)
 
 
-def test_only_measures_become_lean() -> None:
-    found = quick.read(UsageReported, PAYLOADS[0].model_dump_json().encode(), lean=True)
+def test_a_pod_that_is_described_as_before_is_read_once() -> None:
+    read = ColumnarReader()
+    reports = [report("n", sequence, NOW, pods=[pod_usage("a"), pod_usage("b")]) for sequence in (1, 2)]
+    changed = report("n", 3, NOW, pods=[pod_usage("a", Tier.BATCH)])
+    found = [read(UsageReported, one.model_dump_json().encode()) for one in (*reports, changed)]
+    first, second, third = (by_columns(one.pods).described for one in found if one is not None)
+    assert all(one is other for one, other in zip(first, second, strict=True))
+    assert third == [changed.pods[0].pod]
+    assert read(UsageReported, reports[0].model_dump_json().replace('"prod"', '"none"').encode()) is None
+
+
+def test_pods_by_columns_are_still_the_pods_that_were_sent() -> None:
+    found = ColumnarReader()(UsageReported, PAYLOADS[0].model_dump_json().encode())
     assert found is not None
-    assert type(found.pods[0].usage.cpu_milli).__name__ == "LightDistribution"
-    assert isinstance(found.pods[0].pod.request, Resources)
+    assert isinstance(PAYLOADS[0], UsageReported)
+    assert (len(found.pods), tuple(found.pods)) == (2, PAYLOADS[0].pods)
+    assert (found.pods[1], found.pods[:1]) == (PAYLOADS[0].pods[1], PAYLOADS[0].pods[:1])
 
 
 @given(st.sampled_from(PAYLOADS), st.integers(0, 500), st.none() | st.sampled_from(LITERALS))

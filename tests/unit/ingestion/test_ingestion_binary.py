@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.ingestion.adapters import binary
-from slackwater.ingestion.adapters.rows import POD_USAGE, pod_usage
-from slackwater.ingestion.domain.columns import columns_of
+from slackwater.ingestion.adapters.rows import REPORT_PODS, report_pods
+from slackwater.ingestion.domain.columns import NO_LIMIT, columns_of, rows_of
 from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod, Report, Series
 from slackwater.model.tiers import Tier
 from slackwater.testing.clock import EPOCH
@@ -22,9 +23,8 @@ bigints = st.integers(-(2**63), 2**63 - 1)
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 series = st.builds(lambda values: Series(*values), st.lists(bigints, min_size=8, max_size=8))
 shares = st.none() | st.floats(allow_nan=False)
-pods = st.builds(
-    MeasuredPod, st.builds(pod, words, st.sampled_from(Tier)), series, series, st.none() | bigints, shares, shares
-)
+limits = st.none() | bigints.filter(lambda limit: limit != NO_LIMIT)
+pods = st.builds(MeasuredPod, st.builds(pod, words, st.sampled_from(Tier)), series, series, limits, shares, shares)
 
 
 def row(node: str, epoch: str, sequence: int, seconds: float, own: list[MeasuredPod]) -> HistoryRow:
@@ -37,10 +37,8 @@ rows = st.builds(row, words, words, bigints, st.floats(0, 10**6), st.lists(pods,
 
 def encoded(value: Any) -> bytes:
     """One value as PostgreSQL's binary protocol has it, its length first."""
-    if value is None:
-        return struct.pack(">i", -1)
-    if isinstance(value, Series):
-        body = struct.pack(">iiiii", 1, 0, 20, 8, 1) + b"".join(map(encoded, value))
+    if isinstance(value, list | Series):
+        body = array(value)
     elif isinstance(value, datetime):
         body = struct.pack(">q", (value - datetime(2000, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1))
     elif isinstance(value, str):
@@ -50,23 +48,47 @@ def encoded(value: Any) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
+def array(values: Sequence[Any]) -> bytes:
+    """With one dimension, or with two."""
+    sizes, elements = [len(values)], values
+    if isinstance(values[0], Series):
+        sizes, elements = [len(values), len(values[0])], [one for row in values for one in row]
+    kind = {int: 20, float: 701}.get(type(elements[0]), 25)
+    dimensions = b"".join(struct.pack(">ii", size, 1) for size in sizes)
+    return struct.pack(">iii", len(sizes), 0, kind) + dimensions + b"".join(map(encoded, elements))
+
+
 @given(st.lists(rows, max_size=4))
 def test_every_row_is_encoded_as_its_values_are(found: list[HistoryRow]) -> None:
-    order = [POD_USAGE.index(column) for column in binary.COLUMNS]
-    tuples = [
-        struct.pack(">h", len(order)) + b"".join(encoded(values[position]) for position in order)
+    order = [REPORT_PODS.index(column) for column in binary.COLUMNS]
+    identities = binary.Identities()
+    expected = [
+        struct.pack(">h", len(order)) + b"".join(encoded(report_pods(row)[position]) for position in order)
         for row in found
-        for values in pod_usage(row)
+        if row.report.pods
     ]
-    assert binary.pod_usage(columns_of(found)) == b"PGCOPY\n\xff\r\n\0" + bytes(8) + b"".join(tuples) + b"\xff\xff"
+    for _ in range(2):  # the second time with what is remembered of the first
+        body = binary.report_pods(columns_of(found), identities)
+        assert body == b"PGCOPY\n\xff\r\n\0" + bytes(8) + b"".join(expected) + b"\xff\xff"
 
 
 def test_both_ways_fill_the_same_columns() -> None:
-    assert sorted(binary.COLUMNS) == sorted(POD_USAGE)
+    assert sorted(binary.COLUMNS) == sorted(REPORT_PODS)
 
 
 @pytest.mark.parametrize(("cpu", "limit"), [(2**63, None), (0, 2**63)])
 def test_what_is_no_bigint_is_told(cpu: int, limit: int | None) -> None:
     one = MeasuredPod(pod("a"), Series(*[cpu] * 8), Series(*[0] * 8), limit)
     with pytest.raises(OverflowError):
-        binary.pod_usage(columns_of([row("n", "b", 1, 0, [one])]))
+        columns_of([row("n", "b", 1, 0, [one])])
+
+
+def test_a_sequence_that_is_no_bigint_is_told() -> None:
+    one = MeasuredPod(pod("a"), Series(*[0] * 8), Series(*[0] * 8))
+    with pytest.raises(OverflowError):
+        binary.report_pods(columns_of([row("n", "b", 2**63, 0, [one])]), binary.Identities())
+
+
+@given(st.lists(rows, max_size=4))
+def test_columns_give_the_same_reports_back(found: list[HistoryRow]) -> None:
+    assert rows_of(columns_of(found)) == found

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from slackwater.ingestion.domain.columns import History, columns_of
 from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, MeasuredPod, Pressures, Report, Series
-from slackwater.ingestion.domain.soundness import sound
+from slackwater.ingestion.domain.soundness import Descriptions, sound
 from slackwater.ingestion.domain.validation import Accepted, Limits, bounds_of, judge
 from slackwater.ingestion.usecases.reading import report_from
 from slackwater.model.quantities import Resources
@@ -81,7 +81,8 @@ def test_what_is_called_sound_is_accepted_and_the_rest_is_judged_one_by_one(
 ) -> None:
     batch = [(replace(GOOD, **change), capacity) for change, capacity in drawn]
     try:
-        found = sound(columns([one for one, _ in batch]), [bounds_of(capacity, LIMITS) for _, capacity in batch])
+        bounds = [bounds_of(capacity, LIMITS) for _, capacity in batch]
+        found = sound(columns([one for one, _ in batch]), bounds, Descriptions())
     except OverflowError:
         assert any(number >= 2**63 for one, _ in batch for number in numbers(one))
         found = [False] * len(batch)
@@ -102,11 +103,19 @@ def test_a_good_batch_is_sound_whatever_stands_beside_it() -> None:
     bounds = bounds_of(None, LIMITS)
     bad = replace(GOOD, cpu=Series(-1, *GOOD.cpu[1:]))
     empty = replace(GOOD, pods=(), system_cpu=None, system_memory=None)
-    assert sound(columns([GOOD, bad, empty, GOOD]), [bounds] * 4) == [True, False, True, True]
-    assert sound(columns([]), []) == []
+    assert sound(columns([GOOD, bad, empty, GOOD]), [bounds] * 4, Descriptions()) == [True, False, True, True]
+    assert sound(columns([]), [], Descriptions()) == []
+
+
+@given(st.lists(st.lists(pods, max_size=3).map(tuple), min_size=1, max_size=5))
+def test_what_was_seen_before_changes_no_answer(drawn: list[tuple[MeasuredPod, ...]]) -> None:
+    descriptions = Descriptions()
+    for own in [*drawn, *drawn]:
+        described = [one.pod for one in own]
+        assert descriptions.in_order("n", described) == Descriptions().in_order("n", described)
 
 
 def test_a_number_beyond_every_column_is_told() -> None:
     huge = replace(GOOD, cpu=Series(*[2**70] * 7, 5))
     with pytest.raises(OverflowError):
-        sound(columns([GOOD, huge]), [bounds_of(None, LIMITS)] * 2)
+        sound(columns([GOOD, huge]), [bounds_of(None, LIMITS)] * 2, Descriptions())

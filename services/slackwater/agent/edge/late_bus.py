@@ -73,9 +73,9 @@ class LateBus:
         *,
         batch: int = 100,
         holds: Holds | None = None,
-        lean: bool = False,
+        columns: bool = False,
     ) -> AbstractAsyncContextManager[Consumption]:
-        return self._connected().consume(payload, consumer, handler, batch=batch, holds=holds, lean=lean)
+        return self._connected().consume(payload, consumer, handler, batch=batch, holds=holds, columns=columns)
 
     def watch(
         self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None

@@ -1,91 +1,107 @@
-"""Rows of `pod_usage` in PostgreSQL's binary COPY format, many at once: thirty of them come with every report.
+"""Rows of `report_pods` in PostgreSQL's binary COPY format, many at once: the thirty pods of a report are one row.
 
-What the driver does value by value is done here with one NumPy copy per column; `rows.pod_usage` is the readable
-reference, and tests hold the two to the same bytes. Columns of fixed width stand together at the end of the row.
+What the driver does value by value is done here with one NumPy copy per column; `rows.report_pods` is the readable
+reference, and tests hold the two to the same bytes.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.ingestion.domain.columns import Extras, History
-from slackwater.model.tiers import Tier
+from slackwater.ingestion.domain.columns import FIELDS, History
+from slackwater.model.pods import Pod
 
 COLUMNS = (
-    "midpoint_at", "sequence", "node", "boot_epoch", "uid", "tier", "cpu_limit_milli", "throttled_ratio",
-    "cpu_pressure", "cpu", "memory",
+    "midpoint_at", "sequence", "node", "boot_epoch", "uids", "tiers", "cpu", "memory", "cpu_limits", "throttled",
+    "cpu_pressure",
 )  # fmt: skip
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_NULL = b"\xff\xff\xff\xff"
 _LENGTH = struct.Struct(">i")
-_BIGINT = struct.Struct(">iq")
-_DOUBLE = struct.Struct(">id")
 _HEAD = struct.Struct(">hiqiq")  # how many columns, then midpoint_at and sequence, each with its length
-
-_VALUES = 8
-_ARRAY_HEAD = struct.pack(">iiiiii", 20 + 12 * _VALUES, 1, 0, 20, _VALUES, 1)  # bytes, dimensions, nulls, bigint, 1..8
-_ARRAY = _ARRAY_HEAD + _BIGINT.pack(8, 0) * _VALUES
-_TWO_ARRAYS = np.frombuffer(_ARRAY * 2, dtype=np.uint8)
-_OFFSETS = [len(_ARRAY) * array + len(_ARRAY_HEAD) + 12 * value + 4 for array in range(2) for value in range(_VALUES)]
-_TIERS = {tier: _LENGTH.pack(len(tier)) + tier.encode() for tier in Tier}
+_VECTOR = struct.Struct(">iiiiii")  # bytes, dimensions, whether with nulls, type of the elements, how many, from 1
+_MATRIX = struct.Struct(">iiiiiiii")  # the same with two dimensions
+_TEXT, _BIGINT, _DOUBLE = 25, 20, 701
+_ELEMENT = 12  # bytes of a number with its length before it
+_MATRIX_HEAD = _MATRIX.size - 4
 
 
-def pod_usage(history: History) -> bytes:
-    """All pods of all rows. Raises OverflowError for what is no bigint, UnicodeEncodeError for what is no text."""
-    return b"".join(chain((_SIGNATURE,), _pieces(history), (_TRAILER,)))
+class Identities:
+    """The columns `uids` and `tiers` of a node's pods, as they were written last: most reports name the same pods."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[Sequence[Pod], bytes]] = {}
+
+    def of(self, node: str, pods: Sequence[Pod]) -> bytes:
+        """Raises UnicodeEncodeError for what is no text."""
+        known = self._last.get(node)
+        if known is None or known[0] != pods:
+            known = pods, _texts([pod.uid for pod in pods]) + _texts([pod.tier for pod in pods])
+            self._last[node] = known
+        return known[1]
 
 
-def _pieces(history: History) -> Iterator[bytes | memoryview]:
+def report_pods(history: History, identities: Identities) -> bytes:
+    """One row for each report that has pods. Raises UnicodeEncodeError for what is no text, OverflowError for a
+    sequence that is no bigint."""
+    return b"".join(chain((_SIGNATURE,), _pieces(history, identities), (_TRAILER,)))
+
+
+def _pieces(history: History, identities: Identities) -> Iterator[bytes | memoryview]:
     pods = history.pods
-    arrays = memoryview(_arrays(pods.cpu, pods.memory))
-    width, position = len(_TWO_ARRAYS), 0
-    extras = iter(pods.extras)
-    for row, described in zip(history.rows, history.described(), strict=True):
-        report = row.report
-        head = _HEAD.pack(len(COLUMNS), 8, (report.midpoint_at - _EPOCH) // _MICROSECOND, 8, report.sequence)
-        head += _text(report.node) + _text(report.boot_epoch)
-        for pod in described:
-            yield head
-            yield _text(pod.uid)
-            yield _TIERS[pod.tier]
-            yield _optional(next(extras))
-            yield arrays[position : position + width]
-            position += width
+    assert pods.asides is not None  # noqa: S101 - they come from reports
+    matrices = [memoryview(_numbers(table, ">i8")) for table in (pods.cpu, pods.memory)]
+    limits = memoryview(_numbers(pods.asides.cpu_limit, ">i8"))
+    shares = [memoryview(_numbers(column, ">f8")) for column in (pods.asides.throttled, pods.asides.cpu_pressure)]
+    for row, described, (start, end) in zip(history.rows, history.described(), history.spans(), strict=True):
+        if not described:
+            continue
+        report, count = row.report, end - start
+        yield _head(report.midpoint_at, report.sequence) + _text(report.node) + _text(report.boot_epoch)
+        yield identities.of(report.node, described)
+        size = count * _ELEMENT
+        matrix = _MATRIX.pack(_MATRIX_HEAD + FIELDS * size, 2, 0, _BIGINT, count, 1, FIELDS, 1)
+        for elements in matrices:
+            yield matrix
+            yield elements[start * FIELDS * _ELEMENT : end * FIELDS * _ELEMENT]
+        yield _vector(size, _BIGINT, count)
+        yield limits[start * _ELEMENT : end * _ELEMENT]
+        for elements in shares:
+            yield _vector(size, _DOUBLE, count)
+            yield elements[start * _ELEMENT : end * _ELEMENT]
 
 
-def _arrays(cpu: NDArray[np.int64], memory: NDArray[np.int64]) -> bytes:
-    """The columns cpu and memory (n x 8) of every pod, one after the other."""
-    in_order = np.concatenate((cpu, memory), axis=1).astype(">i8").view(np.uint8).reshape(len(cpu), 2 * _VALUES, 8)
-    table = np.tile(_TWO_ARRAYS, (len(cpu), 1))
-    for column, offset in enumerate(_OFFSETS):
-        table[:, offset : offset + 8] = in_order[:, column]
-    return table.tobytes()
-
-
-def _optional(extras: Extras) -> bytes:
-    limit, throttled, pressure = extras
-    return (
-        (_NULL if limit is None else _bigint(limit))
-        + (_NULL if throttled is None else _DOUBLE.pack(8, throttled))
-        + (_NULL if pressure is None else _DOUBLE.pack(8, pressure))
-    )
-
-
-def _bigint(value: int) -> bytes:
+def _head(midpoint_at: datetime, sequence: int) -> bytes:
     try:
-        return _BIGINT.pack(8, value)
+        return _HEAD.pack(len(COLUMNS), 8, (midpoint_at - _EPOCH) // _MICROSECOND, 8, sequence)
     except struct.error as error:
-        raise OverflowError(f"{value} is no bigint") from error
+        raise OverflowError(f"{sequence} is no bigint") from error
+
+
+def _numbers(column: NDArray[np.int64] | NDArray[np.float64], kind: str) -> bytes:
+    """All of them as elements of arrays: each with its length before it."""
+    elements = np.empty(column.size, dtype=[("length", ">i4"), ("value", kind)])
+    elements["length"] = 8
+    elements["value"] = column.reshape(-1)
+    return elements.tobytes()
+
+
+def _vector(size: int, kind: int, count: int) -> bytes:
+    return _VECTOR.pack(_VECTOR.size - 4 + size, 1, 0, kind, count, 1)
+
+
+def _texts(texts: Sequence[str]) -> bytes:
+    elements = b"".join(map(_text, texts))
+    return _vector(len(elements), _TEXT, len(texts)) + elements
 
 
 def _text(text: str) -> bytes:
@@ -93,9 +109,8 @@ def _text(text: str) -> bytes:
     return _LENGTH.pack(len(encoded)) + encoded
 
 
-def series_of(arrays: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The columns cpu and memory (n x 8) of what `array_send` gives for them, pod after pod."""
-    wire = np.frombuffer(arrays, dtype=np.uint8).reshape(-1, 2, len(_ARRAY) - 4)  # without the length in bytes
-    values = wire[:, :, len(_ARRAY_HEAD) - 4 :].reshape(-1, 2, _VALUES, 12)[:, :, :, 4:]
-    table = np.ascontiguousarray(values).view(">i8").reshape(-1, 2, _VALUES).astype(np.int64)
-    return table[:, 0], table[:, 1]
+def series_of(sent: Sequence[bytes]) -> NDArray[np.int64]:
+    """The rows of matrices like `cpu` and `memory` as `array_send` gives them, one after the other (n x 8)."""
+    elements = b"".join(memoryview(one)[_MATRIX_HEAD:] for one in sent)
+    found = np.frombuffer(elements, dtype=[("length", ">i4"), ("value", ">i8")])
+    return found["value"].reshape(-1, FIELDS).astype(np.int64)

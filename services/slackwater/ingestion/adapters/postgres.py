@@ -16,12 +16,12 @@ from slackwater.ingestion.adapters.presence import Memory, see
 from slackwater.ingestion.adapters.rows import (
     FACTS,
     NODE_USAGE,
-    PODS,
     history_rows,
     known_node,
     node_columns,
     node_usage,
     pod_columns,
+    pod_of,
 )
 from slackwater.ingestion.domain.columns import History
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
@@ -36,18 +36,24 @@ from slackwater.store.copying import copy_binary, copy_rows
 from slackwater.store.names import lock_key, partition_of_sql
 from slackwater.store.port import UnitOfWork
 
-_PARTITIONED = ("node_usage", "pod_usage")
+_PARTITIONED = {"node_usage": "", "report_pods": " WITH (toast_tuple_target = 8160)"}
+"""With what their parts are made: a report of 30 pods has 6 KB, and compressing them would cost more than storing."""
 
-_NODES = text("SELECT * FROM nodes WHERE name = ANY(:names) ORDER BY name FOR UPDATE")
+_NODE = (
+    "SELECT name, cpu_capacity_milli, memory_capacity_bytes, boot_epoch, previous_epoch, last_sequence, missing,"
+    " last_report_at, liveness, newest_at, closed_until, gaps, hole_from, hole_seen_at FROM nodes"
+)
+"""All of a node but what it says it is, which is long and read by nobody here."""
+_NODES = text(f"{_NODE} WHERE name = ANY(:names) ORDER BY name FOR UPDATE")
 _SILENT_NODES = text(
-    "SELECT * FROM nodes WHERE last_report_at < :since AND liveness <> 'lost'"  # noqa: S608 - constants
+    f"{_NODE} WHERE last_report_at < :since AND liveness <> 'lost'"
     f" AND {partition_of_sql('name')} = ANY(CAST(:partitions AS int[])) ORDER BY name FOR UPDATE"
 )
 _COUNT_BY_LIVENESS = text(
     "SELECT coalesce(CAST(liveness AS text), 'silent') AS liveness, count(*) AS nodes FROM nodes GROUP BY 1"
 )
 _OPEN_NODES = text(
-    "SELECT * FROM nodes WHERE newest_at IS NOT NULL AND name > :after AND (closed_until IS NULL OR ("  # noqa: S608 - constants
+    f"{_NODE} WHERE newest_at IS NOT NULL AND name > :after AND (closed_until IS NULL OR ("
     " newest_at >= closed_until + make_interval(secs => :seconds)"
     " AND (hole_from IS NULL OR closed_until + make_interval(secs => :seconds) <= :until)"
     ") OR ("
@@ -126,15 +132,14 @@ FROM unnest(CAST(:nodes AS text[]), CAST(:epochs AS text[]), CAST(:sequences AS 
 """)
 """Backwards through the index: the newest is next to it."""
 _POD_COLUMNS = text("""
-SELECT found.node, found.boot_epoch, found.sequence, array_agg(found.uid) AS uids,
-    string_agg(array_send(found.cpu) || array_send(found.memory), CAST('' AS bytea)) AS arrays
-FROM unnest(CAST(:nodes AS text[]), CAST(:since AS timestamptz[]), CAST(:until AS timestamptz[]))
+SELECT found.* FROM unnest(CAST(:nodes AS text[]), CAST(:since AS timestamptz[]), CAST(:until AS timestamptz[]))
     AS wanted(node, since, until) CROSS JOIN LATERAL (
-    SELECT * FROM pod_usage WHERE node = wanted.node AND midpoint_at >= wanted.since AND midpoint_at < wanted.until
+    SELECT node, boot_epoch, sequence, uids, array_send(cpu) AS cpu, array_send(memory) AS memory FROM report_pods
+    WHERE node = wanted.node AND midpoint_at >= wanted.since AND midpoint_at < wanted.until
     OFFSET 0
-) found GROUP BY found.node, found.boot_epoch, found.sequence
+) found
 """)
-"""A row for each report. Both aggregates see the pods in the same order; the arrays come as they would on the wire."""
+"""A row for each report that has pods; the arrays come as they would on the wire."""
 _DESCRIPTIONS = text("SELECT uid, CAST(pod AS text) AS pod FROM pods WHERE uid = ANY(:uids)")
 _PARTITIONS = text("""
 SELECT child.relname AS name FROM pg_inherits
@@ -198,7 +203,8 @@ class PostgresLedger:
         self._unit.concerns(*(row.report.node for row in history.rows))
         with _storable():
             await copy_rows(self._connection, "node_usage", NODE_USAGE, map(node_usage, history.rows))
-            await copy_binary(self._connection, "pod_usage", binary.COLUMNS, binary.pod_usage(history))
+            pods = binary.report_pods(history, self._memory.identities)
+            await copy_binary(self._connection, "report_pods", binary.COLUMNS, pods)
             await see(self._connection, history, self._loaded, self._memory)
 
     async def save(self, nodes: Sequence[KnownNode]) -> None:
@@ -277,7 +283,7 @@ class PostgresLedger:
 
     async def _described(self, uids: Collection[str]) -> Mapping[str, Pod]:
         rows = await self._connection.execute(_DESCRIPTIONS, {"uids": list(uids)})
-        return {row.uid: PODS.validate_json(row.pod) for row in rows}
+        return {row.uid: pod_of(row.pod) for row in rows}
 
     async def before(self, heads: Mapping[Agent, HistoryRow], oldest: datetime) -> Mapping[Agent, Before]:
         wanted = {
@@ -300,17 +306,17 @@ class PostgresLedger:
         for day in missing:
             start = datetime.combine(day, time(), UTC)
             end = start + timedelta(days=1)
-            for table in _PARTITIONED:
+            for table, options in _PARTITIONED.items():
                 await self._connection.execute(
                     text(
                         f"CREATE TABLE IF NOT EXISTS {table}_{day:%Y%m%d} PARTITION OF {table}"
-                        f" FOR VALUES FROM ('{start.isoformat()}') TO ('{end.isoformat()}')"
+                        f" FOR VALUES FROM ('{start.isoformat()}') TO ('{end.isoformat()}'){options}"
                     )
                 )
 
     async def days(self) -> Sequence[date]:
         """The days that history has room for."""
-        rows = await self._connection.execute(_PARTITIONS, {"parent": _PARTITIONED[-1]})
+        rows = await self._connection.execute(_PARTITIONS, {"parent": list(_PARTITIONED)[-1]})
         return sorted(datetime.strptime(row[0][-8:], "%Y%m%d").replace(tzinfo=UTC).date() for row in rows)
 
     async def forget_before(self, day: date) -> None:

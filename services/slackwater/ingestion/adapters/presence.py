@@ -1,7 +1,7 @@
 """Which pods are on which node: written when they come, change or go, and not with every report.
 
 As long as a node reports the same pods, its own row says when they were last seen. What this process wrote last is
-remembered as one number per node, and believed only while the node's row is as this process left it: another writer,
+remembered, and believed only while the node's row is as this process left it: another writer,
 a rollback or a restart makes it write everything again.
 """
 
@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from slackwater.ingestion.adapters.binary import Identities
 from slackwater.ingestion.adapters.rows import PODS
 from slackwater.ingestion.domain.columns import History
 from slackwater.ingestion.domain.reports import KnownNode, Liveness
@@ -36,22 +36,16 @@ ON CONFLICT (uid) DO UPDATE SET node = excluded.node, pod = excluded.pod, last_s
     liveness = excluded.liveness, present = excluded.present
 """)
 
-_IDENTITY = attrgetter(
-    "uid", "name", "namespace", "workload", "tier._value_", "qos._value_", "priority", "request.cpu_milli",
-    "request.memory_bytes", "started_at",
-)  # fmt: skip
-
-
 _Present = tuple[datetime, Sequence[Pod]]
 """When a report came, and its pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    """The node's pods as a number, and when they were last seen."""
+    """The node's pods, and when they were last seen."""
 
     at: datetime
-    fingerprint: int
+    pods: Sequence[Pod]
 
 
 @dataclass(slots=True)
@@ -59,6 +53,7 @@ class Memory:
     """What the last report of each node wrote; shared by the ledgers of one process."""
 
     last: dict[str, _Last] = field(default_factory=dict)
+    identities: Identities = field(default_factory=Identities)
 
 
 @dataclass(slots=True)
@@ -71,24 +66,19 @@ class _Seen:
     present: bool
 
 
-def fingerprint(pods: Sequence[Pod]) -> int:
-    """Differs when a pod came, went or changed its description (but for one chance in 2^64)."""
-    return hash(tuple((_IDENTITY(pod), tuple(pod.labels.items()) if pod.labels else ()) for pod in pods))
-
-
 async def see(connection: AsyncConnection, history: History, known: Mapping[str, KnownNode], memory: Memory) -> None:
     """Write what the accepted reports, in their order, say of pods. `known` are their nodes as they are stored."""
     changed: dict[str, list[_Present]] = {}
     unchanged: dict[str, datetime] = {}
     for row, pods in zip(history.rows, history.described(), strict=True):
-        node, now = row.report.node, fingerprint(pods)
+        node = row.report.node
         last = memory.last.get(node)
-        same = last is not None and last.fingerprint == now and node not in changed
+        same = last is not None and last.pods == pods and node not in changed
         if same and (node in unchanged or _as_left(last, known.get(node))):
             unchanged[node] = row.received_at
         else:
             changed.setdefault(node, []).append((row.received_at, pods))
-        memory.last[node] = _Last(row.received_at, now)
+        memory.last[node] = _Last(row.received_at, pods)
     heard = {node: one.last_report_at for node, one in known.items() if one.last_report_at} | unchanged
     if changed:
         await _write(connection, changed, heard)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import nan
 from typing import Any
 
+import msgspec
 import numpy as np
 from pydantic import TypeAdapter
 from sqlalchemy import RowMapping
 
 from slackwater.ingestion.adapters import binary
 from slackwater.ingestion.adapters.holes import packed, unpacked
-from slackwater.ingestion.domain.columns import PodColumns
+from slackwater.ingestion.domain.columns import NO_LIMIT, PodColumns
 from slackwater.ingestion.domain.reports import (
     HistoryRow,
     KnownNode,
@@ -28,15 +30,17 @@ from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 
 PODS = TypeAdapter(Pod)
+pod_of: Callable[[str], Pod] = msgspec.json.Decoder(Pod).decode
+"""What PODS has written: a window needs thirty of them."""
 FACTS = TypeAdapter(NodeFacts)
 
 NODE_USAGE = (
     "midpoint_at", "node", "boot_epoch", "sequence", "sampled_at", "received_at", "window_seconds", "gap_delta", "late",
     "cpu", "memory", "system_cpu", "system_memory", *(f"{name}" for name in Pressures._fields),
 )  # fmt: skip
-POD_USAGE = (
-    "midpoint_at", "node", "boot_epoch", "sequence", "uid", "tier", "cpu", "memory", "cpu_limit_milli",
-    "throttled_ratio", "cpu_pressure",
+REPORT_PODS = (
+    "midpoint_at", "node", "boot_epoch", "sequence", "uids", "tiers", "cpu", "memory", "cpu_limits", "throttled",
+    "cpu_pressure",
 )  # fmt: skip
 
 
@@ -50,14 +54,18 @@ def node_usage(row: HistoryRow) -> Sequence[Any]:
     )  # fmt: skip
 
 
-def pod_usage(row: HistoryRow) -> Iterable[Sequence[Any]]:
-    """Its pods in the order of POD_USAGE."""
-    report = row.report
-    for measured in report.pods:
-        yield (
-            report.midpoint_at, report.node, report.boot_epoch, report.sequence, measured.pod.uid, measured.pod.tier,
-            measured.cpu, measured.memory, measured.cpu_limit_milli, measured.throttled_ratio, measured.cpu_pressure,
-        )  # fmt: skip
+def report_pods(row: HistoryRow) -> Sequence[Any]:
+    """Its pods in the order of REPORT_PODS, for a report that has some; in limits -1 stands for none, in shares NaN for
+    what is not known."""
+    report, pods = row.report, row.report.pods
+    return (
+        report.midpoint_at, report.node, report.boot_epoch, report.sequence,
+        [measured.pod.uid for measured in pods], [measured.pod.tier for measured in pods],
+        [measured.cpu for measured in pods], [measured.memory for measured in pods],
+        [NO_LIMIT if measured.cpu_limit_milli is None else measured.cpu_limit_milli for measured in pods],
+        [nan if measured.throttled_ratio is None else measured.throttled_ratio for measured in pods],
+        [nan if measured.cpu_pressure is None else measured.cpu_pressure for measured in pods],
+    )  # fmt: skip
 
 
 def known_node(row: RowMapping) -> KnownNode:
@@ -134,10 +142,10 @@ def _history_row(row: RowMapping, measured: dict[tuple[str, str, int], list[Meas
 
 
 def pod_columns(reports: Sequence[HistoryRow], found: Sequence[Any], described: Mapping[str, Pod]) -> PodColumns:
-    """From rows with node, boot_epoch, sequence, `uids` and `arrays`; a pod that was forgotten is left out."""
+    """From rows of `report_pods` with `cpu` and `memory` as they were sent; a pod that was forgotten is left out."""
     place = {(row.report.node, row.report.boot_epoch, row.report.sequence): n for n, row in enumerate(reports)}
     pod_place = {uid: n for n, uid in enumerate(described)}
-    cpu, memory = binary.series_of(b"".join(row.arrays for row in found))
+    cpu, memory = binary.series_of([row.cpu for row in found]), binary.series_of([row.memory for row in found])
     report = np.repeat(
         np.array([place[row.node, row.boot_epoch, row.sequence] for row in found], dtype=np.int64),
         np.array([len(row.uids) for row in found], dtype=np.int64),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, compress, pairwise
+from itertools import chain, pairwise
+from math import inf, isnan, nan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,25 +14,38 @@ from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod, Series
 from slackwater.model.pods import Pod
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 FIELDS = len(Series._fields)
 
+NO_LIMIT = -1
+"""Stands for None in a column of limits; what is measured or set is never below zero."""
 
-Extras = tuple[int | None, float | None, float | None]
-"""Of a pod in a report: cpu_limit_milli, throttled_ratio, cpu_pressure."""
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asides:
+    """What is known of a pod in a report beside its usage, a row for each: the limit in milli-cores (NO_LIMIT: none),
+    the shares of time in which it was throttled and in which it waited for CPU (NaN: unknown)."""
+
+    cpu_limit: Ints
+    throttled: Floats
+    cpu_pressure: Floats
+
+    def __getitem__(self, rows: NDArray[np.bool_]) -> Asides:
+        return Asides(self.cpu_limit[rows], self.throttled[rows], self.cpu_pressure[rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodColumns:
     """The pods of many reports, a row for each pod in each report: `report` is the place of the report in its list,
     `pod` that of the description in `described`; `cpu` and `memory` have the columns of Series (shape n x 8). Where
-    they come from reports and not from history, reports are in order and `extras` has a row for each."""
+    they come from reports and not from history, reports are in order and `asides` are there."""
 
     report: Ints
     pod: Ints
     cpu: Ints
     memory: Ints
     described: Sequence[Pod]
-    extras: Sequence[Extras] = ()
+    asides: Asides | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,15 +70,19 @@ class History:
                 cpu=pods.cpu[inside],
                 memory=pods.memory[inside],
                 described=pods.described,
-                extras=list(compress(pods.extras, inside)),
+                asides=None if pods.asides is None else pods.asides[inside],
             ),
         )
 
     def described(self) -> list[Sequence[Pod]]:
         """The pods of each report; reports must be in order."""
         pods = [self.pods.described[place] for place in self.pods.pod.tolist()]
+        return [pods[start:end] for start, end in self.spans()]
+
+    def spans(self) -> list[tuple[int, int]]:
+        """The rows of each report, from the first to the one after the last; reports must be in order."""
         ends = np.cumsum(np.bincount(self.pods.report, minlength=len(self.rows))).tolist()
-        return [pods[start:end] for start, end in pairwise([0, *ends])]
+        return list(pairwise([0, *ends]))
 
 
 def columns_of(rows: Sequence[HistoryRow]) -> History:
@@ -78,25 +96,48 @@ def columns_of(rows: Sequence[HistoryRow]) -> History:
             cpu=table_of([measured.cpu for _, measured in pods]),
             memory=table_of([measured.memory for _, measured in pods]),
             described=[measured.pod for _, measured in pods],
-            extras=[(one.cpu_limit_milli, one.throttled_ratio, one.cpu_pressure) for _, one in pods],
+            asides=asides_of(
+                [one.cpu_limit_milli for _, one in pods],
+                [one.throttled_ratio for _, one in pods],
+                [one.cpu_pressure for _, one in pods],
+            ),
         ),
     )
 
 
 def rows_of(history: History) -> list[HistoryRow]:
-    """And back; reports must be in order."""
+    """And back, where they come from reports."""
     pods = history.pods
+    assert pods.asides is not None  # noqa: S101 - they come from reports
+    limits = (None if one == NO_LIMIT else one for one in pods.asides.cpu_limit.tolist())
+    throttled, pressure = (map(_share, column.tolist()) for column in (pods.asides.throttled, pods.asides.cpu_pressure))
     measured = [
-        MeasuredPod(pods.described[place], Series(*cpu), Series(*memory), *extras)
-        for place, cpu, memory, extras in zip(
-            pods.pod.tolist(), pods.cpu.tolist(), pods.memory.tolist(), pods.extras, strict=True
+        MeasuredPod(pods.described[place], Series(*cpu), Series(*memory), *asides)
+        for place, cpu, memory, *asides in zip(
+            pods.pod.tolist(), pods.cpu.tolist(), pods.memory.tolist(), limits, throttled, pressure, strict=True
         )
     ]
-    ends = np.cumsum(np.bincount(pods.report, minlength=len(history.rows))).tolist()
     return [
         replace(row, report=replace(row.report, pods=tuple(measured[start:end])))
-        for row, (start, end) in zip(history.rows, pairwise([0, *ends]), strict=True)
+        for row, (start, end) in zip(history.rows, history.spans(), strict=True)
     ]
+
+
+def asides_of(
+    limits: Sequence[int | None], throttled: Sequence[float | None], cpu_pressure: Sequence[float | None]
+) -> Asides:
+    """As columns. A limit of NO_LIMIT becomes one that nobody takes for sound, and so does a share that is no number:
+    neither may be mistaken for what is not there. Raises OverflowError for what is no 64-bit integer."""
+    plain = [NO_LIMIT if one is None else one if one != NO_LIMIT else NO_LIMIT - 1 for one in limits]
+    return Asides(np.array(plain, dtype=np.int64), _shares(throttled), _shares(cpu_pressure))
+
+
+def _shares(values: Sequence[float | None]) -> Floats:
+    return np.array([nan if one is None else one if one == one else inf for one in values], dtype=np.float64)
+
+
+def _share(value: float) -> float | None:
+    return None if isnan(value) else value
 
 
 def table_of(series: Sequence[Series]) -> Ints:

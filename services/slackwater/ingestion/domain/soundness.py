@@ -8,12 +8,12 @@ wrong with in form, ratios and amounts (a property test compares the two).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.ingestion.domain.columns import Extras, History, table_of
+from slackwater.ingestion.domain.columns import NO_LIMIT, Asides, History, table_of
 from slackwater.ingestion.domain.reports import Report
 from slackwater.ingestion.domain.validation import (
     ABSURD_COUNT,
@@ -30,28 +30,41 @@ from slackwater.model.pods import Pod
 _LARGEST_PRIORITY = 2**31 - 1
 
 
-def sound(history: History, bounds: Sequence[Bounds]) -> list[bool]:
+class Descriptions:
+    """Pods that were found in order, of each node those of its last report: what is described as before is not looked
+    at again. A memory and nothing else: without it the same is found."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Sequence[Pod]] = {}
+
+    def in_order(self, node: str, pods: Sequence[Pod]) -> bool:
+        """Whether nothing is wrong with identities, texts, moments and claims."""
+        if self._last.get(node) == pods:
+            return True
+        fine = _named(pods) and all(map(_claims, pods))
+        if fine:
+            self._last[node] = pods
+        return fine
+
+
+def sound(history: History, bounds: Sequence[Bounds], descriptions: Descriptions) -> list[bool]:
     """For each report, with the bounds of its node: True when it is sound, False when `judge` has to look.
 
     Raises OverflowError for a number that no column holds.
     """
     if not history.rows:
         return []
-    ends = np.cumsum(np.bincount(history.pods.report, minlength=len(history.rows))).tolist()
     return [
-        in_order and _named(row.report, pods) and _shares(row.report, extras) and _claims(pods, extras)
-        for row, in_order, pods, extras in zip(
-            history.rows,
-            _usage_in_order(history, bounds),
-            history.described(),
-            (history.pods.extras[start:end] for start, end in pairwise([0, *ends])),
-            strict=True,
+        in_order and _is_head_in_order(row.report) and descriptions.in_order(row.report.node, pods)
+        for row, in_order, pods in zip(
+            history.rows, _columns_in_order(history, bounds), history.described(), strict=True
         )
     ]
 
 
-def _usage_in_order(history: History, bounds: Sequence[Bounds]) -> list[bool]:
-    """Whether every series of a report is ordered and within the bounds of its node."""
+def _columns_in_order(history: History, bounds: Sequence[Bounds]) -> list[bool]:
+    """Whether every series of a report is ordered and within the bounds of its node, and what stands beside them is
+    within its own."""
     cpu_limit = np.array([bound.cpu_milli for bound in bounds], dtype=np.int64)
     memory_limit = np.array([bound.memory_bytes for bound in bounds], dtype=np.int64)
     pods, own = history.pods, [row.report for row in history.rows]
@@ -69,8 +82,18 @@ def _usage_in_order(history: History, bounds: Sequence[Bounds]) -> list[bool]:
     fine = np.ones(len(own), dtype=np.bool_)
     for table, report, limit in parts:
         fine[report[~_rows_in_order(table, limit[report])]] = False
+    fine[pods.report[~_asides_in_order(pods.asides)]] = False
     found: list[bool] = fine.tolist()
     return found
+
+
+def _asides_in_order(asides: Asides | None) -> NDArray[np.bool_]:
+    assert asides is not None  # noqa: S101 - they come from reports
+    limit = asides.cpu_limit
+    fine: NDArray[np.bool_] = (limit == NO_LIMIT) | ((limit >= 0) & (limit <= ABSURD_CPU_MILLI))
+    for share in (asides.throttled, asides.cpu_pressure):
+        fine &= np.isnan(share) | ((share >= 0) & (share <= ABSURD_RATIO))
+    return fine
 
 
 def _rows_in_order(table: NDArray[np.int64], limit: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -81,9 +104,22 @@ def _rows_in_order(table: NDArray[np.int64], limit: NDArray[np.int64]) -> NDArra
     return found
 
 
-def _named(report: Report, pods: Sequence[Pod]) -> bool:
-    """Identity, texts and moments."""
-    texts = [report.node, report.boot_epoch]
+def _is_head_in_order(report: Report) -> bool:
+    """Identity, the window and every share of time; NaN is within no bounds."""
+    texts = (report.node, report.boot_epoch)
+    return (
+        all(text and len(text) <= LONGEST_NAME and text.isprintable() for text in texts)
+        and (report.system_cpu is None) == (report.system_memory is None)
+        and report.sampled_at.tzinfo is not None
+        and 1 <= report.sequence <= ABSURD_SEQUENCE
+        and 0 < report.window_seconds <= ABSURD_WINDOW_SECONDS
+        and all(value is None or 0 <= value <= ABSURD_RATIO for value in report.pressures)
+    )
+
+
+def _named(pods: Sequence[Pod]) -> bool:
+    """Identities, texts and moments."""
+    texts = [""]
     uids = set()
     for pod in pods:
         texts += (pod.uid, pod.name, pod.namespace, pod.workload)
@@ -93,38 +129,16 @@ def _named(report: Report, pods: Sequence[Pod]) -> bool:
             return False
         uids.add(pod.uid)
     return (
-        bool(report.node and report.boot_epoch)
-        and (report.system_cpu is None) == (report.system_memory is None)
-        and "".join(texts).isprintable()
+        "".join(texts).isprintable()
         and max(map(len, texts)) <= LONGEST_NAME
-        and report.sampled_at.tzinfo is not None
-        and 1 <= report.sequence <= ABSURD_SEQUENCE
         and len(uids) == len(pods)
         and "" not in uids
     )
 
 
-def _shares(report: Report, extras: Sequence[Extras]) -> bool:
-    """The window and every share of time; NaN is within no bounds."""
-    if not 0 < report.window_seconds <= ABSURD_WINDOW_SECONDS:
-        return False
-    if not all(value is None or 0 <= value <= ABSURD_RATIO for value in report.pressures):
-        return False
-    for _, throttled, pressure in extras:
-        if throttled is not None and not 0 <= throttled <= ABSURD_RATIO:
-            return False
-        if pressure is not None and not 0 <= pressure <= ABSURD_RATIO:
-            return False
-    return True
-
-
-def _claims(pods: Sequence[Pod], extras: Sequence[Extras]) -> bool:
-    for pod, (limit, _, _) in zip(pods, extras, strict=True):
-        if not (
-            0 <= pod.request.cpu_milli <= ABSURD_CPU_MILLI
-            and 0 <= pod.request.memory_bytes <= ABSURD_MEMORY_BYTES
-            and (limit is None or 0 <= limit <= ABSURD_CPU_MILLI)
-            and -_LARGEST_PRIORITY <= pod.priority <= _LARGEST_PRIORITY
-        ):
-            return False
-    return True
+def _claims(pod: Pod) -> bool:
+    return (
+        0 <= pod.request.cpu_milli <= ABSURD_CPU_MILLI
+        and 0 <= pod.request.memory_bytes <= ABSURD_MEMORY_BYTES
+        and -_LARGEST_PRIORITY <= pod.priority <= _LARGEST_PRIORITY
+    )

@@ -29,6 +29,6 @@ async def consuming(
 
     async with (
         bus.consume(NodeDescribed, "ingestion-node-described", each(describe), holds=holds) as descriptions,
-        bus.consume(UsageReported, ON_REPORTED, accept_and_note, batch=batch, holds=holds, lean=True) as reports,
+        bus.consume(UsageReported, ON_REPORTED, accept_and_note, batch=batch, holds=holds, columns=True) as reports,
     ):
         yield descriptions, reports

@@ -14,7 +14,7 @@ from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.domain.columns import History
 from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, Liveness, Report
-from slackwater.ingestion.domain.soundness import sound
+from slackwater.ingestion.domain.soundness import Descriptions, sound
 from slackwater.ingestion.domain.validation import Accepted, Limits, Refusal, Refused, bounds_of, judge
 from slackwater.ingestion.domain.windowing import is_late
 from slackwater.ingestion.ports import Ledgers, Meter
@@ -57,6 +57,7 @@ class AcceptReports:
         self._limits = limits
         self._reported = reported
         self._leaving = False
+        self._descriptions = Descriptions()
 
     def leave(self) -> None:
         """Hold nothing any more: what cannot be stored now is given back to the bus."""
@@ -114,7 +115,7 @@ class AcceptReports:
         """Form and numbers of all together, then one after the other what depends on those before. Who is not called
         sound is judged by the book, with all its pods."""
         capacities = (nodes[key].capacity if key in nodes else None for key in (one.subject_key for one in batch))
-        fine = sound(history, [bounds_of(capacity, self._limits) for capacity in capacities])
+        fine = sound(history, [bounds_of(capacity, self._limits) for capacity in capacities], self._descriptions)
         verdicts = []
         for place, received in enumerate(batch):
             head = history.rows[place].report if history.rows else None

@@ -11,8 +11,9 @@ from operator import attrgetter
 import numpy as np
 
 from slackwater.events.measures import Distribution, PodUsage
+from slackwater.events.pod_columns import by_columns
 from slackwater.events.usage_reported import UsageReported
-from slackwater.ingestion.domain.columns import FIELDS, History, Ints, PodColumns
+from slackwater.ingestion.domain.columns import FIELDS, History, Ints, PodColumns, asides_of
 from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod, Pressures, Report, Series
 
 _VALUES = attrgetter("avg", "p50", "p90", "p95", "p99", "max", "last", "count")
@@ -53,25 +54,27 @@ def head_from(data: UsageReported) -> Report:
 def history_from(reports: Sequence[UsageReported], received_at: datetime) -> History:
     """Many reports by columns, as `columns_of` would give those of `report_from`. Raises OverflowError for a number
     that no column holds."""
-    pods = [measured for data in reports for measured in data.pods]
-    usages = [measured.usage for measured in pods]
-    counts = [len(data.pods) for data in reports]
+    columns = [by_columns(data.pods) for data in reports]
+    counts = [len(one) for one in columns]
     return History(
         [HistoryRow(head_from(data), received_at) for data in reports],
         PodColumns(
             report=np.repeat(np.arange(len(reports)), counts),
-            pod=np.arange(len(pods)),
-            cpu=_table([usage.cpu_milli for usage in usages]),
-            memory=_table([usage.memory_bytes for usage in usages]),
-            described=[measured.pod for measured in pods],
-            extras=[(one.cpu_limit_milli, one.throttled_ratio, one.pressure.cpu_some_avg) for one in pods],
+            pod=np.arange(sum(counts)),
+            cpu=_together([one.cpu for one in columns]),
+            memory=_together([one.memory for one in columns]),
+            described=list(chain.from_iterable(one.described for one in columns)),
+            asides=asides_of(
+                list(chain.from_iterable(one.cpu_limit_milli for one in columns)),
+                list(chain.from_iterable(one.throttled_ratio for one in columns)),
+                list(chain.from_iterable(one.cpu_some_avg for one in columns)),
+            ),
         ),
     )
 
 
-def _table(distributions: Sequence[Distribution]) -> Ints:
-    values = chain.from_iterable(map(_VALUES, distributions))
-    return np.fromiter(values, dtype=np.int64, count=FIELDS * len(distributions)).reshape(-1, FIELDS)
+def _together(tables: Sequence[Ints]) -> Ints:
+    return np.concatenate(tables) if tables else np.zeros((0, FIELDS), dtype=np.int64)
 
 
 def _pod(measured: PodUsage) -> MeasuredPod:

@@ -3,6 +3,7 @@
 Exponential buckets bound the relative error of a percentile instead of the absolute one: a percentile reads as the
 end of its bucket, so it is never below the true one and above it by at most the bucket's width: 5 % plus the first
 bucket's width at growth 1.05 (1.0 core reads 1.036). Values below the first boundary read as that boundary.
+Linear buckets bound the absolute error by their size: for signals whose scale is known.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from slackwater.model.errors import InvalidInput
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -35,11 +38,18 @@ class Buckets(Protocol):
 
 @dataclass(frozen=True)
 class ExponentialBuckets:
-    """The first bucket is `first` wide, each next one `growth` times the one before; `maximum` is still covered."""
+    """The first bucket is `first` wide, each next one `growth` times the one before; `maximum` is still covered.
+
+    Raises InvalidInput for layouts that cover nothing.
+    """
 
     first: float
     maximum: float
     growth: float = 1.05
+
+    def __post_init__(self) -> None:
+        _above(0, first=self.first, maximum=self.maximum)
+        _above(1, growth=self.growth)
 
     @cached_property
     def count(self) -> int:
@@ -53,8 +63,36 @@ class ExponentialBuckets:
 
     def find(self, values: Floats) -> Rows:
         scaled = np.maximum(values, 0.0) * ((self.growth - 1) / self.first) + 1
-        found = (np.log(scaled) / math.log(self.growth)).astype(np.intp)
-        return np.where(values < self.first, 0, np.clip(found, 1, self.count - 1))
+        found = np.clip(np.log(scaled) / math.log(self.growth), 1, self.count - 1).astype(np.intp)
+        return np.where(values < self.first, 0, found)
+
+
+@dataclass(frozen=True)
+class LinearBuckets:
+    """Every bucket is `size` wide; `maximum` is still covered. Raises InvalidInput for layouts that cover nothing."""
+
+    size: float
+    maximum: float
+
+    def __post_init__(self) -> None:
+        _above(0, size=self.size, maximum=self.maximum)
+
+    @cached_property
+    def count(self) -> int:
+        return math.ceil(self.maximum / self.size) + 1
+
+    @cached_property
+    def starts(self) -> Floats:
+        return np.arange(self.count, dtype=np.float64) * self.size
+
+    def find(self, values: Floats) -> Rows:
+        return np.clip(values / self.size, 0, self.count - 1).astype(np.intp)
+
+
+def _above(limit: float, **fields: float) -> None:
+    for name, value in fields.items():
+        if not (math.isfinite(value) and value > limit):
+            raise InvalidInput(f"buckets: {name} is {value}, but must be a number above {limit}", field=name)
 
 
 CPU_MILLI = ExponentialBuckets(first=25.0, maximum=1_024_000.0)

@@ -13,7 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from slackwater.model.errors import InvalidInput
 from slackwater.prediction.domain.buckets import Buckets, Floats, Rows
 
 EPSILON = 1e-4
@@ -73,9 +75,15 @@ class RowAllocator:
 
 
 class HistogramMatrix:
-    """`weights[row, bucket]` relative to `reference[row]` (seconds since 1970); `totals` all weight ever added."""
+    """`weights[row, bucket]` relative to `reference[row]` (seconds since 1970); `totals` all weight ever added.
+
+    An endless half-life forgets nothing. Raises InvalidInput for a half-life or epsilon that is not above 0.
+    """
 
     def __init__(self, buckets: Buckets, half_life_seconds: float, epsilon: float = EPSILON) -> None:
+        for name, value in (("half_life_seconds", half_life_seconds), ("epsilon", epsilon)):
+            if not value > 0:
+                raise InvalidInput(f"histogram: {name} is {value}, but must be above 0", field=name)
         self.buckets = buckets
         self.half_life_seconds = half_life_seconds
         self.epsilon = epsilon
@@ -107,6 +115,27 @@ class HistogramMatrix:
         np.add.at(self.weights.reshape(-1), cells, decayed)  # flat is seven times as fast as by pairs of indices
         np.add.at(self.totals, rows, decayed)
 
+    def subtract(self, rows: Rows, values: Floats, at_seconds: Floats, weights: Floats | float = 1.0) -> None:
+        """Take back what was added with the same arguments; what is left of it below epsilon becomes nothing."""
+        self._shift(rows, at_seconds)
+        decayed = weights * np.exp2((at_seconds - self.reference[rows]) / self.half_life_seconds)
+        cells = (rows, self.buckets.find(values))
+        np.subtract.at(self.weights, cells, decayed)
+        np.subtract.at(self.totals, rows, decayed)
+        self.weights[cells] = np.where(self.weights[cells] < self.epsilon, 0.0, self.weights[cells])
+        self.totals[rows] = np.where(self.totals[rows] < self.epsilon, 0.0, self.totals[rows])
+
+    def merge(self, row: int, other: HistogramMatrix, other_row: int) -> None:
+        """Add a history to a row, as if its samples had been added here. Raises InvalidInput for another layout."""
+        if (self.buckets, self.half_life_seconds) != (other.buckets, other.half_life_seconds):
+            raise InvalidInput("histogram: only those with the same buckets and half-life merge", field="buckets")
+        weights, total, reference = other.weights[other_row], other.totals[other_row], other.reference[other_row]
+        if reference > self.reference[row]:
+            self._rebase(np.array([row]), np.array([reference]))
+        half_lives = (reference - self.reference[row]) / self.half_life_seconds
+        self.weights[row] += _moved(weights, half_lives)
+        self.totals[row] += _moved(total, half_lives)
+
     def _shift(self, rows: Rows, at_seconds: Floats) -> None:
         """Move the reference of rows whose sample would weigh more than 2^100: exact, as powers of two."""
         far = at_seconds > self.reference[rows] + _SHIFT_AFTER_HALF_LIVES * self.half_life_seconds
@@ -115,13 +144,22 @@ class HistogramMatrix:
         latest = np.full(len(self.reference), -np.inf)
         np.maximum.at(latest, rows[far], at_seconds[far])
         moved = np.flatnonzero(latest > -np.inf)
-        reference = np.floor(latest[moved] / self.half_life_seconds + 0.5) * self.half_life_seconds
-        holds = self.totals[moved] > 0
-        exponents = np.rint((self.reference[moved] - reference) / self.half_life_seconds).astype(np.int64)[holds]
-        scaled = moved[holds]
-        self.weights[scaled] = np.ldexp(self.weights[scaled], exponents[:, None])
-        self.totals[scaled] = np.ldexp(self.totals[scaled], exponents)
-        self.reference[moved] = reference
+        reference = np.floor(latest[moved] / self.half_life_seconds + 0.5)
+        self._rebase(moved, reference * self.half_life_seconds)
+
+    def _rebase(self, rows: Rows, reference: Floats) -> None:
+        """Express the weights of these rows, each named once, relative to other references."""
+        half_lives = (self.reference[rows] - reference) / self.half_life_seconds
+        self.reference[rows] = reference
+        holds = self.totals[rows] > 0  # most rows that move are new ones
+        rows, half_lives = rows[holds], half_lives[holds]
+        self.weights[rows] = _moved(self.weights[rows], half_lives[:, None])
+        self.totals[rows] = _moved(self.totals[rows], half_lives)
+
+    def is_empty(self, rows: Rows) -> NDArray[np.bool_]:
+        """Whether no bucket of a row holds as much as epsilon."""
+        heaviest: Floats = self.weights[rows].max(axis=1)
+        return heaviest < self.epsilon
 
     def percentile(self, rows: Rows, share: float) -> Floats:
         """The end of the bucket at which `share` (0..1) of each row's weight is reached; 0 for empty rows."""
@@ -141,19 +179,20 @@ class HistogramMatrix:
         ends = self.buckets.starts[np.minimum(bucket + 1, self.buckets.count - 1)]
         return np.where(present.any(axis=1), ends, 0.0)
 
-    def merge(self, other: HistogramMatrix) -> None:
-        """Add everything of another matrix of the same layout, row by row: as if its samples had come here.
+    def absorb(self, other: HistogramMatrix) -> None:
+        """`merge` of every row with the row of the same number. Raises InvalidInput for another layout."""
+        if (self.buckets, self.half_life_seconds) != (other.buckets, other.half_life_seconds):
+            raise InvalidInput("histogram: only those with the same buckets and half-life merge", field="buckets")
+        used = np.arange(len(other.totals))
+        self.ensure_rows(len(used))
+        self._rebase(used, np.maximum(self.reference[used], other.reference))
+        half_lives = (other.reference - self.reference[used]) / self.half_life_seconds
+        self.weights[used] += _moved(other.weights, half_lives[:, None])
+        self.totals[used] += _moved(other.totals, half_lives)
 
-        References are whole half-lives, so that the older side is scaled by a power of two: no bits are lost.
-        """
-        used = len(other.totals)
-        self.ensure_rows(used)
-        reference = np.maximum(self.reference[:used], other.reference)
-        for mine, theirs in ((self.weights, other.weights), (self.totals, other.totals)):
-            ours = np.ldexp(mine[:used], self._halvings(self.reference[:used], reference, mine.ndim))
-            mine[:used] = ours + np.ldexp(theirs, self._halvings(other.reference, reference, mine.ndim))
-        self.reference[:used] = reference
 
-    def _halvings(self, before: Floats, after: Floats, axes: int) -> Rows:
-        exponents = np.rint((before - after) / self.half_life_seconds).astype(np.int64)
-        return exponents[:, None] if axes > 1 else exponents
+def _moved(weights: Floats, half_lives: Floats) -> Floats:
+    """Weights relative to a reference so many half-lives back; exact for whole ones, which all of our own are."""
+    whole = np.rint(half_lives)
+    moved: Floats = np.ldexp(weights * np.exp2(half_lives - whole), whole.astype(np.int64))
+    return moved

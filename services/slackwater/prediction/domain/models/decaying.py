@@ -129,7 +129,7 @@ class DecayingHistograms:
         """Add the histograms of another one of the same series (not for how long they were watched)."""
         for mine, theirs in ((self.pods, other.pods), (self.machines, other.machines)):
             mine.watched.table.use(theirs.watched.table.used)
-            mine.matrix.merge(theirs.matrix)
+            mine.matrix.absorb(theirs.matrix)
 
     def state(self) -> State:
         return {**named("pods", self.pods.state()), **named("machines", self.machines.state())}

@@ -1,0 +1,80 @@
+"""The percentile prediction of crane.json, and how its configuration is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
+
+from slackwater.model.errors import InvalidInput
+from slackwater.prediction.domain.estimate import EstimateSettings, Signal, number_of, seconds_of, settings_of
+
+_BASE = 1_700_000_000.0
+_NAMES = {"bucketSizeGrowthRatio": "growth"}
+"""The configuration's own name for what the vectors call growth."""
+
+
+def percentile(case: Case) -> Verdict:
+    given, want, tolerance = case["in"], wanted(case), case.get("tol", 1e-9)
+    texts = {_NAMES.get(name, name): str(text) for name, text in given.get("config", {}).items()}
+    try:
+        settings = settings_of(texts)
+    except InvalidInput as error:
+        is_beyond = not want.get("error") and "out of range" in str(error)
+        return differ("percentile-in-range") if is_beyond else _refused(want, error)
+    if unknown := set(want) - set(_answers(settings, given)):
+        return not_covered(f"answers named {', '.join(sorted(unknown))}")
+    verdict = _judge(settings, given, want, tolerance)
+    if verdict.word == "pass":
+        return verdict
+    never_forgets = _judge(replace(settings, half_life_seconds=inf), given, want, tolerance)
+    return differ("half-life-counts") if never_forgets.word == "pass" else verdict
+
+
+def _judge(settings: EstimateSettings, given: Mapping[str, Any], want: Mapping[str, Any], tolerance: float) -> Verdict:
+    got = _answers(settings, given)
+    return compare({key: got[key] for key in want}, dict(want), relative=tolerance)
+
+
+def _refused(want: Mapping[str, Any], error: InvalidInput) -> Verdict:
+    return Verdict("pass") if want.get("error") else Verdict("FAIL", f"got {error}, want {dict(want)!r}")
+
+
+def _answers(settings: EstimateSettings, given: Mapping[str, Any]) -> dict[str, Any]:
+    signal = Signal(settings)
+    for number, value in enumerate(given["samples"]):
+        signal.add(value, _BASE + number * given.get("sample_step_s", 60))
+    return {
+        "estimate": signal.estimate(),
+        "num_buckets": settings.buckets.count,
+        "window_seconds": signal.window_seconds,
+        "error": False,
+    }
+
+
+def duration(case: Case) -> Verdict:
+    want = wanted(case)
+    try:
+        got = {"error": False, "seconds": seconds_of(case["in"]["s"], "duration")}
+    except InvalidInput as error:
+        return _refused(want, error)
+    return compare({key: got.get(key) for key in want}, dict(want), relative=1e-12)
+
+
+def number(case: Case) -> Verdict:
+    given, want = case["in"], wanted(case)
+    try:
+        got = {"error": False, "value": number_of({"s": given["s"]}, "s", given["default"])}
+    except InvalidInput as error:
+        return _refused(want, error)
+    return compare({key: got.get(key) for key in want}, dict(want), relative=1e-12)
+
+
+ADAPTORS: Mapping[str, Adaptor] = {
+    "percentile": percentile,
+    "parse_duration": duration,
+    "parse_float_default": number,
+}

@@ -1,0 +1,187 @@
+"""Histories put together, taken apart, written down and read again; layouts that cannot be."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.model.errors import InvalidInput
+from slackwater.prediction.domain.buckets import CPU_MILLI, ExponentialBuckets, LinearBuckets
+from slackwater.prediction.domain.checkpoint import Checkpoint, from_json, load, save, to_json
+from slackwater.prediction.domain.histogram import HistogramMatrix
+
+HALF_LIFE = 3600.0
+START = 1_700_000_000.0
+SAMPLES = st.lists(st.tuples(st.floats(0, 2e6), st.floats(0, 300 * HALF_LIFE)), max_size=20)
+
+
+def histogram(samples: list[tuple[float, float]], half_life: float = HALF_LIFE) -> HistogramMatrix:
+    made = HistogramMatrix(CPU_MILLI, half_life)
+    made.ensure_rows(1)
+    for value, after in samples:
+        made.add(np.array([0]), np.array([value]), np.array([START + after]))
+    return made
+
+
+def read(made: HistogramMatrix, share: float) -> float:
+    return float(made.percentile(np.array([0]), share)[0])
+
+
+def relative(made: HistogramMatrix) -> Any:
+    """Weights as if the last reference were START: what two histories can be compared by."""
+    return np.ldexp(made.weights[0], round((made.reference[0] - START) / HALF_LIFE))
+
+
+@given(SAMPLES, SAMPLES)
+def test_merging_two_histories_equals_the_history_of_both(a: list[Any], b: list[Any]) -> None:
+    merged, both = histogram(a), histogram(a + b)
+    merged.merge(0, histogram(b), 0)
+    np.testing.assert_allclose(relative(merged), relative(both), rtol=1e-9, atol=1e-25)
+
+
+@given(SAMPLES, SAMPLES)
+def test_it_does_not_matter_which_is_merged_into_which(a: list[Any], b: list[Any]) -> None:
+    one, other = histogram(a), histogram(b)
+    one.merge(0, histogram(b), 0)
+    other.merge(0, histogram(a), 0)
+    np.testing.assert_allclose(one.weights, other.weights, rtol=1e-12)
+    np.testing.assert_allclose(one.totals, other.totals, rtol=1e-12)
+
+
+def test_only_the_same_layout_and_half_life_merge() -> None:
+    with pytest.raises(InvalidInput, match="same buckets"):
+        histogram([]).merge(0, histogram([], half_life=60.0), 0)
+
+
+@given(SAMPLES, st.tuples(st.floats(0, 2e6), st.floats(0, 3 * HALF_LIFE)))
+def test_what_is_taken_back_was_never_there(samples: list[Any], extra: tuple[float, float]) -> None:
+    recent = [(value, after % (3 * HALF_LIFE)) for value, after in samples]
+    with_extra, without = histogram([*recent, extra]), histogram(recent)
+    value, at = np.array([extra[0]]), np.array([START + extra[1]])
+    with_extra.subtract(np.array([0]), value, at)
+    np.testing.assert_allclose(with_extra.weights[0] * (with_extra.weights[0] > 1e-3), relative_to(with_extra, without))
+
+
+def relative_to(like: HistogramMatrix, other: HistogramMatrix) -> Any:
+    """The weights of `other` as seen from the reference of `like`."""
+    if not other.totals[0]:
+        return np.zeros_like(other.weights[0])
+    return np.ldexp(other.weights[0], round((other.reference[0] - like.reference[0]) / HALF_LIFE))
+
+
+def test_empty_is_what_holds_less_than_epsilon_in_every_bucket() -> None:
+    made = HistogramMatrix(LinearBuckets(0.1, 1.0), HALF_LIFE, epsilon=1.0)
+    made.ensure_rows(2)
+    made.add(np.array([0, 0, 1]), np.array([0.1, 0.2, 0.1]), np.zeros(3), np.array([0.6, 0.6, 1.2]))
+    assert made.is_empty(np.array([0, 1])).tolist() == [True, False]
+
+
+@given(st.floats(0, 1e4), st.floats(0.01, 10), st.floats(1, 1e4))
+def test_a_value_lies_between_the_ends_of_its_linear_bucket(value: float, size: float, maximum: float) -> None:
+    layout = LinearBuckets(size, maximum)
+    found = int(layout.find(np.array([value]))[0])
+    assert layout.starts[found] <= value * (1 + 1e-12)
+    assert found == layout.count - 1 or value <= layout.starts[found + 1] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("layout", [LinearBuckets(1.0, 10.0), ExponentialBuckets(1.0, 10.0, 1.5)])
+def test_no_value_is_outside_of_a_layout(layout: Any) -> None:
+    found = layout.find(np.array([-math.inf, -1.0, 0.0, 1e300, math.inf]))
+    assert found.tolist() == [0, 0, 0, layout.count - 1, layout.count - 1]
+
+
+@pytest.mark.parametrize("fields", [(0.0, 10.0), (1.0, 0.0), (-1.0, 10.0), (math.nan, 10.0), (1.0, math.inf)])
+def test_a_layout_that_covers_nothing_is_refused(fields: tuple[float, float]) -> None:
+    with pytest.raises(InvalidInput, match="must be a number above 0"):
+        LinearBuckets(*fields)
+    with pytest.raises(InvalidInput, match="must be a number above 0"):
+        ExponentialBuckets(*fields)
+    with pytest.raises(InvalidInput, match="growth is 1"):
+        ExponentialBuckets(1.0, 10.0, 1.0)
+
+
+@given(SAMPLES.filter(bool), st.floats(0.01, 0.99))
+def test_a_checkpoint_keeps_percentiles_up_to_its_rounding(samples: list[Any], share: float) -> None:
+    before, after = histogram(samples), histogram([])
+    load(after, 0, from_json(to_json(save(before, 0))))
+    assert after.totals[0] == pytest.approx(before.totals[0])
+    rounding = len(samples) / 10_000
+    lowest, highest = (read(before, max(0.0, min(1.0, share + nudge))) for nudge in (-rounding, rounding))
+    assert lowest <= read(after, share) <= highest
+
+
+@given(SAMPLES)
+def test_a_second_checkpoint_says_what_the_first_said(samples: list[Any]) -> None:
+    once, twice = histogram([]), histogram([])
+    load(once, 0, save(histogram(samples), 0))
+    load(twice, 0, save(once, 0))
+    assert _same(save(twice, 0), save(once, 0))
+
+
+def _same(one: Checkpoint, other: Checkpoint) -> bool:
+    return (
+        one.bucket_weights == other.bucket_weights
+        and one.reference_seconds == other.reference_seconds
+        and one.total_weight == pytest.approx(other.total_weight)
+    )
+
+
+def test_loading_adds_to_what_is_there_whatever_the_reference() -> None:
+    made = histogram([(1000.0, 0.0)])
+    reference = float(made.reference[0])
+    load(made, 0, Checkpoint(2.0, {50: 1}, reference - 1.5 * HALF_LIFE))
+    assert made.reference[0] == reference
+    assert made.weights[0, 50] == pytest.approx(2.0 / 2**1.5)
+    load(made, 0, Checkpoint(2.0, {50: 1}, reference + 0.5 * HALF_LIFE))
+    assert made.reference[0] == reference + 0.5 * HALF_LIFE
+    assert made.weights[0, 50] == pytest.approx(2.0 / 2**2 + 2.0)
+
+
+def test_without_decay_there_is_no_reference() -> None:
+    saved = save(histogram([(1000.0, 0.0)], half_life=math.inf), 0)
+    assert saved.reference_seconds is None
+    assert "referenceTimestamp" not in to_json(saved)
+    made = histogram([], half_life=math.inf)
+    load(made, 0, saved)
+    assert read(made, 0.5) == pytest.approx(1000.0, rel=0.05)
+
+
+@pytest.mark.parametrize("fields", [(0.0, 1e-4), (math.nan, 1e-4), (3600.0, 0.0), (3600.0, -1.0)])
+def test_a_half_life_and_an_epsilon_are_above_nothing(fields: tuple[float, float]) -> None:
+    with pytest.raises(InvalidInput, match="must be above 0"):
+        HistogramMatrix(CPU_MILLI, *fields)
+
+
+def test_a_checkpoint_of_nothing_holds_and_adds_nothing() -> None:
+    empty = histogram([])
+    assert to_json(save(empty, 0))["bucketWeights"] == {}
+    load(empty, 0, save(empty, 0))
+    assert empty.is_empty(np.array([0])).all()
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        None,
+        {},
+        {"totalWeight": "x", "bucketWeights": {}},
+        {"totalWeight": 1.0, "bucketWeights": {"a": 1}},
+        {"totalWeight": 1.0, "bucketWeights": {"-1": 1}},
+        {"totalWeight": 1.0, "bucketWeights": {str(CPU_MILLI.count): 1}},
+        {"totalWeight": 1.0, "bucketWeights": {"1": -1}},
+        {"totalWeight": -1.0, "bucketWeights": {}},
+        {"totalWeight": math.nan, "bucketWeights": {"1": 1}},
+        {"totalWeight": 1.0, "bucketWeights": {"1": 1}, "referenceTimestamp": "yesterday"},
+    ],
+)
+def test_what_is_no_checkpoint_is_refused_and_changes_nothing(document: Any) -> None:
+    made = histogram([(1000.0, 0.0)])
+    before = made.weights.copy()
+    with pytest.raises(InvalidInput, match="checkpoint"):
+        load(made, 0, from_json(document))
+    assert (made.weights == before).all()
