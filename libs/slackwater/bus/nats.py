@@ -33,6 +33,7 @@ from slackwater.bus.partitions import WHOLE, Lane, PartitionedConsumption, Parti
 from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark
 from slackwater.bus.publishing import Publisher
 from slackwater.bus.pulling import Puller
+from slackwater.bus.quick import Read
 from slackwater.bus.replaying import Replayer
 from slackwater.bus.rounds import Rounds
 from slackwater.bus.settling import Settler
@@ -126,10 +127,10 @@ class NatsBus:
         *,
         batch: int = 100,
         holds: Holds | None = None,
-        columns: bool = False,
+        read: Read | None = None,
     ) -> AsyncIterator[Consumption]:
         spec = self._spec(payload, consumer)
-        settler = Settler(payload, consumer, spec, handler, self.bury, self._counted(consumer), columns=columns)
+        settler = Settler(payload, consumer, spec, handler, self.bury, self._counted(consumer), read=read)
         if spec.partitioned:
             async with self._consume_partitions(settler, payload, consumer, batch, holds) as consumption:
                 yield consumption
