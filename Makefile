@@ -56,7 +56,7 @@ RESOLVE = $(UV) pip compile pyproject.toml --universal --python-version 3.11 --g
   --no-annotate --no-emit-index-url --no-emit-find-links --quiet
 lock: ## resolve requirements*.lock anew from pyproject.toml (needs uv)
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv: pip install uv, or make lock UV=/path/to/uv" >&2; exit 1; }
-	@$(RESOLVE) --extra embedded --extra build --output-file requirements.lock
+	@$(RESOLVE) --extra embedded --extra build --extra traces --output-file requirements.lock
 	@$(RESOLVE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
 
 clean: ## remove the virtual environment, caches and the local state (refused while an instance runs)

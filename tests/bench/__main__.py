@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.bench import freshness, handover, idle, ingestion, outbox, reaction, soak
+from tests.bench import freshness, handover, idle, ingestion, outbox, prediction_models, reaction, soak
 from tests.bench.figures import table
 
 from slackwater.demo.service import seconds_per_round
@@ -67,6 +67,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "handover": (
         "two replicas of each service: one is killed or stopped, the other does all (--handovers)",
         lambda path, given: handover.measure(path, given.handovers),
+    ),
+    "prediction_models": (
+        "models of peaks at 1,000, 3,000 and 10,000 nodes of 30 pods: folding, predicting, bytes",
+        lambda path, given: prediction_models.measure(),
     ),
     "soak": (
         "slope of memory and descriptors (--minutes)",

@@ -23,6 +23,8 @@ EPSILON = 1e-4
 
 _SHIFT_AFTER_HALF_LIVES = 100
 _FIRST_ROWS = 64
+_AT_ONCE = 2048
+"""Rows whose percentiles are looked for together: few enough to stay in the processor's cache."""
 
 
 class SeriesKey(NamedTuple):
@@ -109,7 +111,8 @@ class HistogramMatrix:
         """Add one sample per entry of `rows`; the same row may occur several times."""
         self._shift(rows, at_seconds)
         decayed = weights * np.exp2((at_seconds - self.reference[rows]) / self.half_life_seconds)
-        np.add.at(self.weights, (rows, self.buckets.find(values)), decayed)
+        cells = rows * self.buckets.count + self.buckets.find(values)
+        np.add.at(self.weights.reshape(-1), cells, decayed)  # flat is seven times as fast as by pairs of indices
         np.add.at(self.totals, rows, decayed)
 
     def subtract(self, rows: Rows, values: Floats, at_seconds: Floats, weights: Floats | float = 1.0) -> None:
@@ -138,19 +141,20 @@ class HistogramMatrix:
         far = at_seconds > self.reference[rows] + _SHIFT_AFTER_HALF_LIVES * self.half_life_seconds
         if not far.any():
             return
-        latest: dict[int, float] = {}
-        for row, seconds in zip(rows[far].tolist(), at_seconds[far].tolist(), strict=True):
-            latest[row] = max(seconds, latest.get(row, seconds))
-        moved = np.fromiter(latest, dtype=np.intp)
-        reference = np.floor(np.fromiter(latest.values(), dtype=np.float64) / self.half_life_seconds + 0.5)
+        latest = np.full(len(self.reference), -np.inf)
+        np.maximum.at(latest, rows[far], at_seconds[far])
+        moved = np.flatnonzero(latest > -np.inf)
+        reference = np.floor(latest[moved] / self.half_life_seconds + 0.5)
         self._rebase(moved, reference * self.half_life_seconds)
 
     def _rebase(self, rows: Rows, reference: Floats) -> None:
         """Express the weights of these rows, each named once, relative to other references."""
         half_lives = (self.reference[rows] - reference) / self.half_life_seconds
+        self.reference[rows] = reference
+        holds = self.totals[rows] > 0  # most rows that move are new ones
+        rows, half_lives = rows[holds], half_lives[holds]
         self.weights[rows] = _moved(self.weights[rows], half_lives[:, None])
         self.totals[rows] = _moved(self.totals[rows], half_lives)
-        self.reference[rows] = reference
 
     def is_empty(self, rows: Rows) -> NDArray[np.bool_]:
         """Whether no bucket of a row holds as much as epsilon."""
@@ -159,6 +163,10 @@ class HistogramMatrix:
 
     def percentile(self, rows: Rows, share: float) -> Floats:
         """The end of the bucket at which `share` (0..1) of each row's weight is reached; 0 for empty rows."""
+        parts = [self._percentile(rows[first : first + _AT_ONCE], share) for first in range(0, len(rows), _AT_ONCE)]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def _percentile(self, rows: Rows, share: float) -> Floats:
         weights = self.weights[rows]
         present = weights >= self.epsilon
         first = present.argmax(axis=1)
@@ -170,6 +178,17 @@ class HistogramMatrix:
         bucket = np.clip(bucket, first, last)
         ends = self.buckets.starts[np.minimum(bucket + 1, self.buckets.count - 1)]
         return np.where(present.any(axis=1), ends, 0.0)
+
+    def absorb(self, other: HistogramMatrix) -> None:
+        """`merge` of every row with the row of the same number. Raises InvalidInput for another layout."""
+        if (self.buckets, self.half_life_seconds) != (other.buckets, other.half_life_seconds):
+            raise InvalidInput("histogram: only those with the same buckets and half-life merge", field="buckets")
+        used = np.arange(len(other.totals))
+        self.ensure_rows(len(used))
+        self._rebase(used, np.maximum(self.reference[used], other.reference))
+        half_lives = (other.reference - self.reference[used]) / self.half_life_seconds
+        self.weights[used] += _moved(other.weights, half_lives[:, None])
+        self.totals[used] += _moved(other.totals, half_lives)
 
 
 def _moved(weights: Floats, half_lives: Floats) -> Floats:

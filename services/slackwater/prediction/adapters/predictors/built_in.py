@@ -1,0 +1,81 @@
+"""The models that come with Slackwater, each as (settings, factory): what the entry points in pyproject.toml name."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from slackwater.prediction.adapters.predictors.registry import Predictor, make_model
+from slackwater.prediction.adapters.predictors.settings import (
+    BorgDefaultSettings,
+    HistogramSettings,
+    MaxSettings,
+    NSigmaSettings,
+    PredictorSettings,
+    Resource,
+    ResourceCentralSettings,
+    WorkloadProfileSettings,
+)
+from slackwater.prediction.domain.buckets import CPU_MILLI, MEMORY_BYTES
+from slackwater.prediction.domain.models.borg_default import BorgDefault
+from slackwater.prediction.domain.models.decaying import DecayingHistograms, DecayingOptions
+from slackwater.prediction.domain.models.largest import Largest
+from slackwater.prediction.domain.models.ledger import LedgerOptions
+from slackwater.prediction.domain.models.nsigma import NSigma, NSigmaV1, NSigmaV2
+from slackwater.prediction.domain.models.port import KeptModel
+from slackwater.prediction.domain.models.profiles import DAY
+from slackwater.prediction.domain.models.resource_central import ResourceCentral, ResourceCentralOptions
+from slackwater.prediction.domain.models.workload_profile import ProfileOptions, WorkloadProfile
+
+
+def _borg_default(settings: PredictorSettings, resource: Resource) -> KeptModel:
+    return BorgDefault(cast(BorgDefaultSettings, settings).overcommit)
+
+
+def _nsigma(settings: PredictorSettings) -> NSigma:
+    given = cast(NSigmaSettings, settings)
+    return NSigma(given.sigmas, given.blocks, given.window_seconds / given.blocks, given.warm_seconds)
+
+
+def _nsigma_v1(settings: PredictorSettings, resource: Resource) -> KeptModel:
+    return NSigmaV1(_nsigma(settings))
+
+
+def _nsigma_v2(settings: PredictorSettings, resource: Resource) -> KeptModel:
+    return NSigmaV2(_nsigma(settings))
+
+
+def _resource_central(settings: PredictorSettings, resource: Resource) -> KeptModel:
+    given = cast(ResourceCentralSettings, settings)
+    slot_seconds = given.window_seconds / given.slots
+    return ResourceCentral(ResourceCentralOptions(given.percentile, given.slots, slot_seconds, given.warm_seconds))
+
+
+def _histogram(settings: PredictorSettings, resource: Resource) -> KeptModel:
+    given, cpu = cast(HistogramSettings, settings), resource == "cpu"
+    options = DecayingOptions(
+        percentile=given.percentile or (0.95 if cpu else 0.98),
+        margin=given.margin,
+        half_life_seconds=given.half_life_seconds or (DAY / 2 if cpu else DAY),
+        warm_seconds=given.warm_seconds,
+    )
+    return DecayingHistograms(options, CPU_MILLI if cpu else MEMORY_BYTES)
+
+
+def _max(settings: PredictorSettings, resource: Resource) -> KeptModel:
+    return Largest([make_model(name, given, resource) for name, given in cast(MaxSettings, settings).models])
+
+
+def _workload_profile(settings: PredictorSettings, resource: Resource) -> KeptModel:
+    given = cast(WorkloadProfileSettings, settings)
+    own = given.model_dump(exclude={"ledger_prior_days", "ledger_safety", "ledger_half_life_days"})
+    ledger = LedgerOptions(given.ledger_prior_days, given.ledger_safety, given.ledger_half_life_days * DAY)
+    return WorkloadProfile(ProfileOptions(**own, ledger=ledger))
+
+
+borg_default = Predictor(BorgDefaultSettings, _borg_default)
+nsigma_v1 = Predictor(NSigmaSettings, _nsigma_v1)
+nsigma_v2 = Predictor(NSigmaSettings, _nsigma_v2)
+resource_central = Predictor(ResourceCentralSettings, _resource_central)
+histogram = Predictor(HistogramSettings, _histogram)
+largest = Predictor(MaxSettings, _max)
+workload_profile = Predictor(WorkloadProfileSettings, _workload_profile)

@@ -1,0 +1,85 @@
+"""What can be set about each model: one frozen pydantic model per predictor, as policy, help and schema show it.
+
+Amounts of time are seconds or what the name says, shares and rates are ratios (0..1). A field that is None depends on
+the resource, as its description says.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Resource = Literal["cpu", "memory"]
+
+
+class PredictorSettings(BaseModel):
+    """Base of all: frozen, and an unknown field is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class BorgDefaultSettings(PredictorSettings):
+    """sum of limits / overcommit."""
+
+    overcommit: float = Field(1.1, ge=1, description="limits per predicted peak, a ratio: 1.1 lends 9 % of all limits")
+
+
+class NSigmaSettings(PredictorSettings):
+    """mean + N standard deviations of the last hours."""
+
+    sigmas: float = Field(5.0, ge=0, description="standard deviations on top of the mean")
+    window_seconds: float = Field(36_000.0, gt=0, description="history that is looked at; 10 h, as published")
+    blocks: int = Field(20, ge=1, le=1000, description="parts of the window; it moves on by one part at a time")
+    warm_seconds: float = Field(7_200.0, ge=0, description="samples that make a pod known; before, its limit counts")
+
+
+class ResourceCentralSettings(PredictorSettings):
+    """sum over pods of a percentile of each one's last hours."""
+
+    percentile: float = Field(0.99, gt=0, le=1, description="of a pod's usage / limit, a ratio")
+    window_seconds: float = Field(36_000.0, gt=0, description="history that is looked at; 10 h, as published")
+    slots: int = Field(120, ge=1, le=10_000, description="parts of the window; the largest sample of each counts")
+    warm_seconds: float = Field(7_200.0, ge=0, description="samples that make a pod known; before, its limit counts")
+
+
+class HistogramSettings(PredictorSettings):
+    """Decaying histograms: percentile x margin, of pods and of all of them together."""
+
+    percentile: float | None = Field(None, gt=0, le=1, description="a ratio; None: 0.95 of CPU, 0.98 of memory")
+    margin: float = Field(0.10, ge=0, le=10, description="on top of each percentile; 0.1 is 10 %")
+    half_life_seconds: float | None = Field(
+        None, gt=0, description="after which a sample counts half; None: 12 h of CPU, 24 h of memory"
+    )
+    warm_seconds: float = Field(3_600.0, ge=0, description="samples that make a pod known; before, its limit counts")
+
+
+class MaxSettings(PredictorSettings):
+    """The largest of several models, machine by machine."""
+
+    models: tuple[tuple[str, dict[str, Any]], ...] = Field(
+        (("nsigma-v1", {}), ("resource-central", {})), min_length=1, description="name and settings of each"
+    )
+
+
+class WorkloadProfileSettings(PredictorSettings):
+    """B + k R over two weeks of hourly maxima of the workloads that are on the machine now."""
+
+    knob: float = Field(0.30, ge=0, le=100, description="k, the insured part of the risk: 0.15 balanced, 0.30 safe")
+    violation_rate: float | None = Field(
+        None, gt=0, lt=1, description="accepted share of 24 h windows above the peak; the knob then follows from it"
+    )
+    history_hours: int = Field(336, ge=24, le=400, description="hours that are remembered; 2 bytes each and workload")
+    live_days: int = Field(14, ge=1, description="days of a pod's own peaks, for the live gap; within history_hours")
+    cold_hours: int = Field(24, ge=1, description="hours seen that make a workload known; before, its limit counts")
+    young_hours: int = Field(168, ge=0, description="hours seen below which a workload raises the knob")
+    young_knob: float = Field(0.30, ge=0, le=100, description="the knob where all is young or about to change")
+    novelty: float = Field(0.05, ge=0, le=1, description="share of the unused limits that belongs to the risk")
+    noise: float = Field(0.10, ge=0, le=1, description="share of the level that belongs to the risk")
+    size_reference: float = Field(20.0, gt=0, description="members at which the risk is not scaled by size")
+    size_power: float = Field(0.5, ge=0, le=1, description="how the risk falls with size; 0: not at all")
+    size_most: float = Field(4.5, ge=1, description="most that size multiplies or divides the risk by")
+    ledger_after_hours: int = Field(120, ge=1, description="hours seen from which a workload counts in the ledger")
+    ledger_prior_days: float = Field(200.0, ge=0, description="machine-days that the reference tail counts as")
+    ledger_safety: float = Field(0.6, gt=0, le=1, description="share of the stated rate that is aimed at")
+    ledger_half_life_days: float = Field(28.0, gt=0, description="after which what came of a prediction counts half")

@@ -1,0 +1,143 @@
+"""histogram: percentiles of decaying histograms with a margin, of each pod and of the machine's pods as one.
+
+    pod    = min(limit, percentile x (1 + margin)), or its limit while it is not known
+    peak   = the larger of the sum over pods and of (percentile of all of them together) x (1 + margin)
+
+The form of the field's node agent, mended: a series is cold by what was seen of it, not by its age; nothing is trained
+with zeros that nobody measured; a pod never counts with more than its limit; the view of all pods together is used
+only once it is known itself. Percentiles are ends of buckets: never too low, up to 5 % and the first bucket too high.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.prediction.domain.buckets import Buckets
+from slackwater.prediction.domain.histogram import HistogramMatrix
+from slackwater.prediction.domain.models.acquaintance import Acquaintance
+from slackwater.prediction.domain.models.fleet import fleet_of, measured
+from slackwater.prediction.domain.models.port import Floats, Members, Peaks, Rows
+from slackwater.prediction.domain.models.tables import State, named, part_of, unusable
+
+
+@dataclass(frozen=True, slots=True)
+class DecayingOptions:
+    """`percentile` 0..1; `margin` 0.1 = 10 %; samples count half after `half_life_seconds`."""
+
+    percentile: float = 0.95
+    margin: float = 0.10
+    half_life_seconds: float = 43_200.0
+    warm_seconds: float = 3600.0
+
+
+class Known:
+    """Histograms of numbered series, and how long each has been watched."""
+
+    def __init__(self, buckets: Buckets, options: DecayingOptions) -> None:
+        self.options = options
+        self.matrix = HistogramMatrix(buckets, options.half_life_seconds)
+        self.watched = Acquaintance()
+
+    def fold(self, at_seconds: float, rows: Rows, values: Floats) -> None:
+        self.watched.fold(at_seconds, rows)
+        self.matrix.ensure_rows(self.watched.table.used)
+        self.matrix.add(rows, values, np.full(len(rows), at_seconds))
+
+    def read(self, rows: Rows) -> tuple[NDArray[np.bool_], Floats]:
+        """Who is warm, and the percentile of each; 0 for the others."""
+        warm = self.watched.warm(rows, self.options.warm_seconds)
+        found = np.zeros(len(rows))
+        found[warm] = self.matrix.percentile(rows[warm], self.options.percentile)
+        return warm, found
+
+    def forget(self, rows: Rows) -> None:
+        for row in rows[rows < self.watched.table.used].tolist():
+            self.matrix.clear(row)
+        self.watched.forget(rows)
+
+    def state(self) -> State:
+        """Only the buckets that hold something: a series fills few of its hundreds."""
+        used = self.watched.table.used
+        rows, buckets = np.nonzero(self.matrix.weights[:used])
+        return {
+            **named("watched", self.watched.state()),
+            "half_life_seconds": np.array([self.options.half_life_seconds]),
+            "rows": rows.astype(np.int32),
+            "buckets": buckets.astype(np.int16),
+            "weights": self.matrix.weights[rows, buckets],
+            "totals": self.matrix.totals[:used].copy(),
+            "reference": self.matrix.reference[:used].copy(),
+        }
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        missing = {"half_life_seconds", "rows", "buckets", "weights", "totals", "reference"} - state.keys()
+        if missing:
+            raise unusable(min(missing), "is missing")
+        if state["half_life_seconds"].tolist() != [self.options.half_life_seconds]:
+            have, wanted = state["half_life_seconds"].tolist(), self.options.half_life_seconds
+            raise unusable("half_life_seconds", f"is {have}, the settings say {wanted}")
+        self.watched.restore(part_of(state, "watched"))
+        used = self.watched.table.used
+        if len(state["buckets"]) and state["buckets"].max() >= self.matrix.buckets.count:
+            raise unusable("buckets", f"goes beyond the {self.matrix.buckets.count} of this layout")
+        self.matrix = HistogramMatrix(self.matrix.buckets, self.options.half_life_seconds)
+        self.matrix.ensure_rows(used)
+        self.matrix.weights[state["rows"], state["buckets"]] = state["weights"]
+        self.matrix.totals[:used] = state["totals"]
+        self.matrix.reference[:used] = state["reference"]
+
+
+class DecayingHistograms:
+    """The larger of the sum of the pods' peaks and of the peak of all of them as one series."""
+
+    name = "histogram"
+    version = "1"
+
+    def __init__(self, options: DecayingOptions, buckets: Buckets) -> None:
+        self.options = options
+        self.pods = Known(buckets, options)
+        self.machines = Known(buckets, options)
+
+    def fold(self, at_seconds: float, members: Members, usage: Floats) -> None:
+        fleet, used = measured(members, usage)
+        self.pods.fold(at_seconds, fleet.members.series, used)
+        self.machines.fold(at_seconds, fleet.machines, fleet.sums(used))
+
+    def peaks(self, at_seconds: float, members: Members) -> Peaks:
+        fleet = fleet_of(members)
+        warm, percentile = self.pods.read(members.series)
+        percentile = np.minimum(percentile, fleet.limit)
+        peak = np.minimum(percentile * (1 + self.options.margin), fleet.limit)
+        stand_in = fleet.sums(np.where(warm, 0.0, fleet.limit))
+        by_pods = fleet.sums(peak) + stand_in
+        _, together = self.machines.read(fleet.machines)
+        as_one = np.minimum(together * (1 + self.options.margin), fleet.total)
+        terms = {
+            "pods_percentile": fleet.sums(percentile),
+            "safety_margin": fleet.sums(peak - percentile),
+            "cold_start_limits": stand_in,
+            "together_above_pods": np.maximum(as_one - by_pods, 0.0),
+        }
+        return fleet.answer(terms, ~warm)
+
+    def merge(self, other: DecayingHistograms) -> None:
+        """Add the histograms of another one of the same series (not for how long they were watched)."""
+        for mine, theirs in ((self.pods, other.pods), (self.machines, other.machines)):
+            mine.watched.table.use(theirs.watched.table.used)
+            mine.matrix.absorb(theirs.matrix)
+
+    def state(self) -> State:
+        return {**named("pods", self.pods.state()), **named("machines", self.machines.state())}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self.pods.restore(part_of(state, "pods"))
+        self.machines.restore(part_of(state, "machines"))
+
+    def forget(self, machines: Rows, series: Rows, workloads: Rows) -> None:
+        self.pods.forget(series)
+        self.machines.forget(machines)

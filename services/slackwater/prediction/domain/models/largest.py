@@ -1,0 +1,51 @@
+"""max: the largest of what several models say, machine by machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.prediction.domain.models.port import Floats, KeptModel, Members, Peaks, Rows
+from slackwater.prediction.domain.models.tables import State, named, part_of
+
+
+class Largest:
+    """Its terms are those of the model that is largest there (the first of equals), named after it."""
+
+    name = "max"
+    version = "1"
+
+    def __init__(self, models: Sequence[KeptModel]) -> None:
+        self.models = tuple(models)
+
+    def fold(self, at_seconds: float, members: Members, usage: Floats) -> None:
+        for model in self.models:
+            model.fold(at_seconds, members, usage)
+
+    def peaks(self, at_seconds: float, members: Members) -> Peaks:
+        answers = [model.peaks(at_seconds, members) for model in self.models]
+        largest = np.argmax([answer.peak for answer in answers], axis=0)
+        terms: dict[str, Floats] = {}
+        for number, (model, answer) in enumerate(zip(self.models, answers, strict=True)):
+            for name, values in answer.terms.items():
+                terms[f"{number}.{model.name}.{name}"] = np.where(largest == number, values, 0.0)
+        return Peaks(
+            np.max([answer.peak for answer in answers], axis=0),
+            terms,
+            np.max([answer.cold_share for answer in answers], axis=0),
+        )
+
+    def state(self) -> State:
+        parts = (named(str(number), model.state()) for number, model in enumerate(self.models))
+        return {name: array for part in parts for name, array in part.items()}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        for number, model in enumerate(self.models):
+            model.restore(part_of(state, str(number)))
+
+    def forget(self, machines: Rows, series: Rows, workloads: Rows) -> None:
+        for model in self.models:
+            model.forget(machines, series, workloads)

@@ -1,0 +1,190 @@
+"""What came of earlier predictions: how often a knob would have been too small, and how large it must be.
+
+Every hour each machine writes down B (what its members would have reached together) and R (the risk). A day later it
+is known what those members that stayed did reach, PO, and with it z = (PO - B) / R: a knob below z would have been
+violated. The ledger is the distribution of z, in machine-days (24 records each), with a half-life. From it follows
+the smallest knob whose share of violations, seen together with a reference tail that counts as `prior_days`, stays
+below the stated rate times `safety` (violations come in clusters: fewer events than records).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.prediction.domain.histogram import HistogramMatrix
+from slackwater.prediction.domain.models.fleet import Fleet
+from slackwater.prediction.domain.models.port import Floats, Rows
+from slackwater.prediction.domain.models.profiles import DAY, HOUR
+from slackwater.prediction.domain.models.tables import Column, Ring, State, Table, named, part_of
+
+_HOURS = 24
+_UNSEEN = -(2**62)
+_ALL, _BROKEN = 0, 1
+
+REFERENCE_TAIL = (
+    *((0.0, 5e-2), (0.04, 3e-2), (0.10, 2e-2), (0.17, 1e-2), (0.22, 6e-3), (0.25, 5e-3), (0.32, 3e-3)),
+    *((0.34, 2.5e-3), (0.52, 1e-3), (0.59, 5e-4), (1.0, 1e-4), (2.0, 1e-5), (8.0, 1e-7)),
+)
+"""(z, share above it) on machines of 20 VMs with two weeks of history; the last three are guesses beyond the data."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerOptions:
+    """Weights in machine-days; records count half after `half_life_seconds`."""
+
+    prior_days: float = 200.0
+    safety: float = 0.6
+    half_life_seconds: float = 28 * DAY
+
+
+class Scores:
+    """Buckets of z: -1 to 2 by 0.01, to 8 by 0.05, and everything above."""
+
+    count = 421
+
+    @cached_property
+    def starts(self) -> Floats:
+        fine, coarse = np.arange(-100, 200) / 100, 2 + np.arange(121) / 20
+        return np.concatenate([fine, coarse])
+
+    def find(self, values: Floats) -> Rows:
+        return np.maximum(np.searchsorted(self.starts, values, side="right") - 1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What machines present write down: B, R, the knob in force, and how much of their members was known (0..1)."""
+
+    base: Floats
+    risk: Floats
+    knob: Floats
+    weight: Floats
+
+
+class Ledger:
+    """Open records of the last 24 hours by machine, and the distribution of those that are finished."""
+
+    def __init__(self, options: LedgerOptions) -> None:
+        self.options = options
+        blocked = ("base", "risk", "knob", "weight", "peak")
+        columns = {name: Column(np.float64, blocked=True) for name in blocked}
+        columns["hours"] = Column(np.int32, blocked=True)
+        self.open = Ring(columns, _HOURS, HOUR)
+        self.born = Table({"block": Column(np.int64, empty=_UNSEEN)})
+        self.scores = Scores()
+        self.done = HistogramMatrix(self.scores, options.half_life_seconds)
+        self.done.ensure_rows(2)
+
+    def turn(self, at_seconds: float) -> bool:
+        """Finish what is a day old; False if the window comes too late to be written down."""
+        block = self.open.block_of(at_seconds)
+        for old in self.open.passing(block):
+            self._finish(old)
+        self.open.turn(block)
+        return block == self.open.newest
+
+    def lacking(self, fleet: Fleet) -> NDArray[np.bool_]:
+        """Which of the machines present have not written down anything in the running hour."""
+        self.open.reach(fleet.machines)
+        return np.asarray(self.open["hours"][self._line(0), fleet.machines] == 0)
+
+    def write(self, fleet: Fleet, lacking: NDArray[np.bool_], record: Record) -> None:
+        """Open the running hour's record of those machines, about those of their members that are there now."""
+        machines, line = fleet.machines[lacking], self._line(0)
+        for name in ("base", "risk", "knob", "weight"):
+            self.open[name][line, machines] = getattr(record, name)[lacking]
+        for age in range(_HOURS):
+            self.open["hours"][self._line(age), machines] += 1
+
+    def watch(self, fleet: Fleet, used: Floats, written: NDArray[np.bool_]) -> None:
+        """Raise the open records to what their members, as far as they are still there, use now."""
+        newest = self.open.newest or 0
+        age = newest - self._born(fleet, written, newest)
+        place, ages = fleet.place(), _HOURS + 1
+        cells = place * ages + np.clip(age, -1, _HOURS - 1) + 1
+        by_age = np.bincount(cells, weights=used, minlength=len(fleet.machines) * ages).reshape(-1, ages)
+        at_least = np.cumsum(by_age[:, ::-1], axis=1)[:, ::-1]
+        for hours in range(_HOURS):
+            line = self.open["peak"][self._line(hours)]
+            line[fleet.machines] = np.maximum(line[fleet.machines], at_least[:, hours + 1])
+
+    def knob(self, rate: float) -> float:
+        """The smallest knob (0 or more) for a stated rate of violations (0..1)."""
+        weights = self.done.weights[_ALL] * self._now()
+        tail = np.cumsum(weights[::-1])[::-1]
+        options, starts = self.options, self.scores.starts
+        enough = options.prior_days * reference_tail(starts) + tail <= (
+            options.safety * rate * (options.prior_days + tail[0])
+        )
+        allowed = starts[enough & (starts >= -1e-9)]
+        return float(max(allowed[0], 0.0)) if len(allowed) else float(starts[-1])
+
+    def coverage(self) -> tuple[float, float]:
+        """Finished machine-days, and the share of them that the knob then in force did not cover."""
+        days = float(self.done.totals[_ALL] * self._now())
+        return days, (float(self.done.totals[_BROKEN] * self._now()) / days if days > 0 else 0.0)
+
+    def forget(self, machines: Rows, series: Rows) -> None:
+        self.open.forget(machines)
+        self.born.forget(series)
+
+    def state(self) -> State:
+        done = {"weights": self.done.weights[:2].copy(), "totals": self.done.totals[:2].copy()}
+        done["reference"] = self.done.reference[:2].copy()
+        return {**named("open", self.open.state()), **named("born", self.born.state()), **named("done", done)}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self.open.restore(part_of(state, "open"))
+        self.born.restore(part_of(state, "born"))
+        done = part_of(state, "done")
+        self.done.weights[:2], self.done.totals[:2] = done["weights"], done["totals"]
+        self.done.reference[:2] = done["reference"]
+
+    def _line(self, age: int) -> int:
+        return self.open.line((self.open.newest or 0) - age)
+
+    def _born(self, fleet: Fleet, written: NDArray[np.bool_], newest: int) -> Rows:
+        """(m,) the first hour whose record is about each member: this one, if it is being written just now."""
+        series = fleet.members.series
+        self.born.reach(series)
+        born = self.born["block"]
+        unseen = born[series] == _UNSEEN
+        if unseen.any():
+            born[series[unseen]] = np.where(written[fleet.place()], newest, newest + 1)[unseen]
+        return np.asarray(born[series])
+
+    def _finish(self, block: int) -> None:
+        """Score the records of an hour; one that was heard of in half of its hours weighs half."""
+        line, used = self.open.line(block), self.open.used
+        base, risk, knob, weight, peak, hours = (self.open[name][line, :used] for name in self.open.columns)
+        weight = weight * hours / _HOURS / _HOURS
+        counts = weight > 0
+        above = peak - base
+        score = np.where(above > 0, self.scores.starts[-1], self.scores.starts[0])
+        np.divide(above, risk, out=score, where=risk > 0)
+        at = np.full(int(counts.sum()), (block + _HOURS) * HOUR)
+        self._count(_ALL, score[counts], at, weight[counts])
+        broken = counts & (score > knob)
+        self._count(_BROKEN, score[broken], at[: int(broken.sum())], weight[broken])
+
+    def _count(self, row: int, scores: Floats, at: Floats, weights: Floats) -> None:
+        self.done.add(np.full(len(scores), row, dtype=np.intp), scores, at, weights)
+
+    def _now(self) -> float:
+        """What a weight of the past is worth at the end of the newest finished hour."""
+        if self.open.newest is None or not self.done.totals[_ALL] > 0:
+            return 0.0
+        seconds = self.open.newest * HOUR - self.done.reference[_ALL]
+        return float(np.exp2(-seconds / self.options.half_life_seconds))
+
+
+def reference_tail(scores: Floats) -> Floats:
+    """The share of records above each z, between the points of `REFERENCE_TAIL` along straight lines of logarithms."""
+    points = np.array(REFERENCE_TAIL)
+    return np.asarray(np.exp(np.interp(scores, points[:, 0], np.log(points[:, 1]))))

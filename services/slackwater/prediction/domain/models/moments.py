@@ -1,0 +1,84 @@
+"""Mean and deviation of many series over the last hours, right to the last digits however long the stream is.
+
+Each block of time keeps count, mean and sum of squared distances from that mean (Welford's update); blocks are put
+together pairwise (Chan, Golub, LeVeque). Nothing is ever subtracted from a running total: a block that leaves the
+window is simply not added any more, so no error is carried along and no large squares cancel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.prediction.domain.models.port import Floats, Rows
+from slackwater.prediction.domain.models.tables import Column, Ring, State
+
+_COLUMNS = {
+    "count": Column(np.float64, blocked=True),
+    "mean": Column(np.float64, blocked=True),
+    "squares": Column(np.float64, blocked=True),
+}
+
+
+class Moments:
+    """The window is the running block and the `blocks - 1` before it. 24 bytes per block and series."""
+
+    def __init__(self, blocks: int, block_seconds: float) -> None:
+        self.ring = Ring(_COLUMNS, blocks, block_seconds)
+
+    def fold(self, at_seconds: float, rows: Rows, values: Floats) -> None:
+        """One value for each of `rows`, which are different; too old a sample is left out."""
+        ring = self.ring
+        ring.reach(rows)
+        block = ring.block_of(at_seconds)
+        if not ring.turn(block):
+            return
+        line = ring.line(block)
+        count, mean, squares = (ring[name][line] for name in _COLUMNS)
+        more, before = count[rows] + 1.0, mean[rows]
+        after = before + (values - before) / more
+        count[rows] = more
+        mean[rows] = after
+        squares[rows] += (values - before) * (values - after)
+
+    def over(self, rows: Rows) -> tuple[Floats, Floats, Floats]:
+        """How many, mean and standard deviation (of the population) of each; all 0 where there is nothing."""
+        self.ring.see(rows)
+        whole = (np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows)))
+        for block in self.ring.blocks():
+            line = self.ring.line(block)
+            count, mean, squares = (self.ring[name][line][rows] for name in _COLUMNS)
+            whole = _together(whole, (count, mean, squares))
+        count, mean, squares = whole
+        return count, mean, np.sqrt(squares / np.maximum(count, 1.0))
+
+    def merge(self, other: Moments) -> None:
+        """Add what another one has seen of the same series: as if all of it had been folded here."""
+        for mine, theirs in self.ring.meet(other.ring):
+            ours = (self.ring["count"], self.ring["mean"], self.ring["squares"])
+            used = slice(0, other.ring.used)
+            seen = tuple(other.ring[name][theirs, used] for name in _COLUMNS)
+            merged = _together(tuple(array[mine, used] for array in ours), seen)
+            for array, values in zip(ours, merged, strict=True):
+                array[mine, used] = values
+
+    def forget(self, rows: Rows) -> None:
+        self.ring.forget(rows)
+
+    def state(self) -> State:
+        return self.ring.state()
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self.ring.restore(state)
+
+
+def _together(one: tuple[Floats, ...], two: tuple[Floats, ...]) -> tuple[Floats, Floats, Floats]:
+    """Count, mean and squares of two samples taken together; of nothing and something: something."""
+    (n, mean, squares), (m, other, more) = one, two
+    whole = n + m
+    share = np.divide(m, whole, out=np.zeros_like(whole), where=whole > 0)
+    apart = other - mean
+    return whole, mean + apart * share, squares + more + apart * apart * n * share

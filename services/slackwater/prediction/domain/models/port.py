@@ -1,0 +1,87 @@
+"""What a model of peaks is handed and what it answers, for one resource: the whole fleet in one call.
+
+Whoever feeds a model (the service, the backtest, the bench) numbers machines, series and workloads densely from 0 and
+says who is where; a model keeps what it has learned by those numbers, so they must mean the same in every call. A call
+may be about some of the machines only: who has no member in it was not measured, which is not the same as idle.
+Amounts are milli-cores or bytes; times are seconds since 1970 of the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+HORIZON_SECONDS = 86_400.0
+"""How far ahead a peak looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Who is on which machine at one moment, ordered by machine (`machine` never decreases). One resource.
+
+    Where usage of a whole machine is known but no pods are, each machine is its own one member.
+    """
+
+    machine: Rows
+    """(m,) 0..len(capacity)-1."""
+    series: Rows
+    """(m,) the pod's own series: a new number each time a pod is placed anew."""
+    workload: Rows
+    """(m,) the series of its workload: survives moves and restarts; members may share one."""
+    limit: Floats
+    """(m,) the most it may use (in the traces: what it has reserved); may be 0."""
+    capacity: Floats
+    """(machines,); may be 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """The predicted peak of each machine over the next `HORIZON_SECONDS`."""
+
+    peak: Floats
+    """(machines,) never above the sum of its members' limits."""
+    terms: Mapping[str, Floats]
+    """Each (machines,); they add up to the peak before it is cut to the limit."""
+    cold_share: Floats
+    """(machines,) share of members that the model does not know yet, 0..1; 0 for a machine without members."""
+
+
+class PeakModel(Protocol):
+    """One model of one resource. A function of what was folded, in the order in which it was folded."""
+
+    name: str
+    version: str
+
+    def fold(self, at_seconds: float, members: Members, usage: Floats) -> None:
+        """`usage` (m,): of each member in the window that ends at `at_seconds`."""
+        ...
+
+    def peaks(self, at_seconds: float, members: Members) -> Peaks:
+        """The peaks of the set that is on the machines now, whether or not it was there before."""
+        ...
+
+
+class KeptModel(PeakModel, Protocol):
+    """A model whose state can be saved, restored and tidied: what a service needs beside the predictions.
+
+    Equal states answer equally to the last bit, and go on equally.
+    """
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """A copy of everything learned, as plain arrays by name."""
+        ...
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take a saved state in place of one's own. Raises InvalidInput (`model_state_unusable`) if it does not fit."""
+        ...
+
+    def forget(self, machines: Rows, series: Rows, workloads: Rows) -> None:
+        """As if these had never been seen: after that, their numbers may be given to others."""
+        ...

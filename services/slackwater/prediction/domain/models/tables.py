@@ -1,0 +1,178 @@
+"""Numbers of many series in columns: one place per series, found by its number, with no search and no objects.
+
+A table's arrays have the series as their last axis, so what happens to a whole fleet in one moment touches one
+contiguous stretch of memory. A ring is a table whose first axis is time: one line per block of time, the oldest
+line used again for the newest block. A block is of the calendar (hours since 1970, say), so that two tables agree on
+it; samples that come late still find their block, those older than the ring are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from slackwater.model.errors import InvalidInput
+from slackwater.prediction.domain.models.port import Rows
+
+State = dict[str, NDArray[Any]]
+_FIRST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One number of each series (or one per block and series, where `blocked`), `empty` until something is known."""
+
+    dtype: DTypeLike
+    empty: float = 0
+    blocked: bool = False
+
+
+class Table:
+    """Columns that grow, are forgotten, saved and restored together. `used`: highest number seen, plus one."""
+
+    def __init__(self, columns: Mapping[str, Column], depth: int = 1) -> None:
+        self.columns = columns
+        self.depth = depth
+        self.used = 0
+        self.arrays: State = {name: self._new(column, 0) for name, column in columns.items()}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return self.arrays[name]
+
+    def reach(self, rows: Rows) -> None:
+        """Before writing to these numbers."""
+        self.use(int(rows.max()) + 1 if len(rows) else 0)
+
+    def use(self, count: int) -> None:
+        """Before writing to numbers below `count`."""
+        self._make_room(count)
+        self.used = max(self.used, count)
+
+    def see(self, rows: Rows) -> None:
+        """Before reading these numbers: those never written read as empty, and the state stays what it was."""
+        self._make_room(int(rows.max()) + 1 if len(rows) else 0)
+
+    def _make_room(self, count: int) -> None:
+        """Half as much again each time, so that growing one by one stays cheap."""
+        have = len(next(iter(self.arrays.values())).T)
+        if count <= have:
+            return
+        size = max(count, have + have // 2, _FIRST)
+        for name, column in self.columns.items():
+            grown = self._new(column, size)
+            grown[..., :have] = self.arrays[name]
+            self.arrays[name] = grown
+
+    def forget(self, rows: Rows) -> None:
+        """As if these had never been seen; numbers beyond the table are unknown anyway."""
+        known = rows[rows < self.used]
+        for name, column in self.columns.items():
+            self.arrays[name][..., known] = column.empty
+
+    def state(self) -> State:
+        """A copy of what is used."""
+        return {name: array[..., : self.used].copy() for name, array in self.arrays.items()}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take a saved state in place of one's own. Raises InvalidInput if it is of another shape or type."""
+        self._refuse_other(state)
+        self.arrays = {name: np.array(state[name]) for name in self.columns}
+        self.used = len(next(iter(self.arrays.values())).T)
+
+    def _refuse_other(self, state: Mapping[str, NDArray[Any]]) -> None:
+        widths = set()
+        for name, column in self.columns.items():
+            have = state.get(name)
+            wanted = self._new(column, 0)
+            if have is None or have.dtype != wanted.dtype or have.shape[:-1] != wanted.shape[:-1]:
+                found = "missing" if have is None else f"{have.dtype} {have.shape}"
+                raise unusable(name, f"is {found}, must be {wanted.dtype} {wanted.shape[:-1]} by series")
+            widths.add(have.shape[-1])
+        if len(widths) > 1:
+            raise unusable(name, f"columns hold different numbers of series: {sorted(widths)}")
+
+    def _new(self, column: Column, size: int) -> NDArray[Any]:
+        shape = (self.depth, size) if column.blocked else (size,)
+        made = np.zeros(shape, column.dtype)  # zeros cost no memory until they are written
+        if column.empty != 0:
+            made.fill(column.empty)
+        return made
+
+
+class Ring(Table):
+    """A table over the last `depth` blocks of `block_seconds`, the running one among them."""
+
+    def __init__(self, columns: Mapping[str, Column], depth: int, block_seconds: float) -> None:
+        super().__init__(columns, depth)
+        self.block_seconds = block_seconds
+        self.newest: int | None = None
+
+    def block_of(self, at_seconds: float) -> int:
+        """The block of a window that ends at `at_seconds`: one that ends with a block belongs to it."""
+        return math.ceil(at_seconds / self.block_seconds) - 1
+
+    def line(self, block: int) -> int:
+        """Where a block's numbers lie."""
+        return block % self.depth
+
+    def passing(self, block: int) -> Sequence[int]:
+        """The blocks that leave the ring when it turns to `block`, oldest first."""
+        if self.newest is None or block <= self.newest:
+            return ()
+        return range(self.newest - self.depth + 1, min(block - self.depth, self.newest) + 1)
+
+    def turn(self, block: int) -> bool:
+        """Make place for `block` if it is the newest; False if it is too old to have one."""
+        if self.newest is not None and block > self.newest:
+            for old in self.passing(block):
+                self._empty(self.line(old))
+        self.newest = block if self.newest is None else max(block, self.newest)
+        return block > self.newest - self.depth
+
+    def blocks(self) -> Sequence[int]:
+        """The blocks that have a place, oldest first."""
+        return () if self.newest is None else range(self.newest - self.depth + 1, self.newest + 1)
+
+    def meet(self, other: Ring) -> Sequence[tuple[int, int]]:
+        """Make room for everything of `other`; the lines of both that are of one block, oldest first."""
+        if other.newest is None:
+            return ()
+        self.use(other.used)
+        self.turn(other.newest)
+        both = set(self.blocks()) & set(other.blocks())
+        return [(self.line(block), other.line(block)) for block in sorted(both)]
+
+    def _empty(self, line: int) -> None:
+        for name, column in self.columns.items():
+            if column.blocked:
+                self.arrays[name][line, : self.used] = column.empty
+
+    def state(self) -> State:
+        newest = np.array([] if self.newest is None else [self.newest], dtype=np.int64)
+        return {**super().state(), "newest_block": newest, "block_seconds": np.array([self.block_seconds])}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        seconds, newest = state.get("block_seconds"), state.get("newest_block")
+        if seconds is None or newest is None or seconds.tolist() != [self.block_seconds]:
+            raise unusable("block_seconds", f"is {seconds}, the settings say {self.block_seconds}")
+        super().restore(state)
+        self.newest = int(newest[0]) if len(newest) else None
+
+
+def named(part: str, state: Mapping[str, NDArray[Any]]) -> State:
+    """The state of a part under its name, to lie beside others."""
+    return {f"{part}.{name}": array for name, array in state.items()}
+
+
+def part_of(state: Mapping[str, NDArray[Any]], part: str) -> State:
+    """What `named` put under that name."""
+    return {name[len(part) + 1 :]: array for name, array in state.items() if name.startswith(part + ".")}
+
+
+def unusable(field: str, why: str) -> InvalidInput:
+    return InvalidInput(f"model state: {field} {why}", code="model_state_unusable", field=field)

@@ -1,0 +1,190 @@
+"""workload-profile: what the pods that are here now would have reached together, and a stated part of what is above.
+
+    B  the largest hour of the past two weeks of the sum of the workloads' hourly maxima   (peaks seen together)
+    S  the sum of each one's own largest hour                                              (all peaks at once)
+    L  the sum of the limits                                                               (all at their limit)
+    R  = ((S - B) + novelty x (L - S) + noise x B) x size                                  (risk)
+    P  = min(L, B + k R)                       0 <= B <= S <= L, and one knob k
+
+History belongs to the workload: a pod that was moved or replaced is known at once. Two things look after what is not
+known: a workload of which fewer than `cold_hours` hours were seen counts with its limit in B and S; and where pods use
+more than their workload ever did (another key than it should have, a new release), the excess is added to B and S:
+the live gap, which is exactly 0 while keys are right. A workload younger than `young_hours`, or about which an event
+announced a change, raises the knob of its machine towards `young_knob` by its part of the limits.
+
+The knob is given, or follows from a stated rate of violations and the ledger of what came of earlier predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.prediction.domain.models.fleet import Fleet, fleet_of, measured
+from slackwater.prediction.domain.models.ledger import Ledger, LedgerOptions, Record
+from slackwater.prediction.domain.models.port import Floats, Members, Peaks, Rows
+from slackwater.prediction.domain.models.profiles import DailyPeaks, Profiles
+from slackwater.prediction.domain.models.tables import Column, State, Table, named, part_of
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileOptions:
+    """`knob` 0.15 is balanced, 0.30 safe; `violation_rate` (0..1) lets the ledger find it."""
+
+    knob: float = 0.30
+    violation_rate: float | None = None
+    history_hours: int = 336
+    live_days: int = 14
+    cold_hours: int = 24
+    young_hours: int = 168
+    young_knob: float = 0.30
+    novelty: float = 0.05
+    noise: float = 0.10
+    size_reference: float = 20.0
+    size_power: float = 0.5
+    size_most: float = 4.5
+    ledger_after_hours: int = 120
+    ledger: LedgerOptions = field(default_factory=LedgerOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a peak is made of, by machine present; `cold` by member."""
+
+    seen_together: Floats
+    own_peaks: Floats
+    limits: Floats
+    size: Floats
+    live_gap: Floats
+    young_share: Floats
+    known_share: Floats
+    cold: NDArray[np.bool_]
+
+
+class WorkloadProfile:
+    """The default model: see above."""
+
+    name = "workload-profile"
+    version = "1"
+
+    def __init__(self, options: ProfileOptions) -> None:
+        self.options = options
+        self.profiles = Profiles(options.history_hours)
+        self.live = DailyPeaks(options.live_days)
+        self.ledger = Ledger(options.ledger)
+        self.announced = Table({"until": Column(np.float64)})
+
+    def fold(self, at_seconds: float, members: Members, usage: Floats) -> None:
+        fleet, used = measured(members, usage)
+        if not len(used):
+            return
+        in_time = self.ledger.turn(at_seconds)
+        lacking = self.ledger.lacking(fleet) if in_time else np.zeros(len(fleet.machines), dtype=bool)
+        if lacking.any():  # before the window is folded: a prediction knows nothing of what it is about
+            self.ledger.write(fleet, lacking, self._record(at_seconds, fleet))
+        if in_time:
+            self.ledger.watch(fleet, used, lacking)
+        self.profiles.fold(at_seconds, fleet.members.workload, used, fleet.limit)
+        self.live.fold(at_seconds, fleet.members.series, used)
+
+    def peaks(self, at_seconds: float, members: Members) -> Peaks:
+        fleet = fleet_of(members)
+        bounds = self.bounds(at_seconds, fleet)
+        return fleet.answer(self.terms(bounds, self.knobs(bounds)), bounds.cold)
+
+    def bounds(self, at_seconds: float, fleet: Fleet) -> Bounds:
+        """B, S and L with what was added to them, and what decides about the knob."""
+        options, workload, limit = self.options, fleet.members.workload, fleet.limit
+        hours = self.profiles.hours(workload)
+        cold = hours < max(options.cold_hours, 1)
+        own = self.profiles.own(workload)
+        gap = np.where(cold, 0.0, np.maximum(self.live.own(fleet.members.series) - own, 0.0))
+        most = np.where(cold, limit, np.minimum(own + gap, limit))
+        own_peaks = np.minimum(fleet.sums(most), fleet.total)
+        together = self.profiles.together(workload, ~cold, fleet.starts) + fleet.sums(np.where(cold, limit, gap))
+        young = ~cold & ((hours < options.young_hours) | self._changing(at_seconds, workload))
+        return Bounds(
+            seen_together=np.minimum(together, own_peaks),
+            own_peaks=own_peaks,
+            limits=fleet.total,
+            size=self.size(fleet),
+            live_gap=fleet.sums(gap),
+            young_share=_share(fleet.sums(np.where(young, limit, 0.0)), fleet.total),
+            known_share=_share(fleet.sums(np.where(hours < options.ledger_after_hours, 0.0, limit)), fleet.total),
+            cold=cold,
+        )
+
+    def terms(self, bounds: Bounds, knobs: Floats) -> dict[str, Floats]:
+        """The four parts of a peak, by machine present."""
+        options, insured = self.options, knobs * bounds.size
+        return {
+            "seen_together": bounds.seen_together,
+            "coincidence": insured * (bounds.own_peaks - bounds.seen_together),
+            "novelty": insured * options.novelty * (bounds.limits - bounds.own_peaks),
+            "noise": insured * options.noise * bounds.seen_together,
+        }
+
+    def knob(self) -> float:
+        """The knob of a machine with nothing young on it."""
+        rate = self.options.violation_rate
+        return self.options.knob if rate is None else self.ledger.knob(rate)
+
+    def knobs(self, bounds: Bounds) -> Floats:
+        """The knob in force, by machine present."""
+        knob = self.knob()
+        return knob + max(self.options.young_knob - knob, 0.0) * bounds.young_share
+
+    def size(self, fleet: Fleet) -> Floats:
+        """Small sets are riskier: sqrt(reference / effective number of members), between 1 / most and most."""
+        squares = fleet.sums(fleet.limit**2)
+        number = np.divide(fleet.total**2, squares, out=fleet.counts.astype(np.float64), where=squares > 0)
+        factor = (self.options.size_reference / number) ** self.options.size_power
+        return np.clip(factor, 1 / self.options.size_most, self.options.size_most)
+
+    def announce(self, workloads: Rows, until_seconds: float) -> None:
+        """A deploy, a scaling or a new configuration: until then, the past says less about these."""
+        self.announced.reach(workloads)
+        until = self.announced["until"]
+        until[workloads] = np.maximum(until[workloads], until_seconds)
+
+    def merge(self, other: WorkloadProfile) -> None:
+        """Add what another one has seen of the same workloads; pods and ledger stay with their machines."""
+        self.profiles.merge(other.profiles)
+
+    def state(self) -> State:
+        parts = {
+            "profiles": self.profiles.state(),
+            "live": self.live.state(),
+            "ledger": self.ledger.state(),
+            "announced": self.announced.state(),
+        }
+        return {name: array for part, arrays in parts.items() for name, array in named(part, arrays).items()}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        self.profiles.restore(part_of(state, "profiles"))
+        self.live.restore(part_of(state, "live"))
+        self.ledger.restore(part_of(state, "ledger"))
+        self.announced.restore(part_of(state, "announced"))
+
+    def forget(self, machines: Rows, series: Rows, workloads: Rows) -> None:
+        self.profiles.forget(workloads)
+        self.announced.forget(workloads)
+        self.live.forget(series)
+        self.ledger.forget(machines, series)
+
+    def _record(self, at_seconds: float, fleet: Fleet) -> Record:
+        bounds = self.bounds(at_seconds, fleet)
+        risk = sum(part for name, part in self.terms(bounds, np.ones(1)).items() if name != "seen_together")
+        return Record(bounds.seen_together, np.asarray(risk), self.knobs(bounds), bounds.known_share)
+
+    def _changing(self, at_seconds: float, workloads: Rows) -> NDArray[np.bool_]:
+        self.announced.see(workloads)
+        return np.asarray(self.announced["until"][workloads] > at_seconds)
+
+
+def _share(part: Floats, whole: Floats) -> Floats:
+    return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)

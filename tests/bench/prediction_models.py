@@ -1,0 +1,116 @@
+"""Models of peaks at the size of a fleet: windows folded a second, all predictions, bytes, and how it grows.
+
+30 pods a node, each with a workload of its own (the worst case: nothing is shared), CPU and memory in two threads as
+on two cores. A round is one window of every pod of the fleet.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from slackwater.prediction.adapters.predictors.registry import DEFAULT, make_model, names
+from slackwater.prediction.domain.models.port import KeptModel, Members
+
+PODS = 30
+SIZES = (1_000, 3_000, 10_000)
+_START = 1_700_006_400.0
+_WARM: Mapping[str, Mapping[str, Any]] = {DEFAULT: {"cold_hours": 2, "young_hours": 3}}
+"""So that models are warm after the few hours that are folded here; it changes no cost."""
+RESOURCES = {"cpu": 4_000.0, "memory": 8.0 * 2**30}
+_ROUND_SECONDS = 30.0
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def measure(nodes: Sequence[int] = SIZES, rounds: int = 20) -> dict[str, Any]:
+    """Of the default model at every size, of the others at the largest."""
+    sizes = {str(count): _both(DEFAULT, count, rounds) for count in nodes}
+    largest, smallest = sizes[str(max(nodes))], sizes[str(min(nodes))]
+    rate, predicted = largest["updates_per_second"], largest["all_predictions_seconds"]
+    by_node = predicted / max(nodes) / (smallest["all_predictions_seconds"] / min(nodes))
+    kept = max(largest["bytes_per_workload"].values())
+    return {
+        "sizes": sizes,
+        "other_models": {name: _both(name, max(nodes), 5) for name in names() if name != DEFAULT},
+        "series_updates_per_second": rate,
+        "all_predictions_seconds": predicted,
+        "cost_per_node_largest_to_smallest": round(by_node, 2),
+        "target": "10 M updates/s, all predictions in 1 s on 2 cores, 1 KiB a workload, 1 GiB, cost per node within 1.5",
+        "passed": rate >= 10e6 and predicted <= 1 and kept <= 1024 and largest["rss_mib"] <= 1024 and by_node <= 1.5,
+    }
+
+
+def _both(name: str, nodes: int, rounds: int) -> dict[str, Any]:
+    """CPU and memory beside each other."""
+    models = {each: make_model(name, dict(_WARM.get(name, {})), each) for each in RESOURCES}  # type: ignore[arg-type] # keys are resources
+    fleets = {each: _fleet(nodes, most) for each, most in RESOURCES.items()}
+    with ThreadPoolExecutor(len(models)) as threads:
+
+        def beside(work: Callable[[str], object]) -> float:
+            began = time.perf_counter()
+            list(threads.map(work, models))
+            return time.perf_counter() - began
+
+        beside(lambda each: _history(models[each], fleets[each]))
+        usage = {each: _usage(fleets[each], rounds) for each in models}
+        taken = [
+            beside(lambda each, n=n: _fold(models[each], fleets[each], usage[each][n], n))  # type: ignore[misc] # n is bound
+            for n in range(rounds)
+        ]
+        hour = beside(lambda each: _fold(models[each], fleets[each], usage[each][0], 200))
+        predictions = [beside(lambda each: _peaks(models[each], fleets[each])) for _ in range(3)]
+        rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # of the largest model so far, without copies
+        began = time.perf_counter()
+        states = {each: model.state() for each, model in models.items()}
+        saved = time.perf_counter() - began
+    median = statistics.median(taken)
+    size = {each: sum(array.nbytes for array in state.values()) for each, state in states.items()}
+    series = len(models) * nodes * (PODS + 1)
+    return {
+        "series": series,
+        "round_seconds": round(median, 4),
+        "round_that_begins_an_hour_seconds": round(hour, 4),
+        "updates_per_second": round(series / median),
+        "all_predictions_seconds": round(min(predictions), 4),
+        "rss_mib": round(rss),
+        "copy_of_state_seconds": round(saved, 3),
+        "bytes_per_workload": {each: round(bytes_ / nodes / PODS, 1) for each, bytes_ in size.items()},
+    }
+
+
+def _fleet(nodes: int, most: float) -> Members:
+    rng = np.random.default_rng(nodes)
+    count = nodes * PODS
+    return Members(
+        machine=np.repeat(np.arange(nodes), PODS),
+        series=rng.permutation(count),
+        workload=rng.permutation(count),
+        limit=most * rng.choice([0.125, 0.25, 0.5, 1.0], count),
+        capacity=np.full(nodes, most * PODS),
+    )
+
+
+def _usage(members: Members, rounds: int) -> list[Numbers]:
+    rng = np.random.default_rng(rounds)
+    kinds = [members.limit * rng.random(len(members.limit)) ** 3 for _ in range(min(rounds, 5))]
+    return [kinds[number % len(kinds)] for number in range(rounds)]
+
+
+def _history(model: KeptModel, members: Members) -> None:
+    """A few hours, a quarter of an hour apart."""
+    for number, usage in enumerate(_usage(members, 5) * 5):
+        model.fold(_START + 900.0 * number, members, usage)
+
+
+def _fold(model: KeptModel, members: Members, usage: Numbers, number: int) -> None:
+    model.fold(_START + 7 * 3600.0 + _ROUND_SECONDS * number, members, usage)
+
+
+def _peaks(model: KeptModel, members: Members) -> None:
+    model.peaks(_START + 9 * 3600.0, members)

@@ -1,0 +1,265 @@
+"""Every model in plain Python, slow and readable: it keeps all samples and computes each answer from the beginning.
+
+A row is (machine, series, workload, limit, usage); usage that is not a number was not measured.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from statistics import fmean, pstdev
+from typing import NamedTuple
+
+from reference_histogram import ReferenceHistogram
+
+from slackwater.prediction.domain.buckets import Buckets
+from slackwater.prediction.domain.histogram import EPSILON
+from slackwater.prediction.domain.models.decaying import DecayingOptions
+from slackwater.prediction.domain.models.nsigma import NSigma
+from slackwater.prediction.domain.models.resource_central import STEPS, ResourceCentralOptions
+from slackwater.prediction.domain.models.workload_profile import ProfileOptions
+
+
+class Row(NamedTuple):
+    machine: int
+    series: int
+    workload: int
+    limit: float
+    usage: float
+
+
+class Sample(NamedTuple):
+    at: float
+    row: Row
+
+
+def block_of(at: float, seconds: float) -> int:
+    return math.ceil(at / seconds) - 1
+
+
+def by_machine(rows: Sequence[Row]) -> dict[int, list[Row]]:
+    found = defaultdict(list)
+    for row in rows:
+        found[row.machine].append(row)
+    return found
+
+
+class Reference:
+    """What all have in common: the samples, measured and between 0 and the limit, in the order they came."""
+
+    def __init__(self) -> None:
+        self.samples: list[Sample] = []
+
+    def fold(self, at: float, rows: Sequence[Row]) -> None:
+        for row in rows:
+            if not math.isnan(row.usage):
+                self.samples.append(Sample(at, row._replace(usage=min(max(row.usage, 0.0), row.limit))))
+
+    def newest(self, seconds: float) -> int:
+        return max((block_of(sample.at, seconds) for sample in self.samples), default=0)
+
+    def window(self, seconds: float, blocks: int) -> list[Sample]:
+        """Samples of the newest blocks."""
+        after = self.newest(seconds) - blocks
+        return [sample for sample in self.samples if block_of(sample.at, seconds) > after]
+
+    def warm(self, whose: Callable[[Row], bool], needed: float) -> bool:
+        """Counted in slots of five minutes, each later than the one before."""
+        slots, last = 0, -math.inf
+        for sample in self.samples:
+            slot = block_of(sample.at, 300)
+            if whose(sample.row) and slot > last:
+                slots, last = slots + 1, slot
+        return slots > 0 and slots * 300 >= needed
+
+    def sums(self, samples: Sequence[Sample], machine: int) -> list[tuple[float, float]]:
+        """(sum of usage, sum of limits) of a machine in each fold."""
+        folds: list[tuple[float, list[Row]]] = []
+        for at, row in samples:
+            if row.machine == machine:
+                if not folds or folds[-1][0] != at or any(row.series == other.series for other in folds[-1][1]):
+                    folds.append((at, []))
+                folds[-1][1].append(row)
+        return [(sum(r.usage for r in rows), sum(r.limit for r in rows)) for _, rows in folds]
+
+    def peaks(self, at: float, rows: Sequence[Row]) -> dict[int, float]:
+        found = {}
+        for machine, members in by_machine(rows).items():
+            total = sum(member.limit for member in members)
+            found[machine] = min(total, self.peak(at, machine, members))
+        return found
+
+    def peak(self, at: float, machine: int, members: Sequence[Row]) -> float:
+        raise NotImplementedError
+
+
+class ReferenceBorg(Reference):
+    def peak(self, at: float, machine: int, members: Sequence[Row]) -> float:
+        return sum(member.limit for member in members) / 1.1
+
+
+class ReferenceNSigma(Reference):
+    def __init__(self, settings: NSigma, pods: bool) -> None:
+        super().__init__()
+        self.settings = settings
+        self.pods = pods
+
+    def peak(self, at: float, machine: int, members: Sequence[Row]) -> float:
+        settings = self.settings
+        recent = self.window(settings.block_seconds, settings.blocks)
+        shares = [used / limit if limit else 0.0 for used, limit in self.sums(recent, machine)]
+        known = bool(shares) and self.warm(lambda row: row.machine == machine, settings.warm_seconds)
+        machine_level = pod_level = 0.0
+        for member in members:
+            mine = self.warm(lambda row: row.series == member.series, settings.warm_seconds)  # noqa: B023 - called now
+            if not (known and mine):
+                machine_level += member.limit
+                pod_level += member.limit
+                continue
+            machine_level += (fmean(shares) + settings.sigmas * pstdev(shares)) * member.limit
+            own = [sample.row.usage for sample in recent if sample.row.series == member.series]
+            if own:
+                pod_level += min(member.limit, fmean(own) + settings.sigmas * pstdev(own))
+        return max(machine_level, pod_level) if self.pods else machine_level
+
+
+class ReferenceCentral(Reference):
+    def __init__(self, options: ResourceCentralOptions) -> None:
+        super().__init__()
+        self.options = options
+
+    def peak(self, at: float, machine: int, members: Sequence[Row]) -> float:
+        options, peak = self.options, 0.0
+        for member in members:
+            slots: dict[int, float] = defaultdict(float)
+            for when, row in self.window(options.slot_seconds, options.slots):
+                if row.series == member.series:
+                    slot = block_of(when, options.slot_seconds)
+                    slots[slot] = max(slots[slot], row.usage / row.limit if row.limit else 0.0)
+            warm = self.warm(lambda row: row.series == member.series, options.warm_seconds)  # noqa: B023 - called now
+            if not warm or not slots:
+                peak += member.limit
+                continue
+            rank = max(1, math.ceil(options.percentile * len(slots) - 1e-9))
+            peak += math.ceil(sorted(slots.values())[rank - 1] * STEPS) / STEPS * member.limit
+        return peak
+
+
+class ReferenceDecaying(Reference):
+    """`nudge` moves the percentile by that much: a weight that is reached exactly may fall on either side."""
+
+    def __init__(self, options: DecayingOptions, buckets: Buckets, nudge: float = 0.0) -> None:
+        super().__init__()
+        self.options, self.buckets = options, buckets
+        self.share = min(1.0, max(0.0, options.percentile + nudge))
+
+    def _percentile(self, samples: Sequence[tuple[float, float]]) -> float:
+        import numpy as np
+
+        histogram = ReferenceHistogram(self.buckets, self.options.half_life_seconds, EPSILON)
+        for at, value in samples:
+            histogram.add(int(self.buckets.find(np.array([value]))[0]), at)
+        return histogram.percentile(self.share)
+
+    def peak(self, at: float, machine: int, members: Sequence[Row]) -> float:
+        options, pods = self.options, 0.0
+        for member in members:
+            if not self.warm(lambda row: row.series == member.series, options.warm_seconds):  # noqa: B023 - called now
+                pods += member.limit
+                continue
+            own = [(when, row.usage) for when, row in self.samples if row.series == member.series]
+            pods += min(member.limit, self._percentile(own) * (1 + options.margin))
+        together = 0.0
+        if self.warm(lambda row: row.machine == machine, options.warm_seconds):
+            times = sorted({n: s.at for n, s in enumerate(self.samples) if s.row.machine == machine}.items())
+            ats = [at for n, at in times]
+            sums = self.sums(self.samples, machine)
+            folded = list(dict.fromkeys(ats)) if len(set(ats)) == len(sums) else None
+            assert folded is not None, "this reference wants different times"
+            together = self._percentile([(when, used) for when, (used, _) in zip(folded, sums, strict=True)])
+        return max(pods, together * (1 + options.margin))
+
+
+class Known(NamedTuple):
+    """B, S, L, size, and the share of limits that is young."""
+
+    together: float
+    own: float
+    limits: float
+    size: float
+    young: float
+
+
+class ReferenceProfile(Reference):
+    def __init__(self, options: ProfileOptions) -> None:
+        super().__init__()
+        self.options = options
+        self.announced: dict[int, float] = {}
+
+    def unit(self, workload: int) -> float:
+        largest = max((row.limit for _, row in self.samples if row.workload == workload), default=0.0)
+        unit = 2.0**-10
+        while largest > unit * 65535:
+            unit *= 2
+        return unit
+
+    def hours(self, workload: int) -> dict[int, float]:
+        """Largest amount by hour, rounded up to whole units."""
+        unit, found = self.unit(workload), {}
+        for at, row in self.window(3600, self.options.history_hours + 1):
+            if row.workload == workload:
+                hour = block_of(at, 3600)
+                found[hour] = max(found.get(hour, unit), math.ceil(row.usage / unit) * unit)
+        return found
+
+    def live(self, series: int) -> float:
+        own = [s.row.usage for s in self.window(86400, self.options.live_days) if s.row.series == series]
+        return max(map(float32_below, own), default=0.0)
+
+    def known(self, at: float, members: Sequence[Row]) -> Known:
+        options = self.options
+        together: dict[int, float] = defaultdict(float)
+        added = own = young = 0.0
+        for member in members:
+            hours = self.hours(member.workload)
+            if len(hours) < options.cold_hours:
+                added += member.limit
+                own += member.limit
+                continue
+            gap = max(0.0, self.live(member.series) - max(hours.values()))
+            added += gap
+            own += min(max(hours.values()) + gap, member.limit)
+            for hour, amount in hours.items():
+                together[hour] += amount
+            if len(hours) < options.young_hours or self.announced.get(member.workload, 0.0) > at:
+                young += member.limit
+        limits = sum(member.limit for member in members)
+        own = min(own, limits)
+        squares = sum(member.limit**2 for member in members)
+        number = limits**2 / squares if squares else len(members)
+        size = (options.size_reference / number) ** options.size_power
+        size = min(max(size, 1 / options.size_most), options.size_most)
+        base = min(max(together.values(), default=0.0) + added, own)
+        return Known(base, own, limits, size, young / limits if limits else 0.0)
+
+    def risk(self, known: Known) -> float:
+        options = self.options
+        return known.size * (
+            (known.own - known.together) + options.novelty * (known.limits - known.own) + options.noise * known.together
+        )
+
+    def peak(self, at: float, machine: int, members: Sequence[Row]) -> float:
+        known, knob = self.known(at, members), self.options.knob
+        knob += max(self.options.young_knob - knob, 0.0) * known.young
+        return known.together + knob * self.risk(known)
+
+
+def float32_below(value: float) -> float:
+    """The largest single-precision number that is not above `value` (0 or more)."""
+    bits = struct.unpack("<I", struct.pack("<f", value))[0]
+    near: float = struct.unpack("<f", struct.pack("<I", bits))[0]
+    if near > value:
+        near = struct.unpack("<f", struct.pack("<I", bits - 1))[0]
+    return near
