@@ -6,6 +6,7 @@ PORT ?=
 DRIVER ?=
 SECONDS ?=
 ARGS ?=
+LANES ?= auto
 VENV_PYTHON = .venv/bin/python
 
 .DEFAULT_GOAL := help
@@ -20,8 +21,8 @@ run: environment ## the demo on this machine; make run SECONDS=90 ends by itself
 	@exec $(VENV_PYTHON) -m slackwater.cli up --demo $(if $(SECONDS),--seconds $(SECONDS)) \
 	  $(if $(PORT),--port $(PORT)) $(if $(DRIVER),--driver $(DRIVER)) $(ARGS)
 
-test: check ## all checks, then all tests against real servers; ARGS= goes to pytest
-	@exec $(VENV_PYTHON) -m pytest -q $(ARGS)
+test: check ## all checks, then all tests against real servers; ARGS= goes to pytest, LANES=0 in one process
+	@exec $(VENV_PYTHON) -m pytest -q -n $(LANES) $(ARGS)
 
 check: environment-dev ## style, types, import contracts, generated files
 	@echo "  ruff" && $(VENV_PYTHON) -m ruff check --quiet . && $(VENV_PYTHON) -m ruff format --quiet --check .
@@ -55,7 +56,7 @@ RESOLVE = $(UV) pip compile pyproject.toml --universal --python-version 3.11 --g
   --no-annotate --no-emit-index-url --no-emit-find-links --quiet
 lock: ## resolve requirements*.lock anew from pyproject.toml (needs uv)
 	@command -v $(UV) >/dev/null || { echo "make lock needs uv: pip install uv, or make lock UV=/path/to/uv" >&2; exit 1; }
-	@$(RESOLVE) --extra embedded --extra build --output-file requirements.lock
+	@$(RESOLVE) --extra embedded --extra build --extra traces --output-file requirements.lock
 	@$(RESOLVE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock
 
 clean: ## remove the virtual environment, caches and the local state (refused while an instance runs)

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
 from slackwater.bus.following import Following
+from slackwater.bus.quick import Read
 from slackwater.events.envelope import Event, Payload
 from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 
@@ -103,12 +104,11 @@ class Bus(Protocol):
         *,
         batch: int = 100,
         holds: Holds | None = None,
-        columns: bool = False,
+        read: Read | None = None,
     ) -> AbstractAsyncContextManager[Consumption]:
         """Run a durable consumer of `contracts/streams.yaml` while the context is open.
 
-        `columns`: the pods of a usage.reported come by columns (slackwater.events.pod_columns), unless only pydantic
-        could read it; descriptions may be shared with other payloads: to be read only.
+        `read`: another way to read the bodies than slackwater.bus.quick, such as slackwater.bus.columnar.
 
         A partitioned one begins with all partitions, or, with `holds`, with none: `take` and `give` say which, and
         only what is of a partition that `holds` says is ours is handled and acknowledged.

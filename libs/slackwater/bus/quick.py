@@ -38,7 +38,7 @@ class Read(Protocol):
 
 
 def read(payload: type[P], body: bytes) -> P | None:
-    """slackwater.bus.quick.Read, of every body by itself."""
+    """slackwater.bus.quick.Read of the events that come by the thousand."""
     return read_with(payload, body, _READERS.get(payload))
 
 

@@ -76,10 +76,10 @@ class Settler(Generic[P]):
         bury: Bury,
         counters: Counters,
         *,
-        columns: bool = False,
+        read: quick.Read | None = None,
     ) -> None:
         self._payload = payload
-        self._read_body = _columnar() if columns else quick.read
+        self._read_body = read or quick.read
         self._consumer = consumer
         self._spec = spec
         self._handler = traced(consumer, handler)
@@ -229,12 +229,6 @@ class Settler(Generic[P]):
     def _pause(self, delivery: Delivery) -> float:
         steps = self._spec.backoff_seconds
         return steps[min(delivery.deliveries, len(steps)) - 1]
-
-
-def _columnar() -> quick.Read:
-    from slackwater.bus.columnar import ColumnarReader  # loads NumPy, which few processes need
-
-    return ColumnarReader()
 
 
 @asynccontextmanager

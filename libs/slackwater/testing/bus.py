@@ -16,6 +16,7 @@ from slackwater.bus.following import Following
 from slackwater.bus.owning import InHand
 from slackwater.bus.partitions import WHOLE
 from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark
+from slackwater.bus.quick import Read
 from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
@@ -77,13 +78,13 @@ class MemoryBus:
         *,
         batch: int = 100,
         holds: Holds | None = None,
-        columns: bool = False,
+        read: Read | None = None,
     ) -> AsyncIterator[Consumption]:
         spec = self.broker.topology.consumers.get(consumer)
         if spec is None or spec.event != payload.TYPE:
             raise Misconfigured(f"consumer {consumer!r} for {payload.TYPE} is not in contracts/streams.yaml")
         counters = self._counters.setdefault(consumer, Counters())
-        settler = Settler(payload, consumer, spec, handler, self.broker.bury, counters, columns=columns)
+        settler = Settler(payload, consumer, spec, handler, self.broker.bury, counters, read=read)
         if spec.partitioned:
             async with self._consume_partitions(consumer, settler, batch, holds) as consumption:
                 yield consumption

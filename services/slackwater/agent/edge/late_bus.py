@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from slackwater.bus.following import Following
 from slackwater.bus.port import BatchHandler, Bus, Consumption, Holds, Mark
+from slackwater.bus.quick import Read
 from slackwater.events.envelope import Event, Payload
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
@@ -73,9 +74,9 @@ class LateBus:
         *,
         batch: int = 100,
         holds: Holds | None = None,
-        columns: bool = False,
+        read: Read | None = None,
     ) -> AbstractAsyncContextManager[Consumption]:
-        return self._connected().consume(payload, consumer, handler, batch=batch, holds=holds, columns=columns)
+        return self._connected().consume(payload, consumer, handler, batch=batch, holds=holds, read=read)
 
     def watch(
         self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None

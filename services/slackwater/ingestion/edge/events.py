@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from slackwater.bus.columnar import ColumnarReader
 from slackwater.bus.port import Bus, Consumption, Done, Holds, Received, Settlement, each
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
@@ -27,8 +28,9 @@ async def consuming(
         traces.note(received.event for received, verdict in pairs if isinstance(verdict, Done))
         return verdicts
 
+    read = ColumnarReader()
     async with (
         bus.consume(NodeDescribed, "ingestion-node-described", each(describe), holds=holds) as descriptions,
-        bus.consume(UsageReported, ON_REPORTED, accept_and_note, batch=batch, holds=holds, columns=True) as reports,
+        bus.consume(UsageReported, ON_REPORTED, accept_and_note, batch=batch, holds=holds, read=read) as reports,
     ):
         yield descriptions, reports

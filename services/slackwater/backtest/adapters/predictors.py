@@ -1,0 +1,55 @@
+"""Which models are judged: by name and settings, from what prediction and other distributions bring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from slackwater.backtest.domain.choices import Resource
+from slackwater.backtest.ports import Contender
+from slackwater.model.errors import InvalidInput
+from slackwater.prediction.adapters.predictors import registry
+from slackwater.prediction.domain.models.port import PeakModel
+
+ALL = "all"
+Predictor = tuple[type[BaseModel], Callable[[Any, Any], PeakModel]]
+"""What can be set, and what makes a model of it for a resource."""
+
+
+def installed() -> Mapping[str, Predictor]:
+    """Every model by its name."""
+    return {name: registry.predictor(name) for name in registry.names()}
+
+
+def contenders(
+    wanted: str, resource: Resource, predictors: Callable[[], Mapping[str, Predictor]] = installed
+) -> Sequence[Contender]:
+    """`wanted` is `all`, or names with commas between; `name:setting=value:…` gives settings. Raises InvalidInput."""
+    known = predictors()
+    asked = [label.strip() for label in wanted.split(",") if label.strip()]
+    labels = dict.fromkeys(name for label in asked for name in (known if label == ALL else [label]))
+    if not labels:
+        raise InvalidInput(f"--models: none named; there are {', '.join(known)}, or all", field="models")
+    return [_contender(label, known, resource) for label in labels]
+
+
+def _contender(label: str, known: Mapping[str, Predictor], resource: Resource) -> Contender:
+    name, *given = label.split(":")
+    if name not in known:
+        there = ", ".join(known) or "none"
+        raise InvalidInput(f"--models: there is no model {name!r}; there are {there}, or all", field="models")
+    form, factory = known[name]
+    try:
+        settings = form.model_validate(dict(part.partition("=")[::2] for part in given))
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        can_be = ", ".join(form.model_fields) or "none"
+        raise InvalidInput(f"--models: {label}: {problems}; settings are {can_be}", field="models") from None
+    return Contender(
+        label=label,
+        version=factory(settings, resource.value).version,
+        settings=settings.model_dump(mode="json", exclude_none=True),
+        make=lambda: factory(settings, resource.value),
+    )

@@ -1,0 +1,1 @@
+"""One pass over a trace with all models side by side, and what is said of them afterwards."""

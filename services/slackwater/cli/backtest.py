@@ -1,0 +1,198 @@
+"""`slackwater backtest`: models of peaks on a recorded trace, beside a perfect forecast."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slackwater.backtest.domain.choices import Resource, TraceFormat
+from slackwater.cli.output import Column, Item, errors_to_stderr, message, print_object, table
+from slackwater.cli.output import Format as Shown
+from slackwater.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+class Output(StrEnum):
+    """`json` is described in docs/reference/backtest.md."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def command(
+    trace: Annotated[Path, typer.Option("--trace", metavar="PATH", help="a file of the trace, or its folder")],
+    form: Annotated[TraceFormat, typer.Option("--format", help="docs/how-to/backtest.md says what each one is")],
+    resource: Annotated[Resource, typer.Option("--resource")] = Resource.CPU,
+    models: Annotated[
+        str, typer.Option("--models", help="all, or names with commas; NAME:SETTING=VALUE gives settings")
+    ] = "all",
+    per_machine: Annotated[
+        int | None,
+        typer.Option("--vms-per-node", help="default 20; 1 (each its own node) where the trace has whole machines"),
+    ] = None,
+    churn: Annotated[str, typer.Option("--churn", metavar="none|2d", help="mean stay on a machine: 2d, 12h")] = "none",
+    seeds: Annotated[int, typer.Option("--seeds", help="placements to draw; figures are means over them")] = 5,
+    since: Annotated[
+        str | None,
+        typer.Option("--from", metavar="DAY", help="judge from this day (8, 2013-08-09); default day 8 or 2"),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--to", metavar="DAY", help="… up to this one; default a day before the end")
+    ] = None,
+    wrong_keys: Annotated[
+        float, typer.Option("--wrong-keys", metavar="SHARE", help="0.1: for 10 % another workload's history is used")
+    ] = 0.0,
+    output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
+    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="write a page with pictures")] = None,
+) -> None:
+    """Judge models of peaks on a recorded trace: how often they were wrong, by how much, and what they save.
+
+    Example: `slackwater backtest --trace usage.csv --format csv --models all --html report.html`
+    """
+    with errors_to_stderr():
+        churn_days = days_of(churn)
+        from slackwater.backtest.edge.report_model import report_of
+        from slackwater.backtest.service import Order, run
+
+        if html is not None and not html.parent.is_dir():
+            raise InvalidInput(f"--html: there is no folder {html.parent}", field="html")
+        order = Order(
+            trace=trace,
+            form=form,
+            resource=resource,
+            models=models,
+            per_machine=per_machine,
+            churn_days=churn_days,
+            seeds=seeds,
+            wrong_keys=wrong_keys,
+            since=since,
+            until=until,
+            filmed=html is not None,
+        )
+        with progress_bar() as bar:
+            outcome = run(order, Told(bar))
+        answer = report_of(outcome).model_dump(mode="json", by_alias=True)
+        if html is not None:
+            from slackwater.backtest.edge.page import page
+
+            html.write_text(page(outcome), encoding="utf-8")
+            message(f"wrote {html}")
+        if output is Output.JSON:
+            print_object(answer, Shown.JSON)
+        else:
+            print("\n".join(lines(answer)))
+
+
+def days_of(churn: str) -> float | None:
+    """`none`, or a number of days or hours. Raises InvalidInput."""
+    if churn == "none":
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([dh])", churn)
+    if found is None or float(found[1]) == 0:
+        raise InvalidInput(f"--churn: {churn!r} is not allowed; none, or a mean stay: 2d, 12h", field="churn")
+    return float(found[1]) / (1 if found[2] == "d" else 24)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """On stderr, and only on a terminal: it goes away when it is done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+        yield bar
+
+
+class Told:
+    """Passes on to the bar what the backtest says of itself."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task = bar.add_task("reading the trace", total=None)
+
+    def begin(self, cells: int) -> None:
+        self._bar.update(self._task, description="judging", total=cells)
+
+    def advance(self, cells: int) -> None:
+        self._bar.advance(self._task, cells)
+
+
+def lines(answer: Item) -> list[str]:
+    """What was judged on, a table, and how to read it."""
+    return [*heading(answer), "", *table(answer["models"], COLUMNS, wide=False, headers=True), "", *LEGEND]
+
+
+def heading(answer: Item) -> list[str]:
+    trace, placed, when = answer["trace"], answer["placement"], answer["evaluated"]
+    if placed["per_machine"] == 1:
+        who = f"{placed['machines']} machines, each judged as a whole"
+    else:
+        moved = f"mean stay {placed['churn_days']:g} days" if placed["churn_days"] else "nobody moves"
+        who = f"{placed['per_machine']} on each of {placed['machines']} machines, {moved}"
+    wrong = f", {placed['wrong_keys']:.0%} wrong keys" if placed["wrong_keys"] else ""
+    drawn = "1 placement" if placed["placements"] == 1 else f"{placed['placements']} placements"
+    return [
+        f"{trace['file']} ({trace['format']}), {trace['resource']}: {trace['series']} series, {trace['days']:.1f} days",
+        f"{who}{wrong}; {drawn}; day {when['from_day']:g} to {when['to_day']:g}",
+        mended(trace["repairs"]),
+    ]
+
+
+def mended(repairs: Item) -> str:
+    """What was mended; rows with their share of all rows."""
+    rows = repairs["rows"]
+    parts = [
+        f"{repairs[name]:,} {said}" + ("" if name in ("filled", "empty_series") else f" ({repairs[name] / rows:.1%})")
+        for name, said in MENDED.items()
+        if repairs[name]
+    ]
+    return f"{rows:,} rows" + (f"; {', '.join(parts)}" if parts else "")
+
+
+MENDED = {
+    "unusable": "left out",
+    "over_limit": "above their limit",
+    "doubled": "in a cell with another",
+    "filled": "cells filled",
+    "empty_series": "series without a usable row",
+}
+
+
+def _percent(value: float) -> str:
+    """Two digits that count, so that 0.03 % and 30 % are both readable."""
+    return f"{value * 100:.2f}%"
+
+
+def _range(spread: Any) -> str:
+    return f"{spread['least'] * 100:.1f}..{spread['greatest'] * 100:.1f}"
+
+
+COLUMNS = [
+    Column("MODEL", lambda one: str(one["model"])),
+    Column("VIOLATION", lambda one: _percent(one["violation"]["mean"]), right=True),
+    Column("SEEDS", lambda one: _range(one["violation"]), right=True),
+    Column("P50", lambda one: _percent(one["violation_by_machine"]["p50"]), right=True),
+    Column("P90", lambda one: _percent(one["violation_by_machine"]["p90"]), right=True),
+    Column("WORST", lambda one: _percent(one["violation_by_machine"]["worst"]), right=True),
+    Column("SEVERITY", lambda one: _percent(one["severity"]["mean"]), right=True),
+    Column("SAVINGS", lambda one: _percent(one["savings"]["mean"]), right=True),
+    Column("SEEDS", lambda one: _range(one["savings"]), right=True),
+    Column("P10", lambda one: _percent(one["savings_by_machine"]["p10"]), right=True),
+    Column("SECONDS", lambda one: f"{one['seconds']:.1f}", right=True),
+]
+LEGEND = [
+    "VIOLATION: share of moments after which 24 hours came that went above the prediction; P50, P90, WORST by machine.",
+    "SEVERITY: by which share of the real peak the prediction was short, mean over all moments. SAVINGS: share of the",
+    "limits that the prediction leaves free; P10 by machine. SEEDS: least and greatest of the placements.",
+]

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field
+from small_models import SaysLast, SaysLimits
+
+from slackwater.backtest.adapters.predictors import Predictor, contenders, installed
+from slackwater.backtest.domain.choices import Resource
+from slackwater.model.errors import InvalidInput
+from slackwater.prediction.domain.models.port import PeakModel
+
+
+class FactorSettings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    factor: float = Field(1.0, ge=0)
+
+
+class NoSettings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def make_last(settings: FactorSettings, resource: str) -> PeakModel:
+    return SaysLast(settings.factor if resource == "cpu" else -1.0)
+
+
+def make_limits(settings: NoSettings, resource: str) -> PeakModel:
+    return SaysLimits()
+
+
+def some() -> Mapping[str, Predictor]:
+    return {"last": (FactorSettings, make_last), "limits": (NoSettings, make_limits)}
+
+
+def test_all_are_all_and_further_ones_may_stand_beside() -> None:
+    found = contenders("all,last:factor=2.5", Resource.CPU, some)
+    assert [one.label for one in found] == ["last", "limits", "last:factor=2.5"]
+    assert found[2].settings == {"factor": 2.5}
+    models = [one.make() for one in found]
+    assert isinstance(models[2], SaysLast)
+    assert models[2].factor == 2.5
+
+
+def test_each_name_is_judged_once_and_every_model_is_a_new_one() -> None:
+    (one,) = contenders("last, last", Resource.MEMORY, some)
+    assert one.make() is not one.make()
+    made = one.make()
+    assert isinstance(made, SaysLast)
+    assert made.factor == -1.0, "made for the resource"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("", "none named; there are last, limits, or all"),
+        ("lost", "there is no model 'lost'; there are last, limits, or all"),
+        ("last:factor=much", "last:factor=much: factor: .*; settings are factor"),
+        ("last:factor=-1", "factor: .*greater than or equal to 0"),
+        ("last:size=1", "size: .*settings are factor"),
+        ("limits:x=1", "settings are none"),
+    ],
+)
+def test_what_cannot_be_judged_is_an_error_that_says_what_can(wanted: str, said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        contenders(wanted, Resource.CPU, some)
+
+
+@pytest.mark.parametrize("resource", list(Resource))
+def test_every_model_that_is_installed_can_be_made(resource: Resource) -> None:
+    found = contenders("all", resource)
+    assert {"workload-profile", "histogram", "max", "borg-default"} <= {one.label for one in found}
+    assert len(found) == len(installed())
+    for one in found:
+        assert one.make().version == one.version
