@@ -6,6 +6,7 @@ PORT ?=
 DRIVER ?=
 SECONDS ?=
 ARGS ?=
+LANES ?= auto
 VENV_PYTHON = .venv/bin/python
 
 .DEFAULT_GOAL := help
@@ -20,8 +21,8 @@ run: environment ## the demo on this machine; make run SECONDS=90 ends by itself
 	@exec $(VENV_PYTHON) -m slackwater.cli up --demo $(if $(SECONDS),--seconds $(SECONDS)) \
 	  $(if $(PORT),--port $(PORT)) $(if $(DRIVER),--driver $(DRIVER)) $(ARGS)
 
-test: check ## all checks, then all tests against real servers; ARGS= goes to pytest
-	@exec $(VENV_PYTHON) -m pytest -q $(ARGS)
+test: check ## all checks, then all tests against real servers; ARGS= goes to pytest, LANES=0 in one process
+	@exec $(VENV_PYTHON) -m pytest -q -n $(LANES) $(ARGS)
 
 check: environment-dev ## style, types, import contracts, generated files
 	@echo "  ruff" && $(VENV_PYTHON) -m ruff check --quiet . && $(VENV_PYTHON) -m ruff format --quiet --check .

@@ -75,7 +75,7 @@ async def print_nodes(service: stubs.ColocationServiceStub, pool: str, metadata:
     """All pages of the list."""
     request = api.ListNodesRequest(pool=pool)
     while True:
-        answer = await service.ListNodes(request, metadata=metadata, timeout=10, wait_for_ready=True)
+        answer = await service.ListNodes(request, metadata=metadata, timeout=60, wait_for_ready=True)
         for node in answer.nodes:
             print("node", node.name, f"pool={node.pool}", f"cpu={node.capacity.cpu_milli}m", flush=True)
         if not answer.next_page_token:

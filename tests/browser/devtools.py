@@ -32,7 +32,7 @@ FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 
 def chromium_on_path() -> str | None:
@@ -49,7 +49,7 @@ class Browser:
         self._buffer = b""
         self._number = 0
         self.events: list[dict[str, Any]] = []
-        arguments = ["nice", "-n", "19", executable, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
+        arguments = ["nice", "-n", "5", executable, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
         null = os.open(os.devnull, os.O_RDWR)
         self._pid = os.posix_spawnp(
             "nice",

@@ -336,6 +336,18 @@ class NatsBus:
                     await self.declare()
 
 
+def _on_error(name: str, until: float, waiting: Callable[[], bool]) -> Callable[[Exception], Awaitable[None]]:
+    """What the client tells of its errors. Its first wait also ends here: the cancellation at `until` may be lost to an
+    attempt that has just failed (Python 3.11's wait_for swallows it), and the client would go on trying for ever."""
+
+    async def on_error(error: Exception) -> None:
+        log.debug("bus client error", client=name, error=repr(error))
+        if waiting() and asyncio.get_running_loop().time() > until:
+            raise TimeoutError from error
+
+    return on_error
+
+
 def _filter(payload: type[Payload], key: str | None) -> str:
     """All subjects of a type; or those whose key is `key` or begins with it, part by part."""
     if key is None:
@@ -366,6 +378,7 @@ async def connect_bus(
     proof = access.options(url) if access is not None else {}
     client = EncryptedClient() if url.startswith("tls://") else Client()
     bus: NatsBus | None = None
+    until = asyncio.get_running_loop().time() + wait_seconds
 
     async def on_reconnect() -> None:
         log.info("bus connected again", client=name)
@@ -378,14 +391,11 @@ async def connect_bus(
         if bus is not None:
             bus.disconnected()
 
-    async def on_error(error: Exception) -> None:
-        log.debug("bus client error", client=name, error=repr(error))
-
     async def open_client() -> None:
         await client.connect(
             url,
             name=name,
-            error_cb=on_error,
+            error_cb=_on_error(name, until, lambda: bus is None),
             reconnected_cb=on_reconnect,
             disconnected_cb=on_disconnect,
             max_reconnect_attempts=-1,

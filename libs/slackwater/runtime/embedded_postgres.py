@@ -30,7 +30,7 @@ DATABASE = "slackwater"
 _SETTINGS = {
     "listen_addresses": "'127.0.0.1'",
     "unix_socket_directories": "''",
-    "max_connections": "60",
+    "max_connections": "100",
     "superuser_reserved_connections": "3",
     "password_encryption": "'scram-sha-256'",
     "shared_buffers": "32MB",

@@ -83,7 +83,7 @@ class WatchMetrics:
             "slackwater_database_pool_connections",
             "Connections of a service's pool, in_use or idle.",
             ["service", "state"],
-            look="in_use at 6 (2 kept and 4 more): work waits for connections.",
+            look="in_use at 6 (4 kept and 2 more): work waits for connections.",
         )
         self.waiting = meters.gauge(
             "slackwater_outbox_waiting_events",

@@ -15,18 +15,23 @@ async def copy_rows(
     connection: AsyncConnection, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> None:
     """Append rows to a table of the service's schema, in the order of `columns`, as part of the transaction."""
-    await connection.execute(text("SELECT 1"))  # SQLAlchemy begins lazily: without this the COPY would stand alone
-    driver = (await connection.get_raw_connection()).driver_connection
-    assert driver is not None  # noqa: S101 - the connection is open: it has just answered
+    driver = await _in_transaction(connection)
     await driver.copy_records_to_table(table, records=list(rows), columns=list(columns))
 
 
 async def copy_binary(connection: AsyncConnection, table: str, columns: Sequence[str], body: bytes) -> None:
     """The same for rows that are already in PostgreSQL's binary COPY format, signature and trailer included."""
-    await connection.execute(text("SELECT 1"))
-    driver = (await connection.get_raw_connection()).driver_connection
-    assert driver is not None  # noqa: S101 - the connection is open: it has just answered
+    driver = await _in_transaction(connection)
     await driver.copy_to_table(table, source=_chunks(body), columns=list(columns), format="binary")
+
+
+async def _in_transaction(connection: AsyncConnection) -> Any:
+    """The driver's connection. SQLAlchemy begins with the first statement: before it a COPY would stand alone."""
+    driver = (await connection.get_raw_connection()).driver_connection
+    assert driver is not None  # noqa: S101 - the connection is open
+    if not driver.is_in_transaction():
+        await connection.execute(text("SELECT 1"))
+    return driver
 
 
 async def _chunks(body: bytes) -> AsyncIterator[memoryview]:

@@ -44,12 +44,12 @@ def command(
 
     with errors_to_stderr():
         part = part_named(service)
-        give_way(part.name)
         configure(service, level=log_level.value)
         configure_tracing(service)
         http = HttpSettings() if port is None else HttpSettings(port=port)
         dsn = address(postgres, "--postgres", POSTGRES_VARIABLE)
         url = address(nats, "--nats", NATS_VARIABLE)
+        give_way(part.name)
         status = asyncio.run(_run(part, dsn, url, http, seconds))
     if status:
         raise typer.Exit(status)

@@ -33,7 +33,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 NODE = "here"
 
 
-async def until(look: Callable[[], T], seconds: float = 20.0) -> T:
+async def until(look: Callable[[], T], seconds: float = 60.0) -> T:
     """Wait for something true; the time only bounds a failure."""
     deadline = asyncio.get_running_loop().time() + seconds
     while not (found := look()):

@@ -67,7 +67,7 @@ def test_sigterm_ends_the_service_and_its_workers(service: tuple[subprocess.Pope
     workers = children_of(process.pid)
     assert len(workers) == 2
     process.terminate()
-    assert process.wait(5) == 0
+    assert process.wait(20) == 0
     until(lambda: all(gone(pid) for pid in workers), "a worker survived")
 
 
@@ -87,7 +87,7 @@ def test_batch_counts_its_blocks_and_ends_when_told(tmp_path: Path) -> None:
     until(lambda: progress.exists() and int(progress.read_text() or 0) > 0, "no block was ever done")
     burners = children_of(process.pid)
     process.send_signal(signal.SIGINT)
-    assert process.wait(5) == 0
+    assert process.wait(20) == 0
     until(lambda: all(gone(pid) for pid in burners), "a burner survived")
 
 

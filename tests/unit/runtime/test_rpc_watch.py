@@ -177,7 +177,11 @@ async def test_a_call_is_a_step_of_its_callers_trace(
         assert (one.status.status_code is StatusCode.ERROR) is failed
 
 
-@pytest.mark.parametrize("shown", [None, "00-not-a-trace", "x" * 54 + "1", new_traceparent(sampled=False)])
+@pytest.mark.parametrize(
+    "shown",
+    [None, "00-not-a-trace", "x" * 54 + "1", new_traceparent(sampled=False)],
+    ids=["none", "short", "senseless", "unsampled"],
+)
 async def test_who_brings_no_trace_to_export_begins_none(exporter: InMemorySpanExporter, shown: str | None) -> None:
     async with Watched().running() as channel:
         metadata = grpc.aio.Metadata(*([("traceparent", shown)] if shown else []))

@@ -297,7 +297,10 @@ class PostgresLedger:
         return {(row.node, row.boot_epoch): Before(row.sequence, row.late) for row in rows}
 
     async def keep_days(self, days: Sequence[date]) -> None:
-        have = set(await self.days())
+        if self._memory.days.issuperset(days):
+            return
+        have = frozenset(await self.days())  # what is made below may yet be rolled back: it is remembered next time
+        self._memory.days = have
         missing = [day for day in days if day not in have]
         if not missing:
             return
@@ -320,6 +323,7 @@ class PostgresLedger:
         return sorted(datetime.strptime(row[0][-8:], "%Y%m%d").replace(tzinfo=UTC).date() for row in rows)
 
     async def forget_before(self, day: date) -> None:
+        self._memory.days = frozenset()
         for old in await self.days():
             if old < day:
                 for table in _PARTITIONED:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from sqlalchemy import text
@@ -54,6 +54,8 @@ class Memory:
 
     last: dict[str, _Last] = field(default_factory=dict)
     identities: Identities = field(default_factory=Identities)
+    days: frozenset[date] = frozenset()
+    """Of which history was found to have room when it was looked at last."""
 
 
 @dataclass(slots=True)

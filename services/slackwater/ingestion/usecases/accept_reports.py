@@ -88,12 +88,12 @@ class AcceptReports:
 
     async def _accept(self, batch: Sequence[Received[UsageReported]]) -> list[Settlement]:
         now = self._clock.now()
+        history = _by_columns(batch, now)
+        keys = sorted({received.subject_key for received in batch if _storable(received.subject_key)})
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)
-            keys = sorted({received.subject_key for received in batch if _storable(received.subject_key)})
             nodes = {key: KnownNode(key) for key in keys} | dict(await ledger.nodes(keys))
             before = dict(nodes)
-            history = _by_columns(batch, now)
             verdicts = self._judge_all(batch, history, nodes, now)
             rows = {place: verdict.row for place, verdict in enumerate(verdicts) if verdict.row is not None}
             if rows:
