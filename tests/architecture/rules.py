@@ -28,6 +28,7 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.agent.command",
         "slackwater.agent.domain.admission",
         "slackwater.agent.edge.late_bus",  # a bus that is not there: what the API description is made with
+        "slackwater.backtest.adapters.predictors",  # to list them
         "slackwater.backtest.domain.choices",
         "slackwater.backtest.edge",
         "slackwater.backtest.service",

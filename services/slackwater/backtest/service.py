@@ -54,5 +54,5 @@ def run(order: Order, watch: Watch) -> Outcome:
     per_machine = usual if order.per_machine is None else order.per_machine
     layout = Layout(per_machine, order.churn_days, order.seeds, order.wrong_keys)
     span = span_of(trace, order.since, order.until)
-    comparison = compare(trace, layout, models, span, watch=watch, stopwatch=time.perf_counter, filmed=order.filmed)
+    comparison = compare(trace, layout, models, span, watch=watch, stopwatch=time.process_time, filmed=order.filmed)
     return Outcome(order, trace, layout, span, comparison)

@@ -28,6 +28,14 @@ class Output(StrEnum):
     JSON = "json"
 
 
+def _list_models(wanted: bool) -> None:
+    if wanted:
+        from slackwater.backtest.adapters.predictors import described
+
+        print("\n".join(described()))
+        raise typer.Exit
+
+
 def command(
     trace: Annotated[Path, typer.Option("--trace", metavar="PATH", help="a file of the trace, or its folder")],
     form: Annotated[TraceFormat, typer.Option("--format", help="docs/how-to/backtest.md says what each one is")],
@@ -53,6 +61,10 @@ def command(
     ] = 0.0,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="write a page with pictures")] = None,
+    list_models: Annotated[
+        bool,
+        typer.Option("--list-models", callback=_list_models, is_eager=True, help="show all models and their settings"),
+    ] = False,
 ) -> None:
     """Judge models of peaks on a recorded trace: how often they were wrong, by how much, and what they save.
 

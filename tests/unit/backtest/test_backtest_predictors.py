@@ -6,15 +6,17 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 from small_models import SaysLast, SaysLimits
 
-from slackwater.backtest.adapters.predictors import Predictor, contenders, installed
+from slackwater.backtest.adapters.predictors import Predictor, contenders, described, installed
 from slackwater.backtest.domain.choices import Resource
 from slackwater.model.errors import InvalidInput
 from slackwater.prediction.domain.models.port import PeakModel
 
 
 class FactorSettings(BaseModel):
+    """What was used last, times a factor."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
-    factor: float = Field(1.0, ge=0)
+    factor: float = Field(1.0, ge=0, description="on top")
 
 
 class NoSettings(BaseModel):
@@ -73,3 +75,7 @@ def test_every_model_that_is_installed_can_be_made(resource: Resource) -> None:
     assert len(found) == len(installed())
     for one in found:
         assert one.make().version == one.version
+
+
+def test_models_are_listed_with_their_settings() -> None:
+    assert list(described(some)) == ["last: What was used last, times a factor.", "  factor=1.0  on top", "limits"]

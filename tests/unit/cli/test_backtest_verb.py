@@ -84,6 +84,13 @@ def test_a_trace_that_is_not_there_is_status_2(tmp_path: Path) -> None:
     assert "does not exist" in done.stderr
 
 
+def test_models_and_their_settings_can_be_listed_without_a_trace() -> None:
+    done = CliRunner().invoke(app, ["backtest", "--list-models"])
+    assert done.exit_code == 0, done.output
+    assert "workload-profile: " in done.stdout
+    assert "  knob=0.3" in done.stdout
+
+
 def test_a_mean_stay_is_in_days_or_hours() -> None:
     assert (days_of("none"), days_of("2d"), days_of("0.5d"), days_of("12h")) == (None, 2, 0.5, 0.5)
     with pytest.raises(InvalidInput):

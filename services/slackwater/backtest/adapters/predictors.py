@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -33,6 +33,14 @@ def contenders(
     if not labels:
         raise InvalidInput(f"--models: none named; there are {', '.join(known)}, or all", field="models")
     return [_contender(label, known, resource) for label in labels]
+
+
+def described(predictors: Callable[[], Mapping[str, Predictor]] = installed) -> Iterator[str]:
+    """Lines for people: every model, and of each setting its default and what it means."""
+    for name, (form, _) in predictors().items():
+        yield f"{name}: {(form.__doc__ or '').strip().partition(chr(10))[0]}".rstrip(": ")
+        for setting, field in form.model_fields.items():
+            yield f"  {setting}={field.default}  {field.description or ''}".rstrip()
 
 
 def _contender(label: str, known: Mapping[str, Predictor], resource: Resource) -> Contender:
