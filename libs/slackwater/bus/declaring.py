@@ -31,6 +31,11 @@ MOST_CONSUMERS = 20_000
 """Every agent watches its intents with a consumer of its own; without a number the broker stops at 1,000."""
 
 
+NO_ROOM = (10023, 10028, 10047)
+"""Resources, memory or storage are said to be insufficient."""
+NO_ROOM_PAUSES_SECONDS = (0.1, 0.2, 0.4)
+
+
 async def declare(js: JetStreamContext, topology: Topology) -> None:
     """Idempotent and safe to run from many processes at once. Raises Unavailable; Misconfigured on a change that
     JetStream cannot make in place (storage of a stream, start of a consumer)."""
@@ -65,13 +70,24 @@ async def _declare_stream(js: JetStreamContext, name: str, spec: StreamSpec) -> 
     try:
         try:
             await js.add_stream(config)
-        except BadRequestError as error:
-            if error.err_code != STREAM_EXISTS_DIFFERENTLY:
+        except APIError as error:
+            if error.err_code not in (STREAM_EXISTS_DIFFERENTLY, *NO_ROOM) or not await _is_there(js, name):
                 raise
             await js.update_stream(config)
             log.info("stream updated", stream=name)
     except (NatsError, TimeoutError) as error:
         raise _explained(f"stream {name}", error) from error
+
+
+async def _is_there(js: JetStreamContext, name: str) -> bool:
+    """The broker looks for room before it looks whether there is such a stream: who asks for one that is there, or is
+    just being made by another process, may hear that there is no room for a second."""
+    for pause_seconds in (0.0, *NO_ROOM_PAUSES_SECONDS):
+        await asyncio.sleep(pause_seconds)
+        with suppress(NotFoundError):
+            await js.stream_info(name)
+            return True
+    return False
 
 
 async def _declare_consumer(js: JetStreamContext, stream: str, config: ConsumerConfig, jumps: bool) -> None:

@@ -29,7 +29,7 @@ max_payload: 1MB
 max_pending: 32MB
 jetstream {{
   store_dir: {store}
-  max_memory_store: 512MB
+  max_memory_store: 1GB
   max_file_store: 4GB
   sync_interval: "10s"
 }}

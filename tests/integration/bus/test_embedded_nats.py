@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from slackwater.bus.nats import connect_bus
+from slackwater.bus.streams import load
 from slackwater.model.errors import Unavailable
 from slackwater.runtime.embedded_nats import EmbeddedNats, find_nats_server
+from slackwater.testing.nats_server import forget_everything
 
 
 async def test_two_servers_live_side_by_side_on_free_ports(tmp_path: Path) -> None:
@@ -26,6 +28,23 @@ async def test_two_servers_live_side_by_side_on_free_ports(tmp_path: Path) -> No
         await one.stop()
         await two.stop()
     assert (one.pid, two.pid) == (None, None)
+
+
+async def test_many_that_begin_at_once_on_an_empty_broker_declare_the_same_streams(tmp_path: Path) -> None:
+    server = EmbeddedNats(tmp_path)
+    await server.start()
+    topology = load()
+    large = topology.streams["USAGE"].model_copy(update={"max_bytes": 600_000_000})  # there is room for one of them
+    topology = topology.model_copy(update={"streams": topology.streams | {"USAGE": large}})
+    try:
+        for _ in range(5):
+            opened = [connect_bus(server.url, name=f"test-{number}", topology=topology) for number in range(8)]
+            buses = await asyncio.gather(*(one.__aenter__() for one in opened))
+            assert all([await bus.connected() for bus in buses])
+            await forget_everything(buses[0])
+            await asyncio.gather(*(one.__aexit__(None, None, None) for one in opened))
+    finally:
+        await server.stop()
 
 
 async def test_start_and_stop_may_be_repeated_and_keep_the_port(tmp_path: Path) -> None:
