@@ -2,8 +2,8 @@
 
 In a small fleet: each. It is the largest thing that is written (10 KB for 30 pods) and it is only looked at, so in a
 large fleet it is written as often as a budget for the whole fleet allows: with 200 a second each of 2,000 nodes has its
-turn every ten seconds. What somebody would miss is never put off: a report that did not wait for its interval, a pod more
-or less, a throttle that began or ended. Points of charts are kept of every report.
+turn every ten seconds. What somebody would miss is never put off: a report that did not wait for its interval, a pod
+more or less, a throttle that began or ended. Points of charts are kept of every report.
 """
 
 from __future__ import annotations
