@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from sqlalchemy import text
+from sqlalchemy import event, text
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.time import Clock
@@ -25,6 +28,8 @@ _POOL_SIZE, _POOL_OVERFLOW = 4, 2
 """As many as a busy service uses at once. What is beyond is closed after use, and a new session costs PostgreSQL a
 process and both sides tens of milliseconds: with two kept, a console at 20 windows a second opened two a second."""
 _CONNECT_SECONDS, _CHECKOUT_SECONDS = 5.0, 10.0
+_REST_SECONDS = 1.0
+_USED_AT = "slackwater used at"
 STATEMENT_SECONDS = 30
 IDLE_SECONDS = 5
 """A transaction that waits so long for its client belongs to one that stands still: its locks end with its lease."""
@@ -128,6 +133,25 @@ def connect_database(dsn: str, service: str, clock: Clock) -> PostgresDatabase:
         max_overflow=_POOL_OVERFLOW,
         pool_timeout=_CHECKOUT_SECONDS,
         pool_use_lifo=True,
-        pool_pre_ping=True,  # a restart of the server is met at checkout, not in the middle of a unit of work
     )
+    _ask_after_a_rest(engine)
     return PostgresDatabase(engine, dsn, service, clock)
+
+
+def _ask_after_a_rest(engine: AsyncEngine) -> None:
+    """A restart of the server is met at checkout, not in the middle of a unit of work: a session that has rested is
+    asked whether it still lives. One that was used a moment ago is not: that was a twentieth of what a service did."""
+
+    @event.listens_for(engine.sync_engine, "checkin")
+    def note(_: object, record: ConnectionPoolEntry) -> None:
+        record.info[_USED_AT] = time.monotonic()
+
+    @event.listens_for(engine.sync_engine, "checkout")
+    def ask(driver: DBAPIConnection, record: ConnectionPoolEntry, _: object) -> None:
+        used_at = record.info.get(_USED_AT)
+        if used_at is None or time.monotonic() - used_at < _REST_SECONDS:
+            return
+        try:
+            engine.dialect.do_ping(driver)
+        except engine.dialect.loaded_dbapi.Error as error:
+            raise DisconnectionError("the session has ended") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -62,6 +63,17 @@ async def test_what_was_committed_survives_a_kill_and_is_published_once_in_order
     async with database.unit_of_work() as unit:
         rows = await unit.connection.execute(text("SELECT value FROM facts ORDER BY value"))
         assert [row[0] for row in rows] == [1, 2, 3, 4, 5, 6, 7, 8, 10]
+    await database.close()
+
+
+async def test_a_session_that_rested_while_the_server_was_restarted_is_not_used(own_server: EmbeddedPostgres) -> None:
+    dsn = (await prepare_database(own_server.dsn, [PROBE]))["probe"]
+    database = connect_database(dsn, "probe", SystemClock())
+    assert all(await asyncio.gather(*(write(database, number) for number in range(4))))  # several sessions
+    own_server.kill()
+    own_server.start()
+    await asyncio.sleep(1.1)  # longer than a session is trusted without a question
+    assert all([await write(database, number) for number in range(4, 8)])
     await database.close()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,13 @@ from slackwater.colocation.domain.batch import (
     safety_margin,
 )
 from slackwater.colocation.domain.gating import Gate
-from slackwater.colocation.domain.offer import decide, decide_resource, replay_arguments
+from slackwater.colocation.domain.offer import (
+    decide,
+    decide_resource,
+    replay_arguments,
+    snapshot_from_json,
+    snapshot_to_json,
+)
 from slackwater.model.quantities import Resources
 
 GIB = 2**30
@@ -142,6 +148,13 @@ def test_terms_add_up_and_the_record_repeats_itself(
     assert decided.value >= 0
     told = json.loads(json.dumps(replay_arguments(resource, node, strategy, gate, window)))
     assert decide(**told) == decided.value
+
+
+@given(snapshots)
+def test_a_snapshot_is_written_out_with_all_that_it_has(node: NodeSnapshot) -> None:
+    written = snapshot_to_json(node)
+    assert written | {"pods": tuple(written["pods"])} == asdict(node)
+    assert snapshot_from_json(json.loads(json.dumps(snapshot_to_json(node)))) == node
 
 
 @given(snapshots, strategies, gates, kinds)

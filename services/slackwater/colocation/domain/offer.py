@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from slackwater.colocation.domain.batch import NodeSnapshot, PodUse, Strategy, compute
@@ -52,19 +53,49 @@ def replay_arguments(
     resource: str, snapshot: NodeSnapshot, strategy: Strategy, gate: Gate, window: int
 ) -> dict[str, Any]:
     """The JSON with which `decide` gives the same result; pods of lower tiers play no part and are left out."""
-    document = asdict(snapshot)
-    document["pods"] = [pod for pod in document["pods"] if pod["tier"] in ("prod", "mid")]
     return {
         "resource": resource,
-        "snapshot": document,
+        "snapshot": snapshot_to_json(replace(snapshot, pods=_counted(snapshot.pods))),
         "strategy": asdict(strategy),
         "gate": asdict(gate),
         "window": window,
     }
 
 
+def _counted(pods: Sequence[PodUse]) -> tuple[PodUse, ...]:
+    return tuple(pod for pod in pods if pod.tier in ("prod", "mid"))
+
+
+def snapshot_to_json(snapshot: NodeSnapshot) -> dict[str, Any]:
+    """Written out: `dataclasses.asdict` copies every value deeply, which was a fifth of what colocation does."""
+    return {
+        "capacity": _plain(snapshot.capacity),
+        "reserved": _plain(snapshot.reserved),
+        "pods": [
+            {
+                "uid": pod.uid,
+                "tier": pod.tier,
+                "qos": pod.qos,
+                "request": _plain(pod.request),
+                "usage": _plain(pod.usage),
+                "predicted": _plain(pod.predicted),
+                "cold": pod.cold,
+            }
+            for pod in snapshot.pods
+        ],
+        "system": _plain(snapshot.system),
+        "system_is_current": snapshot.system_is_current,
+        "age_seconds": snapshot.age_seconds,
+        "lost": snapshot.lost,
+    }
+
+
+def _plain(amount: Resources | None) -> dict[str, int] | None:
+    return None if amount is None else {"cpu_milli": amount.cpu_milli, "memory_bytes": amount.memory_bytes}
+
+
 def snapshot_from_json(document: dict[str, Any]) -> NodeSnapshot:
-    """The inverse of `dataclasses.asdict` for a snapshot."""
+    """The inverse."""
     return NodeSnapshot(
         **{
             **document,
