@@ -88,7 +88,8 @@ def test_models_and_their_settings_can_be_listed_without_a_trace() -> None:
     done = CliRunner().invoke(app, ["backtest", "--list-models"])
     assert done.exit_code == 0, done.output
     assert "workload-profile: " in done.stdout
-    assert "  knob=0.3" in done.stdout
+    assert "  knob=None  " in done.stdout
+    assert "  young_knob=0.3  " in done.stdout
 
 
 def test_a_mean_stay_is_in_days_or_hours() -> None:
