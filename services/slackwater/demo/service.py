@@ -94,11 +94,6 @@ def serve(port: int, workers: int, rounds: int, announce: Path | None) -> int:
             die_with_parent()
             _work(listener, rounds)
         children.append(pid)
-    if announce is not None:
-        facts = {"port": listener.getsockname()[1], "rounds": rounds, "pid": os.getpid()}
-        draft = announce.with_suffix(".tmp")
-        draft.write_text(json.dumps(facts))
-        draft.rename(announce)
 
     def stop(_signal: int, _frame: object) -> None:
         raise SystemExit(0)
@@ -106,6 +101,11 @@ def serve(port: int, workers: int, rounds: int, announce: Path | None) -> int:
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
     try:
+        if announce is not None:  # who reads it may end us at once
+            facts = {"port": listener.getsockname()[1], "rounds": rounds, "pid": os.getpid()}
+            draft = announce.with_suffix(".tmp")
+            draft.write_text(json.dumps(facts))
+            draft.rename(announce)
         os.wait()
         return 1
     finally:
