@@ -43,9 +43,8 @@ class Writes(Protocol):
         """Node, liveness, changed_at: the newest per node stays."""
         ...
 
-    async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView] | None]]) -> None:
-        """Points are kept as history; the newest per node that has pods beside it (there may be none) is its latest
-        usage. None: of this one only the point is wanted."""
+    async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView]]]) -> None:
+        """Points are kept as history; the newest per node is its latest usage, with its pods."""
         ...
 
     async def save_forecasts(self, rows: Sequence[ForecastView]) -> None: ...

@@ -55,11 +55,9 @@ class MemoryReadModel(MemoryFleet, MemoryLoop):
             if node.liveness_changed_at is None or at >= node.liveness_changed_at:
                 self._nodes[name] = replace(node, liveness=liveness, liveness_changed_at=at)
 
-    async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView] | None]]) -> None:
+    async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView]]]) -> None:
         for point, pods in rows:
             self._usage.setdefault(point.event_id, point)
-            if pods is None:
-                continue
             node = self._node(point.node)
             if node.usage is None or point.sampled_at > node.usage.sampled_at:
                 self._nodes[point.node] = replace(node, usage=point)

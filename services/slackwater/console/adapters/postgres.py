@@ -68,9 +68,8 @@ class PostgresReadModel(PostgresFleet, PostgresLoop):
             )
         )
 
-    async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView] | None]]) -> None:
-        whole = [(point, pods) for point, pods in rows if pods is not None]
-        newest = _newest(whole, key=lambda row: row[0].node, time=lambda row: row[0].sampled_at)
+    async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView]]]) -> None:
+        newest = _newest(rows, key=lambda row: row[0].node, time=lambda row: row[0].sampled_at)
         await self._write(
             (sql.SAVE_USAGE, [_usage_row(point) for point in {p.event_id: p for p, _ in rows}.values()]),
             (sql.SAVE_LATEST_USAGE, [_latest_row(point, pods) for point, pods in newest]),

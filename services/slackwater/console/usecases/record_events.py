@@ -10,7 +10,6 @@ from datetime import timedelta
 
 from slackwater.console.ports import Writes
 from slackwater.console.usecases import translate
-from slackwater.console.usecases.newest_usage import NewestUsage
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event
@@ -47,7 +46,6 @@ class RecordEvents:
         self._decision_retention = decision_retention
         self._prune_every = prune_every_seconds
         self._pruned_at = clock.monotonic()
-        self._newest = NewestUsage()
 
     async def described(self, events: Sequence[Event[NodeDescribed]]) -> None:
         await self._writes.save_facts([(e.data.facts, e.data.boot_epoch, e.data.described_at) for e in events])
@@ -57,10 +55,8 @@ class RecordEvents:
 
     async def usage_reported(self, events: Sequence[Event[UsageReported]]) -> None:
         latest = self._clock.now() + FUTURE_TOLERANCE
-        taken = [(e, translate.usage_point(e)) for e in events if e.data.sampled_at <= latest]
-        await self._writes.save_usage(
-            [(point, translate.pod_views(e.data) if self._newest.is_due(point) else None) for e, point in taken]
-        )
+        taken = [e for e in events if e.data.sampled_at <= latest]
+        await self._writes.save_usage([(translate.usage_point(e), translate.pod_views(e.data)) for e in taken])
         await self._prune_when_due()
 
     async def peak_predicted(self, events: Sequence[Event[PeakPredicted]]) -> None:
