@@ -1,0 +1,65 @@
+"""What an operator decides about predictions, per node pool, as the rest of the domain takes it.
+
+Every policy is a value with a generation, so that a decision can name the one it was made under. Which fields there
+are follows the node prediction proposal of the field; see docs/how-to/set-a-predict-policy.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+DEFAULT_MODEL = "workload-profile"
+CLUSTER = "default"
+"""Name of the policy for every pool that has none of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """When samples are folded and predictions are looked at, in seconds of each node's stream and of the clock."""
+
+    histogram_update_seconds: float = 30.0
+    """Windows shorter than this are put together (the largest of each series) before they are folded."""
+    reporting_seconds: float = 60.0
+    """Every node about which something was folded since is published this often."""
+    check_seconds: float = 20.0
+    """Between reports: published at once if a value differs by more than the threshold, or is older than the limit."""
+    resource_diff_threshold: float = 0.05
+    """Relative to the last value published, 0..1."""
+    force_update_seconds: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """A model by its name in the registry, and its settings as an operator writes them (JSON values)."""
+
+    name: str = DEFAULT_MODEL
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPolicy:
+    """In force for one pool. `name` is CLUSTER or the pool's."""
+
+    name: str = CLUSTER
+    generation: int = 0
+    cpu: ModelChoice = field(default_factory=ModelChoice)
+    memory: ModelChoice = field(default_factory=ModelChoice)
+    cadence: Cadence = field(default_factory=Cadence)
+    protect_lsr: bool = False
+    """CPU of LSR pods is never reclaimable, like that of LSE."""
+
+    def model_of(self, resource: str) -> ModelChoice:
+        return self.cpu if resource == "cpu" else self.memory
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """All that are in force; a pool without one follows the cluster's."""
+
+    cluster: PoolPolicy = field(default_factory=PoolPolicy)
+    pools: Mapping[str, PoolPolicy] = field(default_factory=dict)
+
+    def of(self, pool: str) -> PoolPolicy:
+        return self.pools.get(pool, self.cluster)
