@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from slackwater.events.envelope import Payload
 from slackwater.model.quantities import Resources
 
@@ -30,12 +32,11 @@ published by more than the policy's threshold, or a last one that got too old. E
 class Calibration:
     """How good the model of one resource has been in the node's pool, and what it was asked to be.
 
-    `model` is in force by generation `generation` of the policy `policy` (the cluster's or the pool's; 0: no document was
-    written yet, the settings of the service count). `stated_rate` is the share of 24 h windows that may
-    go above the peak, None where a margin was chosen instead of a rate. `measured_rate` is the share of finished 24 h
-    windows that did, None while none is finished; `machine_days` is how much stands behind it: finished windows in
-    days of one machine. `knob` is the insured part of the risk in force (see docs/how-to/choose-a-model.md), None for
-    models without one. Rates are ratios (0..1).
+    `model` is in force by generation `generation` of the policy `policy`, the cluster's or the pool's. `stated_rate` is
+    the share of 24 h windows that may go above the peak, None where a margin was chosen instead of a rate.
+    `measured_rate` is the share of finished 24 h windows that did, None while none is finished; `machine_days` is how
+    much stands behind it: finished windows in days of one machine. `knob` is the insured part of the risk in force
+    (see docs/how-to/choose-a-model.md), None for models without one. Rates are ratios (0..1).
     """
 
     model: str
@@ -81,7 +82,7 @@ class PeakPredicted(Payload):
     confidence: float = 0.0
     sample_age_seconds: float = 0.0
     cause: Cause = ""
-    calibrations: dict[str, Calibration] = {}
+    calibrations: dict[str, Calibration] = Field(default_factory=dict)
 
     def key(self) -> str:
         return self.node

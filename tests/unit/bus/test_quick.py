@@ -183,3 +183,14 @@ def test_other_events_are_none_of_its_business() -> None:
 
     window = windows.window("n", 3, {}).data
     assert quick.read(Unlisted, window.model_dump_json().encode()) is None
+
+
+def test_a_prediction_from_before_models_could_be_chosen_is_read_quickly() -> None:
+    document = json.loads(PAYLOADS[2].model_dump_json())
+    for later in ("version", "confidence", "sample_age_seconds", "cause", "calibrations"):
+        del document[later]
+    found = quick.read(PeakPredicted, json.dumps(document).encode())
+    assert found == PeakPredicted.model_validate(document)
+    assert found is not None
+    assert found.calibrations == {}
+    assert found.version == ""
