@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 from slackwater.bus.port import each
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.model.errors import SlackwaterError
+from slackwater.model.errors import Fenced, SlackwaterError, Unavailable
 from slackwater.prediction.adapters.metrics import PredictionMetrics
 from slackwater.prediction.adapters.postgres import PostgresPredictionStore
+from slackwater.prediction.adapters.predictors.registry import make_model
+from slackwater.prediction.domain.models.port import KeptModel
+from slackwater.prediction.domain.policy import ModelChoice, Policies
 from slackwater.prediction.edge.events import ON_DESCRIBED, WindowsOf, describing
 from slackwater.prediction.settings import PredictionSettings
+from slackwater.prediction.usecases.publish_predictions import next_check, publish_predictions
 from slackwater.prediction.usecases.shares import Shares
 from slackwater.prediction.usecases.state import LivingState, Restored
 from slackwater.runtime.ownership import Lease, Standing
@@ -31,6 +35,10 @@ if TYPE_CHECKING:
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
+
+_SNAPSHOT_PAUSE = 19.0
+_SHORTEST_LOOK, _LONGEST_LOOK = 0.1, 1.0
+"""Seconds between looks at what is due; a partition that was just taken is looked at within the longest."""
 
 
 class PredictionService:
@@ -52,13 +60,13 @@ class PredictionService:
         self._database = database = database.fenced(ownership)
         self._metrics = metrics
         store = PostgresPredictionStore(database)
-        self._shares = Shares(store, settings.policy(), self._reading, self._restored, self._failed)
+        self._shares = Shares(store, settings.policy(model_of), self._reading, self._restored, self._failed)
         self._closing: set[asyncio.Task[None]] = set()
 
     async def run(self, started: Callable[[], None]) -> None:
         """Restore, then replay and fold what is ours until cancelled, with a last snapshot on the way out."""
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work) for work in (self._relay(), self._keep_snapshots())]
+            tasks = [group.create_task(work) for work in (self._relay(), self._keep_snapshots(), self._look())]
             try:
                 await self._consume(started)
             finally:
@@ -96,9 +104,11 @@ class PredictionService:
         for why in restored.refused:
             self._metrics.snapshot("refused")
             log.warning("snapshot is not usable", reason=why)
+        for why in restored.anew:
+            log.warning("model begins anew", reason=why)
 
     def _reading(self, living: LivingState) -> AbstractAsyncContextManager[None]:
-        handler = WindowsOf(living, self._platform.clock, lambda new: self._metrics.folded(new, self._shares.series))
+        handler = WindowsOf(living, lambda new: self._metrics.folded(new, self._shares.series))
         bus = self._platform.bus
         return bus.replay(UsageWindowed, handler, after_sequence=living.position, partition=living.partition)
 
@@ -115,15 +125,40 @@ class PredictionService:
         await self._database.relay(self._platform.bus.publish).run()
 
     async def _keep_snapshots(self) -> None:
+        """Of one partition after the other, and no longer than a twentieth of the time."""
+        clock, took = self._platform.clock, 0.0
         while True:
-            await self._platform.clock.sleep(self._settings.snapshot_seconds)
+            await clock.sleep(max(self._settings.snapshot_seconds, took * _SNAPSHOT_PAUSE))
+            began = clock.monotonic()
             kept = await self._shares.keep(list(self._shares))
+            took = clock.monotonic() - began
             if kept:
                 self._metrics.snapshot("kept")
+
+    async def _look(self) -> None:
+        """Publish what is due in each partition when its check is."""
+        while True:
+            for living in self._shares:
+                try:
+                    await publish_predictions(living, self._platform.clock)
+                except (Fenced, Unavailable) as error:
+                    log.warning("predictions are published later", partition=living.partition, reason=error.message)
+            waits = [next_check(living, self._platform.clock) for living in self._shares]
+            await self._platform.clock.sleep(min(max(min(waits, default=_LONGEST_LOOK), _SHORTEST_LOOK), _LONGEST_LOOK))
+
+    async def follow(self, policies: Policies) -> None:
+        """From now on by these, without a restart. Raises InvalidInput if there is no such model."""
+        for one in await self._shares.follow(policies):
+            log.warning("model begins anew", reason=one)
 
     def _failed(self, error: SlackwaterError) -> None:
         self._metrics.snapshot("failed")
         log.warning("snapshot was not kept", reason=error.message)
+
+
+def model_of(choice: ModelChoice, resource: str) -> KeptModel:
+    """A new model of the registry. Raises InvalidInput that names what is wrong."""
+    return make_model(choice.name, choice.settings, "cpu" if resource == "cpu" else "memory")
 
 
 def build(settings: PredictionSettings, platform: Platform) -> PredictionService:
