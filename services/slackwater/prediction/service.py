@@ -60,17 +60,18 @@ class PredictionService:
         self._metrics = metrics
         store = PostgresPredictionStore(database)
         catalogue, policies = Catalogue(), PostgresPolicyStore(database)
-        self._policies = PoliciesInForce(policies, catalogue, settings.first_policy(), PolicyMetrics(process_meters()))
-        self._routers = (policy_router(ChangePolicies(policies, self._policies)), predictor_router(catalogue))
+        self.policies = PoliciesInForce(policies, catalogue, settings.first_policy(), PolicyMetrics(process_meters()))
+        """Ask `policies.policies` for those of now, or have `policies.on_change` told."""
+        self._routers = (policy_router(ChangePolicies(policies, self.policies)), predictor_router(catalogue))
         self._meter = CalibrationMetrics(process_meters())
-        self._news = PolicyNews(self._policies, platform.clock)
+        self._news = PolicyNews(self.policies, platform.clock)
         ownership.on_news(self._news.tell)
         self._shares = Shares(store, settings.policy(), self._reading, self._restored, self._failed)
         self._closing: set[asyncio.Task[None]] = set()
 
     async def run(self, started: Callable[[], None]) -> None:
         """Restore, then replay and fold what is ours until cancelled, with a last snapshot on the way out."""
-        await self._policies.load()
+        await self.policies.load()
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(work) for work in (self._relay(), self._keep_snapshots(), self._news.follow())]
             try:
@@ -85,7 +86,7 @@ class PredictionService:
             Check("prediction-bus", connected, "" if connected else "NATS does not answer"),
             Check("prediction-database", answers, "" if answers else "PostgreSQL does not answer"),
             Check("prediction-state", True, f"{self._shares.series} series"),
-            Check("prediction-policies", True, said(self._policies)),
+            Check("prediction-policies", True, said(self.policies)),
             ownership_check(self._ownership),
         ]
 

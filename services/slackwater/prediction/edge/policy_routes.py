@@ -44,7 +44,12 @@ class WouldStorePredictPolicy(BaseModel):
 def policy_router(change: ChangePolicies) -> Routes:
     """Documents of the kind PredictPolicy. The ETag of each is its generation."""
     router = Routes(prefix="/v1/predictpolicies", tags=["prediction"])
+    _reading(router, change)
+    _changing(router, change)
+    return router
 
+
+def _reading(router: Routes, change: ChangePolicies) -> None:
     @router.get(
         "",
         role=Role.VIEWER,
@@ -71,6 +76,8 @@ def policy_router(change: ChangePolicies) -> Routes:
         response.headers["etag"] = etag_of(present)
         return present
 
+
+def _changing(router: Routes, change: ChangePolicies) -> None:
     @router.put(
         "/{name}",
         role=Role.OPERATOR,
@@ -113,8 +120,6 @@ def policy_router(change: ChangePolicies) -> Routes:
         if dry_run:
             return WouldStorePredictPolicy(document=None, changes=changes(gone, {}))
         return dict(gone)
-
-    return router
 
 
 async def _matched(change: ChangePolicies, name: str, if_match: str) -> int:
