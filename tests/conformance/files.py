@@ -14,6 +14,7 @@ import crane_percentile
 import koord_batch
 import koord_gates
 import koord_histograms
+import koord_mid
 import koord_predictors
 import koord_server
 from outstanding import reason_of
@@ -24,6 +25,7 @@ ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
     "koord-colocation-vectors/1": {
         **koord_batch.ADAPTORS,
         **koord_gates.ADAPTORS,
+        **koord_mid.ADAPTORS,
         **koord_histograms.ADAPTORS,
         **koord_predictors.ADAPTORS,
         **koord_server.ADAPTORS,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from itertools import chain, combinations
 from typing import Any
 
 from koord_node import amounts, snapshot_of, strategy_of
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
-from slackwater.colocation.domain.batch import batch_offer
+from slackwater.colocation.domain.batch import batch_offer, request_policy
 from slackwater.colocation.domain.degrade import remaining_share
 from slackwater.colocation.domain.publishing import ThirdParty, normalised, parse_ratio, prepared
 from slackwater.colocation.domain.reservation import annotated_reservation, kubelet_reservation, safety_margin
@@ -32,22 +33,39 @@ def batch_calculate(case: Case) -> Verdict:
     if given.get("metrics") is None:
         return compare("reset", want)  # nothing is known: there is no snapshot, and nothing is offered
     inputs = snapshot_of(given), strategy_of(given["strategy"])
-    if remaining_share(*inputs) == 0 or not inputs[1].enabled:
+    if remaining_share(*inputs) == 0:
         return compare("reset", want)
     verdict = compare(answer(inputs), want)
-    for anchor, undo in _UNDONE.items() if verdict.word == "FAIL" else ():
-        if compare(answer(undo(*inputs)), want).word == "pass":
-            return differ(anchor)
+    for undone in subsets((*UNDONE, *_RULES)) if verdict.word == "FAIL" else ():
+        if compare(answer(without(undone, inputs), undone), want).word == "pass":
+            return differ(*undone)
     return verdict
 
 
-def answer(inputs: Inputs) -> dict[str, Any]:
+def answer(inputs: Inputs, undone: Collection[str] = ()) -> dict[str, Any]:
     """As the vectors say it."""
     snapshot, strategy = inputs
     offer = batch_offer(snapshot, strategy)
     node = Resources(offer.cpu.offered, offer.memory.offered)
-    zones = zone_offers(snapshot, strategy, node)
+    if "sold-once" in undone:
+        by_request = [strategy.policy(each) is Policy.REQUEST for each in KEYS]
+        alone = [request_policy(each, snapshot, strategy) for each in KEYS]
+        both = zip(by_request, alone, (node.cpu_milli, node.memory_bytes), strict=True)
+        node = Resources(*(requested if asked else other for asked, requested, other in both))
+    limit = Resources(2**62, 2**62) if "zones-within-node" in undone else node
+    zones = zone_offers(snapshot, strategy, limit)
     return said(node) | ({"zones": {zone.name: said(zone.batch) for zone in zones}} if zones else {})
+
+
+def subsets(anchors: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """The smallest first."""
+    return chain.from_iterable(combinations(anchors, size) for size in range(1, len(anchors) + 1))
+
+
+def without(undone: Collection[str], inputs: Inputs) -> Inputs:
+    for anchor in undone:
+        inputs = UNDONE[anchor](*inputs) if anchor in UNDONE else inputs
+    return inputs
 
 
 def said(batch: Resources) -> dict[str, int]:
@@ -67,12 +85,14 @@ def _untagged_apps_unseen(snapshot: NodeSnapshot, strategy: Strategy) -> Inputs:
     return replace(snapshot, host_apps=tuple(app for app in snapshot.host_apps if app.tier)), strategy
 
 
-_UNDONE: Mapping[str, Callable[[NodeSnapshot, Strategy], Inputs]] = {
+UNDONE: Mapping[str, Callable[[NodeSnapshot, Strategy], Inputs]] = {
     "unmeasured-by-request": _unmeasured_unseen,
     "cpu-by-request": _cpu_request_is_usage,
     "untagged-host-applications": _untagged_apps_unseen,
 }
 """The rows of docs/differences.md that a case may differ by, and the inputs that have the peer's answer."""
+_RULES = ("sold-once", "zones-within-node")
+"""Rows that no input undoes: `answer` leaves them out."""
 
 
 def margin(case: Case) -> Verdict:

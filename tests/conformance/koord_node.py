@@ -19,7 +19,8 @@ def amounts(given: Mapping[str, int] | None) -> Resources:
 
 def strategy_of(fields: Mapping[str, Any]) -> Strategy:
     """Pods without prediction by their usage, the whole offer until it is taken away at once, and mid unless it is
-    static by what prod does not need: what these words mean to the peer."""
+    static by what prod does not need: what these words mean to the peer. Whether colocation is on is asked elsewhere.
+    """
     degrade = 60.0 * fields.get("degradeTimeMinutes", 15)
     return Strategy(
         cpu_reclaim_threshold_percent=fields.get("cpuReclaimThresholdPercent", 60),
@@ -27,7 +28,6 @@ def strategy_of(fields: Mapping[str, Any]) -> Strategy:
         cold_start_holds_request=False,
         decay_from_seconds=degrade,
         decay_to_seconds=degrade + 1e-9,
-        enabled=fields.get("enable", True) is not False,
         cpu_policy=_policy(fields.get("cpuCalculatePolicy")),
         memory_policy=_policy(fields.get("memoryCalculatePolicy")),
         batch_cpu_threshold_percent=fields.get("batchCPUThresholdPercent"),

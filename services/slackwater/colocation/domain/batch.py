@@ -22,6 +22,8 @@ from slackwater.colocation.domain.snapshot import LOWER_TIERS, NodeSnapshot, amo
 from slackwater.colocation.domain.strategy import MarginMode, Policy, Strategy
 from slackwater.decisions.record import Term
 
+_ONCE = "requests leave more than prod's use and mid's offer do"
+
 
 @dataclass(frozen=True, slots=True)
 class Computed:
@@ -52,19 +54,19 @@ def compute(resource: str, snapshot: NodeSnapshot, strategy: Strategy, mid_offer
         off = Term(name="disabled", value=-whole, note="colocation is switched off here", input="enable")
         return Computed(0, 0, (Term(name="capacity", value=whole), off))
     policy = strategy.policy(resource)
-    reserved = _reserved(resource, snapshot, strategy)
+    reserved = reserved_of(resource, snapshot, strategy)
     mid = tier_holds("mid", resource, snapshot, strategy, policy)
     terms = [
         Term(name="capacity", value=amount(snapshot.capacity, resource)),
         *_margin(resource, snapshot, strategy),
         _kept_back(resource, snapshot, reserved, policy),
         _term("prod", tier_holds("prod", resource, snapshot, strategy, policy)),
-        _term("mid", mid) if mid.value >= mid_offered else _lent_to_mid(mid_offered),
+        _term("mid", mid) if mid.value >= mid_offered or policy is not Policy.USAGE else _lent_to_mid(mid_offered),
     ]
     if (total := sum(term.value for term in terms)) < 0:
         terms.append(Term(name="floor", value=-total, note="an offer is never negative"))
     if policy is not Policy.USAGE:
-        _limit(terms, _once(resource, snapshot, strategy, mid_offered), "sold_once", "prod uses more than it requested")
+        _limit(terms, _once(resource, snapshot, strategy, mid_offered), "sold_once", _ONCE)
     for most, note, source in _caps(resource, snapshot, strategy):
         _limit(terms, most, "cap", note, source)
     return Computed(sum(term.value for term in terms), _ceiling(resource, snapshot, strategy, reserved), tuple(terms))
@@ -75,17 +77,17 @@ def slack(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> int:
 
     May be negative. Offers are made from this once: their sum never exceeds it, nor zero.
     """
-    reserved = _reserved(resource, snapshot, strategy)
+    reserved = reserved_of(resource, snapshot, strategy)
     margin = sum(term.value for term in _margin(resource, snapshot, strategy))
     prod = tier_holds("prod", resource, snapshot, strategy, Policy.USAGE).value
-    return amount(snapshot.capacity, resource) + margin - max(reserved, _system(resource, snapshot)) - prod
+    return amount(snapshot.capacity, resource) + margin - max(reserved, system_of(resource, snapshot)) - prod
 
 
 def request_policy(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> int:
     """What the policy `request` alone would leave: requests instead of use, and no system usage."""
     requested = sum(requested_by(snapshot.pods, resource, tier) for tier in ("prod", "mid"))
     margin = sum(term.value for term in _margin(resource, snapshot, strategy))
-    kept = _reserved(resource, snapshot, strategy)
+    kept = reserved_of(resource, snapshot, strategy)
     return max(0, amount(snapshot.capacity, resource) + margin - kept - requested)
 
 
@@ -99,13 +101,14 @@ def _once(resource: str, snapshot: NodeSnapshot, strategy: Strategy, mid_offered
     return max(0, slack(resource, snapshot, strategy) - max(mid, mid_offered))
 
 
-def _reserved(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> int:
+def reserved_of(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> int:
     return amount(snapshot.reserved.larger_of(strategy.reserved), resource)
 
 
-def _system(resource: str, snapshot: NodeSnapshot) -> int:
-    """With host applications of high tiers; one whose tier nobody named counts, for its usage is in no other figure."""
-    apps = sum(amount(app.usage, resource) for app in snapshot.host_apps if app.tier not in LOWER_TIERS)
+def system_of(resource: str, snapshot: NodeSnapshot, lower: frozenset[str] = LOWER_TIERS) -> int:
+    """With host applications of tiers that are not `lower`; one whose tier nobody named counts, for its usage is in no
+    other figure."""
+    apps = sum(amount(app.usage, resource) for app in snapshot.host_apps if app.tier not in lower)
     return apps + (amount(snapshot.system, resource) if snapshot.system else 0)
 
 
@@ -119,7 +122,7 @@ def _margin(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> list[T
 
 def _kept_back(resource: str, snapshot: NodeSnapshot, reserved: int, policy: Policy) -> Term:
     source = "reserved_by_node" if reserved == amount(snapshot.reserved, resource) else "reserved_by_strategy"
-    system = _system(resource, snapshot)
+    system = system_of(resource, snapshot)
     if policy is Policy.REQUEST:
         return Term(name="reserved", value=-reserved, note="the policy takes no system usage", input=source)
     if snapshot.system is None and reserved >= system:
