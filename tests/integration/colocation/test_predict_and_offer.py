@@ -195,11 +195,11 @@ async def test_a_killed_prediction_ends_bit_for_bit_like_an_undisturbed_one(stac
             if life < 3:
                 kill()
     kept = await _newest_snapshot(stack)
-    expected = PartitionState(PREDICTION.policies(), model_of)
+    expected = PartitionState(PREDICTION.policy(model_of).policies, model_of)
     for life, numbers in enumerate((range(5), range(5, 9), range(9, 12), range(12, 14))):
         for number in numbers:
             expected.take(sight_of(window("n", number, {"p": 500 + 100 * life, "q": 300})))
-    living, _ = decode(kept, PREDICTION.policies(), model_of)
+    living, _ = decode(kept, PREDICTION.policy(model_of).policies, model_of)
     assert without_traces(living) == without_traces(expected)
     assert stack.copies == 0
 

@@ -22,6 +22,7 @@ from slackwater.prediction.domain.numbers import parts_of
 from slackwater.prediction.domain.policy import PoolPolicy
 from slackwater.prediction.domain.shares import Shares, shares
 from slackwater.prediction.domain.state import Heard, Node, Pool
+from slackwater.prediction.ports import Measured, PredictionMeter
 from slackwater.prediction.usecases.state import LivingState, Look
 from slackwater.prediction.usecases.tell_prediction import NodePrediction, PodPart, UsedModel, events_of
 
@@ -39,11 +40,15 @@ class Due:
     nodes: Sequence[tuple[Node, Heard, Cause]]
     models: Mapping[str, UsedModel]
     parts: Mapping[int, Sequence[PodPart]]
+    unknown: tuple[int, float]
+    """How many nodes of the pool have prod, and the mean share (0..1) of its pods that are not known yet."""
     cold: Floats
     """(nodes due, 2) share of prod's requests, and of prod's limits, that is not known yet."""
 
 
-async def publish_predictions(living: LivingState, clock: Clock) -> Mapping[Cause, int]:
+async def publish_predictions(
+    living: LivingState, clock: Clock, meter: PredictionMeter | None = None
+) -> Mapping[Cause, int]:
     """Look at the pools whose check is due and publish what is. Returns how many nodes, by cause.
 
     Raises Unavailable or Fenced; what was not published by then is looked at again in the next check.
@@ -56,11 +61,25 @@ async def publish_predictions(living: LivingState, clock: Clock) -> Mapping[Caus
             for one in due:
                 for first in range(0, len(one.nodes), _AT_ONCE):
                     some = range(first, min(first + _AT_ONCE, len(one.nodes)))
-                    told += await _publish(living, one, some, clock.now())
+                    now = clock.now()
+                    causes_now = await _publish(living, one, some, now)
+                    told += causes_now
+                    if meter is not None:
+                        _tell_meter(meter, living.partition, one, causes_now, now)
         except (Fenced, Unavailable):
             living.look_again()
             raise
     return told
+
+
+def _tell_meter(meter: PredictionMeter, partition: int, due: Due, told: Mapping[Cause, int], now: datetime) -> None:
+    for cause, nodes in told.items():
+        meter.published(cause, nodes, now)
+    for each, used in due.models.items():
+        standing = used.standing
+        measured = Measured(standing.stated_rate, standing.measured_rate, standing.machine_days, standing.knob)
+        meter.measured(partition, due.pool, each, measured)
+    meter.cold(partition, due.pool, *due.unknown)
 
 
 def next_check(living: LivingState, clock: Clock) -> float:
@@ -126,7 +145,14 @@ def _due(pool: Pool, name: str, policy: PoolPolicy, found: Forecast, nodes: Sequ
         uid = parts_of(pods.series.name(row))[1]
         parts[number].append(PodPart(uid, pods.workloads.name(workload), TIERS[tier], peak[0], peak[1], cold))
     models = {each: _used(pool, each) for each in RESOURCES}
-    return Due(name, policy, found, nodes, models, parts, _cold(pool, seen, numbers))
+    return Due(name, policy, found, nodes, models, parts, _unknown(found), _cold(pool, seen, numbers))
+
+
+def _unknown(found: Forecast) -> tuple[int, float]:
+    groups = found.seen["cpu"].group
+    groups = groups[groups >= 0]
+    shares_ = np.maximum(*(each.peaks.cold_share[groups] for each in found.seen.values()))
+    return len(groups), float(shares_.mean()) if len(groups) else 0.0
 
 
 def _used(pool: Pool, resource: str) -> UsedModel:
