@@ -112,7 +112,7 @@ class PredictionService:
             await asyncio.Event().wait()
 
     async def _relay(self) -> None:
-        await self._database.relay(self._platform.bus.publish).run()
+        await self._database.relay(self._platform.bus.carry).run()
 
     async def _keep_snapshots(self) -> None:
         while True:
