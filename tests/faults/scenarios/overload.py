@@ -23,6 +23,7 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.measures import Pressure
 from slackwater.events.waterline_crossed import crossing_of
+from slackwater.model.errors import Unavailable
 from slackwater.model.tiers import Tier
 from slackwater.testing.reports import described, pod_usage, report
 
@@ -53,6 +54,8 @@ class Urgent:
     """Until the broker had the crossing."""
     stored: list[float] = field(default_factory=list)
     """Until it had the report itself."""
+    unconfirmed: list[str] = field(default_factory=list)
+    """What the broker did not confirm in time; an agent would send the report again."""
 
     async def describe(self, names: list[str]) -> None:
         for name in names:
@@ -75,7 +78,10 @@ class Urgent:
 
     async def _publish(self, event: Event[Any], seconds: list[float]) -> None:
         began = time.monotonic()
-        await self.bus.publish(event)
+        try:
+            await self.bus.publish(event)
+        except Unavailable as error:
+            self.unconfirmed.append(error.message)
         seconds.append(time.monotonic() - began)
 
     async def declared(self, event: Event[IntentDeclared]) -> None:
@@ -132,6 +138,7 @@ def _judge(result: Result, urgent: Urgent, peak: float, good: float, strictness:
         ordered = sorted(seconds)
         result.facts[f"urgent{stage}_p50_seconds"] = round(percentile(ordered, 0.5), 3)
         result.facts[f"urgent{stage}_p99_seconds"] = round(percentile(ordered, 0.99), 3)
+    result.facts["urgent_unconfirmed"] = urgent.unconfirmed
     result.facts["urgent_answered"] = f"{len(took)} of {PROBES}"
     bound = URGENT_SECONDS * strictness.patience
     result.promise(f"who crosses a waterline is answered within {bound:g} s (p99)",
@@ -162,10 +169,12 @@ def _pin(pid: int, cores: set[int]) -> None:
 
 
 async def _cross_all(urgent: Urgent, probes: list[str], every: float) -> None:
+    """One after the other at their time, whether or not the broker has confirmed the one before."""
     await asyncio.sleep(1.5)
-    for name in probes:
-        await urgent.cross(name)
-        await asyncio.sleep(every)
+    async with asyncio.TaskGroup() as tasks:
+        for name in probes:
+            tasks.create_task(urgent.cross(name))
+            await asyncio.sleep(every)
 
 
 @dataclass(frozen=True, slots=True)
