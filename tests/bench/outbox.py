@@ -140,7 +140,7 @@ async def relay(options: argparse.Namespace) -> None:
     database = connect_database(options.postgres, "colocation", SystemClock())
     async with connect_bus(options.nats, name="bench-relay", declares=False) as bus:
         collect_rarely()
-        await database.relay(bus.publish).run()
+        await database.relay(bus.carry).run()
 
 
 async def write(options: argparse.Namespace) -> None:

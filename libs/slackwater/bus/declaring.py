@@ -74,7 +74,8 @@ async def _declare_stream(js: JetStreamContext, name: str, spec: StreamSpec) -> 
             if error.err_code not in (STREAM_EXISTS_DIFFERENTLY, *NO_ROOM) or not await _is_there(js, name):
                 raise
             await js.update_stream(config)
-            log.info("stream updated", stream=name)
+            if error.err_code == STREAM_EXISTS_DIFFERENTLY:
+                log.info("stream updated", stream=name)
     except (NatsError, TimeoutError) as error:
         raise _explained(f"stream {name}", error) from error
 

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from slackwater.bus import quick
 from slackwater.events.envelope import Event, Payload
+from slackwater.events.written import Written, written
 from slackwater.model.errors import InvalidInput
 
 P = TypeVar("P", bound=Payload)
@@ -49,15 +50,17 @@ class Message:
     body: bytes
 
 
-def encode(event: Event[Any]) -> Message:
+def encode(event: Event[Any] | Written) -> Message:
     """One event as a message. `Nats-Msg-Id` is the event id, so the broker drops repeats."""
+    if isinstance(event, Event):
+        event = written(event)
     headers = {
         "ce-specversion": SPEC_VERSION,
         "ce-id": _escape(event.id),
-        "ce-type": event.type,
+        "ce-type": f"{TYPE_PREFIX}{event.type}",
         "ce-source": _escape(event.source),
-        "ce-subject": _escape(event.data.key()),
-        "ce-time": event.time.isoformat(),
+        "ce-subject": _escape(subject_key(event.subject)),
+        "ce-time": event.time,
         "content-type": CONTENT_TYPE,
         MESSAGE_ID: _escape(event.id),
     }
@@ -65,7 +68,7 @@ def encode(event: Event[Any]) -> Message:
         headers["ce-causedby"] = _escape(event.causedby)
     if event.traceparent is not None:
         headers["traceparent"] = _escape(event.traceparent)
-    return Message(event.subject, headers, event.data.model_dump_json().encode())
+    return Message(event.subject, headers, event.body.encode())
 
 
 def decode(

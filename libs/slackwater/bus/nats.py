@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -41,6 +42,7 @@ from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.bus.streams import DLQ, ConsumerSpec, Topology, load
 from slackwater.bus.tracing import publishing
 from slackwater.events.envelope import Event, Payload, partition_subjects, subjects_of
+from slackwater.events.written import Written, written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.telemetry.logs import get_logger
@@ -107,15 +109,18 @@ class NatsBus:
         await declare(self._js, self._topology)
 
     async def publish(self, event: Event[Any]) -> None:
+        await self.carry(written(event))
+
+    async def carry(self, event: Written) -> None:
         try:
             if not exporting(event.traceparent):
-                await self._publisher.store(event.data.STREAM, encode(event))
+                await self._publisher.store(event.stream, encode(event))
                 return
             with publishing(event) as step:
-                message = encode(event.model_copy(update={"traceparent": step.traceparent}))
-                await self._publisher.store(event.data.STREAM, message)
+                message = encode(replace(event, traceparent=step.traceparent))
+                await self._publisher.store(event.stream, message)
         except Unavailable:
-            self._metrics.publish_failures.labels(event.data.STREAM).inc()
+            self._metrics.publish_failures.labels(event.stream).inc()
             raise
 
     @asynccontextmanager

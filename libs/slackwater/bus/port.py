@@ -15,6 +15,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from slackwater.bus.following import Following
 from slackwater.bus.quick import Read
 from slackwater.events.envelope import Event, Payload
+from slackwater.events.written import Written
 from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 
 P = TypeVar("P", bound=Payload)
@@ -94,6 +95,10 @@ class Bus(Protocol):
 
     async def publish(self, event: Event[Any]) -> None:
         """Store one event in its stream and wait for the broker's word. Idempotent by event id."""
+        ...
+
+    async def carry(self, event: Written) -> None:
+        """The same with an event that comes from an outbox."""
         ...
 
     def consume(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import UnionType
 from typing import Any, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -60,7 +61,8 @@ def _reader(payload: type[Payload], light: Light | None = None) -> Callable[[byt
     fields: list[tuple[str, Any, Any]] = []
     for name, field in payload.model_fields.items():
         kind = hints[name] if light is None else light.kind(hints[name])
-        default = msgspec.NODEFAULT if field.is_required() else msgspec.field(default_factory=field.get_default)
+        given = partial(field.get_default, call_default_factory=True, validated_data={})
+        default = msgspec.NODEFAULT if field.is_required() else msgspec.field(default_factory=given)
         fields.append((name, kind, default))
     body = msgspec.defstruct(f"{payload.__name__}Body", fields, kw_only=True, gc=False)
     return msgspec.json.Decoder(body).decode

@@ -11,8 +11,9 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+from slackwater.bus.encoding import subject_key
 from slackwater.bus.port import BatchHandler, Done, OneByOne, P, Received, Settlement
-from slackwater.events.envelope import Event
+from slackwater.events.written import Written
 from slackwater.telemetry.spans import Attributes, Span, begin, exporting, span
 
 
@@ -64,15 +65,15 @@ def _together_traced(consumer: str, handler: BatchHandler[P]) -> BatchHandler[P]
     return handle
 
 
-def publishing(event: Event[Any]) -> AbstractContextManager[Span]:
+def publishing(event: Written) -> AbstractContextManager[Span]:
     """The span of handing one event to the broker."""
     return span(
-        f"publish {event.data.TYPE}",
+        f"publish {event.type.rsplit('.v', 1)[0]}",
         event.traceparent,
         {
             "messaging_system": "nats",
-            "messaging_destination": event.data.STREAM,
-            "key": event.data.key(),
+            "messaging_destination": event.stream,
+            "key": subject_key(event.subject),
             "event_id": event.id,
         },
         kind="producer",

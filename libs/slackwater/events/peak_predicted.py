@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Literal
+
+from pydantic import Field
 
 from slackwater.events.envelope import Payload
 from slackwater.model.quantities import Resources
@@ -21,12 +23,42 @@ class PodPeak:
     cold_start: bool
 
 
+Cause = Literal["", "first", "report", "diff", "force"]
+"""Why a prediction was published just then: the node's first, the regular report, a value that differs from the last
+published by more than the policy's threshold, or a last one that got too old. Empty: not said (before it was kept)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How good the model of one resource has been in the node's pool, and what it was asked to be.
+
+    `model` is in force by generation `generation` of the policy `policy`, the cluster's or the pool's. `stated_rate` is
+    the share of 24 h windows that may go above the peak, None where a margin was chosen instead of a rate.
+    `measured_rate` is the share of finished 24 h windows that did, None while none is finished; `machine_days` is how
+    much stands behind it: finished windows in days of one machine. `knob` is the insured part of the risk in force
+    (see docs/how-to/choose-a-model.md), None for models without one. Rates are ratios (0..1).
+    """
+
+    model: str
+    version: str = ""
+    stated_rate: float | None = None
+    measured_rate: float | None = None
+    machine_days: float = 0.0
+    knob: float | None = None
+    policy: str = ""
+    generation: int = 0
+
+
 class PeakPredicted(Payload):
     """Peaks of the node, of each tier that has pods, of the system and of each pod, after one more window.
 
     `prod_peak` and `prod_reclaimable` combine the pod view and the tier view, the safer of both.
     `window_number` is the last window folded; `samples` how many windows the node's model has seen;
     `cold_start_share` the share (0..1) of prod requests that still stand in for a prediction.
+    `model` and `version` are those of the CPU peak, `calibrations` has them by resource (`cpu`, `memory`).
+    `confidence` (0..1) is the share of the prod pods' limits (requests where there are none) that the models know, the
+    smaller of both resources; `sample_age_seconds` how old the newest sample was when this was predicted.
+    A body from before these fields existed has their defaults: an empty version, nothing known about the rest.
     """
 
     TYPE: ClassVar[str] = "peak.predicted"
@@ -46,6 +78,11 @@ class PeakPredicted(Payload):
     prod_reclaimable: Resources
     pods: tuple[PodPeak, ...]
     decision_id: str
+    version: str = ""
+    confidence: float = 0.0
+    sample_age_seconds: float = 0.0
+    cause: Cause = ""
+    calibrations: dict[str, Calibration] = Field(default_factory=dict)
 
     def key(self) -> str:
         return self.node

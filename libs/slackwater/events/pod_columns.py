@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from slackwater.events.measures import PodUsage
 from slackwater.model.pods import Pod
 
-_VALUES = attrgetter("avg", "p50", "p90", "p95", "p99", "max", "last", "count")
+values_of = attrgetter("avg", "p50", "p90", "p95", "p99", "max", "last", "count")
+"""The fields of a Distribution in their order."""
 VALUES = 8
 
 
@@ -52,8 +53,8 @@ def by_columns(pods: Sequence[PodUsage]) -> PodsByColumns:
         return pods
     return PodsByColumns(
         described=[one.pod for one in pods],
-        cpu=table_of([_VALUES(one.usage.cpu_milli) for one in pods]),
-        memory=table_of([_VALUES(one.usage.memory_bytes) for one in pods]),
+        cpu=table_of([values_of(one.usage.cpu_milli) for one in pods]),
+        memory=table_of([values_of(one.usage.memory_bytes) for one in pods]),
         cpu_limit_milli=[one.cpu_limit_milli for one in pods],
         throttled_ratio=[one.throttled_ratio for one in pods],
         cpu_some_avg=[one.pressure.cpu_some_avg for one in pods],

@@ -1,24 +1,12 @@
-"""Events as rows of the outbox, and back through the registry of events."""
+"""Events as rows of the outbox, and back as far as the bus needs them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
-from pydantic import ValidationError
-
-from slackwater.events.envelope import Event, Payload
-from slackwater.events.registry import EVENTS
-from slackwater.model.errors import InvalidInput
-
-_PAYLOADS: Mapping[str, type[Payload]] = {f"{payload.TYPE}.v{payload.VERSION}": payload for payload in EVENTS}
-
-
-def type_of(event: Event[Any]) -> str:
-    """`usage.windowed.v1`."""
-    return f"{event.data.TYPE}.v{event.data.VERSION}"
+from slackwater.events.envelope import Event
+from slackwater.events.written import Written, payload_of
 
 
 def headers_of(event: Event[Any]) -> str:
@@ -33,21 +21,13 @@ def headers_of(event: Event[Any]) -> str:
     )
 
 
-def event_from(identifier: str, type_name: str, headers: str, payload: str) -> Event[Any]:
-    """Raises InvalidInput for a type that this version does not know or a body that does not fit it."""
-    model = _PAYLOADS.get(type_name)
-    if model is None:
-        raise InvalidInput(f"type: {type_name!r} is not in the registry of events", field="type")
-    try:
-        data = model.model_validate_json(payload)
-    except ValidationError as error:
-        raise InvalidInput(f"payload of {type_name}: {error}", field="payload") from error
-    envelope = json.loads(headers)
-    return Event[Any].model_construct(
+def written_from(identifier: str, type_name: str, subject: str, headers: str, payload: str) -> Written:
+    """Raises InvalidInput for a type that this version does not know. The payload is carried as it was written."""
+    return Written(
         id=identifier,
-        source=envelope["source"],
-        time=datetime.fromisoformat(envelope["time"]),
-        causedby=envelope["causedby"],
-        traceparent=envelope["traceparent"],
-        data=data,
+        type=type_name,
+        stream=payload_of(type_name).STREAM,
+        subject=subject,
+        body=payload,
+        **json.loads(headers),
     )

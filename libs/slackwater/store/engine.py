@@ -25,8 +25,9 @@ from slackwater.store.port import Backlog, Fence, Publish
 from slackwater.store.unit_of_work import Guard, PostgresUnitOfWork
 
 _POOL_SIZE, _POOL_OVERFLOW = 4, 2
-"""As many as a busy service uses at once. What is beyond is closed after use, and a new session costs PostgreSQL a
-process and both sides tens of milliseconds: with two kept, a console at 20 windows a second opened two a second."""
+"""As many as a busy service uses at once. What is beyond is closed after use, and a new session costs a process of
+PostgreSQL and 4.5 ms of CPU, half of it ours (100 empty ones), before the first statement is prepared again. With two
+kept, a console at 2,000 nodes opened two a second."""
 _CONNECT_SECONDS, _CHECKOUT_SECONDS = 5.0, 10.0
 _REST_SECONDS = 1.0
 _USED_AT = "slackwater used at"
@@ -140,7 +141,7 @@ def connect_database(dsn: str, service: str, clock: Clock) -> PostgresDatabase:
 
 def _ask_after_a_rest(engine: AsyncEngine) -> None:
     """A restart of the server is met at checkout, not in the middle of a unit of work: a session that has rested is
-    asked whether it still lives. One that was used a moment ago is not: that was a twentieth of what a service did."""
+    asked whether it still lives. One that was used a moment ago is not: asking took 4.9 % of prediction's time."""
 
     @event.listens_for(engine.sync_engine, "checkin")
     def note(_: object, record: ConnectionPoolEntry) -> None:

@@ -19,7 +19,7 @@ from slackwater.events.envelope import partition_in
 from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import PARTITIONS, SHARDS
 from slackwater.model.time import Clock
-from slackwater.store.encoding import event_from
+from slackwater.store.encoding import written_from
 from slackwater.store.faults import connecting
 from slackwater.store.inbox import PRUNE
 from slackwater.store.metrics import OutboxMetrics
@@ -144,7 +144,7 @@ class OutboxRelay:
             await connection.execute("UPDATE outbox SET refused = $2 WHERE position = $1", position, reason)
 
     async def _carry(self, row: asyncpg.Record) -> None:
-        await self._publish(event_from(row["id"], row["type"], row["headers"], row["payload"]))
+        await self._publish(written_from(row["id"], row["type"], row["subject"], row["headers"], row["payload"]))
         self._published.inc()
 
     def _is_mine(self, subject: str) -> bool:

@@ -14,9 +14,10 @@ from typing import Any, Protocol
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.events.envelope import Event
+from slackwater.events.written import Written
 from slackwater.runtime.sharding import LeaseStore
 
-Publish = Callable[[Event[Any]], Awaitable[None]]
+Publish = Callable[[Written], Awaitable[None]]
 """`Bus.publish`: returns when the broker has stored the event, idempotent by event id, raises Unavailable."""
 
 

@@ -8,10 +8,11 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.events.envelope import Event
+from slackwater.events.written import type_of
 from slackwater.model.errors import Fenced
 from slackwater.model.identifiers import partition_of
 from slackwater.store import inbox
-from slackwater.store.encoding import headers_of, type_of
+from slackwater.store.encoding import headers_of
 from slackwater.store.leases import still_held
 from slackwater.store.names import outbox_channel
 from slackwater.store.port import Fence
@@ -89,7 +90,7 @@ class PostgresUnitOfWork:
             _INSERT,
             {
                 "ids": [event.id for event in events],
-                "types": [type_of(event) for event in events],
+                "types": [type_of(event.data) for event in events],
                 "subjects": [event.subject for event in events],
                 "headers": [headers_of(event) for event in events],
                 "payloads": [event.data.model_dump_json() for event in events],

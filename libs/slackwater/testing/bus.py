@@ -21,6 +21,7 @@ from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.events.envelope import Event, Payload, subject_token
+from slackwater.events.written import Written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.time import Clock
@@ -68,6 +69,9 @@ class MemoryBus:
     async def publish(self, event: Event[Any]) -> None:
         self.broker.store(event.data.STREAM, encode(event))
         self.published.append(event)
+
+    async def carry(self, event: Written) -> None:
+        await self.publish(event.event())
 
     @asynccontextmanager
     async def consume(

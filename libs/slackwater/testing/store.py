@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.events.envelope import Event
+from slackwater.events.written import written
 from slackwater.model.errors import Fenced, InvalidInput, Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock, SystemClock
@@ -95,7 +96,7 @@ class MemoryDatabase:
         self._wake.set()
         if self._forward is not None:
             for event in unit.events:
-                await self._forward(event)
+                await self._forward(written(event))
                 self._pending.remove(event)
         if self.goes_after_commit:
             self.goes_after_commit = False
@@ -175,7 +176,7 @@ class MemoryRelay:
         if event.subject in blocked:
             return
         try:
-            await self._publish(event)
+            await self._publish(written(event))
         except Unavailable:
             blocked.add(event.subject)
             return

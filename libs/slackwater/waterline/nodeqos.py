@@ -6,20 +6,17 @@ every duration in seconds, and numbers stay as they were written (the peer round
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
-from pydantic.alias_generators import to_camel
+from pydantic import Field, field_validator
 
 from slackwater.decisions.reasons import Mode
-from slackwater.model.errors import InvalidInput
+from slackwater.waterline.documents import API_VERSION, Label, Metadata, Part
 from slackwater.waterline.metrics import METRICS
 from slackwater.waterline.policy import KERNEL_MINIMUM_MILLI, Rule, ThrottlePolicy, WaterlinePolicy
 
-API_VERSION: Final = "slackwater.io/v1alpha1"
 KIND: Final = "NodeQOS"
 
-Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 Ratio = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)]
 Samples = Annotated[int, Field(ge=1, le=1000)]
@@ -29,11 +26,7 @@ WeightChoice = Literal["by-request", "by-tier"]
 _DEFAULTS: Final = ThrottlePolicy()
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
-
-
-class MetricRule(_Part):
+class MetricRule(Part):
     """A metric of slackwater.waterline.metrics and the waterline on it."""
 
     name: str
@@ -47,7 +40,7 @@ class MetricRule(_Part):
         return name
 
 
-class RuleSpec(_Part):
+class RuleSpec(Part):
     """See slackwater.waterline.policy.Rule."""
 
     name: Label
@@ -67,7 +60,7 @@ class RuleSpec(_Part):
         )
 
 
-class ThrottleSpec(_Part):
+class ThrottleSpec(Part):
     """See slackwater.waterline.policy.ThrottlePolicy; what is left out has its default."""
 
     excess_ratio: Ratio = _DEFAULTS.excess_ratio
@@ -84,7 +77,7 @@ class ThrottleSpec(_Part):
     probe_ratio: Annotated[float, Field(gt=0, le=1)] = _DEFAULTS.probe_ratio
 
 
-class NodeQosSpec(_Part):
+class NodeQosSpec(Part):
     """`mode` observe records what would be done, throttle does it; `weights` is how pods share CPU by themselves."""
 
     mode: Literal["observe", "throttle"] = "throttle"
@@ -101,16 +94,7 @@ class NodeQosSpec(_Part):
         return rules
 
 
-class Metadata(_Part):
-    """`generation` rises with every change of the spec; 0 or absent in a document that is to be applied."""
-
-    name: Label
-    generation: Annotated[int, Field(ge=0)] = 0
-    changed_by: str = ""
-    """Who made this generation, as its token is named. Set by the server, ignored in what is applied."""
-
-
-class NodeQos(_Part):
+class NodeQos(Part):
     """One document. Only `default`, for the whole cluster, exists so far."""
 
     api_version: Literal["slackwater.io/v1alpha1"] = API_VERSION
@@ -118,25 +102,11 @@ class NodeQos(_Part):
     metadata: Metadata
     spec: NodeQosSpec
 
-    @classmethod
-    def parse(cls, document: Any) -> Self:
-        """Raises InvalidInput that names the first wrong field and says what is wrong with it."""
-        try:
-            return cls.model_validate(document)
-        except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"])
-            raise InvalidInput(f"{field}: {first['msg']}; got {first['input']!r}", field=field) from None
-
-    def document(self) -> dict[str, Any]:
-        return self.model_dump(mode="json", by_alias=True)
-
     def changed_to(self, generation: int, by: str) -> NodeQos:
-        metadata = self.metadata.model_copy(update={"generation": generation, "changed_by": by})
-        return self.model_copy(update={"metadata": metadata})
+        return self.model_copy(update={"metadata": self.metadata.at(generation, by)})
 
     def with_generation(self, generation: int) -> NodeQos:
-        return self.model_copy(update={"metadata": self.metadata.model_copy(update={"generation": generation})})
+        return self.model_copy(update={"metadata": self.metadata.at(generation)})
 
     def policy(self) -> WaterlinePolicy:
         """What the planner needs of it."""

@@ -90,7 +90,7 @@ class ColocationService:
             await asyncio.Event().wait()
 
     async def _relay(self) -> None:
-        await self._database.relay(self._platform.bus.publish).run()
+        await self._database.relay(self._platform.bus.carry).run()
 
     async def _look_at_ages(self) -> None:
         while True:

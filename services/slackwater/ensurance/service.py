@@ -70,7 +70,7 @@ class EnsuranceService:
         await self._book.load(self._settings.first_policy(), ())
         async with asyncio.TaskGroup() as tasks:
             background = [
-                tasks.create_task(self._database.relay(self._platform.bus.publish).run(), name="ensurance outbox"),
+                tasks.create_task(self._database.relay(self._platform.bus.carry).run(), name="ensurance outbox"),
                 tasks.create_task(self._keep_renewing(), name="ensurance leases"),
                 tasks.create_task(self._follow_policy(), name="ensurance policy"),
             ]

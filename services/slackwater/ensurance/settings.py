@@ -7,7 +7,8 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from slackwater.waterline.nodeqos import Metadata, MetricRule, NodeQos, NodeQosSpec, RuleSpec
+from slackwater.waterline.documents import Metadata
+from slackwater.waterline.nodeqos import MetricRule, NodeQos, NodeQosSpec, RuleSpec
 
 POLICY_NAME = "default"
 

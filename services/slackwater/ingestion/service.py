@@ -68,7 +68,7 @@ class IngestionService:
         self._clock = clock
         self._ownership = ownership
         database = database.fenced(ownership)
-        self._relay = database.relay(bus.publish)
+        self._relay = database.relay(bus.carry)
         limits = Limits(settings.clock_ahead_seconds, settings.clock_behind_seconds)
         silence = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
         self._redelivery_seconds = load().consumers[ON_REPORTED].ack_wait_seconds

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
 from slackwater.events.envelope import Event
 from slackwater.model.quantities import Resources
+from slackwater.prediction.domain.policy import ModelChoice
 from slackwater.prediction.domain.snapshot import Snapshot
 
 
@@ -46,3 +48,85 @@ class PredictionStore(Protocol):
     async def nodes(self) -> Mapping[str, Resources]:
         """Allocatable of every node that was described."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPolicy:
+    """A policy document as it was written. `document` None: it was deleted; its generations go on from here."""
+
+    name: str
+    generation: int
+    document: Mapping[str, Any] | None
+
+
+class PolicyTransaction(Protocol):
+    """One transaction on the policy documents."""
+
+    async def policies(self) -> Sequence[StoredPolicy]:
+        """All there are and all there were, by name. Nobody else writes any until the transaction ends."""
+        ...
+
+    async def save(self, policy: StoredPolicy) -> None:
+        """The next generation of a document (1: the first), and news of it to every replica. Raises Conflict."""
+        ...
+
+
+class PolicyStore(Protocol):
+    """Where policy documents are. Raises Unavailable while the store does not answer."""
+
+    def changing(self) -> AbstractAsyncContextManager[PolicyTransaction]: ...
+
+    async def policies(self) -> Sequence[StoredPolicy]:
+        """As they are now, by name."""
+        ...
+
+
+class Predictors(Protocol):
+    """The models that there are."""
+
+    def check(self, choice: ModelChoice, resource: str) -> None:
+        """Raises InvalidInput that names the model and the setting, Misconfigured if the model cannot be loaded."""
+        ...
+
+    def takes_rate(self, name: str) -> bool:
+        """Whether the model can be told an accepted rate of violations. False for one that there is not."""
+        ...
+
+
+class PolicyMeter(Protocol):
+    """What operators watch of the policies."""
+
+    def policies(self, followed: int, unusable: int) -> None:
+        """How many documents are followed as they are stored, and how many cannot be."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What came of earlier predictions of one resource in one pool; the fields of events.peak_predicted.Calibration."""
+
+    stated_rate: float | None = None
+    measured_rate: float | None = None
+    machine_days: float = 0.0
+    knob: float | None = None
+
+
+class PredictionMeter(Protocol):
+    """What operators watch of the predictions themselves; adapters.metrics.CalibrationMetrics is it.
+
+    `measured` once per report and partition for every pool and resource, from the ledger; what partitions say of a pool
+    is added up here. `published` with every batch that was committed. `cold` beside `measured`. `dropped` when a
+    partition is given away or lost, so that it is not counted twice in the fleet.
+    """
+
+    def measured(self, partition: int, pool: str, resource: str, measured: Measured) -> None: ...
+
+    def published(self, cause: str, predictions: int, newest: datetime) -> None:
+        """`cause` is that of the event: first, report, diff or force; `newest` its predicted_at."""
+        ...
+
+    def cold(self, partition: int, pool: str, nodes: int, share: float) -> None:
+        """The mean cold-start share (0..1) over the pool's nodes in this partition."""
+        ...
+
+    def dropped(self, partition: int) -> None: ...

@@ -11,10 +11,17 @@ from slackwater.bus.port import each
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.errors import SlackwaterError
-from slackwater.prediction.adapters.metrics import PredictionMetrics
+from slackwater.prediction.adapters.metrics import CalibrationMetrics, PolicyMetrics, PredictionMetrics
 from slackwater.prediction.adapters.postgres import PostgresPredictionStore
+from slackwater.prediction.adapters.postgres_policies import PostgresPolicyStore
+from slackwater.prediction.adapters.predictors.catalogue import Catalogue
 from slackwater.prediction.edge.events import ON_DESCRIBED, WindowsOf, describing
+from slackwater.prediction.edge.policy_news import PolicyNews, said
+from slackwater.prediction.edge.policy_routes import policy_router
+from slackwater.prediction.edge.predictor_routes import predictor_router
 from slackwater.prediction.settings import PredictionSettings
+from slackwater.prediction.usecases.change_policies import ChangePolicies
+from slackwater.prediction.usecases.policies_in_force import PoliciesInForce
 from slackwater.prediction.usecases.shares import Shares
 from slackwater.prediction.usecases.state import LivingState, Restored
 from slackwater.runtime.ownership import Lease, Standing
@@ -52,13 +59,21 @@ class PredictionService:
         self._database = database = database.fenced(ownership)
         self._metrics = metrics
         store = PostgresPredictionStore(database)
+        catalogue, policies = Catalogue(), PostgresPolicyStore(database)
+        self.policies = PoliciesInForce(policies, catalogue, settings.first_policy(), PolicyMetrics(process_meters()))
+        """Ask `policies.policies` for those of now, or have `policies.on_change` told."""
+        self._routers = (policy_router(ChangePolicies(policies, self.policies)), predictor_router(catalogue))
+        self._meter = CalibrationMetrics(process_meters())
+        self._news = PolicyNews(self.policies, platform.clock)
+        ownership.on_news(self._news.tell)
         self._shares = Shares(store, settings.policy(), self._reading, self._restored, self._failed)
         self._closing: set[asyncio.Task[None]] = set()
 
     async def run(self, started: Callable[[], None]) -> None:
         """Restore, then replay and fold what is ours until cancelled, with a last snapshot on the way out."""
+        await self.policies.load()
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work) for work in (self._relay(), self._keep_snapshots())]
+            tasks = [group.create_task(work) for work in (self._relay(), self._keep_snapshots(), self._news.follow())]
             try:
                 await self._consume(started)
             finally:
@@ -71,6 +86,7 @@ class PredictionService:
             Check("prediction-bus", connected, "" if connected else "NATS does not answer"),
             Check("prediction-database", answers, "" if answers else "PostgreSQL does not answer"),
             Check("prediction-state", True, f"{self._shares.series} series"),
+            Check("prediction-policies", True, said(self.policies)),
             ownership_check(self._ownership),
         ]
 
@@ -78,7 +94,7 @@ class PredictionService:
         return self._ownership.standing()
 
     def routers(self) -> Sequence[APIRouter]:
-        return []
+        return self._routers
 
     async def take(self, leases: Sequence[Lease]) -> None:
         await self._shares.take([lease.partition for lease in leases])
@@ -112,7 +128,7 @@ class PredictionService:
             await asyncio.Event().wait()
 
     async def _relay(self) -> None:
-        await self._database.relay(self._platform.bus.publish).run()
+        await self._database.relay(self._platform.bus.carry).run()
 
     async def _keep_snapshots(self) -> None:
         while True:

@@ -13,6 +13,7 @@ import pytest
 
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.events.written import Written
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.time import SystemClock
 from slackwater.store.engine import PostgresDatabase, connect_database
@@ -46,6 +47,9 @@ class Broker:
         self.refused_nodes: set[str] = set()
         self.failing_nodes: set[str] = set()
         self.before: Callable[[], None] | None = None
+
+    async def carry(self, event: Written) -> None:
+        await self.publish(event.event())
 
     async def publish(self, event: Event[Any]) -> None:
         self.attempts += 1

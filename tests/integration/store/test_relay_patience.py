@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from probe_service import Broker, eventually, liveness, probe, running
 
-from slackwater.events.envelope import Event
+from slackwater.events.written import Written
 from slackwater.store.engine import PostgresDatabase
 
 __all__ = ["probe"]
@@ -16,16 +15,16 @@ __all__ = ["probe"]
 async def test_a_subject_without_an_answer_is_not_waited_for(probe: PostgresDatabase) -> None:
     broker, answered = Broker(), asyncio.Event()
 
-    async def publish(event: Event[Any]) -> None:
-        if event.data.node == "silent":
+    async def carry(event: Written) -> None:
+        if event.event().data.node == "silent":
             await answered.wait()
-        await broker.publish(event)
+        await broker.carry(event)
 
     async def commit(node: str, number: int) -> None:
         async with probe.unit_of_work() as unit:
             await unit.publish(liveness(node, number))
 
-    relay = probe.relay(publish)
+    relay = probe.relay(carry)
     async with running(relay):
         await commit("silent", 1)
         await commit("a", 1)
@@ -43,15 +42,15 @@ async def test_a_subject_without_an_answer_is_not_waited_for(probe: PostgresData
 async def test_what_was_published_when_the_relay_is_stopped_is_not_published_again(probe: PostgresDatabase) -> None:
     broker, never = Broker(), asyncio.Event()
 
-    async def publish(event: Event[Any]) -> None:
-        if event.data.node == "silent":
+    async def carry(event: Written) -> None:
+        if event.event().data.node == "silent":
             await never.wait()
-        await broker.publish(event)
+        await broker.carry(event)
 
     async with probe.unit_of_work() as unit:
         await unit.publish(liveness("silent", 1))
         await unit.publish(liveness("a", 1))
-    relay = probe.relay(publish)
+    relay = probe.relay(carry)
     async with running(relay):
         await eventually(lambda: broker.numbers("a") == [1])
     assert (await relay.backlog()).depth == 1

@@ -51,7 +51,7 @@ async def test_what_was_committed_survives_a_kill_and_is_published_once_in_order
     broker.before = kill_at_the_fourth
     acknowledged = [number for number in range(1, 9) if await write(database, number)]
     assert acknowledged == list(range(1, 9))
-    async with running(database.relay(broker.publish)):
+    async with running(database.relay(broker.carry)):
         await eventually(lambda: not own_server.running)
         assert not await database.ping()
         assert not await write(database, 9)

@@ -34,7 +34,7 @@ async def commit(database: Database, *numbers: int, node: str = "a") -> None:
 
 async def drained(database: Database) -> None:
     """Until the outbox is empty; the test's own timeout is the limit."""
-    relay = database.relay(Broker().publish)
+    relay = database.relay(Broker().carry)
     while (await relay.backlog()).depth:
         await asyncio.sleep(0.005)
 
@@ -42,7 +42,7 @@ async def drained(database: Database) -> None:
 async def test_what_is_committed_is_published_in_order(database: Database) -> None:
     broker = Broker()
     await commit(database, 1, 2, 3)
-    async with running(database.relay(broker.publish)):
+    async with running(database.relay(broker.carry)):
         await commit(database, 4)
         await commit(database, 5)
         await drained(database)
@@ -54,7 +54,7 @@ async def test_an_event_arrives_as_it_was_published(database: Database) -> None:
     event = liveness("a").model_copy(update={"causedby": "the-cause", "traceparent": "00-1-2-01"})
     async with database.unit_of_work() as unit:
         await unit.publish(event)
-    async with running(database.relay(broker.publish)):
+    async with running(database.relay(broker.carry)):
         await eventually(lambda: bool(broker.arrived))
     arrived = broker.arrived[0]
     assert (arrived.id, arrived.source, arrived.time) == (event.id, event.source, event.time)
@@ -74,7 +74,7 @@ async def test_a_rollback_publishes_nothing_and_forgets_what_it_handled(database
 
     with pytest.raises(RuntimeError, match="on purpose"):
         await fail()
-    assert (await database.relay(Broker().publish).backlog()).depth == 0
+    assert (await database.relay(Broker().carry).backlog()).depth == 0
     async with database.unit_of_work() as unit:
         assert await unit.first_time("consumer", identifier)
 
@@ -106,10 +106,10 @@ async def test_an_outage_of_the_broker_keeps_order_and_loses_nothing(database: D
     broker = Broker()
     broker.away = True
     await commit(database, 1, 2)
-    async with running(database.relay(broker.publish)):
+    async with running(database.relay(broker.carry)):
         await eventually(lambda: broker.attempts >= 2)
         await commit(database, 3)
-        assert (await database.relay(broker.publish).backlog()).depth == 3
+        assert (await database.relay(broker.carry).backlog()).depth == 3
         broker.away = False
         await eventually(lambda: len(broker.arrived) == 3)
     assert broker.numbers("a") == [1, 2, 3]
@@ -120,17 +120,17 @@ async def test_an_event_that_the_bus_will_never_take_stops_nobody(database: Data
     broker.refused_nodes.add("poison")
     await commit(database, 1, node="poison")
     await commit(database, 1, 2)
-    async with running(database.relay(broker.publish)):
+    async with running(database.relay(broker.carry)):
         await drained(database)
     assert broker.numbers("a") == [1, 2]
 
 
 async def test_of_two_relays_one_works_and_the_other_takes_over(database: Database) -> None:
     first, second = Broker(), Broker()
-    async with running(database.relay(first.publish)) as working:
+    async with running(database.relay(first.carry)) as working:
         await commit(database, 1)
         await eventually(lambda: len(first.arrived) == 1)
-        async with running(database.relay(second.publish)):
+        async with running(database.relay(second.carry)):
             await commit(database, 2)
             await eventually(lambda: len(first.arrived) == 2)
             await drained(database)
@@ -147,7 +147,7 @@ async def test_a_subject_that_keeps_failing_stops_nobody_and_keeps_its_order(dat
     broker.failing_nodes.add("ill")
     await commit(database, *range(1, 301), node="ill")  # more than a relay reads at once
     await commit(database, 1, 2)
-    async with running(database.relay(broker.publish)):
+    async with running(database.relay(broker.carry)):
         await eventually(lambda: broker.numbers("a") == [1, 2])
         await commit(database, 3)
         await eventually(lambda: broker.numbers("a") == [1, 2, 3])
@@ -164,5 +164,5 @@ async def test_many_subjects_that_fail_stop_nobody(database: Database) -> None:
     for node in ill:
         await commit(database, 1, node=node)
     await commit(database, 1)
-    async with running(database.relay(broker.publish)):
+    async with running(database.relay(broker.carry)):
         await eventually(lambda: broker.numbers("a") == [1])

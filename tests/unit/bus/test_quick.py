@@ -17,7 +17,7 @@ from slackwater.bus import quick
 from slackwater.bus.columnar import ColumnarReader
 from slackwater.bus.encoding import Undecodable, decode, encode
 from slackwater.events.envelope import Payload, event_of
-from slackwater.events.peak_predicted import PeakPredicted, PodPeak
+from slackwater.events.peak_predicted import Calibration, PeakPredicted, PodPeak
 from slackwater.events.pod_columns import PodsByColumns, by_columns
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
@@ -35,6 +35,8 @@ PAYLOADS: tuple[Payload, ...] = (
         cold_start_share=0.25, node_peak=Resources(1, 2), system_peak=Resources(1, 2),
         tier_peaks={"prod": Resources(3, 4)}, prod_peak=Resources(3, 4), prod_reclaimable=Resources(),
         pods=(PodPeak(uid="a", workload="w", tier="prod", peak=Resources(1, 2), cold_start=True),), decision_id="d",
+        version="1", confidence=0.75, sample_age_seconds=2.5, cause="diff",
+        calibrations={"cpu": Calibration("workload-profile", "1", 0.01, None, 3.5, 0.3, "default", 2)},
     ),
 )  # fmt: skip
 LITERALS = (
@@ -181,3 +183,14 @@ def test_other_events_are_none_of_its_business() -> None:
 
     window = windows.window("n", 3, {}).data
     assert quick.read(Unlisted, window.model_dump_json().encode()) is None
+
+
+def test_a_prediction_from_before_models_could_be_chosen_is_read_quickly() -> None:
+    document = json.loads(PAYLOADS[2].model_dump_json())
+    for later in ("version", "confidence", "sample_age_seconds", "cause", "calibrations"):
+        del document[later]
+    found = quick.read(PeakPredicted, json.dumps(document).encode())
+    assert found == PeakPredicted.model_validate(document)
+    assert found is not None
+    assert found.calibrations == {}
+    assert found.version == ""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from slackwater.events.envelope import Event, Payload, event_of
+from slackwater.events.written import type_of, written
 from slackwater.model.errors import InvalidInput
 from slackwater.model.tiers import Tier
-from slackwater.store.encoding import event_from, headers_of, type_of
+from slackwater.store.encoding import headers_of, written_from
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.reports import described, pod_usage, report
 
@@ -15,7 +16,9 @@ from slackwater.testing.reports import described, pod_usage, report
 @pytest.mark.parametrize("payload", [described("n.1", EPOCH), report("n", 1, EPOCH, pods=[pod_usage("a", Tier.BATCH)])])
 def test_an_event_comes_back_as_it_went(payload: Payload) -> None:
     event: Event[Payload] = event_of(payload, source="tests", time=EPOCH, causedby="cause", traceparent="trace")
-    back = event_from(event.id, type_of(event), headers_of(event), event.data.model_dump_json())
+    row = event.id, type_of(event.data), event.subject, headers_of(event), event.data.model_dump_json()
+    assert written_from(*row) == written(event)
+    back = written_from(*row).event()
     assert back == event
     assert type(back.data) is type(payload)
 
@@ -23,6 +26,6 @@ def test_an_event_comes_back_as_it_went(payload: Payload) -> None:
 def test_a_type_or_body_that_this_version_does_not_know_is_an_invalid_input() -> None:
     event = event_of(described("n", EPOCH), source="tests", time=EPOCH)
     with pytest.raises(InvalidInput, match="registry"):
-        event_from(event.id, "unheard.of.v9", headers_of(event), "{}")
+        written_from(event.id, "unheard.of.v9", event.subject, headers_of(event), "{}")
     with pytest.raises(InvalidInput, match=r"node\.described"):
-        event_from(event.id, type_of(event), headers_of(event), "{}")
+        written_from(event.id, type_of(event.data), event.subject, headers_of(event), "{}").event()

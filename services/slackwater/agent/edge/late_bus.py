@@ -12,6 +12,7 @@ from slackwater.bus.following import Following
 from slackwater.bus.port import BatchHandler, Bus, Consumption, Holds, Mark
 from slackwater.bus.quick import Read
 from slackwater.events.envelope import Event, Payload
+from slackwater.events.written import Written
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
 
@@ -65,6 +66,9 @@ class LateBus:
 
     async def publish(self, event: Event[Any]) -> None:
         await self._connected().publish(event)
+
+    async def carry(self, event: Written) -> None:
+        await self._connected().carry(event)
 
     def consume(
         self,

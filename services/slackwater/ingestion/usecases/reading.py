@@ -6,18 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
-from operator import attrgetter
 
 import numpy as np
 
 from slackwater.events.measures import Distribution, PodUsage
-from slackwater.events.pod_columns import by_columns
+from slackwater.events.pod_columns import by_columns, values_of
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.domain.columns import FIELDS, History, Ints, PodColumns, asides_of
 from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod, Pressures, Report, Series
-
-_VALUES = attrgetter("avg", "p50", "p90", "p95", "p99", "max", "last", "count")
-"""In the order of Series."""
 
 
 def report_from(data: UsageReported) -> Report:
@@ -90,4 +86,4 @@ def _pod(measured: PodUsage) -> MeasuredPod:
 
 
 def _series(d: Distribution) -> Series:
-    return Series._make(_VALUES(d))
+    return Series._make(values_of(d))

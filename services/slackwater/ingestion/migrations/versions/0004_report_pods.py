@@ -1,4 +1,5 @@
-"""The pods of a report in one row: a row for each of them was two thirds of what PostgreSQL did.
+"""The pods of a report in one row: PostgreSQL takes 112 to 131 us a report of 30 pods, and took 193 to 290 with a row
+for each of them (decision 0025).
 
 `pod_usage` is a view of it from now on, with the columns that the table had.
 """
