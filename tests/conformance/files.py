@@ -12,7 +12,9 @@ from typing import Any
 
 import crane_percentile
 import koord_batch
+import koord_gates
 import koord_histograms
+import koord_mid
 import koord_predictors
 import koord_server
 from outstanding import reason_of
@@ -22,6 +24,8 @@ DEFAULT = Path(__file__).parents[2].parent / "shared" / "vectors"
 ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
     "koord-colocation-vectors/1": {
         **koord_batch.ADAPTORS,
+        **koord_gates.ADAPTORS,
+        **koord_mid.ADAPTORS,
         **koord_histograms.ADAPTORS,
         **koord_predictors.ADAPTORS,
         **koord_server.ADAPTORS,
