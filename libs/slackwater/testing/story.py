@@ -21,7 +21,6 @@ from slackwater.events.intent_observed import IntentObserved, ObservedLimit
 from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
-from slackwater.events.peak_predicted import Calibration, PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.nodes import CpuTopology, NodeFacts
@@ -29,12 +28,11 @@ from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
 from slackwater.testing.story_health import health, window_of
+from slackwater.testing.story_predictions import predicted, prediction_record
 
 GIB = 2**30
 REPORT_SECONDS = 5
 OFFER_SECONDS = 60
-KNOB = 0.24
-"""Insured part of the risk, as predictions of the story say it."""
 LENGTH_SECONDS = 900
 SURGE = (420, 600)
 """Seconds from the start in which the first node's service is busy."""
@@ -225,8 +223,10 @@ class _Node:
         peak = self.node.prod_milli + 500 + (round(0.9 * 3300) if self.surge(second) else 0)
         window = self.window(second)
         yield window
-        yield self.event(second, DecisionRecorded(record=self.prediction_record(second, peak, window.id)))
-        forecast = self.forecast(second, peak)
+        name, at, decision = self.node.name, self.at(second), identifier(self.node.name, "prediction", second)
+        yield self.event(second, DecisionRecorded(record=prediction_record(name, at, decision, peak, window.id)))
+        number = second // OFFER_SECONDS
+        forecast = self.event(second, predicted(name, at, decision, peak, number, OFFER_SECONDS))
         yield forecast
         record = self.offer_record(second, peak, forecast.id)
         yield self.event(second + 0.3, DecisionRecorded(record=record), cause=forecast.id)
@@ -246,68 +246,6 @@ class _Node:
         number = second // OFFER_SECONDS - 1
         data = window_of(self.node.name, number, start, OFFER_SECONDS, self.prod(second), self.system(second))
         return self.event(second - 0.5, data)
-
-    def prediction_record(self, second: int, peak: int, cause: str) -> DecisionRecord:
-        together, coincidence, novelty = peak * 82 // 100, peak * 11 // 100, peak * 2 // 100
-        parts = (
-            ("seen_together", together, "the largest hour of two weeks of what is here now, together"),
-            ("coincidence", coincidence, "insured: each at its own largest hour at once"),
-            ("novelty", novelty, "insured: all at their limits"),
-            ("noise", peak - together - coincidence - novelty, "insured: what hourly maxima do not show"),
-        )
-        terms = tuple(Term(name=name, value=value, note=note) for name, value, note in parts)
-        pool = "model of pool default"
-        return DecisionRecord(
-            id=identifier(self.node.name, "prediction", second),
-            kind=DecisionKind.PREDICTION,
-            node=self.node.name,
-            subject="prod-cpu-peak",
-            service="prediction",
-            rule="workload-profile",
-            reason=Reason.PREDICTION_WINDOW_FOLDED,
-            decided_at=self.at(second),
-            trigger_event_id=cause,
-            inputs=(
-                Input(name="seen_together", value=together, unit="milli", source=pool),
-                Input(name="own_peaks", value=together + 4 * coincidence, unit="milli", source=pool),
-                Input(name="limits", value=2 * peak, unit="milli", source=cause, observed_at=self.at(second)),
-                Input(name="knob", value=KNOB, unit="ratio", source="ledger of pool default: 312.0 machine-days"),
-            ),
-            terms=terms,
-            result=peak,
-            unit="milli",
-            alternatives=(
-                Alternative(what=f"peaks seen together: {together} milli", rejected_because="insures nothing beyond"),
-            ),
-            replay=Replay(function="slackwater.testing.story:total", arguments={"values": [t.value for t in terms]}),
-        )
-
-    def forecast(self, second: int, peak: int) -> Event[Any]:
-        data = PeakPredicted(
-            node=self.node.name,
-            predicted_at=self.at(second),
-            window_number=second // OFFER_SECONDS,
-            window_seconds=OFFER_SECONDS,
-            model="workload-profile",
-            samples=240 + second // OFFER_SECONDS,
-            cold_start_share=0.0,
-            node_peak=Resources(peak + 3500, 8 * GIB),
-            system_peak=Resources(320, GIB // 2),
-            tier_peaks={"prod": Resources(peak, 3 * GIB), "mid": Resources(420, GIB)},
-            prod_peak=Resources(peak, 3 * GIB),
-            prod_reclaimable=Resources(max(0, 5000 - peak), GIB),
-            pods=(),
-            decision_id=identifier(self.node.name, "prediction", second),
-            version="1",
-            confidence=0.94,
-            sample_age_seconds=2.1,
-            cause="first" if second == OFFER_SECONDS else "diff",
-            calibrations={
-                "cpu": Calibration("workload-profile", "1", 0.01, 0.0064, 312.0, KNOB, "default", 3),
-                "memory": Calibration("workload-profile", "1", None, 0.021, 312.0, 0.15, "default", 3),
-            },
-        )
-        return self.event(second, data)
 
     def offer_record(self, second: int, peak: int, cause: str) -> DecisionRecord:
         capacity = self.node.capacity_milli
