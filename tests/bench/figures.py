@@ -36,7 +36,13 @@ def _said(figure: Mapping[str, Any]) -> str:
             told.append(f"{key} p50 {value['p50']} s, p99 {value['p99']} s of {value['count']}")
         elif key == "reports_per_second":
             told.append(f"{value['stored'] if isinstance(value, Mapping) else value} reports/s")
-        elif key in ("lost", "capacity_facts_per_second", "series_updates_per_second", "all_predictions_seconds"):
+        elif key in (
+            "lost",
+            "capacity_facts_per_second",
+            "series_updates_per_second",
+            "all_predictions_seconds",
+            "recompute_seconds",
+        ):
             told.append(f"{key} {value}")
         elif key in ("killed", "planned"):
             told.append(f"{key}: " + ", ".join(_taken(part, line) for part, line in value.items()))
