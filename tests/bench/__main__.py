@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench import (
+    closed_loop,
     colocation_recompute,
     freshness,
     handover,
@@ -85,6 +86,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "colocation_recompute": (
         "all offers anew at 1,000, 3,000 and 10,000 nodes of 30 pods, from arrays",
         lambda path, given: colocation_recompute.measure(),
+    ),
+    "closed_loop": (
+        "batch fills every offer on a real month of 500 VMs: minutes beyond capacity; several minutes",
+        lambda path, given: closed_loop.measure(),
     ),
     "soak": (
         "slope of memory and descriptors (--minutes)",

@@ -105,12 +105,8 @@ def _fleet(nodes: int) -> Fleet:
 
 
 def _snapshot(number: int) -> NodeSnapshot:
-    pods = tuple(
-        PodUse(
-            str(place), "prod", "LS", Resources(2000, _GIB), Resources(500 + number, _GIB // 2), Resources(900, _GIB)
-        )
-        for place in range(PODS)
-    )
+    used, peak = Resources(500 + number, _GIB // 2), Resources(900, _GIB)
+    pods = tuple(PodUse(str(place), "prod", "LS", Resources(2000, _GIB), used, peak) for place in range(PODS))
     return NodeSnapshot(
         Resources(96_000, 384 * _GIB), Resources(500, _GIB), pods, Resources(400, _GIB), node_usage=Resources(40_000, 0)
     )

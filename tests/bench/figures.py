@@ -6,6 +6,16 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+_PLAIN = (
+    "lost",
+    "capacity_facts_per_second",
+    "series_updates_per_second",
+    "all_predictions_seconds",
+    "recompute_seconds",
+    "exceeded_share",
+    "longest_episode",
+)
+
 
 def spread(seconds: Sequence[float], *, digits: int = 3) -> dict[str, Any]:
     """How many, median, p99 (nearest rank) and the largest."""
@@ -42,6 +52,8 @@ def _said(figure: Mapping[str, Any]) -> str:
             "series_updates_per_second",
             "all_predictions_seconds",
             "recompute_seconds",
+            "exceeded_share",
+            "longest_episode",
         ):
             told.append(f"{key} {value}")
         elif key in ("killed", "planned"):
