@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from slackwater.colocation.domain.batch import Strategy
+from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.quantities import Resources
 
 

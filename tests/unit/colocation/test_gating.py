@@ -7,9 +7,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.colocation.domain.batch import NodeSnapshot, Strategy
 from slackwater.colocation.domain.degrade import aged, degraded_because, remaining_share
 from slackwater.colocation.domain.gating import Gate, pass_gate
+from slackwater.colocation.domain.snapshot import NodeSnapshot
+from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.quantities import Resources
 
 STRATEGY = Strategy(rise_windows=2)

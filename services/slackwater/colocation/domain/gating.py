@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from slackwater.colocation.domain.batch import Strategy
+from slackwater.colocation.domain.strategy import Strategy
 
 
 @dataclass(frozen=True, slots=True)
