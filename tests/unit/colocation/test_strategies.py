@@ -108,7 +108,9 @@ def test_labels_win_over_annotations_over_the_first_pool_over_the_cluster() -> N
     pools = [
         PoolStrategy("nobody", None, {"riseWindows": 9}),
         PoolStrategy("other", Selector({"disk": "hdd"}), {"riseWindows": 8}),
-        PoolStrategy("fast", Selector({"disk": "ssd"}), {**faster, "batchCPUThresholdPercent": 7}),
+        PoolStrategy(
+            "fast", Selector({"disk": "ssd"}), {"cpuReclaimThresholdPercent": 20, "batchCPUThresholdPercent": 7}
+        ),
         PoolStrategy("all", Selector(), {"riseWindows": 7}),
     ]
     node = NodeWords(
