@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from slackwater.decisions.reasons import DecisionKind, Reason
-from slackwater.decisions.record import Alternative, DecisionRecord, Input, Replay
+from slackwater.decisions.record import Alternative, DecisionRecord, Input, Replay, Term
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.peak_predicted import Calibration, PeakPredicted, PodPeak
@@ -82,7 +82,7 @@ def events_of(told: NodePrediction, now: datetime) -> list[Event[Any]]:
     """The records first: the event names one."""
     whys = {each: reasons(told.found.seen[each], told.number) for each in SUBJECTS}
     peaks = {each: explain(why) for each, why in whys.items()}
-    records = [_recorded(told, each, whys[each], now) for each in SUBJECTS]
+    records = [_recorded(told, each, whys[each], peaks[each], now) for each in SUBJECTS]
     predicted = _predicted(told, Resources(peaks["cpu"][0], peaks["memory"][0]), now)
     return [*records, _event(told, predicted, "peak.predicted", now)]
 
@@ -147,9 +147,11 @@ def _calibration(told: NodePrediction, resource: str) -> Calibration:
     )
 
 
-def _recorded(told: NodePrediction, resource: str, why: Reasons, now: datetime) -> Event[DecisionRecorded]:
+def _recorded(
+    told: NodePrediction, resource: str, why: Reasons, peak: tuple[int, tuple[Term, ...]], now: datetime
+) -> Event[DecisionRecorded]:
     subject, unit = SUBJECTS[resource], _UNITS[resource]
-    result, terms = explain(why)
+    result, terms = peak
     record = DecisionRecord(
         id=told.stable_id(subject),
         kind=DecisionKind.PREDICTION,
@@ -165,10 +167,16 @@ def _recorded(told: NodePrediction, resource: str, why: Reasons, now: datetime) 
         result=result,
         unit=unit,
         alternatives=_alternatives(why, result, unit),
-        replay=Replay(function="slackwater.prediction.domain.explaining:decide", arguments=asdict(why)),
+        replay=Replay(function="slackwater.prediction.domain.explaining:decide", arguments=_arguments(why)),
         trace_id=trace_id_of(told.heard.traceparent),
     )
     return _event(told, DecisionRecorded(record=record), f"{subject}/recorded", now)
+
+
+def _arguments(why: Reasons) -> dict[str, Any]:
+    """Written out: `dataclasses.asdict` copies every value deeply."""
+    formula = dict(why.formula)
+    return {"terms": dict(why.terms), "limits": why.limits, "owned": why.owned, "formula": formula}
 
 
 def _inputs(told: NodePrediction, resource: str, why: Reasons) -> tuple[Input, ...]:
