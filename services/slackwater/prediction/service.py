@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from slackwater.bus.port import each
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.model.errors import Fenced, SlackwaterError, Unavailable
+from slackwater.model.errors import Fenced, InvalidInput, Misconfigured, SlackwaterError, Unavailable
 from slackwater.prediction.adapters.metrics import CalibrationMetrics, PolicyMetrics, PredictionMetrics
 from slackwater.prediction.adapters.postgres import PostgresPredictionStore
 from slackwater.prediction.adapters.postgres_policies import PostgresPolicyStore
@@ -178,8 +178,11 @@ class PredictionService:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            for one in await self._shares.follow(self.policies.policies):
-                log.warning("model begins anew", reason=one)
+            try:
+                for one in await self._shares.follow(self.policies.policies):
+                    log.warning("model begins anew", reason=one)
+            except (InvalidInput, Misconfigured) as error:  # they were checked; a model may still refuse to be made
+                log.error("policies are not followed", reason=error.message)
 
     def _failed(self, error: SlackwaterError) -> None:
         self._metrics.snapshot("failed")

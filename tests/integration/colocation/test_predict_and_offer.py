@@ -23,8 +23,10 @@ from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.prediction import service as prediction
 from slackwater.prediction.adapters.postgres import PostgresPredictionStore
+from slackwater.prediction.adapters.postgres_policies import PostgresPolicyStore
 from slackwater.prediction.domain.snapshot import Snapshot, decode, encode
 from slackwater.prediction.domain.state import PartitionState
+from slackwater.prediction.ports import StoredPolicy
 from slackwater.prediction.service import model_of
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.fold_windows import sight_of
@@ -210,6 +212,45 @@ def without_traces(state: PartitionState) -> str:
         node.taken = node.taken._replace(traceparent=None)
         node.folded = node.folded._replace(traceparent=None) if node.folded else None
     return encode(state, 0).checksum
+
+
+async def test_a_policy_that_is_changed_is_followed_without_a_restart_and_keeps_what_was_learned(stack: Stack) -> None:
+    async with stack.running(prediction, PREDICTION):
+        await stack.bus.publish(described("n"))
+        await stack.publish(range(4), 500)
+        await eventually(lambda: 2 in stack.predicted_from())
+        before = _newest_cpu(stack).result
+        await _apply(
+            stack, "default", {"models": {"cpu": {"name": "workload-profile", "settings": WARM | {"knob": 1.0}}}}
+        )
+        await eventually(lambda: _policy_of(_newest_cpu(stack)) == "policy default generation 2")
+        assert before < _newest_cpu(stack).result < 4000  # not cold: what was learned is still known
+        await _apply(stack, "safe", {"nodePool": "default", "models": {"cpu": {"name": "borg-default"}}})
+        await eventually(lambda: _policy_of(_newest_cpu(stack)) == "policy safe generation 1")
+        assert _newest_cpu(stack).result == 3637  # 4000 / 1.1
+
+
+def _newest_cpu(stack: Stack) -> DecisionRecord:
+    return [record for record in stack.records.values() if record.subject == "prod-cpu-peak"][-1]
+
+
+def _policy_of(record: DecisionRecord) -> str:
+    return next(one.source for one in record.inputs if one.name == "model")
+
+
+async def _apply(stack: Stack, name: str, spec: dict[str, Any]) -> None:
+    """As the next generation, from another process."""
+    database = connect_database(stack._addresses["prediction"], "prediction", stack.clock)
+    try:
+        store = PostgresPolicyStore(database)
+        known = {row.name: row.generation for row in await store.policies()}
+        generation = known.get(name, 0) + 1
+        metadata = {"name": name, "generation": generation}
+        document = {"apiVersion": "slackwater.io/v1alpha1", "kind": "PredictPolicy", "metadata": metadata, "spec": spec}
+        async with store.changing() as transaction:
+            await transaction.save(StoredPolicy(name, generation, document))
+    finally:
+        await database.close()
 
 
 async def _newest_snapshot(stack: Stack) -> Snapshot:
