@@ -17,6 +17,7 @@ import koord_histograms
 import koord_mid
 import koord_predictors
 import koord_server
+import koord_strategies
 from outstanding import reason_of
 from verdicts import Adaptor, Case, Verdict, not_covered
 
@@ -29,6 +30,7 @@ ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
         **koord_histograms.ADAPTORS,
         **koord_predictors.ADAPTORS,
         **koord_server.ADAPTORS,
+        **koord_strategies.ADAPTORS,
     },
     "crane": crane_percentile.ADAPTORS,
 }

@@ -33,7 +33,7 @@ from slackwater.prediction.domain.models.tables import Column, State, Table, nam
 
 @dataclass(frozen=True, slots=True)
 class ProfileOptions:
-    """`knob` 0.15 is balanced, 0.30 safe; `violation_rate` (0..1) lets the ledger find it."""
+    """`knob` 0.20 is balanced, 0.30 safe; `violation_rate` (0..1) lets the ledger find it."""
 
     knob: float = 0.30
     violation_rate: float | None = None
@@ -48,7 +48,7 @@ class ProfileOptions:
     size_reference: float = 20.0
     size_power: float = 0.5
     size_most: float = 4.5
-    ledger_after_hours: int = 120
+    ledger_after_hours: int = 168
     ledger: LedgerOptions = field(default_factory=LedgerOptions)
 
 
@@ -198,8 +198,8 @@ class WorkloadProfile:
         return Record(bounds.seen_together, np.asarray(risk), self.knobs(bounds), bounds.known_share)
 
     def _matured(self, hours: Rows) -> Floats:
-        """0..1: what came of predictions from little history says little about those from more."""
-        return np.minimum(hours / self.options.ledger_after_hours, 1.0) ** 2
+        """0..1: how well a workload is known for what the ledger makes of it. Half of the hours: an eighth."""
+        return np.minimum(hours / self.options.ledger_after_hours, 1.0) ** 3
 
     def _changing(self, at_seconds: float, workloads: Rows) -> NDArray[np.bool_]:
         self.announced.see(workloads)
