@@ -1,4 +1,4 @@
-"""What prediction needs from a store: a place for snapshots, for what was published, and for nodes' sizes."""
+"""What prediction needs from a store: a place for snapshots, for what was published, and for what nodes are."""
 
 from __future__ import annotations
 
@@ -10,8 +10,17 @@ from typing import Any, Protocol
 
 from slackwater.events.envelope import Event
 from slackwater.model.quantities import Resources
+from slackwater.prediction.domain.cadence import Published
 from slackwater.prediction.domain.policy import ModelChoice
 from slackwater.prediction.domain.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What is known of a node apart from its windows: what is allocatable, and its pool."""
+
+    allocatable: Resources
+    pool: str
 
 
 class PredictionTransaction(Protocol):
@@ -21,16 +30,16 @@ class PredictionTransaction(Protocol):
         """Put an event into the outbox."""
         ...
 
-    async def set_published(self, until_seconds: Mapping[str, int]) -> None:
-        """Per node, the end (seconds since 1970) of the last window whose prediction is in the outbox."""
+    async def set_published(self, nodes: Mapping[str, Published]) -> None:
+        """What of each node is in the outbox with this transaction, or was before."""
         ...
 
     async def keep_snapshot(self, partition: int, snapshot: Snapshot, *, keep: int) -> None:
         """Store the newest snapshot of a partition and drop all but its `keep` newest."""
         ...
 
-    async def describe(self, node: str, allocatable: Resources, described_at: datetime) -> None:
-        """Remember a node's size unless a younger description is known."""
+    async def describe(self, node: str, described: Described, described_at: datetime) -> bool:
+        """Remember what a node is; False if a younger description is known."""
         ...
 
 
@@ -43,10 +52,10 @@ class PredictionStore(Protocol):
         """All that are kept of a partition, newest first."""
         ...
 
-    async def published(self) -> Mapping[str, int]: ...
+    async def published(self) -> Mapping[str, Published]: ...
 
-    async def nodes(self) -> Mapping[str, Resources]:
-        """Allocatable of every node that was described."""
+    async def nodes(self) -> Mapping[str, Described]:
+        """Every node that was described."""
         ...
 
 

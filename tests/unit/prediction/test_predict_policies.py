@@ -93,13 +93,28 @@ def test_what_is_stored_is_read_back_the_same(settings: dict[str, Any], protect:
     assert PredictPolicy.parse(written.stored()) == written
 
 
-async def test_the_first_replica_stores_what_its_settings_say_and_the_next_follows_that() -> None:
+async def test_while_nobody_has_changed_it_the_clusters_document_is_what_the_settings_say() -> None:
+    """A demo's settings are gone with the demo."""
     store = MemoryPolicyStore()
-    await Replica(store, protect_lsr=True).open()
-    second = await Replica(store, protect_lsr=False, cpu_model="histogram").open()
+    first = await Replica(store, protect_lsr=True).open()
+    assert (await first.change.read("default")).metadata.changed_by == "settings of the service"
+    same = await Replica(store, protect_lsr=True).open()
+    assert same.in_force.policies.cluster.generation == 1
+    second = await Replica(store, cpu_model="histogram").open()
+    assert not second.in_force.policies.cluster.protect_lsr
+    assert second.in_force.policies.cluster.generation == 2
+    await first.in_force.catch_up()
+    assert first.in_force.policies == second.in_force.policies
+
+
+async def test_once_somebody_has_changed_it_the_settings_count_no_more() -> None:
+    store = MemoryPolicyStore()
+    first = await Replica(store).open()
+    await first.change.put(policy("default", protectLSR=True), by="ann")
+    second = await Replica(store, cpu_model="histogram").open()
     assert second.in_force.policies.cluster.protect_lsr
-    assert second.in_force.policies.cluster.cpu.name == "workload-profile"
-    assert (await second.change.read("default")).metadata.generation == 1
+    shown = await second.change.read("default")
+    assert (shown.metadata.generation, shown.metadata.changed_by) == (2, "ann")
 
 
 async def test_a_change_is_followed_here_at_once_and_elsewhere_with_the_news() -> None:

@@ -18,7 +18,7 @@ class PredictionMetrics:
     def __init__(self, meters: Meters) -> None:
         self._windows = meters.counter(
             "slackwater_prediction_windows_folded_total",
-            "Windows folded into the models; each leads to one prediction.",
+            "Windows folded into the models.",
             look="It follows slackwater_ingestion_windows_closed_total; a standstill lets offers decay.",
         )
         self._series = meters.gauge(

@@ -11,6 +11,7 @@ from slackwater.prediction.domain.inheriting import RATE, Wish, effective
 from slackwater.prediction.domain.policy import CLUSTER, Policies, PoolPolicy
 from slackwater.prediction.ports import PolicyMeter, PolicyStore, Predictors, StoredPolicy
 from slackwater.prediction.usecases.predict_policy import (
+    BY_SETTINGS,
     EffectivePolicy,
     PredictPolicy,
     PredictPolicyStatus,
@@ -112,15 +113,21 @@ class PoliciesInForce:
         tell(self.policies)
 
     async def load(self) -> None:
-        """Follow what is stored; store the settings' document if there is none. Raises Unavailable, and InvalidInput
-        if the settings themselves cannot be used."""
-        usable(first_document(self._first).wish(), self._first, self._predictors)
-        if all(row.name != CLUSTER for row in await self._store.policies()):
-            try:
-                async with self._store.changing() as transaction:
-                    await transaction.save(StoredPolicy(CLUSTER, 1, first_document(self._first).stored()))
-            except Conflict:  # another replica has just stored its own
-                pass
+        """Follow what is stored. While nobody has changed the cluster's document, it is what the settings say.
+
+        Raises Unavailable, and InvalidInput if the settings themselves cannot be used.
+        """
+        first = first_document(self._first)
+        self.check(first)
+        try:
+            async with self._store.changing() as transaction:
+                row = next((row for row in await transaction.policies() if row.name == CLUSTER), None)
+                generation = _generation_by_settings(row, first)
+                if generation is not None:
+                    stored = first.with_generation(generation).stored()
+                    await transaction.save(StoredPolicy(CLUSTER, generation, stored))
+        except Conflict:  # another replica has just stored its own
+            pass
         await self.catch_up()
 
     async def catch_up(self) -> None:
@@ -153,6 +160,15 @@ class PoliciesInForce:
         if found.policies != before.policies:
             for tell in self._tells:
                 tell(found.policies)
+
+
+def _generation_by_settings(row: StoredPolicy | None, first: PredictPolicy) -> int | None:
+    """The generation in which the cluster's document is to be stored as the settings have it; None: leave it."""
+    if row is None:
+        return 1
+    document = row.document or {}
+    is_ours = document.get("metadata", {}).get("changedBy") == BY_SETTINGS
+    return row.generation + 1 if is_ours and document.get("spec") != first.stored()["spec"] else None
 
 
 def pools_taken(rows: Sequence[StoredPolicy]) -> Mapping[str, str]:

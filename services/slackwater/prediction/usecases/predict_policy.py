@@ -17,6 +17,8 @@ from slackwater.prediction.domain.policy import CLUSTER, ModelChoice, PoolPolicy
 from slackwater.waterline.documents import API_VERSION, Metadata, Part
 
 KIND: Final = "PredictPolicy"
+BY_SETTINGS: Final = "settings of the service"
+"""Who changed a document that nobody has changed. No token has this name: there are blanks in it."""
 Pool = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[^\x00-\x1f\x7f]+$")]
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 Rate = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
@@ -199,8 +201,8 @@ class PredictPolicy(Part):
 
 
 def first_document(policy: PoolPolicy) -> PredictPolicy:
-    """The cluster's document that is stored when there is none: it says everything, so that it can be read."""
+    """The cluster's document until somebody writes another: it says everything, so that it can be read."""
     effective = EffectivePolicy.of(policy)
     models = ModelsSpec(cpu=ModelSpec(**dict(effective.cpu)), memory=ModelSpec(**dict(effective.memory)))
     spec = PredictPolicySpec(models=models, cadence=effective.cadence, protect_lsr=policy.protect_lsr)
-    return PredictPolicy(metadata=Metadata(name=CLUSTER, generation=1), spec=spec)
+    return PredictPolicy(metadata=Metadata(name=CLUSTER, generation=1, changed_by=BY_SETTINGS), spec=spec)
