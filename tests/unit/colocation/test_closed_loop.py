@@ -68,7 +68,7 @@ def test_on_a_real_trace_batch_fills_every_offer_and_capacity_holds(capsys: pyte
 
     if not FIXTURE.is_file():
         pytest.skip(f"no real traces at {TRACES}: set SLACKWATER_TRACES")
-    found = run(FIXTURE, churn_days=2.0, days=6.0)
+    found = run(FIXTURE, churn_days=2.0, days=4.0)
     for name, figures in (("cpu", found.cpu), ("memory", found.memory)):
         told = f"{figures.exceeded_share:.3%} of {figures.periods} node periods beyond capacity"
         with capsys.disabled():  # the figure is what this test is for
