@@ -20,7 +20,6 @@ def verdict(suite: str, given: Any, want: Any) -> Verdict:
 
 def node(*pods: dict[str, Any], metrics: dict[str, Any] | None = None, **strategy: Any) -> dict[str, Any]:
     """10 cores and 10,000 bytes of which all may be in use; every pod asks for 1,000 of each and uses `usage`."""
-    thresholds = {"cpuReclaimThresholdPercent": 100, "memoryReclaimThresholdPercent": 100}
     asked = {"tier": "prod", "qos": "LS", "phase": "Running", "req": {"cpu": 1000, "mem": 1000}}
     measured = [{"name": pod["name"], "usage": pod["usage"]} for pod in pods if "usage" in pod]
     return {
