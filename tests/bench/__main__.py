@@ -93,7 +93,7 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
         lambda path, given: colocation_recompute.measure(),
     ),
     "closed_loop": (
-        "batch fills every offer on a real month of 500 VMs: minutes beyond capacity; several minutes",
+        "batch fills every offer on real traces: minutes beyond capacity; several minutes",
         lambda path, given: closed_loop.measure(),
     ),
     "soak": (
