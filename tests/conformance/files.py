@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import crane_percentile
+import crane_policies
+import crane_waterlines
 import koord_batch
 import koord_histograms
 import koord_predictors
 import koord_server
+import koordlet_eviction
 from outstanding import reason_of
 from verdicts import Adaptor, Case, Verdict, not_covered
 
@@ -26,7 +29,8 @@ ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
         **koord_predictors.ADAPTORS,
         **koord_server.ADAPTORS,
     },
-    "crane": crane_percentile.ADAPTORS,
+    "crane": {**crane_percentile.ADAPTORS, **crane_waterlines.ADAPTORS, **crane_policies.ADAPTORS},
+    "koordlet-qos-vectors/1": koordlet_eviction.ADAPTORS,
 }
 """By schema and suite. A suite that is not here is not covered, and is told so."""
 

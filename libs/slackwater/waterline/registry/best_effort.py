@@ -20,6 +20,8 @@ USAGE_GATE: Final = Decimal("0.9")
 """Who does not use what it may use lacks nothing, however little it may."""
 WHOLE_CORE_MILLI: Final = 1000
 """Below one core usage says little: the gate is open."""
+DEFAULT_BELOW: Final = Decimal("0.02")
+"""A threshold without a target is released two percent below itself."""
 LEAST_COVERED: Final = Decimal(1) / 3
 """A window with fewer samples than this share of it is no window."""
 
@@ -154,6 +156,7 @@ def _threshold(name: str, source: str, resource: Resource) -> Metric:
         evict_quantified=True,
         concerns=is_best_effort,
         check=check_threshold,
+        target_of=lambda value: max(ZERO, value - DEFAULT_BELOW),
     )
 
 
@@ -198,6 +201,7 @@ def _promised(name: str, tier: Tier, resource: Resource, evict: Evict) -> Metric
         evict_quantified=True,
         concerns=of_tier,
         check=check_needs_target,
+        largest=Decimal(1000),
     )
 
 

@@ -57,6 +57,10 @@ def _any_rule(_value: Decimal, _target: Decimal | None) -> str | None:
     return None
 
 
+def _itself(value: Decimal) -> Decimal:
+    return value
+
+
 def _everybody(_pod: PodUse) -> bool:
     return True
 
@@ -76,6 +80,8 @@ class Metric:
     evictable, evict_quantified  the same for eviction
     concerns             whose usage is part of the reading: only they are candidates, and only they are credited
     check                (value, target) of a rule: what is wrong with it, or None
+    target_of            what a rule without a target releases down to; by default its waterline
+    largest              that a ratio can be
     """
 
     name: str
@@ -94,6 +100,8 @@ class Metric:
     evict_quantified: bool = False
     concerns: Callable[[PodUse], bool] = _everybody
     check: RuleCheck = _any_rule
+    target_of: Callable[[Decimal], Decimal] = _itself
+    largest: Decimal = Decimal(1)
 
     def __post_init__(self) -> None:
         if not 0 <= self.action_priority <= 10:
