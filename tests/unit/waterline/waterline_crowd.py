@@ -78,4 +78,4 @@ def pod_uses(draw: st.DrawFn) -> PodUse:
     )
 
 
-crowds = st.lists(pod_uses(), max_size=8, unique_by=lambda pod: pod.uid)
+crowds = st.lists(pod_uses(), max_size=5, unique_by=lambda pod: pod.uid)

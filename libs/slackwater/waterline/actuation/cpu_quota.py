@@ -15,6 +15,8 @@ from slackwater.waterline.facts.pods import Container, PodUse
 KERNEL_MINIMUM_US: Final = 1000
 """The kernel refuses a quota below one millisecond."""
 _ONE: Final = Decimal(1)
+BINDING_RATIO: Final = Decimal("0.9")
+"""A quota of which less is used holds nobody back: raising it takes nothing, so headroom does not bound it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +138,12 @@ def _raise(uid: str, container: Container, bounds: RestoreBounds, headroom: Deci
     usage = held if container.usage_milli is None else exact(container.usage_milli)
     top = bounds.unlimited_at_milli if original is None else milli_of(original, period)
     wanted = held * (1 + bounds.step_ratio)
-    if headroom is not None and not bounds.whole_steps:
+    costs = bounds.whole_steps or usage >= BINDING_RATIO * held
+    if headroom is not None and costs and not bounds.whole_steps:
         wanted = min(wanted, max(held, usage + headroom))
     if top is not None and wanted >= top:
-        return QuotaChange(uid, container.name, before, original, period, max(ZERO, top - usage))
-    after = _us_of(wanted, period)
+        return QuotaChange(uid, container.name, before, original, period, max(ZERO, top - usage) if costs else ZERO)
+    after = max(_us_of(wanted, period), before + 1 if wanted > held and not bounds.whole_steps else 0)
     if after <= before:
         return None
-    return QuotaChange(uid, container.name, before, after, period, max(ZERO, wanted - usage))
+    return QuotaChange(uid, container.name, before, after, period, max(ZERO, wanted - usage) if costs else ZERO)
