@@ -31,6 +31,7 @@ from slackwater.cli.openapi import document  # noqa: E402
 from slackwater.cli.unasked import every_metric  # noqa: E402
 from slackwater.events.envelope import Payload  # noqa: E402
 from slackwater.events.registry import EVENTS  # noqa: E402
+from slackwater.prediction.adapters.predictors import catalogue  # noqa: E402
 from slackwater.runtime.problem_codes import reference_page  # noqa: E402
 
 DIFF_LINES = 40
@@ -179,6 +180,7 @@ def generated() -> Mapping[Path, str]:
     files[Path("flow.md")] = flow_page(services)
     files[Path("openapi/slackwater.json")] = _json(document())
     files[Path("../docs/reference/metrics.md")] = metrics_page()
+    files[Path("../docs/reference/predictors.md")] = catalogue.reference_page()
     files[Path("../docs/reference/problems.md")] = reference_page()
     return files
 

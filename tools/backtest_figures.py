@@ -20,9 +20,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "backtest.md"
 BEGIN = "<!-- tables: tools/backtest_figures.py -->"
-OURS = ("workload-profile", "workload-profile:knob=0.15")
-RATES = tuple(f"workload-profile:violation_rate={rate}" for rate in ("0.01", "0.02", "0.05"))
-ALL = ("all", "histogram:warm_seconds=86400", OURS[1], *RATES)
+OURS = ("workload-profile", "workload-profile:knob=0.20", "workload-profile:knob=0.15")
+RATES = tuple(f"workload-profile:violation_rate={rate}" for rate in ("0.005", "0.01", "0.02", "0.05"))
+ALL = ("all", "histogram:warm_seconds=86400", "workload-profile:knob=0.30", OURS[2], *RATES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.bench import freshness, handover, idle, ingestion, outbox, prediction_models, reaction, soak
+from tests.bench import (
+    closed_loop,
+    colocation_recompute,
+    freshness,
+    handover,
+    idle,
+    ingestion,
+    outbox,
+    prediction_models,
+    reaction,
+    soak,
+)
 from tests.bench.figures import table
 
 from slackwater.demo.service import seconds_per_round
@@ -71,6 +82,14 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "prediction_models": (
         "models of peaks at 1,000, 3,000 and 10,000 nodes of 30 pods: folding, predicting, bytes",
         lambda path, given: prediction_models.measure(),
+    ),
+    "colocation_recompute": (
+        "all offers anew at 1,000, 3,000 and 10,000 nodes of 30 pods, from arrays",
+        lambda path, given: colocation_recompute.measure(),
+    ),
+    "closed_loop": (
+        "batch fills every offer on a real month of 500 VMs: minutes beyond capacity; several minutes",
+        lambda path, given: closed_loop.measure(),
     ),
     "soak": (
         "slope of memory and descriptors (--minutes)",

@@ -16,7 +16,7 @@ from served import Served, served
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 TALLEST = 1180
-SHOWN = {"console": "node", "overview": "overview", "record": "decision", "loop": "loop"}
+SHOWN = {"console": "node", "overview": "overview", "record": "decision", "loop": "loop", "prediction": "prediction"}
 """Picture in docs/images: page."""
 PAGES = {
     "overview": "/?span=6h",

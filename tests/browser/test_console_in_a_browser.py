@@ -21,6 +21,7 @@ PATHS = {
     "node": "/nodes/edge-7",
     "decisions": "/decisions",
     "decision": f"/decisions/{THROTTLE}",
+    "prediction": f"/decisions/{identifier('edge-7', 'prediction', 840)}",
     "loop": "/loop",
     "letters": "/deadletters",
     "letter": "/deadletters/1",
@@ -36,11 +37,13 @@ CHARTS = {
         "CPU by tier over time": 1,
         "When batch was throttled, and to how much": 1,
         "Prod CPU pressure over time, with its waterline": 1,
-        "Expected prod peak against prod usage over time": 1,
+        "Expected prod CPU peak against prod usage over time": 1,
+        "Expected prod memory peak against prod usage over time": 1,
     },
     "decision": {},
+    "prediction": {},
 }
-BARS = {"overview": len(FLEET) + 2, "nodes": len(FLEET), "node": 7, "decision": 4}
+BARS = {"overview": len(FLEET) + 2, "nodes": len(FLEET), "node": 7, "decision": 4, "prediction": 5}
 """Small drawings: a tank per node, a bar per gain; a bar per term, one for the result, one for the effect."""
 
 HOSTILE = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 1">'

@@ -14,9 +14,12 @@ import crane_percentile
 import crane_policies
 import crane_waterlines
 import koord_batch
+import koord_gates
 import koord_histograms
+import koord_mid
 import koord_predictors
 import koord_server
+import koord_strategies
 import koordlet_eviction
 from outstanding import reason_of
 from verdicts import Adaptor, Case, Verdict, not_covered
@@ -25,9 +28,12 @@ DEFAULT = Path(__file__).parents[2].parent / "shared" / "vectors"
 ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
     "koord-colocation-vectors/1": {
         **koord_batch.ADAPTORS,
+        **koord_gates.ADAPTORS,
+        **koord_mid.ADAPTORS,
         **koord_histograms.ADAPTORS,
         **koord_predictors.ADAPTORS,
         **koord_server.ADAPTORS,
+        **koord_strategies.ADAPTORS,
     },
     "crane": {**crane_percentile.ADAPTORS, **crane_waterlines.ADAPTORS, **crane_policies.ADAPTORS},
     "koordlet-qos-vectors/1": koordlet_eviction.ADAPTORS,

@@ -5,18 +5,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, cast
 
 import numpy as np
 from koord_histograms import CPU_CORES, percentile
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
 from slackwater.ingestion.settings import IngestionSettings
-from slackwater.model.tiers import Tier
+from slackwater.model.pods import Pod
+from slackwater.model.quantities import Resources
+from slackwater.model.tiers import QoSClass, Tier
 from slackwater.prediction.domain.buckets import CPU_MILLI, MEMORY_BYTES
-from slackwater.prediction.domain.histogram import HistogramMatrix, SeriesKey
-from slackwater.prediction.domain.peaks import PeakSettings
-from slackwater.prediction.domain.series import ModelSettings, PredictionState, WindowSamples
+from slackwater.prediction.domain.histogram import HistogramMatrix
+from slackwater.prediction.domain.models.decaying import DecayingHistograms
+from slackwater.prediction.domain.numbers import parts_of
+from slackwater.prediction.domain.policy import ModelChoice, Policies
+from slackwater.prediction.domain.state import Keeping, PartitionState, Sight
+from slackwater.prediction.service import model_of
 
 _PEERS_TIERS = len(Tier) + 1
 """The peer also has a tier of those without one."""
@@ -77,15 +83,14 @@ def _lives(given: Mapping[str, Any], want: Mapping[str, int]) -> Verdict:
     """
     pods = given.get("pods") or []
     named = [f"pod-{number}" for number in range(pods)] if isinstance(pods, int) else [str(pod) for pod in pods]
-    series = [*_WHOLE, *([("tier", "prod")] if named else []), *(("pod", pod) for pod in named)]
-    state = PredictionState(ModelSettings(node_retention_seconds=ModelSettings().pod_retention_seconds))
+    state = PartitionState(Policies(), model_of, Keeping(node_seconds=Keeping().pod_seconds))
     now = 0
     for _ in range(given.get("trainings", 1)):
         now += 60
-        state.fold(_window("n", now, series))
-    trained = len(state.rows)
-    state.fold(_window("elsewhere", now + int(given.get("clockAdvanceSeconds", 0)), _WHOLE))
-    left = sum(key.node == "n" for key in state.rows.rows)
+        state.take(_window("n", now, named))
+    trained = _models_of(state, "n")
+    state.take(_window("elsewhere", now + int(given.get("clockAdvanceSeconds", 0)), []))
+    left = _models_of(state, "n")
     got = {key: left if "GC" in key else trained for key in want}
     absent = _PEERS_TIERS - bool(named)
     as_the_peer = {key: count if "GC" in key else count + absent for key, count in got.items()}
@@ -93,12 +98,21 @@ def _lives(given: Mapping[str, Any], want: Mapping[str, int]) -> Verdict:
     return differ("absent-tiers") if verdict.word != "pass" and as_the_peer == dict(want) else verdict
 
 
-_WHOLE = [("node", ""), ("system", "")]
+def _models_of(state: PartitionState, node: str) -> int:
+    """Of its pods, of its tiers, of itself and of its system."""
+    crowds = [crowd for pool in state.pools.values() for _, crowd in pool.crowds()]
+    names = [*(crowd.series.names for crowd in crowds), *(pool.pods.groups.names for pool in state.pools.values())]
+    return sum(name is not None and parts_of(name)[0] == node for each in names for name in each)
 
 
-def _window(node: str, end: int, series: list[tuple[str, str]]) -> WindowSamples:
-    samples = {SeriesKey(node, kind, name): (1000.0, 2.0**30) for kind, name in series}
-    return WindowSamples(node, end - 60, end, samples)
+def _window(node: str, end: int, pods: list[str]) -> Sight:
+    asked, amounts = Resources(2000, 2**31), (1000.0, 2.0**30)
+    described = [
+        Pod(uid, uid, "default", uid, Tier.PROD, QoSClass.LS, 9500, asked, datetime.fromtimestamp(0, UTC))
+        for uid in pods
+    ]
+    usage = np.array([amounts] * len(pods)).reshape(-1, 2)
+    return Sight(node, end - 60, end, end // 60, described, usage, amounts, amounts)
 
 
 def checkpoint_file(case: Case) -> Verdict:
@@ -126,15 +140,15 @@ def defaults(case: Case) -> Verdict:
 
 def _default(name: str) -> float | str | None:
     """Ours, or the anchor of why there is none."""
-    model = ModelSettings()
+    learned = {each: cast(DecayingHistograms, model_of(ModelChoice("histogram"), each)) for each in ("cpu", "memory")}
     named: Mapping[str, float | str] = {
         "checkpoint": "snapshot-format",
         "cold": "cold-start-by-windows",
-        "margin": PeakSettings().safety_margin_percent,
+        "margin": round(learned["cpu"].options.margin * 100),
         "training": IngestionSettings.model_fields["window_seconds"].default,
-        "expiration": model.pod_retention_seconds,
-        "mem": model.memory_half_life_seconds,
-        "cpu": model.cpu_half_life_seconds,
+        "expiration": Keeping().pod_seconds,
+        "mem": learned["memory"].options.half_life_seconds,
+        "cpu": learned["cpu"].options.half_life_seconds,
     }
     return next((value for part, value in named.items() if part in name), None)
 

@@ -22,7 +22,11 @@ def test_no_case_fails(path: Path) -> None:
 
 CLAIMED = {
     "koord_colocation.json": (
-        "batch_calculate batch_degrade safety_margin prod_reclaimable_min pod_reclaimable predict_server"
+        "batch_calculate batch_degrade batch_prepare batch_nrt_update pod_numa_split divide dangling_numa_split"
+        " zone_add safety_margin node_anno_reservation kubelet_reservation min_resource_list mid_calculate"
+        " mid_degrade mid_prepare mid_need_sync noderesource_calculate sync_gate resource_diff"
+        " strategy_merge strategy_node_override strategy_validation colocation_disabled"
+        " prod_reclaimable_min pod_reclaimable predict_server"
         " histogram_options histogram decaying_histogram derived_histogram"
     ),
     "crane.json": (

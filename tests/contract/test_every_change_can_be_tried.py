@@ -45,6 +45,20 @@ def new_policy(client: httpx2.Client, nats: str) -> Attempt:
     return Attempt(client, "PUT", path, wanted, path)
 
 
+def predict_policy(client: httpx2.Client, nats: str) -> Attempt:
+    path = "/v1/predictpolicies/default"
+    wanted = client.get(path).json()
+    wanted["spec"]["protectLSR"] = not wanted["spec"]["protectLSR"]
+    return Attempt(client, "PUT", path, wanted, path)
+
+
+def policy_of_a_pool(client: httpx2.Client, nats: str) -> Attempt:
+    path = "/v1/predictpolicies/gold"
+    document = {"kind": "PredictPolicy", "metadata": {"name": "gold"}, "spec": {"violationRate": 0.01}}
+    assert client.put(path, json=document).status_code in (200, 201)
+    return Attempt(client, "DELETE", path, None, path)
+
+
 def dead_letter(client: httpx2.Client, nats: str) -> Attempt:
     event = next(event for event in story(EPOCH) if event.data.TYPE == "decision.recorded")
     message = encode(event)
@@ -63,6 +77,8 @@ def dead_letter(client: httpx2.Client, nats: str) -> Attempt:
 
 ATTEMPTS: Mapping[str, Callable[[httpx2.Client, str], Attempt]] = {
     "PUT /v1/nodeqos/default": new_policy,
+    "PUT /v1/predictpolicies/{name}": predict_policy,
+    "DELETE /v1/predictpolicies/{name}": policy_of_a_pool,
     "POST /v1/deadletters/{id}/replay": dead_letter,
 }
 

@@ -18,6 +18,10 @@ from tests.faults.site import Site
 
 from slackwater.bus.nats import NatsBus
 
+_UNDER_WAY = 4
+"""Of a node's newest windows, so many may still be on the way to a prediction: one waits for the next slot of its
+partition, the others for a report."""
+
 
 async def audit(site: Site, fleet: Fleet, bus: NatsBus, *, telemetry_may_vanish: bool = False,
                 strangers: bool = False) -> Findings:  # fmt: skip
@@ -104,19 +108,18 @@ async def _decisions(site: Site, bus: NatsBus, ledger: Mapping[Key, Outcome]) ->
 
 
 async def _windows(site: Site, bus: NatsBus, may_have_holes: bool) -> Findings:
-    """Each window is told once, and each that was told was predicted from once, for CPU and for memory."""
+    """Each window is told once; each prediction is of a window and told once, for CPU and for memory; and every node
+    was predicted from one of its last windows (the newest waits for the stream to move on)."""
     told = [(headers["ce-id"], json.loads(body)) for headers, body in await messages(bus, "usage.windowed")]
     numbers = Counter((window["node"], window["number"]) for _, window in told)
     doubled = [f"window told twice: {node} {number}" for (node, number), count in numbers.items() if count > 1]
-    made = Counter(
-        record["trigger_event_id"]
-        for record in (json.loads(body)["record"] for _, body in await messages(bus, "decision.recorded"))
-        if record["kind"] == "prediction"
-    )
+    records = [json.loads(body)["record"] for _, body in await messages(bus, "decision.recorded")]
+    predictions = [record for record in records if record["kind"] == "prediction"]
+    made = {record["trigger_event_id"] for record in predictions}
     known = {identity for identity, _ in told}
     holes = [] if may_have_holes else _holes(numbers)
-    unpredicted = [f"window without prediction: {identity}" for identity in known if made[identity] < 2]
-    again = [f"predicted twice: {identity}" for identity in known if made[identity] > 2]
+    unpredicted = _unpredicted([window for _, window in told], predictions)
+    again = [f"told twice: {identity}" for identity, count in _counted(predictions).items() if count > 1]
     strange = [f"prediction without window: {identity}" for identity in made if identity not in known]
     return Findings(
         offered=len(told),
@@ -126,6 +129,27 @@ async def _windows(site: Site, bus: NatsBus, may_have_holes: bool) -> Findings:
         phantom=len(strange),
         examples=tuple([*doubled, *unpredicted, *holes, *again, *strange][:4]),
     )
+
+
+def _counted(records: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    return Counter(record["id"] for record in records)
+
+
+def _unpredicted(windows: Sequence[Mapping[str, Any]], records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Nodes whose newest prediction, of either resource, is from long before their newest window."""
+    newest: dict[tuple[str, str], int] = defaultdict(int)
+    for record in records:
+        place = (record["node"], record["subject"])
+        newest[place] = max(newest[place], int(record["inputs"][0]["value"]))
+    heard: dict[str, list[int]] = defaultdict(list)
+    for window in windows:
+        heard[window["node"]].append(window["number"])
+    return [
+        f"{node} without a new {subject}"
+        for node, numbers in heard.items()
+        for subject in ("prod-cpu-peak", "prod-memory-peak")
+        if len(numbers) > _UNDER_WAY and newest[node, subject] < sorted(numbers)[-_UNDER_WAY]
+    ]
 
 
 def _holes(numbers: Mapping[tuple[str, int], int]) -> list[str]:

@@ -28,6 +28,7 @@ from slackwater.events.intent_observed import IntentObserved, ObservedLimit
 from slackwater.events.measures import PodUsage, Pressure
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
+from slackwater.events.waterline_crossed import WaterlineCrossed
 from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import new_id
 from slackwater.model.tiers import Tier
@@ -36,6 +37,8 @@ from slackwater.testing.reports import described, pod_usage, report
 
 _IDS = uuid.UUID("b2f0a8a6-0a5e-5d5e-9c1c-6a0f6f1b7d11")
 BUFFERED_REPORTS = 24
+WATERLINE = 0.10
+"""Of the pressure of prod: above it a report is urgent, as an agent's is."""
 
 
 def report_key(node: str, epoch: str, sequence: int) -> Key:
@@ -62,6 +65,9 @@ class LedgerBus:
         self.seconds: list[float] = []
 
     async def publish(self, event: Event[Any]) -> None:
+        if isinstance(event.data, WaterlineCrossed):  # a report told again: the ledger has it under its own name
+            await self._bus.publish(event)
+            return
         key = key_of(event)
         connected = self._bus.client.is_connected
         self.attempts += connected
@@ -175,7 +181,8 @@ class Fleet:
                       window_seconds=self.interval)  # fmt: skip
         waited = 0.5 * (1 + math.sin(now.timestamp() / 4 + len(node.name) + hash(node.name) % 7))
         pressure = Pressure(cpu_some_last=waited * 0.4, cpu_some_avg=waited * 0.4, cpu_some_max=waited * 0.4)
-        data = data.model_copy(update={"prod_pressure": pressure})
+        trigger = "waterline" if waited * 0.4 > WATERLINE else "interval"
+        data = data.model_copy(update={"prod_pressure": pressure, "trigger": trigger})
         node.outgoing.report(event_of(data, source=f"agent/{node.name}", time=now, id=event_id(key)))
 
     async def _intent(self, event: Event[IntentDeclared]) -> None:

@@ -17,6 +17,8 @@ from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDeclared
 from slackwater.events.registry import EVENTS
+from slackwater.events.usage_reported import UsageReported
+from slackwater.events.waterline_crossed import URGENT_TRIGGER, WaterlineCrossed, crossing_of
 from slackwater.testing.story import Character, story
 from slackwater.testing.windows import window
 
@@ -63,6 +65,10 @@ def _valid(now: datetime) -> Iterator[Event[Any]]:
     completed = EvictionCompleted(id="e", node=NODE, pod_uid="p", writer="poison", completed_at=now, decision_id="d",
                                   outcome=EvictionOutcome.KILLED)  # fmt: skip
     told[EvictionCompleted] = event_of(completed, source="poison", time=now)
+    urgent = told[UsageReported].data.model_copy(update={"trigger": URGENT_TRIGGER})
+    crossing = crossing_of(event_of(urgent, source="poison", time=now))
+    assert crossing is not None
+    told[WaterlineCrossed] = crossing
     for payload in EVENTS:
         yield told[payload].model_copy(update={"time": now})
 

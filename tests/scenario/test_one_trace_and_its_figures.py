@@ -41,7 +41,6 @@ TO_EFFECT = {
     "handle ingestion-usage-reported": "publish usage.reported",
     "handle ensurance-usage-reported": "publish usage.reported",
     "publish usage.reported": "agent report",
-    "ensurance decide": "handle ensurance-usage-reported",
     "publish decision.recorded": "ensurance decide",
     "publish intent.declared": "ensurance decide",
     "agent converge": "publish intent.declared",
@@ -52,6 +51,8 @@ TO_EFFECT = {
     "publish effect.measured": "ensurance measure effect",
     "handle console-effect-measured": "publish effect.measured",
 }
+TO_DECISION = {"handle ensurance-usage-reported", "handle ensurance-waterline-crossed"}
+"""An urgent report comes to ensurance by two ways; who is first decides."""
 TO_OFFER = {
     "ingestion close window": "handle ingestion-usage-reported",
     "publish usage.windowed": "ingestion close window",
@@ -101,6 +102,9 @@ def environment(receiver: Receiver, dsn: str, nats: str, state_dir: Path) -> dic
         "SLACKWATER_INGESTION_WINDOW_SECONDS": "1",
         "SLACKWATER_INGESTION_LATENESS_SECONDS": "0.2",
         "SLACKWATER_INGESTION_REPORT_INTERVAL_SECONDS": "1",
+        "SLACKWATER_PREDICTION_HISTOGRAM_UPDATE_SECONDS": "1",
+        "SLACKWATER_PREDICTION_CHECK_SECONDS": "0.2",
+        "SLACKWATER_PREDICTION_REPORTING_SECONDS": "0.2",
         "SLACKWATER_ENSURANCE_WATERLINE": "0.05",
         "SLACKWATER_COLOCATION_RISE_WINDOWS": "1",
         "SLACKWATER_COLOCATION_AGE_CHECK_SECONDS": "1",
@@ -146,7 +150,7 @@ def names(trace: Sequence[Seen]) -> set[str]:
 
 def whole(receiver: Receiver) -> str | None:
     """The id of a trace that has every step."""
-    wanted = {"agent report", *TO_EFFECT, *TO_OFFER}
+    wanted = {"agent report", "ensurance decide", *TO_EFFECT, *TO_OFFER}
     return next((found for found, trace in receiver.traces().items() if wanted <= names(trace)), None)
 
 
@@ -231,7 +235,7 @@ def address(process: subprocess.Popen[str]) -> str:
 
 @pytest.mark.timeout(240)
 def test_one_trace_goes_from_the_report_to_the_effect_and_to_the_prediction(story: Story) -> None:
-    wanted = {"agent report", *TO_EFFECT, *TO_OFFER}
+    wanted = {"agent report", "ensurance decide", *TO_EFFECT, *TO_OFFER}
     trace = next(trace for trace in story.traces.values() if wanted <= names(trace))
     by_id = {span.span_id: span for span in trace}
     roots = [span for span in trace if not span.parent_id]
@@ -240,6 +244,7 @@ def test_one_trace_goes_from_the_report_to_the_effect_and_to_the_prediction(stor
     for name, parent in {**TO_EFFECT, **TO_OFFER}.items():
         parents = {by_id[span.parent_id].name for span in trace if span.name == name}
         assert parent in parents, (name, parents)
+    assert {by_id[span.parent_id].name for span in trace if span.name == "ensurance decide"} <= TO_DECISION
     assert {span.service for span in trace} >= {f"slackwater-{name}" for name in (*SERVICES, "agent")}
     assert not [span for span in trace if span.failed]
 

@@ -22,6 +22,7 @@ from slackwater.events.envelope import Payload
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.waterline_crossed import WaterlineCrossed
 from slackwater.model.pods import Pod
 
 P = TypeVar("P", bound=Payload)
@@ -106,7 +107,7 @@ class Light:
 
 
 _READERS: Mapping[type[Payload], Callable[[bytes], msgspec.Struct]] = {
-    payload: _reader(payload) for payload in (UsageReported, UsageWindowed, PeakPredicted)
+    payload: _reader(payload) for payload in (UsageReported, WaterlineCrossed, UsageWindowed, PeakPredicted)
 }
 LEAN_REPORT = _reader(UsageReported, Light())
 """With structs in place of dataclasses and pods as they are written."""

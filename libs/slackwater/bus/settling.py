@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from slackwater.bus import quick
+from slackwater.bus.breathing import breathe
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.encoding import Undecodable, decode_on, subject_key
 from slackwater.bus.metrics import BusMetrics
@@ -95,7 +96,8 @@ class Settler(Generic[P]):
         self._counters.pending = batch[-1].pending
         self._meter.delivered(sum(delivery.deliveries > 1 for delivery in batch))
         together: list[tuple[Delivery, Received[P]]] = []
-        for delivery in await self._worth_reading(batch):
+        for number, delivery in enumerate(await self._worth_reading(batch), 1):
+            await breathe(number)
             received = await self._read(delivery)
             if received is None:
                 continue

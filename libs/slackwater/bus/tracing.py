@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+from slackwater.bus.breathing import breathe
 from slackwater.bus.encoding import subject_key
 from slackwater.bus.port import BatchHandler, Done, OneByOne, P, Received, Settlement
 from slackwater.events.written import Written
@@ -27,7 +28,8 @@ def traced(consumer: str, handler: BatchHandler[P]) -> BatchHandler[P]:
 def _each_traced(consumer: str, handler: OneByOne[P]) -> BatchHandler[P]:
     async def handle(batch: Sequence[Received[P]]) -> Sequence[Settlement]:
         verdicts: list[Settlement] = []
-        for received in batch:
+        for number, received in enumerate(batch, 1):
+            await breathe(number)
             parent = received.event.traceparent
             with span(_name(consumer), parent, _attributes(consumer, received, len(batch)), kind="consumer") as step:
                 verdicts.append(await handler.judge(_under(received, step)))

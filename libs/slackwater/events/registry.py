@@ -15,10 +15,12 @@ from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.waterline_crossed import WaterlineCrossed
 
 EVENTS: tuple[type[Payload], ...] = (
     NodeDescribed,
     UsageReported,
+    WaterlineCrossed,
     NodeLivenessChanged,
     UsageWindowed,
     PeakPredicted,

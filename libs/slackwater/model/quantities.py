@@ -37,6 +37,10 @@ class Resources:
         """Per resource, the larger of the two."""
         return Resources(max(self.cpu_milli, other.cpu_milli), max(self.memory_bytes, other.memory_bytes))
 
+    def smaller_of(self, other: Resources) -> Resources:
+        """Per resource, the smaller of the two."""
+        return Resources(min(self.cpu_milli, other.cpu_milli), min(self.memory_bytes, other.memory_bytes))
+
 
 def _decimal(text: str, whole: str, field: str, allowed: str) -> Decimal:
     try:

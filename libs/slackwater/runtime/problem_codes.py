@@ -105,6 +105,18 @@ _CODES = (
         "List them with GET /v1/deadletters.",
     ),
     ProblemCode(
+        "predictpolicy_not_found",
+        404,
+        "There is no PredictPolicy of this name.",
+        "GET /v1/predictpolicies lists all; PUT makes one.",
+    ),
+    ProblemCode(
+        "predictor_not_found",
+        404,
+        "No model of peaks has this name.",
+        "GET /v1/predictors lists all; one of your own is installed with the prediction service.",
+    ),
+    ProblemCode(
         "problem_not_found",
         404,
         "There is no problem of this code.",
@@ -127,6 +139,18 @@ _CODES = (
         409,
         "This replica has just lost its part of the fleet to another one; nothing was written.",
         "Send the same request again in a few seconds: the new owner carries it out.",
+    ),
+    ProblemCode(
+        "predictpolicy_needed",
+        409,
+        "The PredictPolicy of the cluster cannot be deleted: every pool stands on it.",
+        "Change it with PUT; a pool's own can be deleted.",
+    ),
+    ProblemCode(
+        "node_pool_taken",
+        409,
+        "The pool has a PredictPolicy of another name.",
+        "Change the one that `detail` names, or delete it first.",
     ),
     ProblemCode(
         "already_replayed",
@@ -177,6 +201,18 @@ _CODES = (
         "Correct the field that `field` or `errors` names; the message says what is allowed.",
     ),
     ProblemCode(
+        "predictor_unknown",
+        422,
+        "No model of peaks has the name that the policy gives.",
+        "`detail` lists the names; GET /v1/predictors describes them.",
+    ),
+    ProblemCode(
+        "predictor_settings",
+        422,
+        "A setting of a model has a value, or a name, that the model does not allow.",
+        "`detail` names it; GET /v1/predictors/{name} says what is allowed.",
+    ),
+    ProblemCode(
         "unstorable",
         422,
         "A value is of a form that the database cannot hold.",
@@ -199,6 +235,18 @@ _CODES = (
         500,
         "The machine or the settings of the server do not allow what was asked.",
         "An operator must change what `detail` names.",
+    ),
+    ProblemCode(
+        "predictor_unusable",
+        500,
+        "A model that another distribution brings cannot be loaded in the prediction service.",
+        "`detail` says why; install it whole, or choose another model.",
+    ),
+    ProblemCode(
+        "predictor_twice",
+        500,
+        "Two distributions bring a model of the same name.",
+        "Uninstall one of the two that `detail` names.",
     ),
     ProblemCode(
         "unavailable",

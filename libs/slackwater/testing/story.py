@@ -21,7 +21,6 @@ from slackwater.events.intent_observed import IntentObserved, ObservedLimit
 from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
-from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.nodes import CpuTopology, NodeFacts
@@ -29,6 +28,7 @@ from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
 from slackwater.testing.story_health import health, window_of
+from slackwater.testing.story_predictions import predicted, prediction_record
 
 GIB = 2**30
 REPORT_SECONDS = 5
@@ -223,8 +223,10 @@ class _Node:
         peak = self.node.prod_milli + 500 + (round(0.9 * 3300) if self.surge(second) else 0)
         window = self.window(second)
         yield window
-        yield self.event(second, DecisionRecorded(record=self.prediction_record(second, peak, window.id)))
-        forecast = self.forecast(second, peak)
+        name, at, decision = self.node.name, self.at(second), identifier(self.node.name, "prediction", second)
+        yield self.event(second, DecisionRecorded(record=prediction_record(name, at, decision, peak, window.id)))
+        number = second // OFFER_SECONDS
+        forecast = self.event(second, predicted(name, at, decision, peak, number, OFFER_SECONDS))
         yield forecast
         record = self.offer_record(second, peak, forecast.id)
         yield self.event(second + 0.3, DecisionRecorded(record=record), cause=forecast.id)
@@ -244,44 +246,6 @@ class _Node:
         number = second // OFFER_SECONDS - 1
         data = window_of(self.node.name, number, start, OFFER_SECONDS, self.prod(second), self.system(second))
         return self.event(second - 0.5, data)
-
-    def prediction_record(self, second: int, peak: int, cause: str) -> DecisionRecord:
-        terms = (Term(name="p95 of the histogram", value=peak - 150), Term(name="safety", value=150, note="5 %"))
-        return DecisionRecord(
-            id=identifier(self.node.name, "prediction", second),
-            kind=DecisionKind.PREDICTION,
-            node=self.node.name,
-            subject="prod-peak-cpu",
-            service="prediction",
-            rule="decaying-histogram",
-            reason=Reason.PREDICTION_WINDOW_FOLDED,
-            decided_at=self.at(second),
-            trigger_event_id=cause,
-            inputs=(),
-            terms=terms,
-            result=peak,
-            unit="milli",
-            replay=Replay(function="slackwater.testing.story:total", arguments={"values": [t.value for t in terms]}),
-        )
-
-    def forecast(self, second: int, peak: int) -> Event[Any]:
-        data = PeakPredicted(
-            node=self.node.name,
-            predicted_at=self.at(second),
-            window_number=second // OFFER_SECONDS,
-            window_seconds=OFFER_SECONDS,
-            model="decaying-histogram",
-            samples=240 + second // OFFER_SECONDS,
-            cold_start_share=0.0,
-            node_peak=Resources(peak + 3500, 8 * GIB),
-            system_peak=Resources(320, GIB // 2),
-            tier_peaks={"prod": Resources(peak, 3 * GIB), "mid": Resources(420, GIB)},
-            prod_peak=Resources(peak, 3 * GIB),
-            prod_reclaimable=Resources(max(0, 5000 - peak), GIB),
-            pods=(),
-            decision_id=identifier(self.node.name, "prediction", second),
-        )
-        return self.event(second, data)
 
     def offer_record(self, second: int, peak: int, cause: str) -> DecisionRecord:
         capacity = self.node.capacity_milli

@@ -6,5 +6,11 @@ to evict, and how every file it ever wrote gets its previous value back.
 """
 
 CONSUMES: tuple[str, ...] = ("intent.declared",)
-PUBLISHES: tuple[str, ...] = ("node.described", "usage.reported", "intent.observed", "eviction.completed")
+PUBLISHES: tuple[str, ...] = (
+    "node.described",
+    "usage.reported",
+    "waterline.crossed",
+    "intent.observed",
+    "eviction.completed",
+)
 OWNS: tuple[str, ...] = ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,7 +18,7 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Apply policy documents (NodeQOS). All are checked by the server before the first is stored.
+    """Apply policy documents (NodeQOS, PredictPolicy). All are checked by the server before the first is stored.
 
     Example: `slackwater apply -f policy.yaml --dry-run`
     """
@@ -29,9 +30,16 @@ def command(
         if not isinstance(reader, HttpReader):
             raise InvalidInput("apply needs a running instance: start one with `slackwater up`")
         wanted = list(documents(files))
-        changed = [bool(put(reader.client, document, dry_run=True)["changes"]) for document in wanted]
-        for document, differs in zip(wanted, changed, strict=True):
-            if differs and not dry_run:
+        found = [put(reader.client, document, dry_run=True)["changes"] for document in wanted]
+        for document, changes in zip(wanted, found, strict=True):
+            if changes and not dry_run:
                 put(reader.client, document, dry_run=False)
-            done = ("would be configured" if dry_run else "configured") if differs else "unchanged"
-            print(f"{document.title} {done}")
+            print(f"{document.title} {_done(changes, dry_run=dry_run)}")
+
+
+def _done(changes: Sequence[Mapping[str, Any]], *, dry_run: bool) -> str:
+    """In the words of the field."""
+    if not changes:
+        return "unchanged"
+    is_new = any(change["field"] == "kind" for change in changes)
+    return ("would be " if dry_run else "") + ("created" if is_new else "configured")

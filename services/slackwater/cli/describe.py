@@ -1,18 +1,19 @@
-"""`slackwater describe node NAME`: everything known of one node, for reading."""
+"""`slackwater describe KIND NAME`: everything known of one node, policy or model of peaks, for reading."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
-from slackwater.cli.get import DECISION, POD, as_recorded, split_target, whole
+from slackwater.cli.get import DECISION, POD, as_recorded, ask_the_living, kind_of, split_target, whole
 from slackwater.cli.output import (
     UNKNOWN,
     Format,
+    Item,
     age,
     clock_time,
     cpu,
@@ -22,11 +23,14 @@ from slackwater.cli.output import (
     ratio,
     table,
 )
+from slackwater.cli.policy_columns import policy_lines, predictor_lines
 from slackwater.model.errors import InvalidInput
 
 
 def command(
-    what: Annotated[str, typer.Argument(metavar="node[/NAME]", help="what to describe")],
+    what: Annotated[
+        str, typer.Argument(metavar="KIND[/NAME]", help="node, predictpolicy or predictor, and the name of one")
+    ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
     output: Annotated[
         Format, typer.Option("-o", "--output", help="json and yaml: all parts in one object")
@@ -35,25 +39,40 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Describe a node: facts, usage by tier, the offer in force, its pods and its last decisions.
+    """Describe a node (facts, usage by tier, the offer in force, its pods and its last decisions), a PredictPolicy
+    (what it comes to), or a model of peaks (what can be set).
 
-    Example: `slackwater describe node edge-7`
+    Examples: `slackwater describe node edge-7`, `slackwater describe predictor workload-profile`
     """
     from slackwater.cli.client import reading
 
     with errors_to_stderr():
         noun, only = split_target(what, name)
-        if noun not in ("node", "nodes", "no") or not only:
-            raise InvalidInput(f"{what!r} cannot be described; allowed: node NAME or node/NAME")
+        kind = kind_of(noun)
+        if kind.names[0] not in ("nodes", *ONE_OBJECT) or not only:
+            raise InvalidInput(f"{what!r} cannot be described; allowed: node, predictpolicy or predictor, and its name")
         with reading(server) as reader:
+            ask_the_living(kind, reader)
+            if kind.names[0] in ONE_OBJECT and kind.item_path is not None:
+                found = reader.get(kind.item_path.format(quote(only, safe="")))
+                _print(found, output, ONE_OBJECT[kind.names[0]](found))
+                return
             node = reader.get(f"/v1/nodes/{quote(only, safe='')}")
             pods = whole(reader, f"/v1/nodes/{quote(only, safe='')}/pods")["items"]
             decisions = reader.get("/v1/decisions", {"node": only, "limit": 10})["items"]
-        if output in (Format.JSON, Format.YAML):
-            print_object({"node": node, "pods": pods, "decisions": decisions}, output)
-            return
-        for line in _lines(as_recorded([node], reader)[0], pods, decisions, datetime.now(UTC)):
-            print(line)
+        lines = _lines(as_recorded([node], reader)[0], pods, decisions, datetime.now(UTC))
+        _print({"node": node, "pods": pods, "decisions": decisions}, output, lines)
+
+
+ONE_OBJECT: Mapping[str, Callable[[Item], list[str]]] = {"predictpolicies": policy_lines, "predictors": predictor_lines}
+"""Kinds of which one object tells everything."""
+
+
+def _print(found: Any, output: Format, lines: list[str]) -> None:
+    if output in (Format.JSON, Format.YAML):
+        print_object(found, output)
+    else:
+        print("\n".join(lines))
 
 
 def _lines(node: Mapping[str, Any], pods: list[Any], decisions: list[Any], now: datetime) -> list[str]:

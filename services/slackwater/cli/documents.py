@@ -14,8 +14,10 @@ from slackwater.model.errors import InvalidInput, Unavailable
 if TYPE_CHECKING:
     import httpx2
 
-PATHS: Mapping[str, str] = {"NodeQOS": "/v1/nodeqos/{}"}
+PATHS: Mapping[str, str] = {"NodeQOS": "/v1/nodeqos/{}", "PredictPolicy": "/v1/predictpolicies/{}"}
 """Where the documents of each kind are."""
+DELETABLE = frozenset({"PredictPolicy"})
+"""Kinds of which there are several; the one of another kind is always there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +64,32 @@ def _document(origin: str, body: Any) -> Document:
 
 def put(client: httpx2.Client, document: Document, *, dry_run: bool) -> Any:
     """What the server stored or, as a dry run, would store and change. Raises what the server names."""
+    return _send(client, "PUT", document, dry_run=dry_run)
+
+
+def delete(client: httpx2.Client, document: Document, *, dry_run: bool) -> Any:
+    """What the server removed or, as a dry run, would. Raises what the server names, NotFound if there is nothing."""
+    if document.kind not in DELETABLE:
+        raise InvalidInput(
+            f"{document.origin}: a {document.kind} cannot be deleted, only changed; allowed: {', '.join(DELETABLE)}",
+            field="kind",
+        )
+    return _send(client, "DELETE", document, dry_run=dry_run)
+
+
+def _send(client: httpx2.Client, method: str, document: Document, *, dry_run: bool) -> Any:
     from urllib.parse import quote
 
     import httpx2
 
     path = PATHS[document.kind].format(quote(document.name, safe=""))
     try:
-        response = client.put(path, json=document.body, params={"dryRun": "true"} if dry_run else {})
+        response = client.request(
+            method,
+            path,
+            json=document.body if method == "PUT" else None,
+            params={"dryRun": "true"} if dry_run else {},
+        )
     except httpx2.HTTPError as error:
         raise Unavailable(f"no answer from {client.base_url}: {error}") from None
     try:

@@ -44,8 +44,8 @@ def command(
 ) -> None:
     """Show events: those of the last 15 minutes (or --since), with -w also what comes, resumed by itself.
 
-    All types but usage.reported, unless --types asks for it. A lost connection is resumed where it ended; events that
-    are not kept any more are told as a gap.
+    All types but usage.reported and waterline.crossed (an urgent report told again), unless --types asks for them.
+    A lost connection is resumed where it ended; events that are not kept any more are told as a gap.
 
     Examples: `slackwater events --since 1h -t decision.*`, `slackwater events -w --types eviction.*,effect.* -o json`
     """
@@ -202,5 +202,6 @@ _SAYINGS: Mapping[str, Callable[[Item], tuple[str, str]]] = {
     "intent.declared": _declared,
     "node.described": _described,
     "usage.reported": _reported,
+    "waterline.crossed": _reported,
     "health.reported": _health,
 }

@@ -25,6 +25,7 @@ from slackwater.cli.output import (
     ratio,
     table,
 )
+from slackwater.cli.policy_columns import PREDICT_POLICY, PREDICTOR
 from slackwater.model.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A noun of `get`: where its list is, how to tell one item, which columns it has, which events change it."""
+    """A noun of `get`: where its list is, how to tell one item, which columns it has, which events change it (empty:
+    none; a running instance has to be asked)."""
 
     names: tuple[str, ...]
     path: str
@@ -237,6 +239,22 @@ KINDS = (
         columns=SHARDS,
         events="health.reported",
     ),
+    Kind(
+        names=("predictpolicies", "predictpolicy", "pp"),
+        path="/v1/predictpolicies",
+        item_path="/v1/predictpolicies/{}",
+        key=lambda item: str(item["metadata"]["name"]),
+        columns=PREDICT_POLICY,
+        events="",
+    ),
+    Kind(
+        names=("predictors", "predictor"),
+        path="/v1/predictors",
+        item_path="/v1/predictors/{}",
+        key=lambda item: str(item["name"]),
+        columns=PREDICTOR,
+        events="",
+    ),
 )
 
 
@@ -260,7 +278,11 @@ def split_target(what: str, name: str | None) -> tuple[str, str | None]:
 
 def command(
     what: Annotated[
-        str, typer.Argument(metavar="KIND[/NAME]", help="nodes, pods, offers, decisions, deadletters or shards")
+        str,
+        typer.Argument(
+            metavar="KIND[/NAME]",
+            help="nodes, pods, offers, decisions, deadletters, shards, predictpolicies or predictors",
+        ),
     ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="only this one")] = None,
     output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml are the API's object")] = Format.TABLE,
@@ -272,7 +294,8 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Show nodes, pods, offers, decisions, dead letters, or which replica owns which shards.
+    """Show nodes, pods, offers, decisions, dead letters, which replica owns which shards, how peaks are predicted
+    (predictpolicies), or by which models they can be (predictors).
 
     Examples: `slackwater get nodes`, `slackwater get node/edge-7 -o json`, `slackwater get decisions --node edge-7 -w`
     """
@@ -283,9 +306,18 @@ def command(
         kind = kind_of(noun)
         params = {"node": node, "limit": limit} if kind.path == "/v1/decisions" else {}
         with reading(server) as reader:
+            ask_the_living(kind, reader, watch=watch)
             seen = _show(reader, kind, only, node, params, output, not no_headers)
             if watch:
                 _watch(reader, kind, only, node, params, output, seen)
+
+
+def ask_the_living(kind: Kind, reader: Reader, *, watch: bool = False) -> None:
+    """Raises InvalidInput if this kind cannot be had from what a stopped instance left, or cannot be watched."""
+    if not kind.events and not reader.live:
+        raise InvalidInput(f"{kind.names[0]} are known to a running instance only: start one with `slackwater up`")
+    if not kind.events and watch:
+        raise InvalidInput(f"--watch: no event tells of {kind.names[0]}; ask again instead", field="--watch")
 
 
 def _fetch(reader: Reader, kind: Kind, only: str | None, node: str | None, params: Mapping[str, Any]) -> Any:

@@ -25,7 +25,13 @@ if TYPE_CHECKING:  # what is heavy is loaded when the command runs
 DEMO_SETTINGS: Mapping[str, Mapping[str, object]] = {
     "agent": {"report_seconds": 2.0},
     "ingestion": {"window_seconds": 5, "report_interval_seconds": 2.0, "lateness_seconds": 1.0},
-    "prediction": {"min_windows": 6},
+    "prediction": {
+        "histogram_update_seconds": 5.0,
+        "check_seconds": 2.0,
+        "reporting_seconds": 10.0,
+        "cpu_settings": {"cold_hours": 1},
+        "memory_settings": {"cold_hours": 1},
+    },
     "colocation": {"cpu_reclaim_threshold_percent": 95, "memory_reclaim_threshold_percent": 90, "rise_windows": 1},
 }
 """Settings by service that let a loop made for hours be watched in a minute and a half. Nothing else is special."""

@@ -6,4 +6,4 @@ peak.predicted with one decision record for the CPU and one for the memory peak 
 
 CONSUMES = ("node.described", "usage.windowed")
 PUBLISHES = ("peak.predicted", "decision.recorded", "health.reported")
-OWNS = ("histograms", "snapshots", "published windows")
+OWNS = ("histograms", "snapshots", "published windows", "PredictPolicy documents")

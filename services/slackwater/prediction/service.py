@@ -10,11 +10,22 @@ from typing import TYPE_CHECKING
 from slackwater.bus.port import each
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.model.errors import SlackwaterError
-from slackwater.prediction.adapters.metrics import PredictionMetrics
+from slackwater.model.errors import Fenced, SlackwaterError, Unavailable
+from slackwater.prediction.adapters.metrics import CalibrationMetrics, PolicyMetrics, PredictionMetrics
 from slackwater.prediction.adapters.postgres import PostgresPredictionStore
+from slackwater.prediction.adapters.postgres_policies import PostgresPolicyStore
+from slackwater.prediction.adapters.predictors.catalogue import Catalogue
+from slackwater.prediction.adapters.predictors.registry import make_model
+from slackwater.prediction.domain.models.port import KeptModel
+from slackwater.prediction.domain.policy import ModelChoice, Policies
 from slackwater.prediction.edge.events import ON_DESCRIBED, WindowsOf, describing
+from slackwater.prediction.edge.policy_news import PolicyNews, said
+from slackwater.prediction.edge.policy_routes import policy_router
+from slackwater.prediction.edge.predictor_routes import predictor_router
 from slackwater.prediction.settings import PredictionSettings
+from slackwater.prediction.usecases.change_policies import ChangePolicies
+from slackwater.prediction.usecases.policies_in_force import PoliciesInForce
+from slackwater.prediction.usecases.publish_predictions import next_check, publish_predictions
 from slackwater.prediction.usecases.shares import Shares
 from slackwater.prediction.usecases.state import LivingState, Restored
 from slackwater.runtime.ownership import Lease, Standing
@@ -31,6 +42,10 @@ if TYPE_CHECKING:
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
+
+_SNAPSHOT_PAUSE = 19.0
+_SHORTEST_LOOK, _LONGEST_LOOK = 0.1, 1.0
+"""Seconds between looks at what is due; a partition that was just taken is looked at within the longest."""
 
 
 class PredictionService:
@@ -52,13 +67,25 @@ class PredictionService:
         self._database = database = database.fenced(ownership)
         self._metrics = metrics
         store = PostgresPredictionStore(database)
-        self._shares = Shares(store, settings.policy(), self._reading, self._restored, self._failed)
+        catalogue, policies = Catalogue(), PostgresPolicyStore(database)
+        self.policies = PoliciesInForce(policies, catalogue, settings.first_policy(), PolicyMetrics(process_meters()))
+        """Ask `policies.policies` for those of now, or have `policies.on_change` told."""
+        self._routers = (policy_router(ChangePolicies(policies, self.policies)), predictor_router(catalogue))
+        self._meter = CalibrationMetrics(process_meters())
+        self._news = PolicyNews(self.policies, platform.clock)
+        ownership.on_news(self._news.tell)
+        self._shares = Shares(store, settings.policy(model_of), self._reading, self._restored, self._failed)
+        self._changed = asyncio.Event()
+        self.policies.on_change(self._tell)
         self._closing: set[asyncio.Task[None]] = set()
 
     async def run(self, started: Callable[[], None]) -> None:
         """Restore, then replay and fold what is ours until cancelled, with a last snapshot on the way out."""
+        await self.policies.load()
+        await self._shares.follow(self.policies.policies)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work) for work in (self._relay(), self._keep_snapshots())]
+            works = (self._relay(), self._keep_snapshots(), self._look(), self._news.follow(), self._follow())
+            tasks = [group.create_task(work) for work in works]
             try:
                 await self._consume(started)
             finally:
@@ -71,6 +98,7 @@ class PredictionService:
             Check("prediction-bus", connected, "" if connected else "NATS does not answer"),
             Check("prediction-database", answers, "" if answers else "PostgreSQL does not answer"),
             Check("prediction-state", True, f"{self._shares.series} series"),
+            Check("prediction-policies", True, said(self.policies)),
             ownership_check(self._ownership),
         ]
 
@@ -78,15 +106,19 @@ class PredictionService:
         return self._ownership.standing()
 
     def routers(self) -> Sequence[APIRouter]:
-        return []
+        return self._routers
 
     async def take(self, leases: Sequence[Lease]) -> None:
         await self._shares.take([lease.partition for lease in leases])
 
     async def give(self, leases: Sequence[Lease]) -> None:
         await self._shares.give([lease.partition for lease in leases])
+        for lease in leases:
+            self._meter.dropped(lease.partition)
 
     def drop(self, partitions: Collection[int]) -> None:
+        for partition in partitions:
+            self._meter.dropped(partition)
         for reader in self._shares.drop(partitions):
             task = asyncio.create_task(reader.aclose())
             self._closing.add(task)
@@ -96,9 +128,11 @@ class PredictionService:
         for why in restored.refused:
             self._metrics.snapshot("refused")
             log.warning("snapshot is not usable", reason=why)
+        for why in restored.anew:
+            log.warning("model begins anew", reason=why)
 
     def _reading(self, living: LivingState) -> AbstractAsyncContextManager[None]:
-        handler = WindowsOf(living, self._platform.clock, lambda new: self._metrics.folded(new, self._shares.series))
+        handler = WindowsOf(living, lambda new: self._metrics.folded(new, self._shares.series))
         bus = self._platform.bus
         return bus.replay(UsageWindowed, handler, after_sequence=living.position, partition=living.partition)
 
@@ -115,15 +149,46 @@ class PredictionService:
         await self._database.relay(self._platform.bus.carry).run()
 
     async def _keep_snapshots(self) -> None:
+        """Of one partition after the other, and no longer than a twentieth of the time."""
+        clock, took = self._platform.clock, 0.0
         while True:
-            await self._platform.clock.sleep(self._settings.snapshot_seconds)
+            await clock.sleep(max(self._settings.snapshot_seconds, took * _SNAPSHOT_PAUSE))
+            began = clock.monotonic()
             kept = await self._shares.keep(list(self._shares))
+            took = clock.monotonic() - began
             if kept:
                 self._metrics.snapshot("kept")
+
+    async def _look(self) -> None:
+        """Publish what is due in each partition when its check is."""
+        while True:
+            for living in self._shares:
+                try:
+                    await publish_predictions(living, self._platform.clock, self._meter)
+                except (Fenced, Unavailable) as error:
+                    log.warning("predictions are published later", partition=living.partition, reason=error.message)
+            waits = [next_check(living, self._platform.clock) for living in self._shares]
+            await self._platform.clock.sleep(min(max(min(waits, default=_LONGEST_LOOK), _SHORTEST_LOOK), _LONGEST_LOOK))
+
+    def _tell(self, policies: Policies) -> None:
+        self._changed.set()
+
+    async def _follow(self) -> None:
+        """Predict by the policies that are in force, whenever they change, without a restart."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            for one in await self._shares.follow(self.policies.policies):
+                log.warning("model begins anew", reason=one)
 
     def _failed(self, error: SlackwaterError) -> None:
         self._metrics.snapshot("failed")
         log.warning("snapshot was not kept", reason=error.message)
+
+
+def model_of(choice: ModelChoice, resource: str) -> KeptModel:
+    """A new model of the registry. Raises InvalidInput that names what is wrong."""
+    return make_model(choice.name, choice.settings, "cpu" if resource == "cpu" else "memory")
 
 
 def build(settings: PredictionSettings, platform: Platform) -> PredictionService:

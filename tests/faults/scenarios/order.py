@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import random
 import time
 from collections import Counter
@@ -14,7 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.faults.audit import messages
 from tests.faults.oracle import Findings
 from tests.faults.scenario import Result, Strictness
 from tests.faults.site import Site, harness_bus, pending, site
@@ -179,9 +177,5 @@ async def _console_state(here: Site, bus: NatsBus) -> str:
 
 
 async def _prediction_state(here: Site, bus: NatsBus) -> str:
-    """Every decision with its result (ids follow from window and subject), and how far each node is."""
-    records = [json.loads(body)["record"] for _, body in await messages(bus, "decision.recorded")]
-    decided = sorted((record["id"], record["result"]) for record in records)
-    far = await here.rows("SELECT node, until_seconds FROM prediction.published_windows ORDER BY 1")
-    text = repr(decided) + repr([tuple(row) for row in far])
-    return f"{len(decided)}:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    """How far each node is, and all that was last predicted of it; when something is told follows a clock."""
+    return await _hash(here, ["SELECT node, until_seconds, amounts FROM prediction.published_windows ORDER BY 1"])

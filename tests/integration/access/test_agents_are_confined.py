@@ -37,6 +37,7 @@ from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.waterline_crossed import URGENT_TRIGGER, WaterlineCrossed, crossing_of
 from slackwater.ingestion.service import build as build_ingestion
 from slackwater.ingestion.settings import IngestionSettings
 from slackwater.model.errors import Misconfigured, Unavailable
@@ -174,7 +175,23 @@ async def test_an_intent_is_read_and_observed_under_these_permissions(broker: Br
     assert {one.node for one in seen} == {MINE}
 
 
-@pytest.mark.parametrize("event", [UsageReported, IntentObserved])
+async def test_an_urgent_report_is_told_by_its_own_way_under_these_permissions(broker: Broker) -> None:
+    heard: list[str] = []
+
+    async def told(batch: Sequence[Received[WaterlineCrossed]]) -> Sequence[Settlement]:
+        heard.extend(received.event.data.node for received in batch)
+        return [Done()] * len(batch)
+
+    urgent = report(MINE, 1, datetime.now(UTC)).model_copy(update={"trigger": URGENT_TRIGGER})
+    crossing = crossing_of(event_of(urgent, source=f"agent/{MINE}", time=datetime.now(UTC)))
+    assert crossing is not None
+    async with broker.service("ensurance") as bus, broker.agent(MINE) as agent_bus:  # noqa: SIM117 - one needs the other
+        async with bus.consume(WaterlineCrossed, "ensurance-waterline-crossed", told):
+            await agent_bus.publish(crossing)
+            await until(lambda: heard == [MINE])
+
+
+@pytest.mark.parametrize("event", [UsageReported, WaterlineCrossed, IntentObserved])
 async def test_nobody_publishes_as_another_node(rogue: Raw, event: type[UsageReported | IntentObserved]) -> None:
     await rogue.refused(own_subjects(event, OTHER).replace("*", "ensurance"))
     answer = await rogue.client.request(own_subjects(event, MINE).replace("*", "ensurance"), b"{}", timeout=5)

@@ -10,9 +10,9 @@ import pytest
 
 from slackwater.colocation.adapters.memory import MemoryColocationStore
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
-from slackwater.colocation.domain.batch import PodUse
 from slackwater.colocation.domain.gating import Gate
 from slackwater.colocation.domain.node import KnownPeak, NodeState, Source
+from slackwater.colocation.domain.snapshot import PodUse
 from slackwater.colocation.ports import ColocationStore
 from slackwater.model.identifiers import new_id
 from slackwater.model.quantities import Resources

@@ -22,6 +22,8 @@ from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.usage_reported import UsageReported
+from slackwater.events.waterline_crossed import crossing_of
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
 from slackwater.store.engine import connect_database
@@ -61,6 +63,18 @@ class World:
         self.sampled_at += timedelta(seconds=1)
         event = reported(self.sequence, at=self.sampled_at, pressure=pressure, **more)
         await self.bus.publish(event)
+        return event
+
+    async def cross(self, pressure: float) -> Event[UsageReported]:
+        """An urgent report, by its own way only."""
+        self.sequence += 1
+        self.sampled_at += timedelta(seconds=1)
+        calm = reported(self.sequence, at=self.sampled_at, pressure=pressure)
+        data = calm.data.model_copy(update={"trigger": "waterline"})
+        event = event_of(data, source="agent", time=self.sampled_at)
+        crossing = crossing_of(event)
+        assert crossing is not None
+        await self.bus.publish(crossing)
         return event
 
     async def confirm(self, intent: IntentDeclared) -> None:
@@ -139,6 +153,32 @@ async def until_confirmed(service: EnsuranceService) -> None:
             if node is not None and node.state.pending_since is None:
                 return
             await asyncio.sleep(0.01)
+
+
+async def test_an_urgent_report_is_answered_once_although_it_comes_by_two_ways(world: World) -> None:
+    async with world.service() as service:
+        await bus_knows(world)
+        report = await world.cross(0.2)
+        intent = await world.hear(IntentDeclared, lambda i: bool(i.throttles))
+        assert limits(intent.data) == {"b1": 725}
+        decision = await world.hear(DecisionRecorded)
+        assert decision.causedby == report.id  # which nobody has published as a usage.reported yet
+        await world.bus.publish(report)
+        await world.confirm(intent.data)
+        await until_confirmed(service)
+        await world.report(0.02, batch={"b1": 725})
+        await world.hear(EffectMeasured)
+        assert len([event for event in world.heard if isinstance(event.data, DecisionRecorded)]) == 1
+
+
+async def test_whoever_comes_back_is_told_the_newest_of_the_urgent_reports_alone(world: World) -> None:
+    async with world.service():
+        await bus_knows(world)
+    for pressure in (0.5, 0.4, 0.2):
+        newest = await world.cross(pressure)
+    async with world.service():
+        decision = await world.hear(DecisionRecorded)
+        assert decision.causedby == newest.id
 
 
 async def test_a_restart_keeps_the_throttle_and_later_gives_it_back(world: World) -> None:

@@ -11,8 +11,9 @@ from slackwater.model.quantities import Resources
 from slackwater.model.time import SystemClock
 from slackwater.prediction.adapters.memory import MemoryPredictionStore
 from slackwater.prediction.adapters.postgres import PostgresPredictionStore
+from slackwater.prediction.domain.cadence import Published
 from slackwater.prediction.domain.snapshot import Snapshot
-from slackwater.prediction.ports import PredictionStore
+from slackwater.prediction.ports import Described, PredictionStore
 from slackwater.store.engine import connect_database
 from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.windows import START
@@ -26,6 +27,10 @@ async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -
     database = connect_database((await fresh_database(["prediction"]))["prediction"], "prediction", SystemClock())
     yield PostgresPredictionStore(database)
     await database.close()
+
+
+def published(until: int) -> Published:
+    return Published(until, until + 0.25, "pool-p", 2**40, until % 7, (until, 0, 2**50))
 
 
 def snapshot(position: int) -> Snapshot:
@@ -52,8 +57,8 @@ async def test_a_transaction_that_fails_leaves_nothing(store: PredictionStore) -
     async def fail() -> None:
         async with store.begin() as transaction:
             await transaction.keep_snapshot(5, snapshot(1), keep=2)
-            await transaction.set_published({"a": 60})
-            await transaction.describe("a", Resources(1000, 1), START)
+            await transaction.set_published({"a": published(60)})
+            await transaction.describe("a", Described(Resources(1000, 1), "p"), START)
             raise ArithmeticError
 
     with pytest.raises(ArithmeticError):
@@ -66,12 +71,15 @@ async def test_a_transaction_that_fails_leaves_nothing(store: PredictionStore) -
 async def test_how_far_a_node_was_published_is_replaced(store: PredictionStore) -> None:
     for until in ({"a": 60, "b": 120}, {"a": 180}, {}):
         async with store.begin() as transaction:
-            await transaction.set_published(until)
-    assert await store.published() == {"a": 180, "b": 120}
+            await transaction.set_published({node: published(end) for node, end in until.items()})
+    assert await store.published() == {"a": published(180), "b": published(120)}
 
 
 async def test_an_older_description_does_not_replace_a_younger_one(store: PredictionStore) -> None:
+    newest = []
     for size, minutes in ((4000, 5), (2000, 1), (6000, 9)):
         async with store.begin() as transaction:
-            await transaction.describe("a", Resources(size, 2**40), START + timedelta(minutes=minutes))
-    assert await store.nodes() == {"a": Resources(6000, 2**40)}
+            known = Described(Resources(size, 2**40), f"pool-{minutes}")
+            newest.append(await transaction.describe("a", known, START + timedelta(minutes=minutes)))
+    assert newest == [True, False, True]
+    assert await store.nodes() == {"a": Described(Resources(6000, 2**40), "pool-9")}

@@ -84,7 +84,7 @@ class World:
         return [event.data for event in self.events(payload)]
 
     def events(self, payload: type[P]) -> list[Event[P]]:
-        return [event for event in self.bus.published if isinstance(event.data, payload)]
+        return [event for event in self.bus.published if type(event.data) is payload]
 
 
 def throttle(uid: str, limit: int, decision: str = "d") -> dict[str, Any]:

@@ -20,6 +20,7 @@ from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
+from slackwater.events.waterline_crossed import WaterlineCrossed, report_of
 from slackwater.model.tiers import Tier
 
 
@@ -73,6 +74,15 @@ async def test_crossing_a_local_waterline_reports_at_once_and_every_sample_while
         reports = world.all(UsageReported)
     assert [(report.trigger, report.window_seconds) for report in reports] == [("waterline", 2.0), ("waterline", 1.0)]
     assert reports[0].prod_pressure.cpu_some_last == pytest.approx(0.5)
+    crossings = world.events(WaterlineCrossed)
+    assert [report_of(crossing) for crossing in crossings] == world.events(UsageReported)[:2]  # told twice, once each
+
+
+async def test_a_calm_node_tells_its_reports_once(world: World) -> None:
+    async with world.running():
+        await world.clock.advance(11)
+        assert len(world.all(UsageReported)) == 2
+    assert world.all(WaterlineCrossed) == []
 
 
 async def test_an_intent_is_written_and_observed_in_the_same_turn(world: World) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
@@ -17,6 +18,10 @@ class FactorSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     factor: float = Field(1.0, ge=0, description="on top")
+
+
+class PresetSettings(FactorSettings):
+    presets: ClassVar[tuple[str, ...]] = ("factor=2", "factor=3")
 
 
 class NoSettings(BaseModel):
@@ -42,6 +47,12 @@ def test_all_are_all_and_further_ones_may_stand_beside() -> None:
     models = [one.make() for one in found]
     assert isinstance(models[2], SaysLast)
     assert models[2].factor == 2.5
+
+
+def test_presets_of_a_model_stand_beside_it_when_all_are_judged() -> None:
+    found = contenders("all", Resource.CPU, lambda: {"one": (PresetSettings, make_last), **some()})
+    assert [one.label for one in found] == ["one", "one:factor=2", "one:factor=3", "last", "limits"]
+    assert [one.settings.get("factor") for one in found] == [1.0, 2.0, 3.0, 1.0, None]
 
 
 def test_each_name_is_judged_once_and_every_model_is_a_new_one() -> None:
@@ -72,7 +83,7 @@ def test_what_cannot_be_judged_is_an_error_that_says_what_can(wanted: str, said:
 def test_every_model_that_is_installed_can_be_made(resource: Resource) -> None:
     found = contenders("all", resource)
     assert {"workload-profile", "histogram", "max", "borg-default"} <= {one.label for one in found}
-    assert len(found) == len(installed())
+    assert {one.label.partition(":")[0] for one in found} == set(installed())
     for one in found:
         assert one.make().version == one.version
 

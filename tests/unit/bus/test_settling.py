@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.bus import quick
+from slackwater.bus.breathing import AT_A_STRETCH
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.encoding import encode
-from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement
+from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement, each
 from slackwater.bus.settling import AWAY_SECONDS, UNSEEN_FACTOR, Settler
 from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.bus.streams import ConsumerSpec
@@ -226,3 +228,38 @@ async def test_a_detail_in_any_script_becomes_one_line_of_ascii() -> None:
     detail = DeadLetter("c", "r", "zwei\r\nZeilen ü " + "x" * 900, "s", {}, b"", 7).message().headers["sw-detail"]
     assert detail.startswith("zwei Zeilen \\xfc x")
     assert detail.isascii()
+
+
+@pytest.mark.parametrize("stretch", ["read", "handled"])
+async def test_a_message_of_another_consumer_does_not_wait_for_a_whole_batch(stretch: str) -> None:
+    """One message comes when the first of 1,000 is read or handled: it is settled long before the last of them."""
+    began, handled_before = asyncio.Event(), []
+    handled = read = 0
+
+    async def note(_: Received[NodeLivenessChanged]) -> None:
+        nonlocal handled
+        handled += 1
+        if stretch == "handled":
+            began.set()
+
+    def reading(payload: type[quick.P], body: bytes) -> quick.P | None:
+        nonlocal read
+        read += 1
+        if stretch == "read":
+            began.set()
+        return quick.read(payload, body)
+
+    async def urgent(_: Received[NodeLivenessChanged]) -> None:
+        handled_before.append(read if stretch == "read" else handled)
+
+    async def comes() -> None:
+        await began.wait()
+        await other.settle([Told()])
+
+    large = Settler(NodeLivenessChanged, "large", SPEC, each(note), Letters(), Counters(), read=reading)
+    other = Settler(NodeLivenessChanged, "other", SPEC, each(urgent), Letters(), Counters())
+    coming = asyncio.create_task(comes())
+    await large.settle([Told(stream_sequence=number) for number in range(1, 1001)])
+    await coming
+    assert (handled, read) == (1000, 1000)
+    assert handled_before[0] <= 5 * AT_A_STRETCH

@@ -189,3 +189,15 @@ def test_watch_prints_what_changes_until_the_server_ends(run: Run) -> None:
         telling.join()
     assert lines[0].startswith("TIME")
     assert identifier("edge-7", "throttle", SURGE[0] + 10) in lines[-1], "new decisions come below what was there"
+
+
+def test_why_of_a_predicted_peak_prints_its_four_terms_and_the_knob(run: Run) -> None:
+    printed = well(run("why", "node/edge-7", "prod-cpu-peak"))
+    lines = printed.partition("INPUT")[0].splitlines()
+    assert lines[0].startswith("prod-cpu-peak of node edge-7: ")
+    assert "rule workload-profile" in lines[1]
+    terms = [found[0] for line in lines[3:] if (found := re.findall(r"^([a-z_]+) ", line))]
+    assert terms == ["seen_together", "coincidence", "novelty", "noise", "result"]
+    assert "the terms add up" in printed
+    assert re.search(r"^knob +0\.24 +ratio +ledger of pool default", printed, re.MULTILINE)
+    assert "not chosen: peaks seen together" in printed

@@ -10,7 +10,7 @@ import pytest
 
 from slackwater.bus.port import Received
 from slackwater.colocation.adapters.memory import MemoryColocationStore
-from slackwater.colocation.domain.batch import Strategy
+from slackwater.colocation.domain.strategy import Strategy
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases.recompute_offer import Offering, age_offers

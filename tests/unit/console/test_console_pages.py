@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,68 @@ async def test_a_node_that_was_only_described_has_a_page(
 async def test_the_fleet_page_names_every_node_and_links_it(pages: httpx2.AsyncClient) -> None:
     body = await text(pages, "/")
     assert all(f'href="/nodes/{node.name}"' in body for node in FLEET)
+
+
+async def test_the_node_page_shows_forecast_against_actual_and_how_good_forecasts_have_been(
+    pages: httpx2.AsyncClient,
+) -> None:
+    body = await text(pages, "/nodes/edge-7")
+    for resource in ("CPU", "memory"):
+        assert f'aria-label="Expected prod {resource} peak against prod usage over time"' in body
+    assert "edge over" in body, "the surge went above what was expected"
+    rows = [cells_of(row) for row in re.findall(r"<tr>.*?</tr>", section(body, "forecast"), re.DOTALL)]
+    assert rows == [
+        ["Resource", "Accepted", "Measured", "Machine-days", "Knob"],
+        ["CPU", "1.0 %", "0.64 %", "312", "0.24"],
+        ["Memory", "\N{EN DASH}", "2.10 %", "312", "0.15"],
+    ]
+    assert "workload-profile 1, by policy default generation 3</p>" in body
+    assert "94 % of what prod may use is known" in body
+    assert f'href="/decisions/{identifier("edge-7", "prediction", 900)}"' in body
+
+
+async def test_a_rate_that_is_clearly_missed_stands_out(
+    told: MemoryReadModel, streams: Streams, clock: FakeClock
+) -> None:
+    (latest,) = (await told.forecasts("edge-7", clock.now(), clock.now()))[-1:]
+    missed = replace(latest.calibrations["cpu"], measured_rate=0.03)
+    await told.save_forecasts([replace(latest, event_id="missed", calibrations={"cpu": missed})])
+    async with client_of(told, streams, clock) as client:
+        assert '<td class="num bad">3.00 %</td>' in await text(client, "/nodes/edge-7")
+    few = replace(missed, machine_days=20.0)
+    assert (missed.is_too_low, few.is_too_low) == (True, False)
+
+
+async def test_a_prediction_from_before_models_could_be_chosen_has_its_chart_and_no_more(
+    told: MemoryReadModel, streams: Streams, clock: FakeClock
+) -> None:
+    (latest,) = (await told.forecasts("edge-7", clock.now(), clock.now()))[-1:]
+    old = replace(latest, event_id="old", version="", calibrations={}, confidence=0.0, cause="")
+    await told.save_forecasts([old])
+    async with client_of(told, streams, clock) as client:
+        body = await text(client, "/nodes/edge-7")
+    assert "windows seen" in body
+    assert "Machine-days" not in body
+
+
+async def test_the_record_of_a_prediction_shows_its_four_terms(pages: httpx2.AsyncClient) -> None:
+    body = await text(pages, f"/decisions/{identifier('edge-7', 'prediction', 840)}")
+    found = re.findall(r'<tr><th scope="row">(\w+)</th>', section(body, "terms"))
+    assert found == ["seen_together", "coincidence", "novelty", "noise", "Result"]
+    assert "the terms add up" in body
+    assert '<th scope="row">knob</th>' in body
+
+
+def section(body: str, name: str) -> str:
+    """A card of the page by its title's id."""
+    return body.partition(f'aria-labelledby="{name}">')[2].partition("</section>")[0]
+
+
+def cells_of(row: str) -> list[str]:
+    """The plain text of each cell."""
+    return [
+        html.unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)
+    ]
 
 
 async def test_the_node_page_explains_the_offer_and_marks_what_was_done(pages: httpx2.AsyncClient) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from slackwater.console.domain.drawing import axes, svg
 from slackwater.console.domain.drawing.bars import share_bar, tank, waterfall_bar, waterfall_range
 from slackwater.console.domain.drawing.level_chart import LevelSample, Mark, level_chart, runs
-from slackwater.console.domain.drawing.line_charts import forecast_chart, limit_lane, pressure_chart
+from slackwater.console.domain.drawing.line_charts import above, forecast_chart, limit_lane, pressure_chart
 from slackwater.console.domain.drawing.stacks import LAYERS, stacked, water_level
 from slackwater.console.domain.drawing.svg import Frame
 from slackwater.console.domain.views import WaterfallRow
@@ -195,3 +195,12 @@ def test_text_cannot_become_markup() -> None:
     mark = Mark(START, "evict", nasty, '/decisions/"><b>')
     pictures = [svg.text(0, 0, nasty), level_chart(FRAMES[0], START, END, [], 1000, [mark], label=nasty)]
     assert not any("<script" in picture or "<b>" in picture for picture in pictures)
+
+
+def test_what_was_above_the_forecast_of_its_time_stands_out() -> None:
+    at = [START + timedelta(seconds=5 * number) for number in range(6)]
+    actual = [(moment, value) for moment, value in zip(at, (9.0, 5.0, 7.0, 8.0, 8.0, 6.0), strict=True)]
+    expected = [(at[1], 6.0), (at[4], 8.0)]
+    assert above(actual, expected) == [actual[2], actual[3]]
+    assert forecast_chart(FRAMES[0], START, END, actual, expected).count("edge over") == 1
+    assert "edge over" not in forecast_chart(FRAMES[0], START, END, actual, [])

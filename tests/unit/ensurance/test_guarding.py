@@ -142,7 +142,8 @@ async def test_an_effect_that_nobody_confirms_is_given_up() -> None:
     [
         (-11, 9, "boot-1", "too_old"),
         (11, 9, "boot-1", "from_the_future"),
-        (0, 1, "boot-1", "replayed"),
+        (0, 1, "boot-1", "known"),
+        (0, 0, "boot-1", "replayed"),
         (-2, 9, "boot-0", "replayed"),
     ],
 )

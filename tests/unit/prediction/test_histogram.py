@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reference_histogram import ReferenceHistogram
 
 from slackwater.prediction.domain.buckets import CPU_MILLI, MEMORY_BYTES, ExponentialBuckets
-from slackwater.prediction.domain.histogram import EPSILON, HistogramMatrix, RowAllocator, SeriesKey
+from slackwater.prediction.domain.histogram import EPSILON, HistogramMatrix
 
 HALF_LIFE = 3600.0
 START = 1_700_000_000.0
@@ -99,24 +99,3 @@ def test_shifting_all_times_by_half_lives_changes_nothing(values: list[float], h
     at = [START + 60.0 * n for n in range(len(values))]
     moved = [seconds + half_lives * HALF_LIFE for seconds in at]
     assert read(one(values, at), 0.95) == read(one(values, moved), 0.95)
-
-
-@given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=60))
-def test_rows_belong_to_one_key_and_are_used_again(steps: list[tuple[bool, int]]) -> None:
-    rows = RowAllocator()
-    living: dict[SeriesKey, int] = {}
-    most = 0
-    for keep, number in steps:
-        key = SeriesKey("n", "pod", str(number))
-        if keep:
-            row, new = rows.take(key)
-            assert new == (key not in living)
-            living[key] = row
-        elif key in living:
-            assert rows.give_back(key) == living.pop(key)
-        most = max(most, len(living))
-        assert len(set(living.values())) == len(living) == len(rows)
-        assert dict(rows.rows) == living
-    assert len(rows.keys) == most
-    again = RowAllocator(rows.keys, rows.free)
-    assert again.rows == rows.rows

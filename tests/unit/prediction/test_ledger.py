@@ -87,7 +87,7 @@ class ReferenceLedger(ReferenceProfile):
 
     def matured(self, workload: int) -> float:
         hours = len(self.hours(workload))
-        return min(1.0, hours / self.options.ledger_after_hours) ** 2 if hours >= self.options.cold_hours else 0.0
+        return min(1.0, hours / self.options.ledger_after_hours) ** 3 if hours >= self.options.cold_hours else 0.0
 
     def tail(self, above: float) -> float:
         """Weight of scores in the bucket that begins at `above` and beyond, in machine-days of now."""
@@ -127,7 +127,8 @@ def test_the_ledger_equals_the_readable_one(history: History) -> None:
 def test_the_knob_is_the_smallest_that_keeps_the_stated_rate(history: History, rate: float) -> None:
     model, _ = run(history)
     ledger = model.ledger
-    weights, starts = ledger.done.weights[0] * ledger._now() + ledger.pending, ledger.scores.starts
+    weights = (ledger.done.weights[0] * ledger._now() + ledger.pending) / ledger.known_now
+    starts = ledger.scores.starts
     prior = OPTIONS.ledger.prior_days
 
     def share(above: float) -> float:
@@ -197,6 +198,26 @@ def test_what_went_wrong_an_hour_ago_counts_before_its_day_is_over() -> None:
     for hour in range(40, 46):
         feed(model, [(3600.0 * (hour + 1), [jump])])
     assert model.knob() > before + 1
+
+
+def test_records_from_little_history_fade_as_more_is_known() -> None:
+    options = replace(OPTIONS, violation_rate=0.02, ledger_after_hours=48)
+    model, calm = WorkloadProfile(options), Row(0, 0, 0, 1000.0, 200.0)
+    for hour in range(8):  # every hour higher than the one before: predictions from few hours are too low
+        feed(model, [(3600.0 * (hour + 1), [calm._replace(usage=200.0 + 90.0 * hour)])])
+    feed(model, [(3600.0 * (hour + 1), [calm]) for hour in range(8, 40)])
+    alarmed = model.knob()
+    feed(model, [(3600.0 * (hour + 1), [calm]) for hour in range(40, 80)])
+    assert model.ledger.known_now == 1.0
+    assert model.knob() < alarmed / 2
+
+
+def test_records_count_fully_while_nothing_better_is_known() -> None:
+    few, enough = (WorkloadProfile(replace(OPTIONS, ledger_after_hours=hours)) for hours in (1000, 1))
+    for model in (few, enough):
+        feed(model, [(3600.0 * (hour + 1), [Row(0, 0, 0, 1000.0, 200.0 + hour)]) for hour in range(30)])
+    masses = [float((m.ledger.done.weights[0] + m.ledger.pending).sum() / m.ledger.known_now) for m in (few, enough)]
+    assert 0.1 < masses[0] / masses[1] < 1
 
 
 def test_who_came_after_an_hour_was_written_down_belongs_to_the_next_hour() -> None:

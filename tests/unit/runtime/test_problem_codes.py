@@ -24,11 +24,6 @@ NEVER_ANSWERED = frozenset(
         # of prediction's own snapshots
         "snapshot_corrupt",
         "model_state_unusable",
-        # of choosing a model, which no request does yet
-        "predictor_unknown",
-        "predictor_settings",
-        "predictor_unusable",
-        "predictor_twice",
         # of a bus message: reasons of dead letters
         "invalid_payload",
         "wrong_version",

@@ -12,6 +12,7 @@ from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.usage_reported import UsageReported
+from slackwater.events.waterline_crossed import URGENT_TRIGGER
 from slackwater.model.time import Clock
 from slackwater.telemetry.spans import Attributes, root_span
 from slackwater.telemetry.traceparent import new_traceparent
@@ -38,7 +39,7 @@ class Envelopes:
 
     def report(self, payload: UsageReported) -> Event[UsageReported]:
         """A report is where every trace from measurement to actuation begins."""
-        urgent = payload.trigger == "waterline"
+        urgent = payload.trigger == URGENT_TRIGGER
         attributes: Attributes = {
             "node": self.node,
             "sequence": payload.sequence,

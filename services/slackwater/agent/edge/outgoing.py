@@ -1,4 +1,5 @@
-"""The way out: facts first and in order until the bus has them, reports in a bounded buffer that drops the oldest."""
+"""The way out: facts first and in order until the bus has them, reports in a bounded buffer that drops the oldest, and
+what is urgent a second time beside them all."""
 
 from __future__ import annotations
 
@@ -8,9 +9,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from slackwater.agent.edge.express import Express
 from slackwater.bus.port import Bus
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported
+from slackwater.events.waterline_crossed import crossing_of
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
@@ -31,6 +34,7 @@ class Outgoing:
     def __init__(self, bus: Bus, clock: Clock, capacity: int, lost: Callable[[], None] = lambda: None) -> None:
         self._lost = lost
         self._bus = bus
+        self._express = Express(bus)
         self._clock = clock
         self._capacity = capacity
         self._facts: OrderedDict[str, tuple[Event[Any], Callable[[], None] | None]] = OrderedDict()
@@ -51,7 +55,10 @@ class Outgoing:
         self._wake.set()
 
     def report(self, event: Event[UsageReported]) -> None:
-        """Publish if the bus comes back soon enough; otherwise the oldest is dropped and counted."""
+        """Publish if the bus comes back soon enough; otherwise the oldest is dropped and counted. An urgent one is told
+        at once as well."""
+        if (crossing := crossing_of(event)) is not None:
+            self._express.send(crossing)
         if len(self._reports) >= self._capacity:
             self._reports.popitem(last=False)
             self.dropped += 1
@@ -74,6 +81,7 @@ class Outgoing:
             for flight in flights:
                 flight.cancel()
             await asyncio.gather(*flights, return_exceptions=True)
+            await self._express.close()
             self._report_flights.clear()
             self._fact_flight = None
 

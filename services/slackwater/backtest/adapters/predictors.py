@@ -26,10 +26,13 @@ def installed() -> Mapping[str, Predictor]:
 def contenders(
     wanted: str, resource: Resource, predictors: Callable[[], Mapping[str, Predictor]] = installed
 ) -> Sequence[Contender]:
-    """`wanted` is `all`, or names with commas between; `name:setting=value:…` gives settings. Raises InvalidInput."""
+    """`wanted` is `all`, or names with commas between; `name:setting=value:…` gives settings. Raises InvalidInput.
+
+    All are every model as it is, and beside it those settings of its that its form names as `presets`.
+    """
     known = predictors()
     asked = [label.strip() for label in wanted.split(",") if label.strip()]
-    labels = dict.fromkeys(name for label in asked for name in (known if label == ALL else [label]))
+    labels = dict.fromkeys(name for label in asked for name in (_all(known) if label == ALL else [label]))
     if not labels:
         raise InvalidInput(f"--models: none named; there are {', '.join(known)}, or all", field="models")
     return [_contender(label, known, resource) for label in labels]
@@ -41,6 +44,12 @@ def described(predictors: Callable[[], Mapping[str, Predictor]] = installed) -> 
         yield f"{name}: {(form.__doc__ or '').strip().partition(chr(10))[0]}".rstrip(": ")
         for setting, field in form.model_fields.items():
             yield f"  {setting}={field.default}  {field.description or ''}".rstrip()
+
+
+def _all(known: Mapping[str, Predictor]) -> Iterator[str]:
+    for name, (form, _) in known.items():
+        yield name
+        yield from (f"{name}:{preset}" for preset in getattr(form, "presets", ()))
 
 
 def _contender(label: str, known: Mapping[str, Predictor], resource: Resource) -> Contender:

@@ -68,7 +68,11 @@ def churned(present: NDArray[np.bool_], per_machine: int, mean_cells: float, cha
     """
     machines = machines_for(present.shape[1], per_machine)
     if machines < 2:
-        raise InvalidInput(f"churn needs two machines: {present.shape[1]} series fit on one of {per_machine}")
+        raise InvalidInput(
+            f"--churn needs two machines, and {present.shape[1]} series fit on one of {per_machine}; "
+            "fewer --vms-per-node, or --churn none",
+            field="churn",
+        )
     seat = np.asarray(chance.permutation(present.shape[1]), dtype=np.intp) % machines
     moves = [_moves(int(at), machines, len(present), mean_cells, chance) for at in seat]
     found: list[tuple[int, int, int, int]] = []

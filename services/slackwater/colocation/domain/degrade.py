@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from slackwater.colocation.domain.batch import NodeSnapshot, Strategy, system_is_unknown
+from slackwater.colocation.domain.batch import system_is_unknown
+from slackwater.colocation.domain.snapshot import NodeSnapshot
+from slackwater.colocation.domain.strategy import Strategy
 from slackwater.decisions.record import Term
 
 

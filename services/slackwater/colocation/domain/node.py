@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from slackwater.colocation.domain.batch import NodeSnapshot, PodUse, Strategy
 from slackwater.colocation.domain.gating import Gate
+from slackwater.colocation.domain.snapshot import NodeSnapshot, PodUse
+from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.quantities import Resources
 
 

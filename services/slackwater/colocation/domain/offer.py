@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from slackwater.colocation.domain.batch import NodeSnapshot, PodUse, Strategy, compute
+from slackwater.colocation.domain.batch import Computed, compute
 from slackwater.colocation.domain.degrade import aged, degraded_because
 from slackwater.colocation.domain.gating import Gate, pass_gate
+from slackwater.colocation.domain.snapshot import LOWER_TIERS, NodeSnapshot, PodUse
+from slackwater.colocation.domain.snapshot_json import snapshot_from_json, snapshot_to_json
+from slackwater.colocation.domain.strategy import Strategy, strategy_from_json, strategy_to_json
 from slackwater.decisions.record import Term
-from slackwater.model.quantities import Resources
 
 FUNCTION = "slackwater.colocation.domain.offer:decide"
 
@@ -26,7 +28,11 @@ class Decided:
 
 def decide_resource(resource: str, snapshot: NodeSnapshot, strategy: Strategy, gate: Gate, window: int) -> Decided:
     """`cpu` in milli-cores or `memory` in bytes. `window` is the end of the usage's window, seconds since 1970."""
-    computed = compute(resource, snapshot, strategy)
+    return settled(compute(resource, snapshot, strategy), snapshot, strategy, gate, window)
+
+
+def settled(computed: Computed, snapshot: NodeSnapshot, strategy: Strategy, gate: Gate, window: int) -> Decided:
+    """What is computed, after age and gate."""
     left, ageing = aged(computed.offered, snapshot, strategy)
     value, after = pass_gate(
         gate,
@@ -45,7 +51,7 @@ def decide_resource(resource: str, snapshot: NodeSnapshot, strategy: Strategy, g
 
 def decide(resource: str, snapshot: dict[str, Any], strategy: dict[str, Any], gate: dict[str, Any], window: int) -> int:
     """Repeat a recorded decision from the JSON of its record."""
-    rebuilt = Strategy(**{**strategy, "reserved": Resources(**strategy["reserved"])})
+    rebuilt = strategy_from_json(strategy)
     return decide_resource(resource, snapshot_from_json(snapshot), rebuilt, Gate(**gate), window).value
 
 
@@ -56,67 +62,11 @@ def replay_arguments(
     return {
         "resource": resource,
         "snapshot": snapshot_to_json(replace(snapshot, pods=_counted(snapshot.pods))),
-        "strategy": asdict(strategy),
+        "strategy": strategy_to_json(strategy),
         "gate": asdict(gate),
         "window": window,
     }
 
 
 def _counted(pods: Sequence[PodUse]) -> tuple[PodUse, ...]:
-    return tuple(pod for pod in pods if pod.tier in ("prod", "mid"))
-
-
-def snapshot_to_json(snapshot: NodeSnapshot) -> dict[str, Any]:
-    """Written out: `dataclasses.asdict` copies every value deeply, which was a fifth of what colocation does."""
-    return {
-        "capacity": _plain(snapshot.capacity),
-        "reserved": _plain(snapshot.reserved),
-        "pods": [
-            {
-                "uid": pod.uid,
-                "tier": pod.tier,
-                "qos": pod.qos,
-                "request": _plain(pod.request),
-                "usage": _plain(pod.usage),
-                "predicted": _plain(pod.predicted),
-                "cold": pod.cold,
-            }
-            for pod in snapshot.pods
-        ],
-        "system": _plain(snapshot.system),
-        "system_is_current": snapshot.system_is_current,
-        "age_seconds": snapshot.age_seconds,
-        "lost": snapshot.lost,
-    }
-
-
-def _plain(amount: Resources | None) -> dict[str, int] | None:
-    return None if amount is None else {"cpu_milli": amount.cpu_milli, "memory_bytes": amount.memory_bytes}
-
-
-def snapshot_from_json(document: dict[str, Any]) -> NodeSnapshot:
-    """The inverse."""
-    return NodeSnapshot(
-        **{
-            **document,
-            "capacity": Resources(**document["capacity"]),
-            "reserved": Resources(**document["reserved"]),
-            "system": _resources(document["system"]),
-            "pods": tuple(_pod(pod) for pod in document["pods"]),
-        }
-    )
-
-
-def _pod(document: dict[str, Any]) -> PodUse:
-    return PodUse(
-        **{
-            **document,
-            "request": Resources(**document["request"]),
-            "usage": _resources(document["usage"]),
-            "predicted": _resources(document["predicted"]),
-        }
-    )
-
-
-def _resources(document: dict[str, int] | None) -> Resources | None:
-    return None if document is None else Resources(**document)
+    return tuple(pod for pod in pods if pod.tier not in LOWER_TIERS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from slackwater.colocation.domain.batch import PodUse
 from slackwater.colocation.domain.node import (
     KnownPeak,
     NodeState,
@@ -12,6 +11,7 @@ from slackwater.colocation.domain.node import (
     with_peaks,
     with_usage,
 )
+from slackwater.colocation.domain.snapshot import PodUse
 from slackwater.events.envelope import Event
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from slackwater.colocation.domain.batch import NodeSnapshot, Strategy
 from slackwater.colocation.domain.degrade import degraded_because
 from slackwater.colocation.domain.node import NodeState, snapshot_of
 from slackwater.colocation.domain.offer import Decided, decide_resource
+from slackwater.colocation.domain.snapshot import NodeSnapshot
+from slackwater.colocation.domain.strategy import Strategy
 from slackwater.colocation.ports import ColocationStore, ColocationTransaction
 from slackwater.colocation.usecases.record_offer import SUBJECTS, Told, offer_record
 from slackwater.decisions.reasons import Reason

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from slackwater.colocation.domain.batch import NodeSnapshot, Strategy, amount, request_policy
+from slackwater.colocation.domain.batch import request_policy
 from slackwater.colocation.domain.node import NodeState, Source
 from slackwater.colocation.domain.offer import FUNCTION, Decided, replay_arguments
+from slackwater.colocation.domain.snapshot import NodeSnapshot, amount
+from slackwater.colocation.domain.strategy import Strategy
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import Alternative, DecisionRecord, Input, Replay
 

@@ -77,8 +77,32 @@ class OfferView:
 
 
 @dataclass(frozen=True, slots=True)
+class CalibrationView:
+    """How good the model of one resource has been in the node's pool (events.peak_predicted.Calibration): shares (0..1)
+    of 24 h windows above the peak, as accepted and as measured, and the machine-days that the latter stands on."""
+
+    model: str
+    version: str = ""
+    stated_rate: float | None = None
+    measured_rate: float | None = None
+    machine_days: float = 0.0
+    knob: float | None = None
+    policy: str = ""
+    generation: int = 0
+
+    @property
+    def is_too_low(self) -> bool:
+        """Whether peaks were broken clearly more often than accepted, with enough behind it to say so."""
+        stated, measured = self.stated_rate, self.measured_rate
+        if stated is None or measured is None:
+            return False
+        return measured > 1.5 * stated and self.machine_days * stated >= 3
+
+
+@dataclass(frozen=True, slots=True)
 class ForecastView:
-    """The peaks expected of a node, as predicted at `predicted_at` after window `window_number`."""
+    """The peaks expected of a node, as predicted at `predicted_at` after window `window_number`. What is not known of
+    an older prediction has its default; `calibrations` are by resource."""
 
     event_id: str
     node: str
@@ -94,6 +118,11 @@ class ForecastView:
     prod_peak: Resources
     prod_reclaimable: Resources
     decision_id: str
+    version: str = ""
+    confidence: float = 0.0
+    sample_age_seconds: float = 0.0
+    cause: str = ""
+    calibrations: Mapping[str, CalibrationView] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,13 @@ from slackwater.console.edge.parameters import ALLOWED, moment
 from slackwater.console.edge.stream import EventStream, Streams, Wanted
 from slackwater.events.registry import EVENTS
 from slackwater.events.usage_reported import UsageReported
+from slackwater.events.waterline_crossed import WaterlineCrossed
 from slackwater.model.time import Clock
 from slackwater.runtime.roles import Role
 from slackwater.runtime.routes import Routes
 
 KNOWN = tuple(sorted(payload.TYPE for payload in EVENTS))
-BY_REQUEST = (UsageReported.TYPE,)
+BY_REQUEST = (UsageReported.TYPE, WaterlineCrossed.TYPE)
 """Too many to send to somebody who did not ask for them."""
 
 Types = Annotated[

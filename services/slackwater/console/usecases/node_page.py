@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,6 +14,7 @@ from slackwater.console.domain.drawing.line_charts import bounded, forecast_char
 from slackwater.console.domain.drawing.stacks import Layer, water_level
 from slackwater.console.domain.fleet import state_of
 from slackwater.console.domain.views import (
+    CalibrationView,
     DecisionFilter,
     DecisionSummary,
     ForecastView,
@@ -41,7 +42,34 @@ from slackwater.console.usecases.pictures import (
 from slackwater.model.errors import Unavailable
 from slackwater.model.quantities import Resources
 
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A resource on the chart; `of` is an amount of it in thousandths of a core or of a GiB."""
+
+    resource: str
+    word: str
+    title: str
+    of: Callable[[Resources], float]
+
+
+SHOWN = (
+    Shown("cpu", "CPU", "CPU, cores", lambda amount: float(amount.cpu_milli)),
+    Shown("memory", "memory", "Memory, GiB", lambda amount: amount.memory_bytes / 2**30 * 1000),
+)
 TIER_ORDER = {"prod": 0, "mid": 1, "batch": 2, "free": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastPart:
+    """Forecast against actual for one resource: `held` is the share (0..1) of the shown samples at or below what was
+    expected then; None if nothing can be compared."""
+
+    title: str
+    subject: str
+    picture: Picture
+    held: float | None
+    calibration: CalibrationView | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +83,13 @@ class NodePage:
     usage: Picture
     pressure: Picture
     lane: Picture | None
-    forecast: Picture
+    forecasts: tuple[ForecastPart, ...]
     latest_forecast: ForecastView | None
     waterfall: Waterfall | None
     pods: Sequence[PodView]
     decisions: Sequence[DecisionSummary]
     agent: tuple[Line, ...]
     waterline: float | None
-    held: float | None
 
 
 def offered_over_time(offers: Sequence[OfferView]) -> list[tuple[datetime, int]]:
@@ -102,8 +129,6 @@ async def node_page(reads: Reads, desk: Desk, name: str, now: datetime) -> NodeP
     usage_line = waterlines.get("node_cpu_usage_ratio")
     line = None if usage_line is None else round(usage_line * capacity)
     pressures = [(p.sampled_at, p.prod_pressure) for p in points if p.prod_pressure is not None]
-    prod = [(p.sampled_at, float(p.tiers.get("prod", Resources()).cpu_milli)) for p in points]
-    expected = bounded([(f.predicted_at, float(f.prod_peak.cpu_milli)) for f in forecasts], since)
     limits = limit_spans(points, now)
     record = await reads.decision_at(name, "batch-cpu", now)
     pods = sorted(await reads.pods(name), key=lambda pod: (TIER_ORDER.get(pod.tier, 9), pod.name))
@@ -119,14 +144,13 @@ async def node_page(reads: Reads, desk: Desk, name: str, now: datetime) -> NodeP
         usage=both(lambda frame: level_chart(frame, since, now, samples, capacity, marks, waterline=line), height=240),
         pressure=both(lambda frame: pressure_chart(frame, since, now, pressures, waterline, marks), height=150),
         lane=both(lambda frame: limit_lane(frame, since, now, limits), height=22, flat=True) if limits else None,
-        forecast=both(lambda frame: forecast_chart(frame, since, now, prod, expected), height=170, width=HALF),
+        forecasts=forecast_parts(points, forecasts, since, now),
         latest_forecast=forecasts[-1] if forecasts else None,
         waterfall=drawn(record) if record else None,
         pods=pods,
         decisions=await feed(reads, name),
         agent=agent_lines(node, intent, await reads.last_observation(name), now, broker=broker),
         waterline=waterline,
-        held=held_share(prod, expected),
     )
 
 
@@ -136,6 +160,31 @@ async def _intent(desk: Desk, node: str) -> tuple[IntentView | None, bool]:
         return await last_intent(desk, node), True
     except Unavailable:
         return None, False
+
+
+def forecast_parts(
+    points: Sequence[UsagePoint], forecasts: Sequence[ForecastView], since: datetime, now: datetime
+) -> tuple[ForecastPart, ...]:
+    """CPU, then memory: what prod used against what was expected of it, and how good that has been in its pool."""
+    calibrations = forecasts[-1].calibrations if forecasts else {}
+    return tuple(_part(each, points, forecasts, since, now, calibrations.get(each.resource)) for each in SHOWN)
+
+
+def _part(
+    shown: Shown,
+    points: Sequence[UsagePoint],
+    forecasts: Sequence[ForecastView],
+    since: datetime,
+    now: datetime,
+    calibration: CalibrationView | None,
+) -> ForecastPart:
+    used = [(point.sampled_at, shown.of(point.tiers.get("prod", Resources()))) for point in points]
+    expected = bounded([(each.predicted_at, shown.of(each.prod_peak)) for each in forecasts], since)
+    picture = both(
+        lambda frame: forecast_chart(frame, since, now, used, expected, resource=shown.word), height=150, width=HALF
+    )
+    subject = f"prod-{shown.resource}-peak"
+    return ForecastPart(shown.title, subject, picture, held_share(used, expected), calibration)
 
 
 def held_share(actual: Sequence[tuple[datetime, float]], expected: Sequence[tuple[datetime, float]]) -> float | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from dataclasses import asdict
 
 from slackwater.console.domain.loop import CheckView, LeaseView, ProcessView, ServiceView
 from slackwater.console.domain.views import (
+    CalibrationView,
     EffectView,
     EvictionView,
     ForecastView,
@@ -123,6 +125,11 @@ def forecast_view(event: Event[PeakPredicted]) -> ForecastView:
         prod_peak=data.prod_peak,
         prod_reclaimable=data.prod_reclaimable,
         decision_id=data.decision_id,
+        version=data.version,
+        confidence=data.confidence,
+        sample_age_seconds=data.sample_age_seconds,
+        cause=data.cause,
+        calibrations={resource: CalibrationView(**asdict(one)) for resource, one in data.calibrations.items()},
     )
 
 

@@ -23,7 +23,7 @@ class EnsuranceMetrics:
             "slackwater_ensurance_reports_ignored_total",
             "Reports that must not cause action, by reason.",
             ["reason"],
-            look="too_old: the usage path is late. from_the_future: the clock of a node.",
+            look="too_old: the usage path is late. from_the_future: a node's clock. known: urgent ones come twice.",
         )
         pods = meters.gauge(
             "slackwater_ensurance_throttled_pods",

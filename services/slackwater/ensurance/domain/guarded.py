@@ -69,7 +69,10 @@ class Guarded:
 
 
 def outdated(guarded: Guarded, report: LastReport, now: datetime, max_age_seconds: float) -> str | None:
-    """Why a report must not cause action, or None. A new boot epoch starts a new sequence."""
+    """Why a report must not cause action, or None. A new boot epoch starts a new sequence.
+
+    `known` is the very report that was last handled: it has come by its other way, or again.
+    """
     age = (now - report.sampled_at).total_seconds()
     if age > max_age_seconds:
         return "too_old"
@@ -78,6 +81,8 @@ def outdated(guarded: Guarded, report: LastReport, now: datetime, max_age_second
     last = guarded.last_report
     if last is None:
         return None
+    if (report.boot_epoch, report.sequence) == (last.boot_epoch, last.sequence):
+        return "known"
     newer = (
         report.sequence > last.sequence if report.boot_epoch == last.boot_epoch else report.sampled_at > last.sampled_at
     )

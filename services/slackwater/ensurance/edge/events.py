@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from typing import TypeVar
 
 from slackwater.bus.port import Bus, Consumption, Holds, Received, Retry, Settlement, each
-from slackwater.ensurance.usecases.guard_node import CONSUMER as USAGE_CONSUMER
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.note_described import NoteDescribed
 from slackwater.ensurance.usecases.note_evicted import NoteEvicted
@@ -17,10 +16,12 @@ from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
+from slackwater.events.waterline_crossed import WaterlineCrossed, report_of
 from slackwater.model.errors import Conflict
 
 P = TypeVar("P", bound=Payload)
 
+USAGE_CONSUMER, URGENT_CONSUMER = "ensurance-usage-reported", "ensurance-waterline-crossed"
 REPORTS_AT_ONCE = 1000
 """As many as the broker hands out: of those of one node only the newest is read."""
 
@@ -48,8 +49,14 @@ async def consume_all(
     evicted: NoteEvicted,
 ) -> list[Consumption]:
     """Open every consumer on `stack`, reading nothing yet; nodes first, so that their reports find them known."""
+
+    async def urgent(crossing: Event[WaterlineCrossed]) -> None:
+        await guard(report_of(crossing))
+
     nodes = bus.consume(NodeDescribed, "ensurance-node-described", each(settling(described)), holds=holds)
     observations = bus.consume(IntentObserved, "ensurance-intent-observed", each(settling(seen)), holds=holds)
     evictions = bus.consume(EvictionCompleted, "ensurance-eviction-completed", each(settling(evicted)), holds=holds)
     reports = bus.consume(UsageReported, USAGE_CONSUMER, each(settling(guard)), batch=REPORTS_AT_ONCE, holds=holds)
-    return [await stack.enter_async_context(consumer) for consumer in (nodes, observations, evictions, reports)]
+    crossings = bus.consume(WaterlineCrossed, URGENT_CONSUMER, each(settling(urgent)), holds=holds)
+    consumers = nodes, observations, evictions, crossings, reports
+    return [await stack.enter_async_context(consumer) for consumer in consumers]

@@ -1,4 +1,8 @@
-"""On usage.reported: plan, and if there is something to do, record it and declare the new intent in one transaction."""
+"""On usage.reported: plan, and if there is something to do, record it and declare the new intent in one transaction.
+
+An urgent report comes twice, as usage.reported and as waterline.crossed, and in any order: whichever is first is
+handled, for a report whose number has been seen never causes action again.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,8 @@ from slackwater.telemetry.traceparent import sampled, trace_id_of
 from slackwater.waterline.plan import Outcome
 from slackwater.waterline.planner import plan
 
-CONSUMER = "ensurance-usage-reported"
+INBOX = "ensurance-usage-reported"
+"""Who has handled a report, by either way: both carry the same id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ class GuardNode:
 
     async def _commit(self, answer: _Answer, report: Event[UsageReported], now: datetime) -> _Answer:
         async with self._book.writing() as unit:
-            if not await unit.first_time(CONSUMER, report.id):
+            if not await unit.first_time(INBOX, report.id):
                 before = replace(answer.before, last_report=_position(report))
                 return replace(answer, after=before, record=None, effects=())
             for effect in answer.effects:

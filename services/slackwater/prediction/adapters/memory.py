@@ -9,16 +9,17 @@ from datetime import datetime
 from typing import Any
 
 from slackwater.events.envelope import Event
-from slackwater.model.quantities import Resources
+from slackwater.prediction.domain.cadence import Published
 from slackwater.prediction.domain.snapshot import Snapshot
+from slackwater.prediction.ports import Described
 
 
 @dataclass
 class _Content:
     outbox: list[Event[Any]] = field(default_factory=list)
-    published: dict[str, int] = field(default_factory=dict)
+    published: dict[str, Published] = field(default_factory=dict)
     snapshots: dict[int, tuple[Snapshot, ...]] = field(default_factory=dict)
-    nodes: dict[str, tuple[Resources, datetime]] = field(default_factory=dict)
+    nodes: dict[str, tuple[Described, datetime]] = field(default_factory=dict)
 
     def copy(self) -> _Content:
         return _Content(list(self.outbox), dict(self.published), dict(self.snapshots), dict(self.nodes))
@@ -31,16 +32,18 @@ class _Transaction:
     async def publish(self, event: Event[Any]) -> None:
         self.content.outbox.append(event)
 
-    async def set_published(self, until_seconds: Mapping[str, int]) -> None:
-        self.content.published.update(until_seconds)
+    async def set_published(self, nodes: Mapping[str, Published]) -> None:
+        self.content.published.update(nodes)
 
     async def keep_snapshot(self, partition: int, snapshot: Snapshot, *, keep: int) -> None:
         self.content.snapshots[partition] = (snapshot, *self.content.snapshots.get(partition, ()))[:keep]
 
-    async def describe(self, node: str, allocatable: Resources, described_at: datetime) -> None:
+    async def describe(self, node: str, described: Described, described_at: datetime) -> bool:
         known = self.content.nodes.get(node)
-        if known is None or known[1] <= described_at:
-            self.content.nodes[node] = (allocatable, described_at)
+        if known is not None and known[1] > described_at:
+            return False
+        self.content.nodes[node] = (described, described_at)
+        return True
 
 
 class MemoryPredictionStore:
@@ -62,8 +65,8 @@ class MemoryPredictionStore:
     async def snapshots(self, partition: int) -> Sequence[Snapshot]:
         return self.committed.snapshots.get(partition, ())
 
-    async def published(self) -> Mapping[str, int]:
+    async def published(self) -> Mapping[str, Published]:
         return dict(self.committed.published)
 
-    async def nodes(self) -> Mapping[str, Resources]:
-        return {node: allocatable for node, (allocatable, _) in self.committed.nodes.items()}
+    async def nodes(self) -> Mapping[str, Described]:
+        return {node: described for node, (described, _) in self.committed.nodes.items()}

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime
+
+from slackwater.prediction.ports import Measured
 from slackwater.telemetry.metrics import Meters
+
+DAY = 86_400.0
 
 
 class PredictionMetrics:
@@ -11,7 +18,7 @@ class PredictionMetrics:
     def __init__(self, meters: Meters) -> None:
         self._windows = meters.counter(
             "slackwater_prediction_windows_folded_total",
-            "Windows folded into the models; each leads to one prediction.",
+            "Windows folded into the models.",
             look="It follows slackwater_ingestion_windows_closed_total; a standstill lets offers decay.",
         )
         self._series = meters.gauge(
@@ -33,3 +40,125 @@ class PredictionMetrics:
     def snapshot(self, result: str) -> None:
         """`kept`, `failed` (the store was away), or `refused` (a stored one was not usable at start)."""
         self._snapshots.labels(result).inc()
+
+
+class PolicyMetrics:
+    """slackwater.prediction.ports.PolicyMeter in Prometheus' terms."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._followed = meters.gauge(
+            "slackwater_prediction_followed_policies",
+            "PredictPolicy documents that this replica follows as they are stored.",
+            look="Replicas that differ for longer than a second: one does not hear of changes.",
+        )
+        self._unusable = meters.gauge(
+            "slackwater_prediction_unusable_policies",
+            "Stored PredictPolicy documents that this replica cannot use; it keeps to the last good generation.",
+            look="More than 0: a model is not installed on this replica, or a newer version wrote the document.",
+        )
+
+    def policies(self, followed: int, unusable: int) -> None:
+        self._followed.set(followed)
+        self._unusable.set(unusable)
+
+
+class CalibrationMetrics:
+    """slackwater.prediction.ports.PredictionMeter in Prometheus' terms."""
+
+    def __init__(self, meters: Meters) -> None:
+        labels = ["pool", "resource"]
+        self._judged = meters.gauge(
+            "slackwater_prediction_judged_seconds",
+            "Machine-time of the finished 24 h windows that the measured rates stand on; older ones fade.",
+            labels,
+            look="Few machine-days (/ 86400): measured rates say little; 1 % wants some hundred.",
+        )
+        self._violated = meters.gauge(
+            "slackwater_prediction_violated_seconds",
+            "Machine-time of those 24 h windows in which usage went above the predicted peak.",
+            labels,
+            look="Divided by the judged seconds it is the violation rate; compare it with the stated one.",
+        )
+        self._coverage = meters.gauge(
+            "slackwater_prediction_coverage_ratio",
+            "Share of the finished 24 h windows of this replica's nodes that stayed below the predicted peak.",
+            labels,
+            look="Below 1 - 1.5 x the stated rate for a day: the model is surprised; see the runbook.",
+        )
+        self._stated = meters.gauge(
+            "slackwater_prediction_stated_violation_ratio",
+            "Share of 24 h windows that the policy accepts above the peak; absent where none is stated.",
+            labels,
+            look="It follows spec.violationRate of the PredictPolicy.",
+        )
+        self._knob = meters.gauge(
+            "slackwater_prediction_knob_ratio",
+            "Insured part of the risk, the largest in force; absent for models without one.",
+            labels,
+            look="Climbing: predictions were too low lately, and savings shrink.",
+        )
+        self._cold = meters.gauge(
+            "slackwater_prediction_cold_start_ratio",
+            "Share of prod that the model does not know yet, mean over the pool's nodes.",
+            ["pool"],
+            look="High for longer than a day: workloads change their names, or pods live shorter than a day.",
+        )
+        self._published = meters.counter(
+            "slackwater_prediction_published_total",
+            "Predictions published by reason (first, report, diff, force).",
+            ["reason"],
+            look="Mostly diff: values jump by more than resourceDiffThreshold; force alone: nothing is folded.",
+        )
+        self._newest = meters.gauge(
+            "slackwater_prediction_newest_timestamp_seconds",
+            "When the newest prediction was made, since 1970.",
+            look="time() minus this above forceUpdateIntervalSeconds: nothing is predicted any more.",
+        )
+        self._measured: dict[tuple[str, str], dict[int, Measured]] = defaultdict(dict)
+        self._cold_parts: dict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
+
+    def measured(self, partition: int, pool: str, resource: str, measured: Measured) -> None:
+        self._measured[pool, resource][partition] = measured
+        self._show(pool, resource)
+
+    def published(self, cause: str, predictions: int, newest: datetime) -> None:
+        self._published.labels(cause).inc(predictions)
+        self._newest.set(newest.timestamp())
+
+    def cold(self, partition: int, pool: str, nodes: int, share: float) -> None:
+        self._cold_parts[pool][partition] = (nodes, share)
+        self._show_cold(pool)
+
+    def dropped(self, partition: int) -> None:
+        for (pool, resource), parts in self._measured.items():
+            if parts.pop(partition, None) is not None:
+                self._show(pool, resource)
+        for pool, shares in self._cold_parts.items():
+            if shares.pop(partition, None) is not None:
+                self._show_cold(pool)
+
+    def _show(self, pool: str, resource: str) -> None:
+        parts = self._measured[pool, resource].values()
+        days = sum(part.machine_days for part in parts)
+        violated = sum((part.measured_rate or 0.0) * part.machine_days for part in parts)
+        self._judged.labels(pool, resource).set(days * DAY)
+        self._violated.labels(pool, resource).set(violated * DAY)
+        gauges = (
+            (self._coverage, 1 - violated / days if days > 0 else None),
+            (self._stated, _largest(part.stated_rate for part in parts)),
+            (self._knob, _largest(part.knob for part in parts)),
+        )
+        for gauge, value in gauges:
+            if value is not None:
+                gauge.labels(pool, resource).set(value)
+            else:
+                gauge.remove(pool, resource)
+
+    def _show_cold(self, pool: str) -> None:
+        parts = self._cold_parts[pool].values()
+        nodes = sum(count for count, _ in parts)
+        self._cold.labels(pool).set(sum(count * share for count, share in parts) / nodes if nodes else 0.0)
+
+
+def _largest(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)

@@ -11,7 +11,9 @@ from sqlalchemy import text
 
 from slackwater.events.envelope import Event
 from slackwater.model.quantities import Resources
+from slackwater.prediction.domain.cadence import Published
 from slackwater.prediction.domain.snapshot import Snapshot
+from slackwater.prediction.ports import Described
 from slackwater.store.port import Database, UnitOfWork
 
 _KEEP_SNAPSHOT = text(
@@ -26,14 +28,23 @@ _SNAPSHOTS = text(
     "SELECT version, position, checksum, body FROM snapshots WHERE partition = :partition ORDER BY id DESC"
 )
 _SET_PUBLISHED = text(
-    "INSERT INTO published_windows (node, until_seconds)"
-    " SELECT * FROM unnest(CAST(:nodes AS text[]), CAST(:untils AS bigint[]))"
-    " ON CONFLICT (node) DO UPDATE SET until_seconds = excluded.until_seconds"
+    "INSERT INTO published_windows (node, until_seconds, published_at, policy, generation, edition, amounts)"
+    " SELECT node, until_seconds, published_at, policy, generation, edition, amounts::bigint[]"
+    " FROM unnest(CAST(:nodes AS text[]), CAST(:untils AS bigint[]), CAST(:ats AS double precision[]),"
+    " CAST(:policies AS text[]), CAST(:generations AS bigint[]), CAST(:editions AS integer[]),"
+    " CAST(:amounts AS text[])) AS new (node, until_seconds, published_at, policy, generation, edition, amounts)"
+    " ON CONFLICT (node) DO UPDATE SET until_seconds = excluded.until_seconds, published_at = excluded.published_at,"
+    " policy = excluded.policy, generation = excluded.generation, edition = excluded.edition,"
+    " amounts = excluded.amounts"
+)
+_PUBLISHED = text(
+    "SELECT node, until_seconds, published_at, policy, generation, edition, amounts FROM published_windows"
 )
 _DESCRIBE = text(
-    "INSERT INTO nodes (node, cpu_milli, memory_bytes, described_at) VALUES (:node, :cpu, :memory, :at)"
+    "INSERT INTO nodes (node, cpu_milli, memory_bytes, pool, described_at) VALUES (:node, :cpu, :memory, :pool, :at)"
     " ON CONFLICT (node) DO UPDATE SET cpu_milli = excluded.cpu_milli, memory_bytes = excluded.memory_bytes,"
-    " described_at = excluded.described_at WHERE nodes.described_at <= excluded.described_at"
+    " pool = excluded.pool, described_at = excluded.described_at WHERE nodes.described_at <= excluded.described_at"
+    " RETURNING node"
 )
 
 
@@ -44,12 +55,22 @@ class _Transaction:
     async def publish(self, event: Event[Any]) -> None:
         await self._unit.publish(event)
 
-    async def set_published(self, until_seconds: Mapping[str, int]) -> None:
-        if until_seconds:
-            self._unit.concerns(*until_seconds)
-            nodes = sorted(until_seconds)
-            untils = [until_seconds[node] for node in nodes]
-            await self._unit.connection.execute(_SET_PUBLISHED, {"nodes": nodes, "untils": untils})
+    async def set_published(self, nodes: Mapping[str, Published]) -> None:
+        if not nodes:
+            return
+        self._unit.concerns(*nodes)
+        names = sorted(nodes)
+        ordered = [nodes[name] for name in names]
+        values = {
+            "nodes": names,
+            "untils": [one.until for one in ordered],
+            "ats": [one.at for one in ordered],
+            "policies": [one.policy for one in ordered],
+            "generations": [one.generation for one in ordered],
+            "editions": [one.edition for one in ordered],
+            "amounts": ["{" + ",".join(map(str, one.values)) + "}" for one in ordered],
+        }
+        await self._unit.connection.execute(_SET_PUBLISHED, values)
 
     async def keep_snapshot(self, partition: int, snapshot: Snapshot, *, keep: int) -> None:
         self._unit.concerns_partition(partition)
@@ -58,10 +79,13 @@ class _Transaction:
         await self._unit.connection.execute(_KEEP_SNAPSHOT, {**values, **body})
         await self._unit.connection.execute(_DROP_OLD_SNAPSHOTS, {"partition": partition, "keep": keep})
 
-    async def describe(self, node: str, allocatable: Resources, described_at: datetime) -> None:
+    async def describe(self, node: str, described: Described, described_at: datetime) -> bool:
         self._unit.concerns(node)
-        size = {"cpu": allocatable.cpu_milli, "memory": allocatable.memory_bytes}
-        await self._unit.connection.execute(_DESCRIBE, {"node": node, **size, "at": described_at})
+        amount = described.allocatable
+        size = {"cpu": amount.cpu_milli, "memory": amount.memory_bytes}
+        values = {"node": node, **size, "pool": described.pool, "at": described_at}
+        rows = await self._unit.connection.execute(_DESCRIBE, values)
+        return rows.first() is not None
 
 
 class PostgresPredictionStore:
@@ -80,12 +104,17 @@ class PostgresPredictionStore:
             rows = await unit.connection.execute(_SNAPSHOTS, {"partition": partition})
             return [Snapshot(row.version, row.position, row.checksum, bytes(row.body)) for row in rows]
 
-    async def published(self) -> Mapping[str, int]:
+    async def published(self) -> Mapping[str, Published]:
         async with self._database.unit_of_work() as unit:
-            rows = await unit.connection.execute(text("SELECT node, until_seconds FROM published_windows"))
-            return {row.node: row.until_seconds for row in rows}
+            rows = await unit.connection.execute(_PUBLISHED)
+            return {
+                row.node: Published(
+                    row.until_seconds, row.published_at, row.policy, row.generation, row.edition, tuple(row.amounts)
+                )
+                for row in rows
+            }
 
-    async def nodes(self) -> Mapping[str, Resources]:
+    async def nodes(self) -> Mapping[str, Described]:
         async with self._database.unit_of_work() as unit:
-            rows = await unit.connection.execute(text("SELECT node, cpu_milli, memory_bytes FROM nodes"))
-            return {row.node: Resources(row.cpu_milli, row.memory_bytes) for row in rows}
+            rows = await unit.connection.execute(text("SELECT node, cpu_milli, memory_bytes, pool FROM nodes"))
+            return {row.node: Described(Resources(row.cpu_milli, row.memory_bytes), row.pool) for row in rows}

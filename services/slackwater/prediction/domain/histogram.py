@@ -4,13 +4,10 @@ A sample at time t weighs 2^((t - reference) / half-life) instead of everything 
 one cell per series. Only when a sample is more than 100 half-lives past a row's reference, that row is scaled by a
 power of two, which loses no bits. Percentiles are ends of buckets (error: see `buckets`).
 
-Memory: 8 bytes per bucket and series (1.3 KB CPU, 1.6 KB memory). Rows of vanished series are used again.
+Memory: 8 bytes per bucket and series (1.3 KB CPU, 1.6 KB memory).
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,53 +22,6 @@ _SHIFT_AFTER_HALF_LIVES = 100
 _FIRST_ROWS = 64
 _AT_ONCE = 2048
 """Rows whose percentiles are looked for together: few enough to stay in the processor's cache."""
-
-
-class SeriesKey(NamedTuple):
-    """`kind` is node, system, tier or pod; `name` the tier or the pod's uid, empty for node and system."""
-
-    node: str
-    kind: str
-    name: str
-
-
-class RowAllocator:
-    """Which row belongs to which key. Freed rows are used again, the last freed first."""
-
-    def __init__(self, keys: Sequence[SeriesKey | None] = (), free: Sequence[int] = ()) -> None:
-        self.keys: list[SeriesKey | None] = list(keys)
-        self.free: list[int] = list(free)
-        self._rows = {key: row for row, key in enumerate(self.keys) if key is not None}
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    @property
-    def rows(self) -> Mapping[SeriesKey, int]:
-        return self._rows
-
-    def find(self, key: SeriesKey) -> int | None:
-        return self._rows.get(key)
-
-    def take(self, key: SeriesKey) -> tuple[int, bool]:
-        """The row of a key, and whether it is new to it."""
-        row = self._rows.get(key)
-        if row is not None:
-            return row, False
-        if self.free:
-            row = self.free.pop()
-            self.keys[row] = key
-        else:
-            row = len(self.keys)
-            self.keys.append(key)
-        self._rows[key] = row
-        return row, True
-
-    def give_back(self, key: SeriesKey) -> int:
-        row = self._rows.pop(key)
-        self.keys[row] = None
-        self.free.append(row)
-        return row
 
 
 class HistogramMatrix:

@@ -1,27 +1,29 @@
 """The whole state as checksummed bytes and back, to the last bit.
 
-A compressed .npz: the buckets that hold something (a series fills few of its hundreds), the row table, free rows and
-progress as JSON inside it. Taking it is quick, so that nothing changes meanwhile; packing it may take its time.
-Raises InvalidInput (`snapshot_corrupt`) when the bytes do not match their checksum or do not fit this version.
+Names, slots under way and progress as JSON, then every array as it lies in memory, all of it compressed. Taking a copy
+is quick, so that nothing changes meanwhile; packing it may take its time. Raises InvalidInput (`snapshot_corrupt`) when
+the bytes do not match their checksum or are of another version.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import zipfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slackwater.model.errors import InvalidInput
-from slackwater.prediction.domain.histogram import HistogramMatrix, RowAllocator, SeriesKey
-from slackwater.prediction.domain.series import ModelSettings, PredictionState
+from slackwater.prediction.domain.crowd import RESOURCES, Crowd
+from slackwater.prediction.domain.models.tables import State, named, part_of
+from slackwater.prediction.domain.policy import Policies
+from slackwater.prediction.domain.state import Heard, Keeping, MakeModel, Node, PartitionState
 
-VERSION = 2
+VERSION = 3
 _QUICK = 1
 """zlib's level: numbers compress little better with more effort."""
 
@@ -42,90 +44,118 @@ class Frozen:
 
     position: int
     about: dict[str, Any]
-    arrays: dict[str, Any]
+    arrays: State
 
 
-def encode(state: PredictionState, position: int) -> Snapshot:
+def encode(state: PartitionState, position: int) -> Snapshot:
     """Freeze the state as it is now, and pack it."""
     return pack(freeze(state, position))
 
 
-def freeze(state: PredictionState, position: int) -> Frozen:
+def freeze(state: PartitionState, position: int) -> Frozen:
     """Copy what is needed; the state must not change meanwhile."""
-    used = len(state.rows.keys)
-    about = {
-        "keys": list(state.rows.keys),
-        "free": list(state.rows.free),
-        "folded_until": dict(state.folded_until),
-        "latest_seconds": state.latest_seconds,
-        "collected_seconds": state.collected_seconds,
-        "half_lives": [state.cpu.half_life_seconds, state.memory.half_life_seconds],
-    }
-    arrays = {
-        "windows": state.windows[:used].copy(),
-        "last_sample": state.last_sample[:used].copy(),
-        **_arrays("cpu", state.cpu, used),
-        **_arrays("memory", state.memory, used),
-    }
-    return Frozen(position, about, arrays)
+    arrays: State = {}
+    pools = {}
+    for number, (name, pool) in enumerate(sorted(state.pools.items())):
+        about: dict[str, Any] = {"slot_seconds": pool.slot_seconds, "newest_slot": pool.newest_slot}
+        for kind, crowd in pool.crowds():
+            about[kind] = {"names": crowd.names(), "models": _names_of(crowd)}
+            arrays |= named(f"{number}.{kind}.crowd", crowd.state())
+            for each in RESOURCES:
+                arrays |= named(f"{number}.{kind}.{each}", crowd.models[each].state())
+        pools[name] = {**about, "waiting": sorted(pool.waiting)}
+    return Frozen(position, {"pools": pools, **_progress(state)}, arrays)
+
+
+def _names_of(crowd: Crowd) -> dict[str, list[str]]:
+    return {each: [model.name, model.version] for each, model in crowd.models.items()}
+
+
+def _progress(state: PartitionState) -> dict[str, Any]:
+    nodes = [
+        None if node is None else [node.name, node.pool, list(node.taken), list(node.folded) if node.folded else None]
+        for node in state.by_number
+    ]
+    seconds = {"latest_seconds": state.latest_seconds, "collected_seconds": state.collected_seconds}
+    return {"nodes": nodes, "free": list(state.free), **seconds}
 
 
 def pack(frozen: Frozen) -> Snapshot:
     """As checksummed bytes."""
-    about = np.frombuffer(json.dumps(frozen.about).encode(), dtype=np.uint8)
-    buffer = io.BytesIO()
-    np.savez(buffer, about=about, **frozen.arrays)
-    body = zlib.compress(buffer.getvalue(), _QUICK)
+    arrays = {name: np.ascontiguousarray(array) for name, array in frozen.arrays.items()}
+    table = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
+    head = json.dumps({**frozen.about, "arrays": table}).encode()
+    packer = zlib.compressobj(_QUICK)
+    parts: list[bytes | memoryview] = [len(head).to_bytes(8, "big"), head]
+    parts += [array.reshape(-1).view(np.uint8).data for array in arrays.values() if array.size]
+    body = b"".join([*(packer.compress(part) for part in parts), packer.flush()])
     return Snapshot(VERSION, frozen.position, hashlib.sha256(body).hexdigest(), body)
 
 
-def decode(snapshot: Snapshot, settings: ModelSettings) -> PredictionState:
-    """The state that was frozen. Another half-life than the settings' is refused: its weights mean something else."""
+def decode(
+    snapshot: Snapshot, policies: Policies, make: MakeModel, keeping: Keeping | None = None
+) -> tuple[PartitionState, list[str]]:
+    """The state that was frozen, and why models of it begin anew: those in force now cannot take their history."""
     if snapshot.version != VERSION:
         raise _corrupt(f"version is {snapshot.version}, this program reads {VERSION}")
     if hashlib.sha256(snapshot.body).hexdigest() != snapshot.checksum:
         raise _corrupt("checksum does not match")
     try:
-        with np.load(io.BytesIO(zlib.decompress(snapshot.body)), allow_pickle=False) as arrays:
-            return _rebuild({name: arrays[name] for name in arrays.files}, settings)
-    except (zlib.error, zipfile.BadZipFile, KeyError, IndexError, ValueError, OSError, EOFError) as error:
+        about, arrays = _unpack(snapshot.body)
+        return _rebuild(about, arrays, PartitionState(policies, make, keeping))
+    except (zlib.error, KeyError, IndexError, ValueError, TypeError) as error:
         raise _corrupt(f"not readable: {error}") from error
 
 
-def _rebuild(arrays: dict[str, Any], settings: ModelSettings) -> PredictionState:
-    about = json.loads(arrays["about"].tobytes())
-    state = PredictionState(settings)
-    expected = [settings.cpu_half_life_seconds, settings.memory_half_life_seconds]
-    if about["half_lives"] != expected:
-        raise _corrupt(f"half-lives are {about['half_lives']} s, the settings say {expected} s")
-    keys = [None if key is None else SeriesKey(*key) for key in about["keys"]]
-    state.rows = RowAllocator(keys, about["free"])
-    state.ensure_rows(len(keys))
-    state.windows[: len(keys)] = arrays["windows"]
-    state.last_sample[: len(keys)] = arrays["last_sample"]
-    _fill("cpu", state.cpu, arrays, len(keys))
-    _fill("memory", state.memory, arrays, len(keys))
-    state.folded_until = about["folded_until"]
-    state.latest_seconds = about["latest_seconds"]
-    state.collected_seconds = about["collected_seconds"]
-    return state
+def _unpack(body: bytes) -> tuple[dict[str, Any], State]:
+    data = zlib.decompress(body)
+    at = 8 + int.from_bytes(data[:8], "big")
+    about = json.loads(data[8:at])
+    arrays: State = {}
+    for name, kind, shape in about["arrays"]:
+        count = int(np.prod(shape, dtype=np.int64))
+        arrays[name] = np.frombuffer(data, np.dtype(kind), count, at).reshape(shape)
+        at += arrays[name].nbytes
+    return about, arrays
 
 
-def _arrays(name: str, matrix: HistogramMatrix, used: int) -> dict[str, Any]:
-    rows, buckets = np.nonzero(matrix.weights[:used])
-    return {
-        f"{name}_rows": rows.astype(np.int32),
-        f"{name}_buckets": buckets.astype(np.int16),
-        f"{name}_weights": matrix.weights[rows, buckets],
-        f"{name}_totals": matrix.totals[:used].copy(),
-        f"{name}_reference": matrix.reference[:used].copy(),
-    }
+def _rebuild(
+    about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], state: PartitionState
+) -> tuple[PartitionState, list[str]]:
+    anew: list[str] = []
+    for number, (name, told) in enumerate(about["pools"].items()):
+        pool, mine = state.pool(name), part_of(arrays, str(number))
+        pool.slot_seconds, pool.newest_slot = told["slot_seconds"], told["newest_slot"]
+        pool.waiting = set(told["waiting"])
+        for kind, crowd in pool.crowds():
+            crowd.restore(part_of(mine, f"{kind}.crowd"), told[kind]["names"])
+            for each in RESOURCES:
+                why = _refill(crowd, each, told[kind]["models"][each], part_of(mine, f"{kind}.{each}"))
+                if why:
+                    crowd.models[each] = state.new_model(name, each)
+                    anew.append(f"{name}/{kind}/{each}: {why}")
+    for number, node in enumerate(about["nodes"]):
+        state.by_number.append(None)
+        if node is not None:
+            name, pool_name, taken, folded = node
+            made = Node(number, name, pool_name, Heard(*taken), Heard(*folded) if folded else None)
+            state.nodes[name] = state.by_number[number] = made
+    state.free = list(about["free"])
+    state.latest_seconds, state.collected_seconds = about["latest_seconds"], about["collected_seconds"]
+    state.use_slots()
+    return state, anew
 
 
-def _fill(name: str, matrix: HistogramMatrix, arrays: dict[str, Any], used: int) -> None:
-    matrix.weights[arrays[f"{name}_rows"], arrays[f"{name}_buckets"]] = arrays[f"{name}_weights"]
-    matrix.totals[:used] = arrays[f"{name}_totals"]
-    matrix.reference[:used] = arrays[f"{name}_reference"]
+def _refill(crowd: Crowd, resource: str, kind: list[str], arrays: Mapping[str, NDArray[Any]]) -> str:
+    """Why the model could not take it; empty if it did."""
+    model = crowd.models[resource]
+    if kind != [model.name, model.version]:
+        return f"the snapshot is of {kind[0]} {kind[1]}, in force is {model.name} {model.version}"
+    try:
+        model.restore(arrays)
+    except InvalidInput as error:
+        return error.message
+    return ""
 
 
 def _corrupt(why: str) -> InvalidInput:

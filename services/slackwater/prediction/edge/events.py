@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from slackwater.bus.port import Done, Received, Retry, Settlement
+from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.model.errors import Conflict, Unavailable
-from slackwater.model.time import Clock
 from slackwater.prediction.usecases.describe_node import describe_node
 from slackwater.prediction.usecases.fold_windows import fold_windows
 from slackwater.prediction.usecases.shares import Shares
@@ -20,18 +18,14 @@ ON_DESCRIBED = "prediction-node-described"
 class WindowsOf:
     """The handler of usage.windowed for one partition; `folded` is told how many windows were new in each batch."""
 
-    def __init__(self, living: LivingState, clock: Clock, folded: Callable[[int], None]) -> None:
+    def __init__(self, living: LivingState, folded: Callable[[int], None]) -> None:
         self._living = living
-        self._clock = clock
         self._folded = folded
 
     async def __call__(self, batch: Sequence[Received[UsageWindowed]]) -> Sequence[Settlement]:
-        """Folds stand even if the store is away: their predictions are owed and go with the next transaction."""
+        """Only memory changes: what follows is published on a clock, what is lost with the process is read again."""
         pairs = [(received.stream_sequence, received.event) for received in batch]
-        try:
-            self._folded(await fold_windows(self._living, self._clock, pairs))
-        except (Conflict, Unavailable) as error:
-            return [Retry(error.message)] * len(batch)
+        self._folded(await fold_windows(self._living, pairs))
         return [Done()] * len(batch)
 
 

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 from slackwater.model.errors import Fenced, SlackwaterError
 from slackwater.model.identifiers import partition_of
+from slackwater.prediction.domain.policy import Policies
 from slackwater.prediction.ports import PredictionStore
 from slackwater.prediction.usecases.state import LivingState, PredictionPolicy, Restored
 
@@ -30,6 +31,7 @@ class Shares:
         self._reading = reading
         self._restored = restored
         self._failed = failed
+        self._policies = policy.policies
         self._living: dict[int, LivingState] = {}
         self._readers: dict[int, AsyncExitStack] = {}
 
@@ -45,19 +47,26 @@ class Shares:
 
     @property
     def series(self) -> int:
-        return sum(len(living.models.rows) for living in self)
+        return sum(living.models.series for living in self)
+
+    async def follow(self, policies: Policies) -> Sequence[str]:
+        """From now on by these, here and in what is taken later. Returns which models begin anew, and where.
+
+        Raises InvalidInput if there is no such model."""
+        self._policies = policies
+        return [f"partition {living.partition}: {one}" for living in self for one in await living.follow(policies)]
 
     async def take(self, partitions: Collection[int]) -> None:
         """Restore and begin to read. Raises Unavailable."""
         for partition in sorted(partitions):
-            living = LivingState(self._store, self._policy, partition)
+            living = LivingState(self._store, self._policy, partition, self._policies)
             self._restored(await living.restore())
             self._living[partition] = living
             stack = self._readers[partition] = AsyncExitStack()
             await stack.enter_async_context(self._reading(living))
 
     async def give(self, partitions: Collection[int]) -> None:
-        """End reading, then publish what is owed and keep a snapshot: the next one replays nothing."""
+        """End reading, then keep a snapshot: the next one replays nothing."""
         for partition in sorted(partitions):
             stack = self._readers.pop(partition, None)
             if stack is not None:

@@ -1,119 +1,139 @@
 """The living state of prediction, and how it survives: snapshot with position, restore, publish exactly once.
 
-Folding changes memory only. What follows from it (predictions, decisions) waits in `pending` until one transaction
-puts it into the outbox together with how far each node was published; a snapshot is written in such a transaction
-too, so that what a snapshot contains has always been published. After a crash the windows since the newest valid
-snapshot are folded again; those that had been published are not published twice.
+Folding changes memory only. A prediction goes into the outbox in one transaction with what was published, so that
+neither a restart nor a hand-over repeats it. After a crash the windows since the newest valid snapshot are taken again,
+and nothing is published of a node until it is as far as what had been published.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 from slackwater.events.envelope import Event
 from slackwater.model.errors import Fenced, InvalidInput
-from slackwater.model.quantities import Resources
-from slackwater.prediction.domain.peaks import PeakSettings
-from slackwater.prediction.domain.series import ModelSettings, PredictionState
+from slackwater.prediction.domain.cadence import Published
+from slackwater.prediction.domain.policy import Policies
 from slackwater.prediction.domain.snapshot import Snapshot, decode, freeze, pack
-from slackwater.prediction.ports import PredictionStore
+from slackwater.prediction.domain.state import DEFAULT_POOL, Keeping, MakeModel, PartitionState
+from slackwater.prediction.ports import Described, PredictionStore, PredictionTransaction
 
 
 @dataclass(frozen=True, slots=True)
 class PredictionPolicy:
-    """Everything that can be set about the predictions themselves."""
+    """How predictions are made where no other policies are handed over, and how long what is kept."""
 
-    model: ModelSettings = field(default_factory=ModelSettings)
-    peaks: PeakSettings = field(default_factory=PeakSettings)
-    cpu_percentile: float = 0.95
-    memory_percentile: float = 0.98
+    make: MakeModel
+    policies: Policies = field(default_factory=Policies)
+    keeping: Keeping = field(default_factory=Keeping)
     keep_snapshots: int = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a start found: the position to replay from, and why newer snapshots could not be used."""
+    """What a start found: the position to replay from, why newer snapshots could not be used, and which models begin
+    anew because those in force cannot take their history."""
 
     position: int
     series: int
     refused: tuple[str, ...]
+    anew: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """When the last look at a pool was due (monotonic seconds), how often it had been folded by then, and from when on
+    (seconds since 1970) something is due even if nothing is folded."""
+
+    at: float
+    folds: int
+    due_at: float
 
 
 class LivingState:
-    """One partition. `position` is the last sequence of the stream WINDOWS that is folded; `lock` orders folds and
-    snapshots."""
+    """One partition. `position` is the last sequence of the stream WINDOWS that is folded; `lock` orders folds,
+    predictions and snapshots."""
 
-    def __init__(self, store: PredictionStore, policy: PredictionPolicy, partition: int = 0) -> None:
+    def __init__(
+        self, store: PredictionStore, policy: PredictionPolicy, partition: int = 0, policies: Policies | None = None
+    ) -> None:
         self.store = store
         self.partition = partition
         self.is_dropped = False
         """Another replica owns the partition: what is here is of the past and must not be written."""
         self.policy = policy
-        self.models = PredictionState(policy.model)
+        self.policies = policies or policy.policies
+        self.models = self._empty()
         self.position = 0
-        self.nodes: dict[str, Resources] = {}
+        self.nodes: dict[str, Described] = {}
+        self.published: dict[str, Published] = {}
         self.lock = asyncio.Lock()
-        self._pending: list[Event[Any]] = []
-        self._published: dict[str, int] = {}
-        self._pending_until: dict[str, int] = {}
+        self.looking = asyncio.Lock()
+        self.looked: dict[str, Look] = {}
+        """By pool; see publish_predictions."""
         self._saved_position = 0
+
+    def _empty(self) -> PartitionState:
+        return PartitionState(self.policies, self.policy.make, self.policy.keeping)
 
     async def restore(self) -> Restored:
         """Take up the newest snapshot that is whole; without one, start from nothing at position 0."""
-        refused = []
-        self._published = dict(await self.store.published())
+        refused: list[str] = []
+        anew: list[str] = []
+        self.published = dict(await self.store.published())
         self.nodes = dict(await self.store.nodes())
         for snapshot in await self.store.snapshots(self.partition):
             try:
-                self.models = decode(snapshot, self.policy.model)
+                self.models, anew = decode(snapshot, self.policies, self.policy.make, self.policy.keeping)
                 self.position = self._saved_position = snapshot.position
                 break
             except InvalidInput as error:
                 refused.append(error.message)
-        return Restored(self.position, len(self.models.rows), tuple(refused))
+        return Restored(self.position, self.models.series, tuple(refused), tuple(anew))
 
-    def is_published(self, node: str, until_seconds: int) -> bool:
-        """Whether the prediction of this window is already in the outbox, or waits for it."""
-        return until_seconds <= max(self._published.get(node, 0), self._pending_until.get(node, 0))
+    async def follow(self, policies: Policies) -> Sequence[str]:
+        """From now on by these. Returns which models begin anew. Raises InvalidInput if there is no such model."""
+        async with self.lock:
+            self.policies = policies
+            self.look_again()
+            return self.models.follow(policies)
 
-    def owe(self, node: str, until_seconds: int, events: Sequence[Event[Any]]) -> None:
-        """What is to be published for the window of `node` that ends then."""
-        self._pending.extend(events)
-        self._pending_until[node] = until_seconds
+    def look_again(self) -> None:
+        """Something else than a fold has changed: every pool is looked at in the next check."""
+        self.looked.clear()
 
-    async def publish(self) -> None:
-        """Publish what is owed. Raises Unavailable; then it is still owed."""
-        if self._pending_until:
-            await self._commit(None)
+    def pool_of(self, node: str) -> str:
+        known = self.nodes.get(node)
+        return DEFAULT_POOL if known is None else known.pool
+
+    async def publish(self, events: Sequence[Event[Any]], nodes: Mapping[str, Published]) -> None:
+        """In one transaction. Raises Unavailable, Fenced; then nothing of it is published."""
+        async with self._begun() as transaction:
+            for event in events:
+                await transaction.publish(event)
+            await transaction.set_published(nodes)
+        self.published.update(nodes)
 
     async def snapshot(self) -> bool:
-        """Keep the state and publish what is owed, in one transaction; False when nothing changed since the last.
-
-        Folding goes on while the copy is packed: what is owed by then goes into the same transaction.
-        """
+        """Keep the state; False when nothing changed since the last. Folding goes on while the copy is packed."""
         async with self.lock:
             if self.position == self._saved_position:
                 return False
             frozen = await asyncio.to_thread(freeze, self.models, self.position)
         packed = await asyncio.to_thread(pack, frozen)
-        async with self.lock:
-            await self._commit(packed)
+        await self._keep(packed)
         return True
 
-    async def _commit(self, snapshot: Snapshot | None) -> None:
-        if self.is_dropped:  # asked last: from here to the fence of the transaction nothing is awaited
-            raise Fenced(f"partition {self.partition} is owned by another replica: its predictions are not published")
-        async with self.store.begin() as transaction:
-            for event in self._pending:
-                await transaction.publish(event)
-            await transaction.set_published(self._pending_until)
-            if snapshot is not None:
-                await transaction.keep_snapshot(self.partition, snapshot, keep=self.policy.keep_snapshots)
-        self._published.update(self._pending_until)
-        self._pending.clear()
-        self._pending_until.clear()
-        if snapshot is not None:
-            self._saved_position = snapshot.position
+    async def _keep(self, snapshot: Snapshot) -> None:
+        async with self._begun() as transaction:
+            await transaction.keep_snapshot(self.partition, snapshot, keep=self.policy.keep_snapshots)
+        self._saved_position = max(self._saved_position, snapshot.position)
+
+    def _begun(self) -> AbstractAsyncContextManager[PredictionTransaction]:
+        """A transaction, unless we are not the owner any more: from here to its fence nothing is awaited."""
+        if self.is_dropped:
+            raise Fenced(f"partition {self.partition} is owned by another replica: nothing of it is written here")
+        return self.store.begin()

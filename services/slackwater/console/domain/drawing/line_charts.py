@@ -53,19 +53,37 @@ def pressure_chart(
     return svg.figure(frame, body, "Prod CPU pressure over time, with its waterline")
 
 
-def forecast_chart(frame: Frame, since: datetime, until: datetime, actual: Series, expected: Series) -> str:
-    """What prod used (milli-cores) against the peak that was expected of it."""
+def forecast_chart(
+    frame: Frame, since: datetime, until: datetime, actual: Series, expected: Series, *, resource: str = "CPU"
+) -> str:
+    """What prod used (thousandths of a core or GiB) against the peak that was expected of it; what was above, stands
+    out."""
     x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
     high = max([value for _, value in [*actual, *expected]], default=1)
     y = Scale(0, axes.ceiling(max(high, 1)), frame.y0, frame.y1)
-    body = axes.amounts(frame, y, cores)
+    body = axes.amounts(frame, y, cores, wanted=3)
     line = steps(expected, until, x, y)
     if line:
         body.append(svg.polygon([(line[0][0], frame.y0), *line, (line[-1][0], frame.y0)], "layer forecast"))
         body.append(svg.polyline(line, "edge forecast"))
     body += [svg.polyline(part, "edge prod") for part in _joined(actual, x, y)]
+    body += [svg.polyline(part, "edge over") for part in _joined(above(actual, expected), x, y) if len(part) > 1]
     body += axes.time_axis(frame, x, since, until, most=5 if frame.width > 500 else 3)
-    return svg.figure(frame, body, "Expected prod peak against prod usage over time")
+    return svg.figure(frame, body, f"Expected prod {resource} peak against prod usage over time")
+
+
+def above(actual: Series, expected: Series) -> Series:
+    """The samples that were above what was expected at their time."""
+    found = []
+    following = iter([*expected, None])
+    in_force: float | None = None
+    coming = next(following)
+    for at, value in actual:
+        while coming is not None and coming[0] <= at:
+            in_force, coming = coming[1], next(following)
+        if in_force is not None and value > in_force:
+            found.append((at, value))
+    return found
 
 
 def limit_lane(frame: Frame, since: datetime, until: datetime, limits: Sequence[tuple[datetime, datetime, int]]) -> str:

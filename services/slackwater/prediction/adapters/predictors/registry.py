@@ -77,6 +77,13 @@ def make_model(name: str, settings: Mapping[str, Any] | PredictorSettings, resou
     return known.factory(checked, resource)
 
 
+def origin(name: str) -> str:
+    """The distribution that brings a model, with its version: `slackwater` for ours."""
+    found = _known().get(name)
+    brought = None if found is None else found.dist
+    return "slackwater" if brought is None or name in BUILT_IN else f"{brought.name} {brought.version}"
+
+
 def _known() -> Mapping[str, EntryPoint]:
     known = {name: EntryPoint(name, place, GROUP) for name, place in BUILT_IN.items()}
     for entry in entry_points(group=GROUP):

@@ -42,14 +42,20 @@ class Fleet:
         whole[self.machines] = values
         return whole
 
-    def answer(self, terms: dict[str, Floats], cold: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Peaks:
-        """Peaks from terms (machines present,) and from which members (m,) are cold."""
+    def answer(
+        self,
+        terms: dict[str, Floats],
+        cold: np.ndarray[tuple[int], np.dtype[np.bool_]],
+        inputs: dict[str, Floats] | None = None,
+    ) -> Peaks:
+        """Peaks from terms and what they were made of (machines present,), and from which members (m,) are cold."""
         peak = np.minimum(sum(terms.values(), np.zeros(len(self.machines))), self.total)
         share = self.sums(cold.astype(np.float64)) / self.counts
         return Peaks(
             self.everywhere(peak),
             {name: self.everywhere(values) for name, values in terms.items()},
             self.everywhere(share),
+            {name: self.everywhere(values) for name, values in (inputs or {}).items()},
         )
 
 

@@ -6,6 +6,10 @@ violated. The ledger is the distribution of z, in machine-days (24 records each)
 the smallest knob whose share of violations, seen together with a reference tail that counts as `prior_days`, stays
 below the stated rate times `safety` (violations come in clusters: fewer events than records). Records that are still
 open count by the part of their day that is over: what went wrong an hour ago is known now, not tomorrow.
+
+What came of a prediction from little history says little about one from more. So a record weighs by how well its
+members were known, seen from how well the best known ones are known now: after two days the records of the first day
+are all there is, after two weeks they are hardly worth anything.
 """
 
 from __future__ import annotations
@@ -60,7 +64,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What machines present write down: B, R, the knob in force, and how much of their members was known (0..1)."""
+    """What machines present write down: B, R, the knob in force, and how well their members were known (0..1)."""
 
     base: Floats
     risk: Floats
@@ -82,6 +86,7 @@ class Ledger:
         self.done = HistogramMatrix(self.scores, options.half_life_seconds)
         self.done.ensure_rows(2)
         self.pending: Floats = np.zeros(self.scores.count)
+        self.known_now = 1.0
 
     def turn(self, at_seconds: float) -> bool:
         """Finish what is a day old; False if the window comes too late to be written down."""
@@ -90,7 +95,7 @@ class Ledger:
             self._finish(old)
         self.open.turn(block)
         if self.open.newest != before:
-            self.pending = self._pending()
+            self.pending, self.known_now = self._pending(), self._known_now()
         return block == self.open.newest
 
     def lacking(self, fleet: Fleet) -> NDArray[np.bool_]:
@@ -120,7 +125,7 @@ class Ledger:
 
     def knob(self, rate: float) -> float:
         """The smallest knob (0 or more) for a stated rate of violations (0..1)."""
-        weights = self.done.weights[_ALL] * self._now() + self.pending
+        weights = (self.done.weights[_ALL] * self._now() + self.pending) / self.known_now
         tail = np.cumsum(weights[::-1])[::-1]
         options, starts = self.options, self.scores.starts
         enough = options.prior_days * reference_tail(starts) + tail <= (
@@ -141,6 +146,7 @@ class Ledger:
     def state(self) -> State:
         done = {"weights": self.done.weights[:2].copy(), "totals": self.done.totals[:2].copy()}
         done |= {"reference": self.done.reference[:2].copy(), "pending": self.pending.copy()}
+        done["known_now"] = np.array([self.known_now])
         return {**named("open", self.open.state()), **named("born", self.born.state()), **named("done", done)}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -149,6 +155,7 @@ class Ledger:
         done = part_of(state, "done")
         self.done.weights[:2], self.done.totals[:2] = done["weights"], done["totals"]
         self.done.reference[:2], self.pending = done["reference"], np.array(done["pending"])
+        self.known_now = float(done["known_now"][0])
 
     def _line(self, age: int) -> int:
         return self.open.line((self.open.newest or 0) - age)
@@ -190,6 +197,11 @@ class Ledger:
             score, weight = self._scored(block)
             found += np.bincount(self.scores.find(score), weights=weight, minlength=self.scores.count)
         return found
+
+    def _known_now(self) -> float:
+        """How well the members of the best known machine of the last day are known, above 0 and up to 1."""
+        best = float(self.open["weight"][:, : self.open.used].max(initial=0.0))
+        return best if best > 0 else 1.0
 
     def _count(self, row: int, scores: Floats, at: Floats, weights: Floats) -> None:
         self.done.add(np.full(len(scores), row, dtype=np.intp), scores, at, weights)

@@ -9,8 +9,8 @@ Amounts are milli-cores or bytes; times are seconds since 1970 of the stream.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,22 @@ class Peaks:
     """Each (machines,); they add up to the peak before it is cut to the limit."""
     cold_share: Floats
     """(machines,) share of members that the model does not know yet, 0..1; 0 for a machine without members."""
+    inputs: Mapping[str, Floats] = field(default_factory=dict)
+    """Each (machines,): what the terms were made of, for who wants to make them again; may be empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a model stands to what it was asked for. Rates are ratios (0..1)."""
+
+    knob: float | None = None
+    """The insured part of the risk in force where nothing is young; None for models without one."""
+    stated_rate: float | None = None
+    """The accepted share of 24 h windows above the peak; None where a margin was chosen instead."""
+    measured_rate: float | None = None
+    """The share of finished windows that were; None while none is finished."""
+    machine_days: float = 0.0
+    """Finished windows, in days of one machine."""
 
 
 class PeakModel(Protocol):
@@ -85,3 +101,10 @@ class KeptModel(PeakModel, Protocol):
     def forget(self, machines: Rows, series: Rows, workloads: Rows) -> None:
         """As if these had never been seen: after that, their numbers may be given to others."""
         ...
+
+
+@runtime_checkable
+class Calibrated(Protocol):
+    """A model that keeps count of what came of its predictions. Others simply lack this."""
+
+    def standing(self) -> Standing: ...

@@ -26,14 +26,14 @@ from numpy.typing import NDArray
 
 from slackwater.prediction.domain.models.fleet import Fleet, fleet_of, measured
 from slackwater.prediction.domain.models.ledger import Ledger, LedgerOptions, Record
-from slackwater.prediction.domain.models.port import Floats, Members, Peaks, Rows
+from slackwater.prediction.domain.models.port import Floats, Members, Peaks, Rows, Standing
 from slackwater.prediction.domain.models.profiles import DailyPeaks, Profiles
 from slackwater.prediction.domain.models.tables import Column, State, Table, named, part_of
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileOptions:
-    """`knob` 0.15 is balanced, 0.30 safe; `violation_rate` (0..1) lets the ledger find it."""
+    """`knob` 0.20 is balanced, 0.30 safe; `violation_rate` (0..1) lets the ledger find it."""
 
     knob: float = 0.30
     violation_rate: float | None = None
@@ -48,7 +48,7 @@ class ProfileOptions:
     size_reference: float = 20.0
     size_power: float = 0.5
     size_most: float = 4.5
-    ledger_after_hours: int = 120
+    ledger_after_hours: int = 168
     ledger: LedgerOptions = field(default_factory=LedgerOptions)
 
 
@@ -95,7 +95,19 @@ class WorkloadProfile:
     def peaks(self, at_seconds: float, members: Members) -> Peaks:
         fleet = fleet_of(members)
         bounds = self.bounds(at_seconds, fleet)
-        return fleet.answer(self.terms(bounds, self.knobs(bounds)), bounds.cold)
+        knobs = self.knobs(bounds)
+        inputs = {
+            "seen_together": bounds.seen_together,
+            "own_peaks": bounds.own_peaks,
+            "limits": bounds.limits,
+            "insured": knobs * bounds.size,
+            "novelty": np.full_like(knobs, self.options.novelty),
+            "noise": np.full_like(knobs, self.options.noise),
+            "knob": knobs,
+            "live_gap": bounds.live_gap,
+            "young_share": bounds.young_share,
+        }
+        return fleet.answer(self.terms(bounds, knobs), bounds.cold, inputs)
 
     def bounds(self, at_seconds: float, fleet: Fleet) -> Bounds:
         """B, S and L with what was added to them, and what decides about the knob."""
@@ -121,13 +133,12 @@ class WorkloadProfile:
 
     def terms(self, bounds: Bounds, knobs: Floats) -> dict[str, Floats]:
         """The four parts of a peak, by machine present."""
-        options, insured = self.options, knobs * bounds.size
-        return {
-            "seen_together": bounds.seen_together,
-            "coincidence": insured * (bounds.own_peaks - bounds.seen_together),
-            "novelty": insured * options.novelty * (bounds.limits - bounds.own_peaks),
-            "noise": insured * options.noise * bounds.seen_together,
-        }
+        together, own_peaks, limits = bounds.seen_together, bounds.own_peaks, bounds.limits
+        return four_terms(together, own_peaks, limits, knobs * bounds.size, self.options.novelty, self.options.noise)
+
+    def standing(self) -> Standing:
+        days, share = self.ledger.coverage()
+        return Standing(self.knob(), self.options.violation_rate, share if days > 0 else None, days)
 
     def knob(self) -> float:
         """The knob of a machine with nothing young on it."""
@@ -187,12 +198,24 @@ class WorkloadProfile:
         return Record(bounds.seen_together, np.asarray(risk), self.knobs(bounds), bounds.known_share)
 
     def _matured(self, hours: Rows) -> Floats:
-        """0..1: what came of predictions from little history says little about those from more."""
-        return np.minimum(hours / self.options.ledger_after_hours, 1.0) ** 2
+        """0..1: how well a workload is known for what the ledger makes of it. Half of the hours: an eighth."""
+        return np.minimum(hours / self.options.ledger_after_hours, 1.0) ** 3
 
     def _changing(self, at_seconds: float, workloads: Rows) -> NDArray[np.bool_]:
         self.announced.see(workloads)
         return np.asarray(self.announced["until"][workloads] > at_seconds)
+
+
+def four_terms(
+    together: Floats, own_peaks: Floats, limits: Floats, insured: Floats, novelty: float, noise: float
+) -> dict[str, Floats]:
+    """B and the three parts of k R, from B, S, L and k x size; see above."""
+    return {
+        "seen_together": together,
+        "coincidence": insured * (own_peaks - together),
+        "novelty": insured * novelty * (limits - own_peaks),
+        "noise": insured * noise * together,
+    }
 
 
 def _share(part: Floats, whole: Floats) -> Floats:

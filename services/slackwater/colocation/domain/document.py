@@ -1,0 +1,166 @@
+"""ColocationStrategy as an operator writes it: every field with its default and range, and what the offers take of it.
+
+Values are the JSON of a `spec`; a name that is not here is refused, for a slip in a name must not be a setting that has
+no effect. Fields of the field (koordinator's ColocationStrategy) keep their names; the last ones are Slackwater's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slackwater.colocation.domain.strategy import MarginMode, MidMode, Policy, Strategy
+from slackwater.model.errors import InvalidInput
+from slackwater.model.quantities import Resources
+
+Spec = Mapping[str, Any]
+MEMORY_POLICIES = ("usageWithoutPageCache", "usageWithHotPageCache", "usageWithPageCache")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: its default, which values it takes, and that in words."""
+
+    default: Any
+    takes: Callable[[Any], bool]
+    allowed: str
+    about: str
+
+
+def _whole(value: Any, least: int, most: int | None = None) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value and (most is None or value <= most)
+
+
+def _percent(default: int | None, about: str, *, above: bool = False) -> Field:
+    def takes(value: Any) -> bool:
+        return (value is None and default is None) or _whole(value, 0, None if above else 100)
+
+    return Field(default, takes, "a whole number from 0" + ("" if above else " to 100"), about)
+
+
+def _positive(default: int, about: str) -> Field:
+    return Field(default, lambda value: _whole(value, 1), "a whole number from 1", about)
+
+
+def _seconds(default: int, about: str) -> Field:
+    return Field(default, lambda value: _whole(value, 0), "a whole number of seconds from 0", about)
+
+
+def _one_of(default: str, values: tuple[str, ...], about: str) -> Field:
+    return Field(default, lambda value: value in values, "one of " + ", ".join(values), about)
+
+
+def _flag(default: bool, about: str) -> Field:
+    return Field(default, lambda value: isinstance(value, bool), "true or false", about)
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+
+
+def _are_durations(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(
+        isinstance(one, str) and one[:-1].isdecimal() and one[-1] in "smh" for one in value
+    )
+
+
+_POLICIES, _MODES = tuple(Policy), tuple(MidMode)
+
+FIELDS: Mapping[str, Field] = {
+    "enable": _flag(False, "whether lower tiers are offered anything; off for the cluster is off for every node"),
+    "metricAggregateDurationSeconds": _positive(300, "over how long usage is averaged"),
+    "metricReportIntervalSeconds": _positive(60, "how often a node reports"),
+    "metricAggregatePolicy": Field(
+        ("5m", "10m", "30m"), _are_durations, "a list of durations like 5m", "further windows that are aggregated"
+    ),
+    "metricMemoryCollectPolicy": _one_of("usageWithoutPageCache", MEMORY_POLICIES, "what counts as used memory"),
+    "cpuReclaimThresholdPercent": _percent(60, "share of CPU that may be in use; above 100 over-commits", above=True),
+    "cpuCalculatePolicy": _one_of("usage", _POLICIES, "by what pods of high tiers are counted"),
+    "memoryReclaimThresholdPercent": _percent(65, "share of memory that may be in use", above=True),
+    "memoryCalculatePolicy": _one_of("usage", _POLICIES, "by what pods of high tiers are counted"),
+    "degradeTimeMinutes": _positive(15, "age of usage at which nothing is offered any more"),
+    "updateTimeThresholdSeconds": _positive(300, "age at which a small difference is told as well"),
+    "resourceDiffThreshold": Field(0.1, _is_share, "above 0, up to 1", "ratio beyond which a difference is told"),
+    "midReclaimMode": _one_of("off", _MODES, "whether mid is offered anything, and of what"),
+    "midCPUThresholdPercent": _percent(100, "the most of the allocatable CPU that mid is offered"),
+    "midMemoryThresholdPercent": _percent(100, "the most of the allocatable memory that mid is offered"),
+    "midUnallocatedPercent": _percent(0, "how much of what nobody requested is mixed into mid"),
+    "midStaticCPUReservedPercent": _percent(0, "mid's share of CPU in static mode"),
+    "midStaticMemoryReservedPercent": _percent(0, "mid's share of memory in static mode"),
+    "batchCPUThresholdPercent": _percent(None, "the most of the CPU that batch is offered", above=True),
+    "batchMemoryThresholdPercent": _percent(None, "the most of the memory that batch is offered", above=True),
+    "extensions": Field(
+        None, lambda value: value is None or isinstance(value, Mapping), "an object", "for others to read"
+    ),
+    "safetyMarginMode": _one_of("reserve", tuple(MarginMode), "whether the margin is subtracted, or is only the most"),
+    "midReclaimRatioPercent": _percent(100, "how much of prod's requests is taken to be there for mid"),
+    "coldStartHoldsRequest": _flag(True, "whether nothing is lent of what a pod without a warm prediction requested"),
+    "degradeFromSeconds": _seconds(180, "age of usage from which on the offer shrinks"),
+    "riseWindows": _positive(2, "how many windows a rise must last before it is told"),
+    "bindSettleSeconds": _seconds(120, "how long a pod that was just bound takes to claim its request"),
+    "predictionMaxAgeSeconds": _positive(900, "an older prediction is none"),
+    "reservedCPUMilli": _seconds(0, "milli-cores kept back on every node beside its own reservation"),
+    "reservedMemoryBytes": _seconds(0, "bytes kept back on every node"),
+}
+DEFAULTS: Spec = {name: field.default for name, field in FIELDS.items() if field.default is not None}
+
+
+def problems_of(spec: Spec) -> list[InvalidInput]:
+    """Everything that is wrong with a spec, whole or partial; each names its field, the value and what is allowed.
+
+    Who only shortens the age at which nothing is offered has the age at which decay begins before it: `strategy_of`.
+    """
+    found = [_unknown(name) for name in spec if name not in FIELDS]
+    found += [
+        InvalidInput(f"{name}: {spec[name]!r} is not allowed; {field.allowed}", field=name)
+        for name, field in FIELDS.items()
+        if name in spec and not field.takes(spec[name])
+    ]
+    if found:
+        return found
+    first, last = spec.get("degradeFromSeconds", 0), 60 * {**DEFAULTS, **spec}["degradeTimeMinutes"]
+    if first < last:
+        return []
+    advice = f"it must be below degradeTimeMinutes ({last} s): lower it or raise the other"
+    return [InvalidInput(f"degradeFromSeconds: {first} is not allowed; {advice}", field="degradeFromSeconds")]
+
+
+def _unknown(name: str) -> InvalidInput:
+    near = [known for known in FIELDS if known.lower() == name.lower()] or list(FIELDS)
+    return InvalidInput(f"{name}: there is no such field; there are {', '.join(near)}", field=name)
+
+
+def strategy_of(spec: Spec) -> Strategy:
+    """A merged spec as the formulas take it, defaults where it says nothing. Raises InvalidInput: the first problem."""
+    for problem in problems_of(spec):
+        raise problem
+    whole = {**DEFAULTS, **spec}
+    last = 60.0 * whole["degradeTimeMinutes"]
+    first = float(whole["degradeFromSeconds"])
+    return Strategy(
+        enabled=whole["enable"],
+        cpu_reclaim_threshold_percent=whole["cpuReclaimThresholdPercent"],
+        memory_reclaim_threshold_percent=whole["memoryReclaimThresholdPercent"],
+        reserved=Resources(whole["reservedCPUMilli"], whole["reservedMemoryBytes"]),
+        cold_start_holds_request=whole["coldStartHoldsRequest"],
+        diff_threshold=float(whole["resourceDiffThreshold"]),
+        rise_windows=whole["riseWindows"],
+        decay_from_seconds=first if first < last else last / 2,
+        decay_to_seconds=last,
+        prediction_max_age_seconds=float(whole["predictionMaxAgeSeconds"]),
+        cpu_policy=Policy(whole["cpuCalculatePolicy"]),
+        memory_policy=Policy(whole["memoryCalculatePolicy"]),
+        margin_mode=MarginMode(whole["safetyMarginMode"]),
+        batch_cpu_threshold_percent=whole.get("batchCPUThresholdPercent"),
+        batch_memory_threshold_percent=whole.get("batchMemoryThresholdPercent"),
+        mid_mode=MidMode(whole["midReclaimMode"]),
+        mid_reclaim_ratio_percent=whole["midReclaimRatioPercent"],
+        mid_cpu_threshold_percent=whole["midCPUThresholdPercent"],
+        mid_memory_threshold_percent=whole["midMemoryThresholdPercent"],
+        mid_unallocated_percent=whole["midUnallocatedPercent"],
+        mid_static_cpu_reserved_percent=whole["midStaticCPUReservedPercent"],
+        mid_static_memory_reserved_percent=whole["midStaticMemoryReservedPercent"],
+        update_time_threshold_seconds=float(whole["updateTimeThresholdSeconds"]),
+        bind_settle_seconds=float(whole["bindSettleSeconds"]),
+    )

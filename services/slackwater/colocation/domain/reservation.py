@@ -1,0 +1,37 @@
+"""What is kept back on a node: the safety margin, what its kubelet does not give to pods, what its operator named."""
+
+from __future__ import annotations
+
+from slackwater.colocation.domain.snapshot import amount, percent_of
+from slackwater.colocation.domain.strategy import Strategy
+from slackwater.model.errors import InvalidInput
+from slackwater.model.quantities import Resources
+
+
+def safety_margin(resource: str, capacity: Resources, strategy: Strategy) -> int:
+    """(100 - reclaim threshold) % of capacity, cut toward zero; negative for thresholds above 100 %."""
+    return percent_of(amount(capacity, resource), 100 - strategy.reclaim_threshold(resource))
+
+
+def kubelet_reservation(capacity: Resources, allocatable: Resources, raw_allocatable: Resources | None) -> Resources:
+    """What the kubelet keeps. On an amplified node only the raw allocatable tells: the amplified one is larger than
+    the capacity, and would make every reservation vanish."""
+    return (capacity - (raw_allocatable or allocatable)).at_least_zero()
+
+
+def annotated_reservation(named: Resources, reserved_cpus: str) -> Resources:
+    """What an operator named: CPUs by their numbers win over an amount. Raises InvalidInput."""
+    return Resources(1000 * cpuset_size(reserved_cpus), named.memory_bytes) if reserved_cpus else named
+
+
+def cpuset_size(text: str) -> int:
+    """How many CPUs `0-3,8` names, each once. Raises InvalidInput."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        last = last if dash else first
+        if not first.isdecimal() or not last.isdecimal() or int(last) < int(first):
+            allowed = "numbers and ranges with commas between, like 0-3,8"
+            raise InvalidInput(f"reservedCPUs: {text!r} is no list of CPUs; allowed: {allowed}", field="reservedCPUs")
+        found.update(range(int(first), int(last) + 1))
+    return len(found)

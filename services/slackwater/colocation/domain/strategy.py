@@ -1,0 +1,108 @@
+"""What an operator decides about the offers of a node, as the formulas take it. The document is in `document`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any
+
+from slackwater.model.quantities import Resources
+
+
+class Policy(StrEnum):
+    """By what pods of high tiers are counted when batch is offered what they leave."""
+
+    USAGE = "usage"
+    REQUEST = "request"
+    MAX_USAGE_REQUEST = "maxUsageRequest"
+
+
+class MarginMode(StrEnum):
+    """What the safety margin is: kept back beside everything else, or only the most that may be offered."""
+
+    RESERVE = "reserve"
+    CAP = "cap"
+
+
+class MidMode(StrEnum):
+    """Whether mid is offered anything, and from what: what prod will not need, or a fixed share of the node."""
+
+    OFF = "off"
+    DYNAMIC = "dynamic"
+    STATIC = "static"
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """Percentages as the field writes them. `reserved` is what the strategy keeps beside the node's own reservation.
+
+    A difference counts beyond `diff_threshold` (ratio of the published value); a rise must last `rise_windows`; a
+    smaller difference is told once it is `update_time_threshold_seconds` old. The offer decays from full to nothing
+    while its usage ages from `decay_from_seconds` to `decay_to_seconds`; a prediction older than
+    `prediction_max_age_seconds` is no prediction. A pod that was bound and not yet measured claims its request little
+    by little over `bind_settle_seconds`. `batch_*_threshold_percent` None: no cap of its own.
+    """
+
+    cpu_reclaim_threshold_percent: int = 60
+    memory_reclaim_threshold_percent: int = 65
+    reserved: Resources = field(default_factory=Resources)
+    cold_start_holds_request: bool = True
+    diff_threshold: float = 0.1
+    rise_windows: int = 2
+    decay_from_seconds: float = 180.0
+    decay_to_seconds: float = 900.0
+    prediction_max_age_seconds: float = 900.0
+    enabled: bool = True
+    cpu_policy: Policy = Policy.USAGE
+    memory_policy: Policy = Policy.USAGE
+    margin_mode: MarginMode = MarginMode.RESERVE
+    batch_cpu_threshold_percent: int | None = None
+    batch_memory_threshold_percent: int | None = None
+    mid_mode: MidMode = MidMode.OFF
+    mid_reclaim_ratio_percent: int = 100
+    mid_cpu_threshold_percent: int = 100
+    mid_memory_threshold_percent: int = 100
+    mid_unallocated_percent: int = 0
+    mid_static_cpu_reserved_percent: int = 0
+    mid_static_memory_reserved_percent: int = 0
+    update_time_threshold_seconds: float = 300.0
+    bind_settle_seconds: float = 120.0
+
+    def policy(self, resource: str) -> Policy:
+        return self.cpu_policy if resource == "cpu" else self.memory_policy
+
+    def reclaim_threshold(self, resource: str) -> int:
+        return self.cpu_reclaim_threshold_percent if resource == "cpu" else self.memory_reclaim_threshold_percent
+
+    def batch_threshold(self, resource: str) -> int | None:
+        return self.batch_cpu_threshold_percent if resource == "cpu" else self.batch_memory_threshold_percent
+
+    def mid_threshold(self, resource: str) -> int:
+        return self.mid_cpu_threshold_percent if resource == "cpu" else self.mid_memory_threshold_percent
+
+    def mid_static(self, resource: str) -> int:
+        both = self.mid_static_cpu_reserved_percent, self.mid_static_memory_reserved_percent
+        return both[resource != "cpu"]
+
+
+_NAMES = tuple(each.name for each in fields(Strategy))
+
+
+def strategy_to_json(strategy: Strategy) -> dict[str, Any]:
+    """All fields; shallow, for `dataclasses.asdict` copies deeply and this is done for every record."""
+    found = {name: getattr(strategy, name) for name in _NAMES}
+    kept = strategy.reserved
+    return {**found, "reserved": {"cpu_milli": kept.cpu_milli, "memory_bytes": kept.memory_bytes}}
+
+
+def strategy_from_json(document: Mapping[str, Any]) -> Strategy:
+    """The inverse; what an older record does not have yet is as it was then: the default."""
+    read: dict[str, Any] = {**document, "reserved": Resources(**document["reserved"])}
+    enums: dict[str, Callable[[str], StrEnum]] = {
+        "cpu_policy": Policy,
+        "memory_policy": Policy,
+        "margin_mode": MarginMode,
+        "mid_mode": MidMode,
+    }
+    return Strategy(**read | {name: of(read[name]) for name, of in enums.items() if name in read})

@@ -1,0 +1,241 @@
+"""Members of groups of one pool, and the models of both resources that learn from them.
+
+A group is what one peak is about: the pods of one tier on one node, or one system, or one whole node. Each member has
+a number of its own, and those of its group and of its workload; what is known of it lies in columns. Amounts of a
+window wait in their slot of time, the largest of each member, until the slot is folded: all that was heard of it in
+one call of each model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.prediction.domain.models.port import Floats, KeptModel, Members, Peaks, Rows
+from slackwater.prediction.domain.models.tables import Column, State, Table, named, part_of
+from slackwater.prediction.domain.numbers import Numbers
+
+RESOURCES = ("cpu", "memory")
+"""In this order wherever amounts of both are beside each other: milli-cores, bytes."""
+TIERS = ("prod", "mid", "batch", "free", "")
+QOS = ("LSE", "LSR", "LS", "BE", "SYSTEM", "")
+_NEVER = -(2**62)
+Flags = NDArray[np.bool_]
+
+
+class Member(NamedTuple):
+    """Who was seen: names that stay, and what was asked for."""
+
+    series: str
+    group: str
+    workload: str
+    tier: int = len(TIERS) - 1
+    qos: int = len(QOS) - 1
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Seconds of the stream after which a series, group or workload that was not heard of is forgotten."""
+
+    series_seconds: float
+    group_seconds: float
+    workload_seconds: float
+
+
+class Crowd:
+    """See above. A function of what was taken and folded, in that order."""
+
+    def __init__(self, models: Mapping[str, KeptModel]) -> None:
+        self.models = dict(models)
+        self.series, self.groups, self.workloads = Numbers(), Numbers(), Numbers()
+        amounts = {f"{what}_{each}": Column(np.float64) for what in ("request", "most") for each in RESOURCES}
+        self.members = Table(
+            {
+                "group": Column(np.int32),
+                "workload": Column(np.int32),
+                "qos": Column(np.int8),
+                "present": Column(np.bool_),
+                "last": Column(np.int64, empty=_NEVER),
+                **amounts,
+            }
+        )
+        self.places = Table({"node": Column(np.int32), "tier": Column(np.int8), "last": Column(np.int64, empty=_NEVER)})
+        self.known = Table({"last": Column(np.int64, empty=_NEVER)})
+        self.waiting: dict[int, list[tuple[Rows, Floats]]] = {}
+        self._here: dict[int, Rows] = {}
+
+    def take(self, node: int, slot: int, end: int, members: Sequence[Member], usage: Floats) -> None:
+        """A window that ends at `end`: who is on the node now, and the amounts (n, 2) of each, NaN where unknown."""
+        self._leave(node)
+        if not members:
+            return
+        rows, groups, workloads = self._numbers_of(members)
+        table = self.members
+        table.reach(rows)
+        table["group"][rows], table["workload"][rows] = groups, workloads
+        table["qos"][rows] = [member.qos for member in members]
+        table["request_cpu"][rows] = [member.cpu_milli for member in members]
+        table["request_memory"][rows] = [member.memory_bytes for member in members]
+        for place, each in enumerate(RESOURCES):
+            most = table[f"most_{each}"]
+            most[rows] = np.fmax(most[rows], usage[:, place])
+        table["last"][rows] = end
+        table["present"][rows] = True
+        self.places.reach(groups)
+        self.places["node"][groups] = node
+        self.places["tier"][groups] = [member.tier for member in members]
+        self.places["last"][groups] = end
+        self.known.reach(workloads)
+        self.known["last"][workloads] = np.maximum(self.known["last"][workloads], end)
+        self._here[node] = np.sort(rows)
+        self.waiting.setdefault(slot, []).append((rows, usage))
+
+    def _numbers_of(self, members: Sequence[Member]) -> tuple[Rows, Rows, Rows]:
+        count = len(members)
+        series = np.fromiter((self.series.take(one.series) for one in members), np.intp, count)
+        groups = np.fromiter((self.groups.take(one.group) for one in members), np.intp, count)
+        workloads = np.fromiter((self.workloads.take(one.workload) for one in members), np.intp, count)
+        return series, groups, workloads
+
+    def _leave(self, node: int) -> None:
+        rows = self._here.pop(node, None)
+        if rows is not None:
+            self.members["present"][rows] = False
+
+    def fold(self, slot_seconds: float) -> None:
+        """Teach the models everything that waits, slot by slot."""
+        for slot in sorted(self.waiting):
+            parts = self.waiting[slot]
+            rows, usage = largest_of_each(
+                np.concatenate([rows for rows, _ in parts]), np.concatenate([usage for _, usage in parts])
+            )
+            rows, usage = self._by_group(rows, usage)
+            for place, each in enumerate(RESOURCES):
+                members = self.members_of(rows, self.limits(rows, each))
+                self.models[each].fold((slot + 1) * slot_seconds, members, usage[:, place])
+        self.waiting.clear()
+
+    def present(self) -> Rows:
+        """Who is anywhere now, ordered by group."""
+        rows = np.flatnonzero(self.members["present"][: self.members.used])
+        return rows[np.argsort(self.members["group"][rows], kind="stable")]
+
+    def on(self, nodes: Sequence[int]) -> Rows:
+        """Who is on these nodes now, node by node, in the order of their numbers."""
+        found = [self._here[node] for node in nodes if node in self._here]
+        return np.concatenate(found) if found else np.zeros(0, dtype=np.intp)
+
+    def limits(self, rows: Rows, resource: str) -> Floats:
+        """The most that each may use: what it asked for, or what it was seen to use if that is more."""
+        table = self.members
+        return np.asarray(np.maximum(table[f"request_{resource}"][rows], table[f"most_{resource}"][rows]))
+
+    def members_of(self, rows: Rows, limit: Floats) -> Members:
+        """As a model takes them; the rows are ordered by group."""
+        group = self.members["group"][rows].astype(np.intp)
+        workload = self.members["workload"][rows].astype(np.intp)
+        return Members(group, rows, workload, limit, np.zeros(len(self.groups.names)))
+
+    def alone(self, rows: Rows, limit: Floats) -> Members:
+        """Each one as a group of its own."""
+        workload = self.members["workload"][rows].astype(np.intp)
+        return Members(np.arange(len(rows)), rows, workload, limit, np.zeros(len(rows)))
+
+    def peaks(self, resource: str, at_seconds: float, members: Members) -> Peaks:
+        if not len(members.machine):
+            nothing = np.zeros(len(members.capacity))
+            return Peaks(nothing, {}, nothing)
+        return self.models[resource].peaks(at_seconds, members)
+
+    def collect(self, now: float, gone: Gone) -> None:
+        """Forget who was not heard of for too long, in the order of their numbers. Nothing may wait."""
+        series = self._silent(self.series, self.members, now - gone.series_seconds)
+        groups = self._silent(self.groups, self.places, now - gone.group_seconds)
+        workloads = self._silent(self.workloads, self.known, now - gone.workload_seconds)
+        self._forget(series, groups, workloads)
+
+    def let_go(self, node: int) -> None:
+        """A node that is elsewhere now: its members and groups are forgotten, their workloads are not."""
+        self._leave(node)
+        groups = np.flatnonzero(self.places["node"][: self.places.used] == node)
+        groups = groups[[self.groups.names[group] is not None for group in groups.tolist()]]
+        rows = np.flatnonzero(np.isin(self.members["group"][: self.members.used], groups))
+        rows = rows[[self.series.names[row] is not None for row in rows.tolist()]]
+        self._forget(rows, groups, np.zeros(0, dtype=np.intp))
+
+    def _silent(self, numbers: Numbers, table: Table, before: float) -> Rows:
+        last = table["last"][: table.used]
+        return np.flatnonzero((last > _NEVER) & (last < before))
+
+    def _forget(self, series: Rows, groups: Rows, workloads: Rows) -> None:
+        if not (len(series) or len(groups) or len(workloads)):
+            return
+        for model in self.models.values():
+            model.forget(groups, series, workloads)
+        absent = series[self.members["present"][series]]
+        for node in np.unique(self.places["node"][self.members["group"][absent]]).tolist():
+            here = self._here.get(node, absent)
+            self._here[node] = here[~np.isin(here, absent)]
+        for table, numbers, rows in (
+            (self.members, self.series, series),
+            (self.places, self.groups, groups),
+            (self.known, self.workloads, workloads),
+        ):
+            table.forget(rows)
+            numbers.give_back(rows.tolist())
+
+    def _by_group(self, rows: Rows, usage: Floats) -> tuple[Rows, Floats]:
+        order = np.argsort(self.members["group"][rows], kind="stable")
+        return rows[order], usage[order]
+
+    def state(self) -> State:
+        """All but the names and the models: a copy."""
+        slots = sorted(self.waiting)
+        parts = [(slot, rows, usage) for slot in slots for rows, usage in self.waiting[slot]]
+        waiting = {
+            "slots": np.repeat(
+                np.array([slot for slot, _, _ in parts], np.int64), np.array([len(rows) for _, rows, _ in parts], int)
+            ),
+            "rows": np.concatenate([np.zeros(0, np.intp), *(rows for _, rows, _ in parts)]),
+            "usage": np.concatenate([np.zeros((0, 2)), *(usage for _, _, usage in parts)]),
+        }
+        tables = {"members": self.members, "places": self.places, "known": self.known}
+        found = {name: array for part, table in tables.items() for name, array in named(part, table.state()).items()}
+        return {**found, **named("waiting", waiting)}
+
+    def names(self) -> dict[str, Any]:
+        """As JSON."""
+        allocators = {"series": self.series, "groups": self.groups, "workloads": self.workloads}
+        return {name: [list(one.names), list(one.free)] for name, one in allocators.items()}
+
+    def restore(self, state: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> None:
+        """What `state` and `names` gave. Raises InvalidInput, KeyError or ValueError if it does not fit."""
+        self.series, self.groups, self.workloads = (Numbers(*names[kind]) for kind in ("series", "groups", "workloads"))
+        for part, table in (("members", self.members), ("places", self.places), ("known", self.known)):
+            table.restore(part_of(state, part))
+        waiting = part_of(state, "waiting")
+        self.waiting = {}
+        for slot in np.unique(waiting["slots"]).tolist():
+            mine = waiting["slots"] == slot
+            self.waiting[slot] = [(waiting["rows"][mine], waiting["usage"][mine])]
+        rows = np.flatnonzero(self.members["present"][: self.members.used])
+        nodes = self.places["node"][self.members["group"][rows]]
+        order = np.argsort(nodes, kind="stable")
+        cuts = np.flatnonzero(np.diff(nodes[order])) + 1
+        self._here = {int(nodes[part[0]]): rows[part] for part in np.split(order, cuts) if len(part)}
+
+
+def largest_of_each(rows: Rows, usage: Floats) -> tuple[Rows, Floats]:
+    """Each row once, in order, with the largest of its amounts (n, 2); NaN only where there is no other."""
+    order = np.argsort(rows, kind="stable")
+    rows, usage = rows[order], usage[order]
+    starts = np.flatnonzero(np.diff(rows, prepend=-1))
+    if len(starts) == len(rows):
+        return rows, usage
+    return rows[starts], np.fmax.reduceat(usage, starts, axis=0)

@@ -1,0 +1,149 @@
+"""The peaks of every node of a pool in one go: what is looked at in each check, as columns by node number.
+
+    prod peak        = peak of the prod pods that lend (by the model) + what pods own that never lend (their limits)
+    prod reclaimable = min(requests of those that lend - their peak, allocatable - prod peak - system peak), at least 0
+
+CPU of LSE pods (and of LSR pods, if the policy says so) owns its cores: it is no part of what the model is asked about
+and of what can be lent. A system that was never measured, or a node that was never described, makes nothing
+reclaimable, because unknown is not zero. Peaks are cut up to whole units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from slackwater.prediction.domain.crowd import QOS, RESOURCES, TIERS, Crowd, Flags
+from slackwater.prediction.domain.models.port import Floats, Peaks, Rows
+from slackwater.prediction.domain.policy import PoolPolicy
+from slackwater.prediction.domain.state import Pool
+
+LENT_TIERS = TIERS[:4]
+_PROD = 0
+_LEAST = 1e-6
+"""Of a unit: what a peak may be above a whole number and still be cut to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One resource of a pool. Columns by node number, except those of groups."""
+
+    peaks: Peaks
+    """By group of pods."""
+    group: Rows
+    """By node: the group of its prod pods, -1 where there are none."""
+    limits: Floats
+    """By group: sum of the limits of those the model was asked about."""
+    tiers: Floats
+    """(tiers, nodes) peaks, with what is owned."""
+    owned: Floats
+    """Limits of prod pods that never lend."""
+    node: Floats
+    system: Floats
+    reclaimable: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """A pool at a moment. `values` (nodes, …) are what a check compares, whole units."""
+
+    at_seconds: float
+    seen: Mapping[str, Seen]
+    allocatable: Floats
+    """(nodes, 2), NaN for a node that was not described."""
+    has_system: Flags
+    has_tier: Flags
+    """(tiers, nodes)"""
+    values: Floats
+
+
+def forecast(pool: Pool, policy: PoolPolicy, allocatable: Floats, at_seconds: float) -> Forecast:
+    """`allocatable` (nodes, 2) by node number, NaN where it is not known."""
+    nodes = len(allocatable)
+    present = pool.pods.present()
+    has_system, has_tier = np.zeros(nodes, dtype=bool), np.zeros((len(LENT_TIERS), nodes), dtype=bool)
+    group = pool.pods.members["group"][present]
+    tier, place = pool.pods.places["tier"][group], pool.pods.places["node"][group]
+    ours = tier < len(LENT_TIERS)
+    has_tier[tier[ours], place[ours]] = True
+    whole = pool.whole.present()
+    kind, where = _whole_places(pool.whole, whole)
+    has_system[where[kind == 1]] = True
+    seen = {
+        each: _see(pool, policy, each, present, allocatable[:, place_of], has_system, at_seconds)
+        for place_of, each in enumerate(RESOURCES)
+    }
+    columns = [column for each in seen.values() for column in (each.node, each.system, each.reclaimable, *each.tiers)]
+    return Forecast(at_seconds, seen, allocatable, has_system, has_tier, np.column_stack(columns))
+
+
+def protected(qos: Rows, resource: str, protect_lsr: bool) -> Flags:
+    """Whose unused request must stay unused."""
+    if resource != "cpu":
+        return np.zeros(len(qos), dtype=bool)
+    owns = qos == QOS.index("LSE")
+    return np.asarray(owns | (qos == QOS.index("LSR")) if protect_lsr else owns)
+
+
+def whole_units(amounts: Floats) -> Floats:
+    """Cut up."""
+    return np.asarray(np.maximum(np.ceil(amounts - _LEAST), 0.0))
+
+
+def _see(
+    pool: Pool,
+    policy: PoolPolicy,
+    resource: str,
+    present: Rows,
+    allocatable: Floats,
+    has_system: Flags,
+    at_seconds: float,
+) -> Seen:
+    pods, nodes = pool.pods, len(allocatable)
+    limit = pods.limits(present, resource)
+    owns = protected(pods.members["qos"][present], resource, policy.protect_lsr)
+    place = pods.places["node"][pods.members["group"][present]].astype(np.intp)
+    tier = pods.places["tier"][pods.members["group"][present]]
+    members = pods.members_of(present[~owns], limit[~owns])
+    peaks = pods.peaks(resource, at_seconds, members)
+    groups = np.unique(members.machine)
+    of_tier = pods.places["tier"][groups]
+    tiers = np.zeros((len(LENT_TIERS), nodes))
+    for number in range(len(LENT_TIERS)):
+        mine = groups[of_tier == number]
+        tiers[number, pods.places["node"][mine]] = whole_units(peaks.peak[mine])
+        tiers[number] += by_node(place, limit, owns & (tier == number), nodes)
+    prod = groups[of_tier == _PROD]
+    group = np.full(nodes, -1, dtype=np.intp)
+    group[pods.places["node"][prod]] = prod
+    owned = by_node(place, limit, owns & (tier == _PROD), nodes)
+    requested = by_node(place, pods.members[f"request_{resource}"][present], ~owns & (tier == _PROD), nodes)
+    node, system = _whole(pool.whole, resource, allocatable, at_seconds)
+    room = np.minimum(requested - (tiers[_PROD] - owned), allocatable - tiers[_PROD] - system)
+    reclaimable = np.where(has_system & np.isfinite(room), np.maximum(np.nan_to_num(room), 0.0), 0.0)
+    limits = np.bincount(members.machine, members.limit, len(peaks.peak)).astype(np.float64)
+    return Seen(peaks, group, limits, tiers, owned, node, system, reclaimable)
+
+
+def by_node(place: Rows, amounts: Floats, counts: Flags, nodes: int) -> Floats:
+    """(nodes,) the sum of the amounts that count."""
+    return np.bincount(place[counts], amounts[counts], nodes).astype(np.float64)
+
+
+def _whole(whole: Crowd, resource: str, allocatable: Floats, at_seconds: float) -> tuple[Floats, Floats]:
+    """Peaks of nodes and systems: at most what the node has, or was seen to use."""
+    found = np.zeros((2, len(allocatable)))
+    rows = whole.present()
+    kind, where = _whole_places(whole, rows)
+    limit = np.fmax(whole.limits(rows, resource), allocatable[where])
+    members = whole.members_of(rows, limit)
+    found[kind, where] = whole_units(whole.peaks(resource, at_seconds, members).peak[members.machine])
+    return found[0], found[1]
+
+
+def _whole_places(whole: Crowd, rows: Rows) -> tuple[Rows, Rows]:
+    """0 for a node, 1 for its system; and which node."""
+    group = whole.members["group"][rows]
+    return whole.places["tier"][group].astype(np.intp), whole.places["node"][group].astype(np.intp)

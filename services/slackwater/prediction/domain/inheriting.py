@@ -1,0 +1,60 @@
+"""How the policies of pools follow from documents: what a pool leaves out follows the cluster's, field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from slackwater.prediction.domain.policy import ModelChoice, Policies, PoolPolicy
+
+RATE = "violation_rate"
+"""The setting of a model that a stated rate becomes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What one document says; None and what is not in a mapping is left out. By resource: `cpu`, `memory`."""
+
+    name: str
+    generation: int = 0
+    pool: str | None = None
+    """The pool it is for; None in the cluster's."""
+    models: Mapping[str, ModelChoice] = field(default_factory=dict)
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Accepted share (0..1) of 24 h windows above the peak."""
+    cadence: Mapping[str, float] = field(default_factory=dict)
+    """Fields of Cadence by name."""
+    protect_lsr: bool | None = None
+
+
+def effective(wish: Wish, above: PoolPolicy) -> PoolPolicy:
+    """One document on top of the policy that it follows.
+
+    A model of its own takes the place of the model above as a whole, settings and stated rate included; a rate alone
+    changes the model above to aim at that rate.
+    """
+    cpu, memory = (_model(wish, resource, above.model_of(resource)) for resource in ("cpu", "memory"))
+    return PoolPolicy(
+        name=wish.name,
+        generation=wish.generation,
+        cpu=cpu,
+        memory=memory,
+        cadence=replace(above.cadence, **wish.cadence),
+        protect_lsr=above.protect_lsr if wish.protect_lsr is None else wish.protect_lsr,
+    )
+
+
+def in_force(wishes: Iterable[Wish], above: PoolPolicy | None = None) -> Policies:
+    """Of all documents at once. `above` counts where the cluster's document says nothing, or is not there."""
+    known = list(wishes)
+    cluster = above or PoolPolicy()
+    for wish in known:
+        if wish.pool is None:
+            cluster = effective(wish, cluster)
+    return Policies(cluster, {wish.pool: effective(wish, cluster) for wish in known if wish.pool is not None})
+
+
+def _model(wish: Wish, resource: str, above: ModelChoice) -> ModelChoice:
+    choice = wish.models.get(resource, above)
+    rate = wish.rates.get(resource)
+    return choice if rate is None else replace(choice, settings={**choice.settings, RATE: rate})

@@ -1,0 +1,60 @@
+"""What each pod is counted with: its part of the peak of those it was predicted together with.
+
+A group needs less than its members one by one, so a pod's part is what it would need alone, scaled to the peak of all.
+A pod that the model does not know counts with its limit, and so does the CPU of one that owns its cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slackwater.prediction.domain.crowd import RESOURCES, Flags
+from slackwater.prediction.domain.forecast import Forecast, protected
+from slackwater.prediction.domain.models.port import Floats, Rows
+from slackwater.prediction.domain.policy import PoolPolicy
+from slackwater.prediction.domain.state import Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Pods of some nodes, node by node. `peaks`, `limits` and `cold` (n, 2) by resource."""
+
+    rows: Rows
+    node: Rows
+    peaks: Floats
+    limits: Floats
+    cold: Flags
+
+    def of(self, node: int) -> Rows:
+        """The places of a node's pods."""
+        return np.flatnonzero(self.node == node)
+
+
+def shares(pool: Pool, policy: PoolPolicy, found: Forecast, nodes: Sequence[int]) -> Shares:
+    """Of everyone who is on these nodes now."""
+    pods = pool.pods
+    rows = pods.on(nodes)
+    node = pods.places["node"][pods.members["group"][rows]].astype(np.intp)
+    peaks, limits = np.zeros((len(rows), 2)), np.zeros((len(rows), 2))
+    cold = np.zeros((len(rows), 2), dtype=bool)
+    for place, each in enumerate(RESOURCES):
+        limit = limits[:, place] = pods.limits(rows, each)
+        alone = pods.peaks(each, found.at_seconds, pods.alone(rows, limit))
+        cold[:, place] = alone.cold_share > 0
+        owns = protected(pods.members["qos"][rows], each, policy.protect_lsr)
+        whole = found.seen[each].peaks.peak[pods.members["group"][rows]]
+        group = pods.members["group"][rows].astype(np.intp)
+        peaks[:, place] = np.where(owns, limit, _parts(group, whole, alone.peak, limit, cold[:, place], ~owns))
+    return Shares(rows, node, peaks, limits, cold)
+
+
+def _parts(group: Rows, whole: Floats, alone: Floats, limit: Floats, cold: Flags, counts: Flags) -> Floats:
+    """Of the `whole` of each one's group, among those that count."""
+    stand_in = np.bincount(group, np.where(cold & counts, limit, 0.0))[group] if len(group) else whole
+    warm = np.bincount(group, np.where(~cold & counts, alone, 0.0))[group] if len(group) else whole
+    left = np.maximum(whole - stand_in, 0.0)
+    scale = np.divide(left, warm, out=np.zeros_like(left), where=warm > 0)
+    return np.rint(np.where(cold, limit, np.minimum(alone * scale, limit)))

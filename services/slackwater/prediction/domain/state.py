@@ -1,0 +1,278 @@
+"""The state of prediction for one partition, and the one way it changes: taking the next window of the stream.
+
+A window is put into its slot of `histogram_update_seconds`; when the first window of a later slot arrives in a pool,
+all that waits there is folded, each slot in one call per model. So a window is folded when the stream has moved on,
+however it was cut into batches, and the state is a function of the windows and their order alone: replay is exact.
+A window that begins before its node's last one ended is a duplicate or late, and is left out.
+
+The pool of a node is told by its description, not by the stream: a node whose pool changes begins anew in the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from slackwater.model.errors import InvalidInput
+from slackwater.model.pods import Pod
+from slackwater.prediction.domain.crowd import QOS, RESOURCES, TIERS, Crowd, Gone, Member
+from slackwater.prediction.domain.models.port import Floats, KeptModel
+from slackwater.prediction.domain.numbers import joined
+from slackwater.prediction.domain.policy import ModelChoice, Policies
+
+DEFAULT_POOL = "default"
+"""Of a node that was not described yet."""
+NODE, SYSTEM = "node", "system"
+MakeModel = Callable[[ModelChoice, str], KeptModel]
+"""A new model as it was chosen, for `cpu` or `memory`. Raises InvalidInput."""
+_TIER = {tier: number for number, tier in enumerate(TIERS)}
+_QOS = {qos: number for number, qos in enumerate(QOS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Seconds of the stream for which what was not heard of is kept; workloads longest, for they come back."""
+
+    pod_seconds: float = 1800.0
+    node_seconds: float = 7 * 86_400.0
+    workload_seconds: float = 15 * 86_400.0
+    every_seconds: float = 60.0
+
+    @property
+    def pods(self) -> Gone:
+        node = max(self.node_seconds, self.pod_seconds)
+        return Gone(self.pod_seconds, node, max(self.workload_seconds, self.pod_seconds))
+
+    @property
+    def whole(self) -> Gone:
+        return Gone(self.node_seconds, self.node_seconds, max(self.workload_seconds, self.node_seconds))
+
+
+class Heard(NamedTuple):
+    """A window of a node, and how many of it there were by then. Times in seconds since 1970."""
+
+    end: int
+    number: int
+    seconds: int
+    windows: int
+    event_id: str
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """One window: who was on the node, and the amounts (CPU in milli-cores, memory in bytes) of each.
+
+    `node` and `system` are pairs of amounts, None where nothing was measured; `usage` (pods, 2) has NaN there.
+    """
+
+    name: str
+    start: int
+    end: int
+    number: int
+    pods: Sequence[Pod]
+    usage: Floats
+    node: tuple[float, float] | None = None
+    system: tuple[float, float] | None = None
+    event_id: str = ""
+    traceparent: str | None = None
+
+
+@dataclass(slots=True)
+class Node:
+    """One node: the last window that was taken of it, and the last that was folded."""
+
+    number: int
+    name: str
+    pool: str
+    taken: Heard
+    folded: Heard | None = None
+
+
+@dataclass(slots=True)
+class Pool:
+    """The nodes of one pool: their pods, by node and tier, and each system and whole node, by models of their own."""
+
+    pods: Crowd
+    whole: Crowd
+    slot_seconds: float
+    newest_slot: int | None = None
+    waiting: set[str] = field(default_factory=set)
+    """Nodes with windows that are not folded yet."""
+    folds: int = 0
+    """How often something was folded; not part of the state."""
+
+    def crowds(self) -> Iterator[tuple[str, Crowd]]:
+        yield "pods", self.pods
+        yield "whole", self.whole
+
+
+class PartitionState:
+    """See above. `policies` say which models there are and how long a slot is."""
+
+    def __init__(self, policies: Policies, make: MakeModel, keeping: Keeping | None = None) -> None:
+        self.policies = policies
+        self.keeping = keeping or Keeping()
+        self._make = make
+        self.pools: dict[str, Pool] = {}
+        self.nodes: dict[str, Node] = {}
+        self.by_number: list[Node | None] = []
+        self.free: list[int] = []
+        self.latest_seconds = 0
+        self.collected_seconds = 0
+
+    @property
+    def series(self) -> int:
+        """Members that have a model of each resource."""
+        return sum(len(crowd.series) for pool in self.pools.values() for _, crowd in pool.crowds())
+
+    def take(self, sight: Sight, pool_name: str = DEFAULT_POOL) -> bool:
+        """False if this node's windows had already come that far."""
+        node = self.nodes.get(sight.name)
+        if node is not None and sight.start < node.taken.end:
+            return False
+        if node is not None and node.pool != pool_name:
+            self._move(node, pool_name)
+        pool = self.pool(pool_name)
+        slot = math.ceil(sight.end / pool.slot_seconds) - 1
+        if pool.newest_slot is None or slot > pool.newest_slot:
+            self.fold(pool)
+            pool.newest_slot = slot
+            self._collect(sight.end)
+            node = self.nodes.get(sight.name)  # it may just have been forgotten
+        windows = 1 if node is None else node.taken.windows + 1
+        heard = Heard(sight.end, sight.number, sight.end - sight.start, windows, sight.event_id, sight.traceparent)
+        if node is None:
+            node = self._enter(sight.name, pool_name, heard)
+        node.taken = heard
+        pool.waiting.add(node.name)
+        pool.pods.take(node.number, slot, sight.end, *_pods_of(sight))
+        pool.whole.take(node.number, slot, sight.end, *_whole_of(sight, pool.whole))
+        self.latest_seconds = max(self.latest_seconds, sight.end)
+        return True
+
+    def pool(self, name: str) -> Pool:
+        pool = self.pools.get(name)
+        if pool is None:
+            pods, whole = (Crowd({each: self.new_model(name, each) for each in RESOURCES}) for _ in range(2))
+            pool = self.pools[name] = Pool(pods, whole, self.policies.of(name).cadence.histogram_update_seconds)
+        return pool
+
+    def new_model(self, pool: str, resource: str) -> KeptModel:
+        """As the policy of the pool has it."""
+        return self._make(self.policies.of(pool).model_of(resource), resource)
+
+    def fold(self, pool: Pool) -> None:
+        """Fold what waits in a pool."""
+        if not pool.waiting:
+            return
+        pool.pods.fold(pool.slot_seconds)
+        pool.whole.fold(pool.slot_seconds)
+        for name in pool.waiting:
+            node = self.nodes[name]
+            node.folded = node.taken
+        pool.waiting.clear()
+        pool.folds += 1
+
+    def follow(self, policies: Policies) -> list[str]:
+        """From now on by these. Returns what begins anew: `pool/resource` whose history another model cannot take."""
+        before, self.policies = self.policies, policies
+        anew = []
+        self.use_slots()
+        for name, pool in sorted(self.pools.items()):
+            old, new = before.of(name), policies.of(name)
+            for each in RESOURCES:
+                chosen = new.model_of(each)
+                if chosen == old.model_of(each):
+                    continue
+                kept = [self._exchange(crowd, each, chosen) for _, crowd in pool.crowds()]
+                anew += [] if all(kept) else [f"{name}/{each}"]
+        return anew
+
+    def use_slots(self) -> None:
+        """Slots as long as the policies say; where that changes, what waits is folded."""
+        for name, pool in sorted(self.pools.items()):
+            seconds = self.policies.of(name).cadence.histogram_update_seconds
+            if seconds != pool.slot_seconds:
+                self.fold(pool)
+                pool.slot_seconds, pool.newest_slot = seconds, None
+
+    def _exchange(self, crowd: Crowd, resource: str, chosen: ModelChoice) -> bool:
+        """Another model in place of one's own, with its history if that fits; whether it did."""
+        old, new = crowd.models[resource], self._make(chosen, resource)
+        kept = (old.name, old.version) == (new.name, new.version)
+        if kept:
+            try:
+                new.restore(old.state())
+            except InvalidInput:
+                kept, new = False, self._make(chosen, resource)
+        crowd.models[resource] = new
+        return kept
+
+    def _enter(self, name: str, pool: str, heard: Heard) -> Node:
+        if self.free:
+            number = self.free.pop()
+        else:
+            number = len(self.by_number)
+            self.by_number.append(None)
+        node = self.nodes[name] = self.by_number[number] = Node(number, name, pool, heard)
+        return node
+
+    def _move(self, node: Node, pool_name: str) -> None:
+        """What was learned of its pods and of itself stays behind with the models of the old pool."""
+        old = self.pool(node.pool)
+        self.fold(old)
+        for _, crowd in old.crowds():
+            crowd.let_go(node.number)
+        node.pool = pool_name
+        node.folded = None
+
+    def _collect(self, now: int) -> None:
+        """Forget who is gone, by the stream's time; what waits is folded before."""
+        if now < self.collected_seconds + self.keeping.every_seconds:
+            return
+        self.collected_seconds = now
+        for _, pool in sorted(self.pools.items()):
+            self.fold(pool)
+            pool.pods.collect(now, self.keeping.pods)
+            pool.whole.collect(now, self.keeping.whole)
+        for node in self.by_number:
+            if node is not None and node.taken.end < now - max(self.keeping.node_seconds, self.keeping.pod_seconds):
+                del self.nodes[node.name]
+                self.by_number[node.number] = None
+                self.free.append(node.number)
+
+
+def _pods_of(sight: Sight) -> tuple[list[Member], Floats]:
+    members: dict[str, Member] = {}
+    places = []
+    for place, pod in enumerate(sight.pods):
+        if pod.uid in members:
+            continue
+        tier = pod.tier.value
+        members[pod.uid] = Member(
+            joined(sight.name, pod.uid),
+            joined(sight.name, tier),
+            pod.workload,
+            _TIER.get(tier, len(TIERS) - 1),
+            _QOS.get(pod.qos.value, len(QOS) - 1),
+            max(pod.request.cpu_milli, 0),
+            max(pod.request.memory_bytes, 0),
+        )
+        places.append(place)
+    return list(members.values()), sight.usage[places]
+
+
+def _whole_of(sight: Sight, whole: Crowd) -> tuple[list[Member], Floats]:
+    """The node and its system, each a group of one. What was not measured this time has no amount: unknown is not zero;
+    what never was is not there."""
+    unknown = (np.nan, np.nan)
+    pairs = ((NODE, sight.node), (SYSTEM, sight.system))
+    named = [(joined(sight.name, kind), kind, pair) for kind, pair in pairs]
+    found = [one for one in named if one[2] is not None or whole.series.find(one[0]) is not None]
+    usage = np.array([pair or unknown for _, _, pair in found], dtype=np.float64).reshape(-1, 2)
+    return [Member(name, name, name, int(kind == SYSTEM)) for name, kind, _ in found], usage

@@ -1,0 +1,208 @@
+"""The PredictPolicy document: what an operator writes about predictions, in Kubernetes' shape.
+
+Field names of the cadence are those of the field's node prediction proposal. Every ratio is 0..1, every duration in
+seconds. `default` is for the whole cluster; every other document is for one node pool, and what it leaves out follows
+the cluster's.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import Field, JsonValue, StringConstraints, field_validator, model_validator
+
+from slackwater.prediction.domain.inheriting import RATE, Wish
+from slackwater.prediction.domain.policy import CLUSTER, ModelChoice, PoolPolicy
+from slackwater.waterline.documents import API_VERSION, Metadata, Part
+
+KIND: Final = "PredictPolicy"
+BY_SETTINGS: Final = "settings of the service"
+"""Who changed a document that nobody has changed. No token has this name: there are blanks in it."""
+Pool = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[^\x00-\x1f\x7f]+$")]
+ModelName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
+Rate = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+Interval = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+_CADENCE: Final = {
+    "histogram_update_seconds": "histogram_update_interval_seconds",
+    "reporting_seconds": "reporting_interval_seconds",
+    "check_seconds": "check_prediction_interval_seconds",
+    "resource_diff_threshold": "resource_diff_threshold",
+    "force_update_seconds": "force_update_interval_seconds",
+}
+"""Fields of Cadence, and what they are called in the document."""
+
+
+class ModelSpec(Part):
+    """A model of the registry (GET /v1/predictors lists them) and what it is told."""
+
+    name: ModelName
+    settings: Annotated[
+        dict[str, JsonValue],
+        Field(
+            default_factory=dict,
+            description="as GET /v1/predictors/{name} describes; what is left out has the model's default",
+        ),
+    ]
+
+    @field_validator("settings")
+    @classmethod
+    def _finite(cls, settings: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        json.dumps(settings, allow_nan=False)  # ValueError: there is no JSON of such a number
+        return settings
+
+
+class ModelsSpec(Part):
+    """The model of each resource."""
+
+    cpu: ModelSpec | None = None
+    memory: ModelSpec | None = None
+
+
+class RatesSpec(Part):
+    """Accepted share of 24 h windows above the peak, by resource."""
+
+    cpu: Rate | None = None
+    memory: Rate | None = None
+
+
+class CadenceSpec(Part):
+    """When windows are folded and predictions are published; see slackwater.prediction.domain.policy.Cadence."""
+
+    histogram_update_interval_seconds: Interval | None = None
+    reporting_interval_seconds: Interval | None = None
+    check_prediction_interval_seconds: Interval | None = None
+    resource_diff_threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    force_update_interval_seconds: Interval | None = None
+
+    def given(self) -> dict[str, float]:
+        """Fields of Cadence that are said here."""
+        said = {ours: getattr(self, theirs) for ours, theirs in _CADENCE.items()}
+        return {name: value for name, value in said.items() if value is not None}
+
+
+class PredictPolicySpec(Part):
+    """What is left out (or null) follows the cluster's document; in that one, the service's settings.
+
+    `violationRate` is short for the setting `violation_rate` of the models, for both resources or by resource.
+    """
+
+    node_pool: Pool | None = None
+    models: ModelsSpec | None = None
+    violation_rate: Rate | RatesSpec | None = None
+    cadence: CadenceSpec | None = None
+    protect_lsr: bool | None = Field(None, alias="protectLSR", description="CPU of LSR pods is never reclaimable")
+
+    @model_validator(mode="after")
+    def _one_rate(self) -> Self:
+        for resource in self.rates():
+            choice = self._models().get(resource)
+            if choice is not None and choice.settings.get(RATE) is not None:
+                raise ValueError(
+                    f"violationRate and models.{resource}.settings.{RATE} say the same twice; leave one of them out"
+                )
+        return self
+
+    def rates(self) -> dict[str, float]:
+        """The stated rates that are said here, by resource."""
+        said = self.violation_rate
+        by_resource = {"cpu": said, "memory": said} if not isinstance(said, RatesSpec) else dict(said)
+        return {resource: rate for resource, rate in by_resource.items() if rate is not None}
+
+    def _models(self) -> dict[str, ModelSpec]:
+        return {} if self.models is None else {name: one for name, one in self.models if one is not None}
+
+    def choices(self) -> dict[str, ModelChoice]:
+        """The models that are said here, by resource."""
+        return {resource: ModelChoice(one.name, one.settings) for resource, one in self._models().items()}
+
+
+class EffectiveModel(Part):
+    """A model as it is in force; settings that are not in it have their default."""
+
+    name: str
+    settings: dict[str, JsonValue]
+
+
+class EffectivePolicy(Part):
+    """What a document comes to with what it follows."""
+
+    cpu: EffectiveModel
+    memory: EffectiveModel
+    cadence: CadenceSpec
+    protect_lsr: bool = Field(alias="protectLSR")
+
+    @classmethod
+    def of(cls, policy: PoolPolicy) -> EffectivePolicy:
+        cpu, memory = (
+            EffectiveModel(name=one.name, settings=dict(one.settings)) for one in (policy.cpu, policy.memory)
+        )
+        cadence = CadenceSpec(**{theirs: getattr(policy.cadence, ours) for ours, theirs in _CADENCE.items()})
+        return cls(cpu=cpu, memory=memory, cadence=cadence, protect_lsr=policy.protect_lsr)
+
+
+class PredictPolicyStatus(Part):
+    """Set by the server. `problem` says why the stored generation is not followed; then `observedGeneration`, the last
+    one that could be, still is."""
+
+    observed_generation: int = 0
+    effective: EffectivePolicy | None = None
+    problem: str = ""
+
+
+class PredictPolicy(Part):
+    """One document: `default` for the cluster, any other for the pool `spec.nodePool` (left out: of the same name)."""
+
+    api_version: Literal["slackwater.io/v1alpha1"] = API_VERSION
+    kind: Literal["PredictPolicy"] = KIND
+    metadata: Metadata
+    spec: PredictPolicySpec
+    status: PredictPolicyStatus | None = Field(None, description="Set by the server, ignored in what is applied.")
+
+    @model_validator(mode="after")
+    def _cluster_has_no_pool(self) -> Self:
+        if self.metadata.name == CLUSTER and self.spec.node_pool is not None:
+            raise ValueError(f"spec.nodePool: the document {CLUSTER} is for every pool; name one for a pool otherwise")
+        return self
+
+    @property
+    def pool(self) -> str | None:
+        """The pool it is for, None for the cluster."""
+        return None if self.metadata.name == CLUSTER else self.spec.node_pool or self.metadata.name
+
+    def wish(self) -> Wish:
+        """As the domain takes it."""
+        return Wish(
+            name=self.metadata.name,
+            generation=self.metadata.generation,
+            pool=self.pool,
+            models=self.spec.choices(),
+            rates=self.spec.rates(),
+            cadence={} if self.spec.cadence is None else self.spec.cadence.given(),
+            protect_lsr=self.spec.protect_lsr,
+        )
+
+    def stored(self) -> dict[str, Any]:
+        """As it is kept: what was said, and no status."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"status"})
+
+    def document(self) -> dict[str, Any]:
+        """What was said; for comparing and showing."""
+        return self.stored()
+
+    def changed_to(self, generation: int, by: str) -> PredictPolicy:
+        return self.model_copy(update={"metadata": self.metadata.at(generation, by), "status": None})
+
+    def with_generation(self, generation: int) -> PredictPolicy:
+        return self.model_copy(update={"metadata": self.metadata.at(generation)})
+
+    def with_status(self, status: PredictPolicyStatus) -> PredictPolicy:
+        return self.model_copy(update={"status": status})
+
+
+def first_document(policy: PoolPolicy) -> PredictPolicy:
+    """The cluster's document until somebody writes another: it says everything, so that it can be read."""
+    effective = EffectivePolicy.of(policy)
+    models = ModelsSpec(cpu=ModelSpec(**dict(effective.cpu)), memory=ModelSpec(**dict(effective.memory)))
+    spec = PredictPolicySpec(models=models, cadence=effective.cadence, protect_lsr=policy.protect_lsr)
+    return PredictPolicy(metadata=Metadata(name=CLUSTER, generation=1, changed_by=BY_SETTINGS), spec=spec)

@@ -1,0 +1,223 @@
+"""One node's prediction as events: peak.predicted, and a decision record for the CPU and for the memory of prod."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from slackwater.decisions.reasons import DecisionKind, Reason
+from slackwater.decisions.record import Alternative, DecisionRecord, Input, Replay
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.peak_predicted import Calibration, PeakPredicted, PodPeak
+from slackwater.model.quantities import Resources
+from slackwater.prediction.domain.cadence import Cause
+from slackwater.prediction.domain.explaining import Reasons, explain, reasons
+from slackwater.prediction.domain.forecast import LENT_TIERS, Forecast
+from slackwater.prediction.domain.models.port import Floats, Standing
+from slackwater.prediction.domain.policy import PoolPolicy
+from slackwater.prediction.domain.state import Heard
+from slackwater.telemetry.traceparent import trace_id_of
+
+SOURCE = "prediction"
+SUBJECTS = {"cpu": "prod-cpu-peak", "memory": "prod-memory-peak"}
+_IDS = uuid.UUID("0e9a3c52-6f0b-5c58-9f43-3b6f2f7f5a10")
+_UNITS = {"cpu": "milli-cores", "memory": "bytes"}
+_RATIOS = frozenset({"insured", "novelty", "noise", "knob", "young_share"})
+
+
+@dataclass(frozen=True, slots=True)
+class PodPart:
+    """A pod and its part of the peak of its group; `cold`: its limit stands in."""
+
+    uid: str
+    workload: str
+    tier: str
+    cpu_milli: int
+    memory_bytes: int
+    cold: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UsedModel:
+    """A model and how it stands to what it was asked for."""
+
+    name: str
+    version: str
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class NodePrediction:
+    """Everything that is told of one node; columns of `found` are by node number."""
+
+    node: str
+    pool: str
+    number: int
+    heard: Heard
+    cause: Cause
+    edition: int
+    found: Forecast
+    policy: PoolPolicy
+    models: Mapping[str, UsedModel]
+    pods: Sequence[PodPart]
+    cold_of_requests: float
+    cold_of_limits: float
+
+    def amounts(self, column: str) -> Resources:
+        """Of both resources."""
+        return Resources(*(int(getattr(self.found.seen[each], column)[self.number]) for each in SUBJECTS))
+
+    def stable_id(self, subject: str) -> str:
+        """The same for every prediction from the same window under the same policy, told for the same time."""
+        heard, policy = self.heard, self.policy
+        name = f"{self.node}|{heard.seconds}|{heard.number}|{policy.name}|{policy.generation}|{self.edition}|{subject}"
+        return str(uuid.uuid5(_IDS, name))
+
+
+def events_of(told: NodePrediction, now: datetime) -> list[Event[Any]]:
+    """The records first: the event names one."""
+    whys = {each: reasons(told.found.seen[each], told.number) for each in SUBJECTS}
+    peaks = {each: explain(why) for each, why in whys.items()}
+    records = [_recorded(told, each, whys[each], now) for each in SUBJECTS]
+    predicted = _predicted(told, Resources(peaks["cpu"][0], peaks["memory"][0]), now)
+    return [*records, _event(told, predicted, "peak.predicted", now)]
+
+
+def _event(told: NodePrediction, data: Any, subject: str, now: datetime) -> Event[Any]:
+    heard = told.heard
+    return event_of(
+        data,
+        source=SOURCE,
+        time=now,
+        causedby=heard.event_id or None,
+        traceparent=heard.traceparent,
+        id=told.stable_id(subject),
+    )
+
+
+def _predicted(told: NodePrediction, prod_peak: Resources, now: datetime) -> PeakPredicted:
+    heard, found = told.heard, told.found
+    tiers = {
+        tier: Resources(*(int(found.seen[each].tiers[place, told.number]) for each in SUBJECTS))
+        for place, tier in enumerate(LENT_TIERS)
+        if found.has_tier[place, told.number]
+    }
+    return PeakPredicted(
+        node=told.node,
+        predicted_at=now,
+        window_number=heard.number,
+        window_seconds=heard.seconds,
+        model=told.models["cpu"].name,
+        version=told.models["cpu"].version,
+        samples=heard.windows,
+        cold_start_share=told.cold_of_requests,
+        confidence=1.0 - told.cold_of_limits,
+        sample_age_seconds=max(now.timestamp() - heard.end, 0.0),
+        cause=told.cause,
+        calibrations={each: _calibration(told, each) for each in SUBJECTS},
+        node_peak=told.amounts("node"),
+        system_peak=told.amounts("system"),
+        tier_peaks=tiers,
+        prod_peak=prod_peak,
+        prod_reclaimable=told.amounts("reclaimable"),
+        pods=tuple(
+            PodPeak(pod.uid, pod.workload, pod.tier, Resources(pod.cpu_milli, pod.memory_bytes), pod.cold)
+            for pod in told.pods
+        ),
+        decision_id=told.stable_id(SUBJECTS["cpu"]),
+    )
+
+
+def _calibration(told: NodePrediction, resource: str) -> Calibration:
+    used, policy = told.models[resource], told.policy
+    standing = used.standing
+    return Calibration(
+        model=used.name,
+        version=used.version,
+        stated_rate=standing.stated_rate,
+        measured_rate=standing.measured_rate,
+        machine_days=standing.machine_days,
+        knob=standing.knob,
+        policy=policy.name,
+        generation=policy.generation,
+    )
+
+
+def _recorded(told: NodePrediction, resource: str, why: Reasons, now: datetime) -> Event[DecisionRecorded]:
+    subject, unit = SUBJECTS[resource], _UNITS[resource]
+    result, terms = explain(why)
+    record = DecisionRecord(
+        id=told.stable_id(subject),
+        kind=DecisionKind.PREDICTION,
+        node=told.node,
+        subject=subject,
+        service=SOURCE,
+        rule=told.models[resource].name,
+        reason=Reason.PREDICTION_WINDOW_FOLDED,
+        decided_at=now,
+        trigger_event_id=told.heard.event_id or None,
+        inputs=_inputs(told, resource, why),
+        terms=terms,
+        result=result,
+        unit=unit,
+        alternatives=_alternatives(why, result, unit),
+        replay=Replay(function="slackwater.prediction.domain.explaining:decide", arguments=asdict(why)),
+        trace_id=trace_id_of(told.heard.traceparent),
+    )
+    return _event(told, DecisionRecorded(record=record), f"{subject}/recorded", now)
+
+
+def _inputs(told: NodePrediction, resource: str, why: Reasons) -> tuple[Input, ...]:
+    heard, used, unit = told.heard, told.models[resource], _UNITS[resource]
+    at = datetime.fromtimestamp(heard.end, UTC)
+    policy = f"policy {told.policy.name} generation {told.policy.generation}"
+    seen = told.found.seen[resource]
+    found = [
+        Input(name="window_number", value=heard.number, unit="count", source=heard.event_id, observed_at=at),
+        Input(name="windows_seen", value=heard.windows, unit="count", source=heard.event_id, observed_at=at),
+        Input(name="pods", value=sum(pod.tier == "prod" for pod in told.pods), unit="count", source=heard.event_id),
+        Input(name="model", value=f"{used.name} {used.version}", unit="name", source=policy),
+        Input(name="cause", value=told.cause, unit="name", source=policy),
+        Input(name="limits", value=round(why.limits), unit=unit, source=heard.event_id, observed_at=at),
+        Input(name="system_peak", value=_at(seen.system, told.number), unit=unit, source=f"model of pool {told.pool}"),
+    ]
+    for name, value in why.formula.items():
+        if name == "limits":
+            continue
+        ratio = name in _RATIOS
+        where = _knob_source(told, used, policy) if name == "knob" else f"model of pool {told.pool}"
+        found.append(
+            Input(name=name, value=value if ratio else round(value), unit="ratio" if ratio else unit, source=where)
+        )
+    return tuple(found)
+
+
+def _at(column: Floats, number: int) -> int:
+    return int(column[number])
+
+
+def _knob_source(told: NodePrediction, used: UsedModel, policy: str) -> str:
+    """Who says how much of the risk is insured."""
+    standing = used.standing
+    if standing.stated_rate is None:
+        return policy
+    return f"ledger of pool {told.pool}: {standing.machine_days:.1f} machine-days, for the rate of {policy}"
+
+
+def _alternatives(why: Reasons, result: int, unit: str) -> tuple[Alternative, ...]:
+    """What the views beside this one would have said."""
+    limits = round(why.limits) + why.owned
+    found = []
+    if why.formula:
+        together, own = (round(why.formula[name]) + why.owned for name in ("seen_together", "own_peaks"))
+        found = [
+            Alternative(what=f"peaks seen together: {together} {unit}", rejected_because="insures nothing beyond it"),
+            Alternative(what=f"sum of own peaks: {own} {unit}", rejected_because="they never came at once so far"),
+        ]
+    if limits != result:
+        found.append(Alternative(what=f"limits: {limits} {unit}", rejected_because="lends nothing"))
+    return tuple(found)

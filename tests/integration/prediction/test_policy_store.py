@@ -1,0 +1,151 @@
+"""What prediction is promised by the store of policies, and that every replica follows a change without a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import httpx2
+import pytest
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from policy_scene import document
+from sqlalchemy import text
+
+from slackwater.bus.port import Bus
+from slackwater.model.errors import Conflict
+from slackwater.model.time import SystemClock
+from slackwater.prediction.adapters.memory_policies import MemoryPolicyStore
+from slackwater.prediction.adapters.postgres_policies import PostgresPolicyStore
+from slackwater.prediction.domain.policy import Policies
+from slackwater.prediction.ports import PolicyStore, StoredPolicy
+from slackwater.prediction.service import PredictionService, build
+from slackwater.prediction.settings import PredictionSettings
+from slackwater.runtime.http import build_app
+from slackwater.runtime.platform import Platform
+from slackwater.runtime.service import Check
+from slackwater.runtime.settings import HttpSettings
+from slackwater.store.engine import connect_database
+from slackwater.store.migrations import Schema
+from slackwater.testing.postgres_server import FreshDatabase
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+
+TABLES = text("SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r'")
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[PolicyStore]:
+    if request.param == "memory":
+        yield MemoryPolicyStore()
+        return
+    database = connect_database((await fresh_database(["prediction"]))["prediction"], "prediction", SystemClock())
+    yield PostgresPolicyStore(database)
+    await database.close()
+
+
+async def save(store: PolicyStore, *policies: StoredPolicy) -> None:
+    async with store.changing() as transaction:
+        for policy in policies:
+            await transaction.save(policy)
+
+
+async def test_documents_come_back_by_name_and_a_deleted_one_leaves_its_generation(store: PolicyStore) -> None:
+    gold = StoredPolicy("gold", 1, {"spec": {"models": {"cpu": {"settings": {"knob": 0.25, "none": None}}}}})
+    await save(store, gold, StoredPolicy("default", 1, {"spec": {}}))
+    assert list(await store.policies()) == [StoredPolicy("default", 1, {"spec": {}}), gold]
+    await save(store, StoredPolicy("gold", 2, None))
+    assert list(await store.policies())[1] == StoredPolicy("gold", 2, None)
+
+
+@pytest.mark.parametrize("generation", [1, 3])
+async def test_only_the_next_generation_is_taken(store: PolicyStore, generation: int) -> None:
+    await save(store, StoredPolicy("gold", 1, {}))
+    with pytest.raises(Conflict, match="gold"):
+        await save(store, StoredPolicy("new", 1, {}), StoredPolicy("gold", generation, {"a": 1}))
+    assert list(await store.policies()) == [StoredPolicy("gold", 1, {})]
+
+
+async def test_of_two_changes_at_once_the_second_sees_the_first(store: PolicyStore) -> None:
+    """Both look for the pool's document first; without a lock both would find none."""
+    seen: list[list[str]] = []
+
+    async def one(name: str) -> None:
+        async with store.changing() as transaction:
+            seen.append([row.name for row in await transaction.policies()])
+            await asyncio.sleep(0)
+            await transaction.save(StoredPolicy(name, 1, {}))
+
+    await asyncio.gather(one("a"), one("b"))
+    assert sorted(map(len, seen)) == [0, 1]
+
+
+@asynccontextmanager
+async def replica(bus: Bus, address: str, state_dir: Path) -> AsyncIterator[PredictionService]:
+    """A process with prediction in it, until the block ends."""
+    clock = SystemClock()
+    database = connect_database(address, "prediction", clock)
+    service = build(PredictionSettings(), Platform(bus, clock, lambda _: database, state_dir))
+    ready = asyncio.Event()
+    running = asyncio.create_task(service.run(ready.set))
+    waiting = asyncio.create_task(ready.wait())
+    await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    try:
+        yield service
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+        await database.close()
+
+
+async def no_checks() -> list[Check]:
+    return []
+
+
+async def test_every_replica_follows_a_change_and_a_start_finds_it(
+    bus: Bus, fresh_database: FreshDatabase, tmp_path: Path
+) -> None:
+    address = (await fresh_database(["prediction"]))["prediction"]
+    async with replica(bus, address, tmp_path) as here, replica(bus, address, tmp_path) as there:
+        heard: list[Policies] = []
+        there.policies.on_change(heard.append)
+        app = build_app(here.routers(), no_checks, HttpSettings.local())
+        transport = httpx2.ASGITransport(app=app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            answer = await client.put("/v1/predictpolicies/gold", json=document("gold", violationRate=0.01))
+            assert answer.status_code == 201, answer.text
+        assert here.policies.policies.of("gold").cpu.settings == {"violation_rate": 0.01}
+        with anyio.fail_after(30):
+            while "gold" not in there.policies.policies.pools:
+                await asyncio.sleep(0.01)
+        assert heard[-1] == here.policies.policies
+    async with replica(bus, address, tmp_path) as later:
+        assert later.policies.policies == heard[-1]
+
+
+def step(connection: Connection, name: str) -> None:
+    """Carry out `upgrade` or `downgrade` of the version that brings policies."""
+    versions = Schema.of("prediction").versions
+    script = ScriptDirectory(str(versions.parent), version_locations=[str(versions)])
+    with Operations.context(MigrationContext.configure(connection)):
+        getattr(script.get_revision("0003").module, name)()
+
+
+async def test_the_schema_goes_back_and_forth(fresh_database: FreshDatabase) -> None:
+    database = connect_database((await fresh_database(["prediction"]))["prediction"], "prediction", SystemClock())
+    async with database.unit_of_work() as unit:
+        tables = set((await unit.connection.execute(TABLES)).scalars())
+        await unit.connection.run_sync(step, "downgrade")
+        assert set((await unit.connection.execute(TABLES)).scalars()) == tables - {"policies"}
+        await unit.connection.run_sync(step, "upgrade")
+        assert set((await unit.connection.execute(TABLES)).scalars()) == tables
+    await save(PostgresPolicyStore(database), StoredPolicy("gold", 1, {}))
+    await database.close()
