@@ -71,6 +71,8 @@ def _us_of(milli: Decimal, period_us: int) -> int:
 
 def floor_us(container: Container, bounds: ThrottleBounds) -> int:
     """The lowest quota that this container may get."""
+    if not (bounds.min_ratio and container.limit_milli) and not (bounds.request_ratio and container.request_milli):
+        return max(-(-bounds.min_milli * container.period_us // 1000), KERNEL_MINIMUM_US)
     kept = max(
         bounds.min_ratio * (container.limit_milli or 0),
         bounds.request_ratio * (container.request_milli or 0),

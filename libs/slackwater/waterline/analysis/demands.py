@@ -12,9 +12,9 @@ from decimal import Decimal
 from enum import StrEnum
 
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
-from slackwater.waterline.analysis.candidates import Exposure
+from slackwater.waterline.analysis.candidates import Exposed
 from slackwater.waterline.analysis.counting import Verdict
-from slackwater.waterline.facts.amounts import ZERO
+from slackwater.waterline.facts.amounts import ZERO, Number
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.policies.values import Action
@@ -34,12 +34,14 @@ class Candidate:
     """A pod within one demand. `gap` is what it may be asked to help closing, None if that cannot be told.
 
     Of several actions the most careful limits hold: the highest floors, the smallest step, the shortest grace.
+    `keys` decided about its place.
     """
 
     pod: PodUse
     gap: Decimal | None
     throttle: ThrottleBounds | None = None
     grace_seconds: int | None = None
+    keys: tuple[Number, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def demands(
     kind: Kind,
     verdicts: Sequence[Verdict],
     actions: Mapping[str, Action],
-    exposed: Mapping[str, Exposure],
+    exposed: Exposed,
     view: NodeView,
     excess: Decimal,
 ) -> tuple[Demand, ...]:
@@ -107,7 +109,7 @@ def demands(
 
 def _with_shortest_grace(made: Sequence[Demand]) -> tuple[Demand, ...]:
     """Whichever demand chooses a pod, the shortest grace of all that apply to it counts."""
-    if len(made) < 2:
+    if len(made) < 2 or made[0].kind is not Kind.EVICT:
         return tuple(made)
     shortest: dict[str, int] = {}
     for one in (candidate for demand in made for candidate in demand.candidates):
@@ -129,7 +131,7 @@ def _demand(
     kind: Kind,
     triggered: Sequence[Verdict],
     actions: Mapping[str, Action],
-    exposed: Mapping[str, Exposure],
+    exposed: Exposed,
     view: NodeView,
     excess: Decimal,
 ) -> Demand:
@@ -138,8 +140,6 @@ def _demand(
     quantified = metric.throttle_quantified if kind is Kind.THROTTLE else metric.evict_quantified
     gaps = [(gap_of(one, view, excess) if quantified else None, actions[one.rule.action]) for one in triggered]
     known = [gap for gap, _ in gaps if gap is not None]
-    ordered = metric.chain.order(one.pod for one in exposed.values() if one.actions and metric.concerns(one.pod))
-    candidates = (_candidate(pod, gaps, exposed[pod.uid].actions) for pod in ordered)
     unknown = "what has to go cannot be told now" if quantified else f"{metric.name} cannot be quantified"
     return Demand(
         kind=kind,
@@ -148,19 +148,43 @@ def _demand(
         reading=reading or ZERO,
         waterline=min(one.rule.waterline for one in triggered),
         gap=max(known) if known else None,
-        candidates=tuple(one for one in candidates if one is not None),
+        candidates=_candidates(metric, gaps, exposed),
         because="" if known else unknown,
     )
 
 
-def _candidate(pod: PodUse, gaps: Sequence[tuple[Decimal | None, Action]], allowed: frozenset[str]) -> Candidate | None:
+def _candidates(
+    metric: Metric, gaps: Sequence[tuple[Decimal | None, Action]], exposed: Exposed
+) -> tuple[Candidate, ...]:
+    """In the metric's order. What is asked of a pod depends on its allowed actions alone: told once for each set."""
+    asked: dict[frozenset[str], _Asked | None] = {}
+    found = []
+    for keys, pod in exposed.ranked(metric.chain):
+        allowed = exposed.by_uid[pod.uid].actions
+        if allowed not in asked:
+            asked[allowed] = _asked(gaps, allowed)
+        what = asked[allowed]
+        if what is not None and metric.concerns(pod):
+            found.append(Candidate(pod, what.gap, what.throttle, what.grace_seconds, keys))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    gap: Decimal | None
+    throttle: ThrottleBounds | None
+    grace_seconds: int | None
+
+
+def _asked(gaps: Sequence[tuple[Decimal | None, Action]], allowed: frozenset[str]) -> _Asked | None:
+    """Of all rules whose action is allowed: the largest gap, the most careful limits."""
     applicable = [(gap, action) for gap, action in gaps if action.name in allowed]
     if not applicable:
         return None
     known = [gap for gap, _ in applicable if gap is not None]
     graces = [action.grace_seconds for _, action in applicable if action.grace_seconds is not None]
     bounds = [action.throttle for _, action in applicable if action.throttle is not None]
-    return Candidate(pod, max(known) if known else None, _most_careful(bounds), min(graces, default=None))
+    return _Asked(max(known) if known else None, _most_careful(bounds), min(graces, default=None))
 
 
 def _most_careful(bounds: Sequence[ThrottleBounds]) -> ThrottleBounds | None:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from slackwater.waterline.analysis.demands import Candidate, Demand, Kind
-from slackwater.waterline.execution.ledger import Ledger, nonzero
+from slackwater.waterline.execution.ledger import Ledger
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.execution.plan import Remaining, Spared, Step
-from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.pods import PodUse
 
 Attempt = Callable[[PodUse], str | None]
@@ -54,6 +53,8 @@ class EvictionPass:
         self._prune = prune
         self._taken = dict(taken or {})
         self._begun: set[str] = set()
+        self._metrics = [demand.metric for demand in demands]
+        self._known: dict[str, dict[str, Decimal]] = {}
 
     def run(self, ledger: Ledger, attempt: Attempt | None = None) -> tuple[Remaining, ...]:
         """Choose as if all went well; begin in order; after a refusal choose anew with the others."""
@@ -93,7 +94,7 @@ class EvictionPass:
             return False
         if demand.gap is None:
             return True
-        return trial.left_for(candidate, demand) > 0 and demand.metric.released_by_eviction(pod) > 0
+        return trial.left_for(candidate, demand) > 0 and demand.metric.name in self._credited(pod)
 
     def _without_needless(self, chosen: list[_Choice], trial: Ledger) -> list[_Choice]:
         """Who came early with little is let go if those after it close the gaps alone; the most important first."""
@@ -116,11 +117,18 @@ class EvictionPass:
 
     def _credited(self, pod: PodUse) -> dict[str, Decimal]:
         """What its end releases, less what a throttle of this cycle already took from it."""
-        taken = self._taken.get(pod.uid, ZERO)
-        return nonzero(
-            (each.name, each.released_by_eviction(pod) - each.released_by_throttle(pod, taken))
-            for each in (demand.metric for demand in self._demands)
-        )
+        known = self._known.get(pod.uid)
+        if known is None:
+            taken = self._taken.get(pod.uid)
+            known = {}
+            for each in self._metrics:
+                amount = each.released_by_eviction(pod)
+                if taken is not None:
+                    amount -= each.released_by_throttle(pod, taken)
+                if amount > 0:
+                    known[each.name] = amount
+            self._known[pod.uid] = known
+        return known
 
     # ---- doing and telling
 
@@ -135,7 +143,7 @@ class EvictionPass:
                 pod.uid,
                 pod.name,
                 metric.name,
-                metric.chain.keys(pod),
+                choice.candidate.keys,
                 tuple(credited.items()),
                 grace_seconds=choice.candidate.grace_seconds,
             )
@@ -158,7 +166,7 @@ class EvictionPass:
             return demand.because
         if ledger.left_for(candidate, demand) <= 0:
             return "the gap is closed"
-        if demand.metric.released_by_eviction(candidate.pod) <= 0:
+        if demand.metric.name not in self._credited(candidate.pod):
             return "it would release nothing that was measured"
         return self._budget.because
 

@@ -5,7 +5,7 @@ What an earlier stage releases is credited to the later one, so both together go
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -33,14 +33,15 @@ def execute(
     quotas, ledger = Ledger(), Ledger()
     throttling = ThrottlePass(_without(analysis.throttles, state), _refused(state, Kind.THROTTLE), limits)
     left_after_throttle = throttling.run(quotas)
-    _credit_throttles(ledger, throttling.steps, analysis)
+    taken = {step.uid: _milli_of(step) for step in throttling.steps}
+    _credit_throttles(ledger, taken, analysis)
     _credit_underway(ledger, state, analysis)
     evicting = EvictionPass(
         _without(analysis.evictions, state),
         _refused(state, Kind.EVICT),
         _budget(state, limits),
         limits,
-        taken={step.uid: _milli_of(step) for step in throttling.steps},
+        taken=taken,
     )
     left_after_evictions = evicting.run(ledger, attempt)
     raised, kept_down = give_back(analysis.restorable, _refused(state, Kind.THROTTLE))
@@ -54,6 +55,8 @@ def execute(
 
 def preview(analysis: Analysis, before: ExecutorState, limits: Limits, now: datetime) -> Plan:
     """What the rules with strategy Preview would do now: the same plan of their demands; nothing of it is begun."""
+    if not analysis.previews:
+        return Plan(state=before)
     asked = replace(
         analysis,
         throttles=tuple(one for one in analysis.previews if one.kind is Kind.THROTTLE),
@@ -101,10 +104,9 @@ def _without(demands: Sequence[Demand], state: ExecutorState) -> tuple[Demand, .
     )
 
 
-def _credit_throttles(ledger: Ledger, steps: Sequence[Step], analysis: Analysis) -> None:
-    for step in steps:
-        pod = analysis.exposed[step.uid].pod
-        milli = _milli_of(step)
+def _credit_throttles(ledger: Ledger, taken: Mapping[str, Decimal], analysis: Analysis) -> None:
+    for uid, milli in taken.items():
+        pod = analysis.exposed[uid].pod
         ledger.credit(
             nonzero((one.metric.name, one.metric.released_by_throttle(pod, milli)) for one in analysis.evictions)
         )

@@ -61,14 +61,16 @@ class ThrottlePass:
         milli = sum((change.amount_milli for change in changes), ZERO)
         credited = nonzero((one.metric.name, one.metric.released_by_throttle(pod, milli)) for one in self._demands)
         ledger.credit(credited)
-        keys = demand.metric.chain.keys(pod)
         self.steps.append(
-            Step(Kind.THROTTLE, pod.uid, pod.name, demand.metric.name, keys, tuple(credited.items()), changes)
+            Step(Kind.THROTTLE, pod.uid, pod.name, demand.metric.name, candidate.keys, tuple(credited.items()), changes)
         )
         return True
 
     def _largest_gap(self, pod: PodUse, ledger: Ledger) -> Decimal:
         """Over all demands that this pod may help with."""
+        if len(self._demands) == 1:
+            only = self._demands[0]
+            return ledger.left_for(self._of[only.metric.name][pod.uid], only)
         return max(
             ledger.left_for(candidate, demand)
             for demand in self._demands

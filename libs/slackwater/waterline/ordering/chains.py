@@ -26,8 +26,13 @@ class Chain:
 
     def order(self, pods: Iterable[PodUse]) -> list[PodUse]:
         """Whatever order they come in, the same order comes out."""
+        return [pod for _, pod in self.ranked(pods)]
+
+    def ranked(self, pods: Iterable[PodUse]) -> list[tuple[tuple[Number, ...], PodUse]]:
+        """In order, each with the keys that decided."""
         keys = [comparator.key for comparator in self.comparators]
-        return sorted(pods, key=lambda pod: (*[key(pod) for key in keys], pod.uid))
+        found = [(tuple([key(pod) for key in keys]), pod) for pod in pods]
+        return sorted(found, key=lambda one: (one[0], one[1].uid))
 
     def then(self, *more: Comparator, name: str = "") -> Chain:
         """The same with further comparators behind."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
@@ -75,7 +76,7 @@ class ScopeExpression(Part):
                 _range_of(value)
         return self
 
-    @property
+    @cached_property
     def classes(self) -> frozenset[QoSClass]:
         """The QoS classes that are named, Kubernetes' own names translated."""
         if self.scope_name != "QOSClass":
@@ -94,7 +95,11 @@ class ScopeExpression(Part):
             case "Namespace":
                 return pod.namespace in self.values
             case "Priority":
-                return pod.priority is not None and any(pod.priority in _range_of(value) for value in self.values)
+                return pod.priority is not None and any(pod.priority in one for one in self._ranges)
+
+    @cached_property
+    def _ranges(self) -> tuple[range, ...]:
+        return tuple(_range_of(value) for value in self.values)
 
 
 def _range_of(text: str) -> range:
@@ -112,7 +117,7 @@ class ScopeSelector(Part):
     def matches(self, pod: PodUse) -> bool:
         return all(one.matches(pod) for one in self.match_expressions)
 
-    @property
+    @cached_property
     def named_classes(self) -> frozenset[QoSClass]:
         """QoS classes that are asked for by name."""
         named = (one.classes for one in self.match_expressions if one.operator == "In")

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from slackwater.model.errors import InvalidInput
 from slackwater.waterline.actuation.cpu_quota import QuotaChange, RestoreBounds, ThrottleBounds
-from slackwater.waterline.facts.amounts import ZERO, exact
+from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.node import NodeView, Series
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering.chains import GENERAL, Chain
@@ -145,7 +145,8 @@ class Metric:
         """What the end of a pod means for this metric's gap; nothing if that cannot be told."""
         if self.evict is None or not self.concerns(pod):
             return ZERO
-        return max(ZERO, exact(self.evict(pod) or 0))
+        amount = self.evict(pod)
+        return amount if amount is not None and amount > 0 else ZERO
 
 
 @dataclass(frozen=True, slots=True)
