@@ -33,6 +33,7 @@ from tests.bench import (
     prediction_state,
     reaction,
     soak,
+    waterline_plan,
 )
 from tests.bench.figures import table
 
@@ -95,6 +96,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "closed_loop": (
         "batch fills every offer on real traces: minutes beyond capacity; several minutes",
         lambda path, given: closed_loop.measure(),
+    ),
+    "waterline_plan": (
+        "a plan of the precise framework for a node with 110 pods",
+        lambda path, given: waterline_plan.measure(),
     ),
     "soak": (
         "slope of memory and descriptors (--minutes)",
