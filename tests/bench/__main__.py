@@ -33,6 +33,7 @@ from tests.bench import (
     prediction_state,
     reaction,
     soak,
+    waterline_plan,
 )
 from tests.bench.figures import table
 
@@ -93,8 +94,12 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
         lambda path, given: colocation_recompute.measure(),
     ),
     "closed_loop": (
-        "batch fills every offer on a real month of 500 VMs: minutes beyond capacity; several minutes",
+        "batch fills every offer on real traces: minutes beyond capacity; several minutes",
         lambda path, given: closed_loop.measure(),
+    ),
+    "waterline_plan": (
+        "a plan of the precise framework for a node with 110 pods",
+        lambda path, given: waterline_plan.measure(),
     ),
     "soak": (
         "slope of memory and descriptors (--minutes)",
