@@ -33,7 +33,12 @@ from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 
 SERVICES = ("ingestion", "prediction", "colocation", "ensurance", "console")
 PATIENCE_SECONDS = 120.0
-WINDOWS = {"SLACKWATER_INGESTION_WINDOW_SECONDS": "5"}
+WINDOWS = {
+    "SLACKWATER_INGESTION_WINDOW_SECONDS": "5",
+    "SLACKWATER_PREDICTION_HISTOGRAM_UPDATE_SECONDS": "5",
+    "SLACKWATER_PREDICTION_CHECK_SECONDS": "1",
+    "SLACKWATER_PREDICTION_REPORTING_SECONDS": "1",
+}
 """Shorter than usual, so that the recovery time says how long the recovery took and not how long a window is."""
 
 

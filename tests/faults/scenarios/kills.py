@@ -101,8 +101,8 @@ class Stage:
             case "console":
                 newest = await self.site.value("SELECT max(sampled_at) FROM console.usage_point")
             case "prediction":
-                newest = await self.site.value(
-                    "SELECT to_timestamp(max(until_seconds)) + interval '2 s' FROM prediction.published_windows"
+                newest = await self.site.value(  # on a clock, of what was folded: a window later than it was heard
+                    "SELECT to_timestamp(max(published_at)) FROM prediction.published_windows"
                 )
             case "colocation":
                 newest = await self.site.value("SELECT max(handled_at) FROM colocation.inbox")
