@@ -44,7 +44,7 @@ from slackwater.telemetry.logs import get_logger
 log = get_logger(__name__)
 
 _SNAPSHOT_PAUSE = 19.0
-_SHORTEST_LOOK, _LONGEST_LOOK = 0.1, 1.0
+_SHORTEST_LOOK, _LONGEST_LOOK = 0.1, 0.3
 """Seconds between looks at what is due; a partition that was just taken is looked at within the longest."""
 
 
