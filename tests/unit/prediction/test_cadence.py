@@ -102,6 +102,20 @@ async def test_a_surge_is_told_in_the_check_after_it_was_folded() -> None:
     assert said[1].prod_peak.cpu_milli > said[0].prod_peak.cpu_milli
 
 
+async def test_a_silent_node_is_not_told_again_even_when_its_pods_are_forgotten() -> None:
+    state, clock = living(), FakeClock()
+    stream = [window("silent", 1, {"p": 500}), *(window("lives", number, {"q": 500}) for number in range(1, 90))]
+    told: Counter[str] = Counter()
+    for position, event in enumerate(stream, start=1):
+        await fold_windows(state, [(position, event)])
+        await clock.advance(60)
+        await publish_predictions(state, clock)
+    store = state.store
+    assert isinstance(store, MemoryPredictionStore)
+    told.update(event.data.node for event in store.outbox if isinstance(event.data, PeakPredicted))
+    assert told == {"silent": 1, "lives": 88}
+
+
 async def test_a_policy_of_another_generation_counts_at_once_and_names_itself() -> None:
     state, clock = living(), FakeClock()
     await fold_windows(state, [(1, window("a", 1, {"p": 500})), (2, window("a", 2, {"p": 500}))])

@@ -115,7 +115,9 @@ def look(living: LivingState, name: str, clock: Clock) -> Due | None:
     living.looked[name] = Look(at, pool.folds, due_at)
     if unchanged:
         return None
-    nodes = [node for node in living.models.nodes.values() if node.pool == name and node.folded is not None]
+    silent = living.models.latest_seconds - living.models.keeping.pod_seconds  # from then on its pods are forgotten
+    known = (node for node in living.models.nodes.values() if node.pool == name and node.taken.end >= silent)
+    nodes = [node for node in known if node.folded is not None]
     if not nodes:
         return None
     nodes.sort(key=lambda node: node.number)
