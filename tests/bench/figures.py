@@ -44,6 +44,8 @@ def _said(figure: Mapping[str, Any]) -> str:
     for key, value in figure.items():
         if key in ("settled", "commit_to_stream"):
             told.append(f"{key} p50 {value['p50']} s, p99 {value['p99']} s of {value['count']}")
+        elif key == "crossed_milliseconds":
+            told.append(f"p50 {value['p50']} ms, p99 {value['p99']} ms of {value['count']}")
         elif key == "reports_per_second":
             told.append(f"{value['stored'] if isinstance(value, Mapping) else value} reports/s")
         elif key in (
