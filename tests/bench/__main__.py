@@ -30,6 +30,7 @@ from tests.bench import (
     ingestion,
     outbox,
     prediction_models,
+    prediction_state,
     reaction,
     soak,
     waterline_plan,
@@ -84,12 +85,16 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
         "models of peaks at 1,000, 3,000 and 10,000 nodes of 30 pods: folding, predicting, bytes",
         lambda path, given: prediction_models.measure(),
     ),
+    "prediction": (
+        "the state of prediction at 1,000, 3,000 and 10,000 nodes of 30 pods: taken, folded, predicted, kept, restored",
+        lambda path, given: prediction_state.measure(),
+    ),
     "colocation_recompute": (
         "all offers anew at 1,000, 3,000 and 10,000 nodes of 30 pods, from arrays",
         lambda path, given: colocation_recompute.measure(),
     ),
     "closed_loop": (
-        "batch fills every offer on a real month of 500 VMs: minutes beyond capacity; several minutes",
+        "batch fills every offer on real traces: minutes beyond capacity; several minutes",
         lambda path, given: closed_loop.measure(),
     ),
     "waterline_plan": (

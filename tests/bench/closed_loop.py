@@ -8,37 +8,50 @@ thirty times what a node's agent takes, in which nothing is taken back.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from slackwater.backtest.adapters import bitbrains
+from slackwater.backtest.adapters import bitbrains, google2011
 from slackwater.backtest.adapters.predictors import contenders
 from slackwater.backtest.domain.choices import Resource
-from slackwater.backtest.domain.placement import Stays, churned, still
+from slackwater.backtest.domain.placement import Stays, churned, each_its_own, still
 from slackwater.backtest.domain.trace import CELL_SECONDS, DAY_CELLS, Trace
 from slackwater.backtest.usecases.judge import Moment, moments
-from slackwater.colocation.domain.closed_loop import Loop, Period, closed_loop
+from slackwater.colocation.domain.closed_loop import Loop, LoopFigures, Period, closed_loops
 from slackwater.colocation.domain.fleet import Fleet, Ints, PodRows
 from slackwater.colocation.domain.strategy import Strategy
 
 TRACES = Path(os.environ.get("SLACKWATER_TRACES", Path(__file__).resolve().parents[2].parent / "shared" / "data"))
 FIXTURE = TRACES / "bitbrains_rnd" / "fixture_60vm_4weeks.parquet"
 WHOLE = TRACES / "bitbrains_rnd" / "rnd_2013-8.parquet"
+GOOGLE = TRACES / "google2011_machines" / "usage_5min.parquet"
 PER_NODE = 20
 TARGET = 0.001
+STRATEGIES = {
+    "default": Strategy(),
+    "without_margin": Strategy(cpu_reclaim_threshold_percent=100, memory_reclaim_threshold_percent=100),
+}
+"""What is judged, and what prediction alone would do, beside it."""
 
 
-def measure(trace: Path = WHOLE, days: float | None = None) -> dict[str, Any]:
-    """Without churn and with a mean stay of two days; raises OSError where the trace is not there."""
-    if not trace.is_file():
+def measure(days: float | None = None) -> dict[str, Any]:
+    """VMs that stay, VMs with a mean stay of two days, and whole machines of which nothing else is known.
+
+    Raises OSError where the traces are not there.
+    """
+    if not (WHOLE.is_file() and GOOGLE.is_file()):
         raise OSError(f"no real traces at {TRACES}: set SLACKWATER_TRACES")
-    found = {name: _said(run(trace, churn_days=churn, days=days)) for name, churn in (("still", None), ("churn", 2.0))}
-    worst = max(each["exceeded_share"] for part in found.values() for each in part.values())
-    longest = max(each["longest_episode"] for part in found.values() for each in part.values())
+    found = {
+        "bitbrains": _said(run(WHOLE, days=days)),
+        "bitbrains_churn": _said(run(WHOLE, churn_days=2.0, days=days)),
+        "google_machines": _said(run(GOOGLE, days=days, reader=google2011.read)),
+    }
+    judged = [figures for trace in found.values() for figures in trace["default"].values()]
+    worst, longest = (max(each[name] for each in judged) for name in ("exceeded_share", "longest_episode"))
     return {
         "target": f"beyond capacity in at most {TARGET:.1%} of minutes, an episode at most 2 control periods",
         "passed": worst <= TARGET and longest <= 2,
@@ -49,17 +62,25 @@ def measure(trace: Path = WHOLE, days: float | None = None) -> dict[str, Any]:
 
 
 def run(
-    path: Path, *, churn_days: float | None = None, days: float | None = None, model: str = "workload-profile"
-) -> Loop:
+    path: Path,
+    *,
+    churn_days: float | None = None,
+    days: float | None = None,
+    model: str = "workload-profile",
+    reader: Callable[[Path, Resource], Trace] = bitbrains.read,
+) -> dict[str, Loop]:
     """From the beginning of the trace: cold starts are part of it."""
-    both = {each: bitbrains.read(path, each) for each in Resource}
-    cells = both[Resource.CPU].cells if days is None else min(int(days * DAY_CELLS), both[Resource.CPU].cells)
-    stays = _placed(both[Resource.CPU], churn_days)
-    return closed_loop(_periods(both, stays, cells, model), Strategy())
+    both = {each: reader(path, each) for each in Resource}
+    first = both[Resource.CPU]
+    cells = first.cells if days is None else min(int(days * DAY_CELLS), first.cells)
+    periods = _periods(both, _placed(first, churn_days), cells, model)
+    return dict(zip(STRATEGIES, closed_loops(periods, list(STRATEGIES.values())), strict=True))
 
 
 def _placed(trace: Trace, churn_days: float | None) -> Stays:
     chance = np.random.default_rng(1)
+    if trace.whole_machines:
+        return each_its_own(trace.present)
     if churn_days is None:
         return still(trace.present, PER_NODE, chance)
     return churned(trace.present, PER_NODE, churn_days * DAY_CELLS, chance)
@@ -128,13 +149,11 @@ def _period(pair: tuple[Moment, ...], peaks: Ints, capacity: Ints) -> Period:
     return Period(prod, known, int(cpu.at_seconds))
 
 
-def _said(loop: Loop) -> dict[str, dict[str, float]]:
-    node_hours = CELL_SECONDS / 3600
-    return {
-        name: {
-            **{key: round(value, 5) for key, value in asdict(figures).items()},
-            "exceeded_share": round(figures.exceeded_share, 6),
-            "node_hours": round(figures.periods * node_hours),
-        }
-        for name, figures in (("cpu", loop.cpu), ("memory", loop.memory))
-    }
+def _said(loops: Mapping[str, Loop]) -> dict[str, dict[str, dict[str, float]]]:
+    return {name: {"cpu": _figures(loop.cpu), "memory": _figures(loop.memory)} for name, loop in loops.items()}
+
+
+def _figures(figures: LoopFigures) -> dict[str, float]:
+    told = {key: round(value, 5) for key, value in asdict(figures).items()}
+    hours = round(figures.periods * CELL_SECONDS / 3600)
+    return {**told, "exceeded_share": round(figures.exceeded_share, 6), "node_hours": hours}

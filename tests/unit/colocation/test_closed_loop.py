@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from slackwater.colocation.domain.closed_loop import Loop, Period, closed_loop
+from slackwater.colocation.domain.closed_loop import Loop, Period, closed_loop, closed_loops
 from slackwater.colocation.domain.fleet import fleet_of
 from slackwater.colocation.domain.snapshot import NodeSnapshot, PodUse
 from slackwater.colocation.domain.strategy import Strategy
@@ -59,6 +59,14 @@ def test_shares_are_of_capacity_and_changes_are_counted() -> None:
     assert figures.changes_per_period == pytest.approx(2 / 3)
 
 
+def test_two_strategies_on_one_history_are_each_as_alone() -> None:
+    periods = [_period(number, [usage]) for number, usage in enumerate((100, 400, 100, 900))]
+    careful = Strategy(rise_windows=1)
+    together = closed_loops(iter(periods), [ALL, careful])
+    assert together == [closed_loop(periods, ALL), closed_loop(periods, careful)]
+    assert together[0].cpu.exceeded > together[1].cpu.exceeded
+
+
 def test_nothing_is_nothing() -> None:
     assert loop().cpu.exceeded_share == 0.0
 
@@ -68,7 +76,7 @@ def test_on_a_real_trace_batch_fills_every_offer_and_capacity_holds(capsys: pyte
 
     if not FIXTURE.is_file():
         pytest.skip(f"no real traces at {TRACES}: set SLACKWATER_TRACES")
-    found = run(FIXTURE, churn_days=2.0, days=6.0)
+    found = run(FIXTURE, churn_days=2.0, days=4.0)["default"]
     for name, figures in (("cpu", found.cpu), ("memory", found.memory)):
         told = f"{figures.exceeded_share:.3%} of {figures.periods} node periods beyond capacity"
         with capsys.disabled():  # the figure is what this test is for

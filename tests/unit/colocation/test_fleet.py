@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 from drawn import gates, snapshots, strategies
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.colocation.domain.fleet import fleet_of, gate_rows, no_gates
@@ -26,7 +26,6 @@ drifting = st.builds(
 any_gates = st.builds(Gates, *[gates | drifting] * 4)
 
 
-@settings(max_examples=300)
 @given(st.lists(st.tuples(snapshots, any_gates, st.integers(1, 1000)), min_size=1, max_size=4), strategies)
 def test_a_fleet_decides_as_its_nodes_do(rows: list[tuple[NodeSnapshot, Gates, int]], strategy: Strategy) -> None:
     nodes, before, windows = (list(column) for column in zip(*rows, strict=True))

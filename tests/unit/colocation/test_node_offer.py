@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from drawn import gates, snapshots, strategies
+from drawn import gates, resources, snapshots, strategies
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,6 +57,21 @@ def test_a_lost_node_takes_its_zones_along() -> None:
     gates = decide_node(NODE, DYNAMIC, Gates(), 60).gates()
     lost = decide_node(replace(NODE, lost=True), DYNAMIC, gates, 60)
     assert [zone.batch for zone in lost.zones] == [Resources()] * 2
+
+
+def test_a_zone_keeps_its_value_while_the_difference_is_small_and_the_node_bears_it() -> None:
+    before = {"node-0": Resources(950, 1150), "node-1": Resources(800, 400)}
+    offer = decide_node(NODE, DYNAMIC, Gates(), 60, before)
+    assert [zone.batch for zone in offer.zones] == [Resources(924, 1150), Resources(875, 1150)]  # 950 + 900 > 1800
+
+
+@given(snapshots, strategies, resources)
+def test_zones_that_keep_their_value_are_together_within_their_node(
+    node: NodeSnapshot, strategy: Strategy, before: Resources
+) -> None:
+    offer = decide_node(node, strategy, Gates(), 60, dict.fromkeys("abcd", before))
+    total = sum([zone.batch for zone in offer.zones], Resources())
+    assert total == total.smaller_of(offer.batch.value)
 
 
 any_gates = st.builds(Gates, gates, gates, gates, gates)

@@ -7,7 +7,7 @@ either (that is ensurance's work), so what goes beyond capacity here is what the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -78,21 +78,42 @@ class Loop:
 
 def closed_loop(periods: Iterable[Period], strategy: Strategy) -> Loop:
     """Nothing is offered in the first period: nothing was known before it."""
-    gates, in_force, tally, beyond = None, None, None, []
+    return closed_loops(periods, [strategy])[0]
+
+
+def closed_loops(periods: Iterable[Period], strategies: Sequence[Strategy]) -> Sequence[Loop]:
+    """Several strategies on the same history, in one pass over it."""
+    runs = [_Run(strategy) for strategy in strategies]
     for period in periods:
+        for run in runs:
+            run.step(period)
+    return [run.loop() for run in runs]
+
+
+class _Run:
+    """One strategy on its way through the history: its gates, what it offers now, and what became of it."""
+
+    def __init__(self, strategy: Strategy) -> None:
+        self._strategy = strategy
+        self._gates = no_gates(0)
+        self._in_force = np.zeros((0, 2), np.int64)
+        self._tally = _empty(0)
+        self._beyond: list[float] = []
+
+    def step(self, period: Period) -> None:
         nodes = len(period.known)
-        if gates is None or in_force is None or tally is None:
-            gates, in_force, tally = no_gates(nodes), np.zeros((nodes, 2), np.int64), _empty(nodes)
-        over = period.prod + in_force > period.known.capacity
-        beyond.append(float(over.any(axis=1).mean()) if nodes else 0.0)
-        offers = recompute(period.known, strategy, gates, np.full(nodes, period.end))
-        batch = offers.mid + offers.batch
-        _count(tally, period, in_force, over, batch != in_force)
-        gates, in_force = offers.gates, batch
-    if tally is None:
-        tally = _empty(0)
-    cpu, memory = (_figures(tally, place) for place in range(len(_RESOURCES)))
-    return Loop(cpu, memory, tuple(beyond))
+        if not self._beyond:
+            self._gates, self._in_force, self._tally = no_gates(nodes), np.zeros((nodes, 2), np.int64), _empty(nodes)
+        over = period.prod + self._in_force > period.known.capacity
+        self._beyond.append(float(over.any(axis=1).mean()) if nodes else 0.0)
+        offers = recompute(period.known, self._strategy, self._gates, np.full(nodes, period.end))
+        taken = offers.mid + offers.batch
+        _count(self._tally, period, self._in_force, over, taken != self._in_force)
+        self._gates, self._in_force = offers.gates, taken
+
+    def loop(self) -> Loop:
+        cpu, memory = (_figures(self._tally, place) for place in range(len(_RESOURCES)))
+        return Loop(cpu, memory, tuple(self._beyond))
 
 
 def _empty(nodes: int) -> _Tally:

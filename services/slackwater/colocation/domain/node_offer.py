@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slackwater.colocation.domain.gating import Gate
@@ -9,7 +10,7 @@ from slackwater.colocation.domain.mid import node_offers
 from slackwater.colocation.domain.offer import Decided, settled
 from slackwater.colocation.domain.snapshot import NodeSnapshot
 from slackwater.colocation.domain.strategy import Strategy
-from slackwater.colocation.domain.zones import ZoneOffer, zone_offers
+from slackwater.colocation.domain.zones import ZoneOffer, after_gate, bounded, zone_offers
 from slackwater.model.quantities import Resources
 
 
@@ -47,11 +48,18 @@ class NodeOffer:
         return Gates(self.mid.cpu.gate, self.mid.memory.gate, self.batch.cpu.gate, self.batch.memory.gate)
 
 
-def decide_node(snapshot: NodeSnapshot, strategy: Strategy, gates: Gates, window: int) -> NodeOffer:
-    """`window` is the end of the usage's window, seconds since 1970; `gates` are those that the last decision left.
+def decide_node(
+    snapshot: NodeSnapshot,
+    strategy: Strategy,
+    gates: Gates,
+    window: int,
+    zones: Mapping[str, Resources] | None = None,
+) -> NodeOffer:
+    """`window` is the end of the usage's window, seconds since 1970; `gates` are those that the last decision left, and
+    `zones` what each zone offers since then.
 
     Zones follow the published value of the node: one that offers nothing, for whatever reason, has zones that offer
-    nothing from the same moment on.
+    nothing from the same moment on. Within that a zone keeps its value while the difference is small.
     """
     cpu, memory = (node_offers(each, snapshot, strategy) for each in ("cpu", "memory"))
     mid = Both(
@@ -63,4 +71,5 @@ def decide_node(snapshot: NodeSnapshot, strategy: Strategy, gates: Gates, window
         settled(memory.batch, snapshot, strategy, gates.batch_memory, window),
     )
     shares = Resources(cpu.mid_share, memory.mid_share)
-    return NodeOffer(mid, batch, zone_offers(snapshot, strategy, batch.value, shares))
+    computed = zone_offers(snapshot, strategy, batch.value, shares)
+    return NodeOffer(mid, batch, bounded(after_gate(zones or {}, computed, strategy.diff_threshold), batch.value))
