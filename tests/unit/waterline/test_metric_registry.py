@@ -15,6 +15,7 @@ from slackwater.model.tiers import Tier
 from slackwater.waterline.actuation.cpu_quota import restore_cpu, throttle_cpu
 from slackwater.waterline.cycle import CycleState, run_cycle
 from slackwater.waterline.facts.node import BestEffortCpu
+from slackwater.waterline.ordering.chains import CHAINS
 from slackwater.waterline.policies.podqos import PodQosSpec
 from slackwater.waterline.policies.selectors import ScopeSelector
 from slackwater.waterline.policies.values import Action, NodePolicy, Policies, Rule
@@ -95,6 +96,11 @@ def test_a_metric_that_contradicts_itself_is_refused(fields: dict[str, Any], fie
         Metric("m", Dimension.CPU, **fields)
     assert caught.value.field == field
     assert "m" in caught.value.message
+
+
+def test_the_page_names_every_metric_and_every_order() -> None:
+    page = (HOW_TO.parents[1] / "concepts" / "waterlines.md").read_text()
+    assert [name for name in (*BUILT_IN.names(), *CHAINS) if f"`{name}`" not in page] == []
 
 
 def test_the_attributes_follow_what_was_declared() -> None:
