@@ -21,7 +21,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.bench import freshness, handover, idle, ingestion, outbox, prediction_models, reaction, soak
+from tests.bench import (
+    closed_loop,
+    colocation_recompute,
+    freshness,
+    handover,
+    idle,
+    ingestion,
+    outbox,
+    prediction_models,
+    prediction_state,
+    reaction,
+    soak,
+    waterline_plan,
+)
 from tests.bench.figures import table
 
 from slackwater.demo.service import seconds_per_round
@@ -71,6 +84,22 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "prediction_models": (
         "models of peaks at 1,000, 3,000 and 10,000 nodes of 30 pods: folding, predicting, bytes",
         lambda path, given: prediction_models.measure(),
+    ),
+    "prediction": (
+        "the state of prediction at 1,000, 3,000 and 10,000 nodes of 30 pods: taken, folded, predicted, kept, restored",
+        lambda path, given: prediction_state.measure(),
+    ),
+    "colocation_recompute": (
+        "all offers anew at 1,000, 3,000 and 10,000 nodes of 30 pods, from arrays",
+        lambda path, given: colocation_recompute.measure(),
+    ),
+    "closed_loop": (
+        "batch fills every offer on real traces: minutes beyond capacity; several minutes",
+        lambda path, given: closed_loop.measure(),
+    ),
+    "waterline_plan": (
+        "a plan of the precise framework for a node with 110 pods",
+        lambda path, given: waterline_plan.measure(),
     ),
     "soak": (
         "slope of memory and descriptors (--minutes)",

@@ -6,6 +6,16 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+_PLAIN = (
+    "lost",
+    "capacity_facts_per_second",
+    "series_updates_per_second",
+    "all_predictions_seconds",
+    "recompute_seconds",
+    "exceeded_share",
+    "longest_episode",
+)
+
 
 def spread(seconds: Sequence[float], *, digits: int = 3) -> dict[str, Any]:
     """How many, median, p99 (nearest rank) and the largest."""
@@ -34,9 +44,19 @@ def _said(figure: Mapping[str, Any]) -> str:
     for key, value in figure.items():
         if key in ("settled", "commit_to_stream"):
             told.append(f"{key} p50 {value['p50']} s, p99 {value['p99']} s of {value['count']}")
+        elif key == "crossed_milliseconds":
+            told.append(f"p50 {value['p50']} ms, p99 {value['p99']} ms of {value['count']}")
         elif key == "reports_per_second":
             told.append(f"{value['stored'] if isinstance(value, Mapping) else value} reports/s")
-        elif key in ("lost", "capacity_facts_per_second", "series_updates_per_second", "all_predictions_seconds"):
+        elif key in (
+            "lost",
+            "capacity_facts_per_second",
+            "series_updates_per_second",
+            "all_predictions_seconds",
+            "recompute_seconds",
+            "exceeded_share",
+            "longest_episode",
+        ):
             told.append(f"{key} {value}")
         elif key in ("killed", "planned"):
             told.append(f"{key}: " + ", ".join(_taken(part, line) for part, line in value.items()))

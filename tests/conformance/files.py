@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import crane_percentile
+import crane_policies
+import crane_waterlines
 import koord_batch
 import koord_gates
 import koord_histograms
@@ -18,6 +20,7 @@ import koord_mid
 import koord_predictors
 import koord_server
 import koord_strategies
+import koordlet_eviction
 from outstanding import reason_of
 from verdicts import Adaptor, Case, Verdict, not_covered
 
@@ -32,7 +35,8 @@ ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
         **koord_server.ADAPTORS,
         **koord_strategies.ADAPTORS,
     },
-    "crane": crane_percentile.ADAPTORS,
+    "crane": {**crane_percentile.ADAPTORS, **crane_waterlines.ADAPTORS, **crane_policies.ADAPTORS},
+    "koordlet-qos-vectors/1": koordlet_eviction.ADAPTORS,
 }
 """By schema and suite. A suite that is not here is not covered, and is told so."""
 

@@ -145,7 +145,7 @@ def numa_split(case: Case) -> Verdict:
     count, zones = given.get("numaNum", 0), tuple(given.get("podNuma") or ())
     parts = {key: _parts(given[key], count, zones) for key in ("request", "usage") if given.get(key) is not None}
     if isinstance(want, Mapping):
-        return compare(parts, want)
+        return compare(parts, {key: part or [] for key, part in want.items()})
     return compare(parts["usage"] or None, want)
 
 

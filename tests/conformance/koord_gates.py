@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
@@ -31,8 +32,10 @@ def sync_gate(case: Case) -> Verdict:
     """Whether a value is told. Labels of nodes are not ours to write."""
     given, want = case["in"], wanted(case)
     old, new = given.get("old") or {}, given.get("new") or {}
-    changed = any(told(old.get(key), new.get(key), given["resourceDiffThreshold"]) for key in _OFFERS)
     since = given.get("secondsSinceLastSync")
+    aged = Strategy(diff_threshold=given["resourceDiffThreshold"], rise_windows=1)
+    aged = replace(aged, update_time_threshold_seconds=given["updateTimeThresholdSeconds"])
+    changed = any(told(old.get(key), new.get(key), aged, since or 0) for key in _OFFERS)
     found = {"status": changed}
     if "meta" in want:
         found["meta"] = bool(given.get("metaLabelChanged"))  # what a label says is told when it changes, by itself
@@ -44,22 +47,30 @@ def sync_gate(case: Case) -> Verdict:
 def resource_diff(case: Case) -> Verdict:
     given = case["in"]
     key = given["resource"]
-    return compare(told(given["old"].get(key), given["new"].get(key), given["threshold"]), wanted(case))
+    return compare(told(given["old"].get(key), given["new"].get(key), _gate(given["threshold"])), wanted(case))
 
 
 def mid_diff(case: Case) -> Verdict:
     given = case["in"]
     old, new = given.get("old") or {}, given.get("new") or {}
-    return compare(any(told(old.get(key), new.get(key), given["threshold"]) for key in _OFFERS[2:]), wanted(case))
+    return compare(
+        any(told(old.get(key), new.get(key), _gate(given["threshold"])) for key in _OFFERS[2:]), wanted(case)
+    )
 
 
-def told(old: int | None, new: int | None, threshold: float) -> bool:
-    """Whether the gate lets a new value through; a rise has lasted."""
+def told(old: int | None, new: int | None, strategy: Strategy, since: float = 0) -> bool:
+    """Whether the gate lets a new value through; a rise has lasted, and a difference is as old as the last telling."""
     if new is None:
         return old is not None
-    strategy = Strategy(diff_threshold=threshold, rise_windows=1)
-    value, _ = pass_gate(Gate(old), new, ceiling=max(new, old or 0), window=1, degraded=False, strategy=strategy)
+    window = 10**6
+    gate = Gate(old, drifting_since=window - int(since), drifting_to=new)
+    ceiling = max(new, old or 0)
+    value, _ = pass_gate(gate, new, ceiling=ceiling, window=window, degraded=False, strategy=strategy)
     return value != old
+
+
+def _gate(threshold: float) -> Strategy:
+    return Strategy(diff_threshold=threshold, rise_windows=1)
 
 
 ADAPTORS: Mapping[str, Adaptor] = {

@@ -36,7 +36,8 @@ def offers(case: Case) -> Verdict:
         return compare("reset", want)
     inputs = _with_prediction(snapshot_of(given), given["metrics"]), strategy_of(given["strategy"])
     if remaining_share(*inputs) == 0:
-        return compare("reset", want)
+        taken_away = isinstance(want, Mapping) and all(value is None for value in want.values())
+        return compare("reset", "reset" if taken_away else want)
     if not isinstance(want, Mapping):
         return compare(_answer(inputs, _KEYS), want)
     verdict = compare(_answer(inputs, want), want)

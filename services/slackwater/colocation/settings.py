@@ -23,6 +23,7 @@ class ColocationSettings(BaseSettings):
     cold_start_holds_request: bool = Field(True, description="nothing is lent of what a pod without warm model asked")
     resource_diff_threshold: float = Field(0.1, gt=0, le=1, description="ratio beyond which a change is told")
     rise_windows: int = Field(2, ge=1, description="how many windows a rise must last")
+    update_time_threshold_seconds: float = Field(300.0, ge=0, description="age at which a smaller change is told too")
     decay_from_seconds: float = Field(180.0, ge=0, description="age of usage at which the offer begins to shrink")
     decay_to_seconds: float = Field(900.0, gt=0, description="age of usage at which nothing is offered")
     prediction_max_age_seconds: float = Field(900.0, gt=0, description="an older prediction is no prediction")
@@ -46,6 +47,7 @@ class ColocationSettings(BaseSettings):
             cold_start_holds_request=self.cold_start_holds_request,
             diff_threshold=self.resource_diff_threshold,
             rise_windows=self.rise_windows,
+            update_time_threshold_seconds=self.update_time_threshold_seconds,
             decay_from_seconds=self.decay_from_seconds,
             decay_to_seconds=self.decay_to_seconds,
             prediction_max_age_seconds=self.prediction_max_age_seconds,

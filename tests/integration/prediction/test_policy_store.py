@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import httpx2
@@ -14,10 +14,11 @@ import pytest
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from policy_scene import document
+from policy_scene import document, model
 from sqlalchemy import text
 
-from slackwater.bus.port import Bus
+from slackwater.bus.port import Bus, Done, Received, Settlement
+from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.model.errors import Conflict
 from slackwater.model.time import SystemClock
 from slackwater.prediction.adapters.memory_policies import MemoryPolicyStore
@@ -33,6 +34,7 @@ from slackwater.runtime.settings import HttpSettings
 from slackwater.store.engine import connect_database
 from slackwater.store.migrations import Schema
 from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.windows import described, window
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -88,11 +90,11 @@ async def test_of_two_changes_at_once_the_second_sees_the_first(store: PolicySto
 
 
 @asynccontextmanager
-async def replica(bus: Bus, address: str, state_dir: Path) -> AsyncIterator[PredictionService]:
+async def replica(bus: Bus, address: str, state_dir: Path, **settings: Any) -> AsyncIterator[PredictionService]:
     """A process with prediction in it, until the block ends."""
     clock = SystemClock()
     database = connect_database(address, "prediction", clock)
-    service = build(PredictionSettings(), Platform(bus, clock, lambda _: database, state_dir))
+    service = build(PredictionSettings(**settings), Platform(bus, clock, lambda _: database, state_dir))
     ready = asyncio.Event()
     running = asyncio.create_task(service.run(ready.set))
     waiting = asyncio.create_task(ready.wait())
@@ -129,6 +131,55 @@ async def test_every_replica_follows_a_change_and_a_start_finds_it(
         assert heard[-1] == here.policies.policies
     async with replica(bus, address, tmp_path) as later:
         assert later.policies.policies == heard[-1]
+
+
+class Predictions:
+    """What was published of the node, in order."""
+
+    def __init__(self) -> None:
+        self.heard: list[PeakPredicted] = []
+
+    async def __call__(self, batch: list[Received[PeakPredicted]]) -> list[Settlement]:
+        self.heard += [received.event.data for received in batch]
+        return [Done()] * len(batch)
+
+    async def until(self, model: str) -> PeakPredicted:
+        """The first one by this model."""
+        with anyio.fail_after(30):
+            while True:
+                for one in self.heard:
+                    if one.calibrations["cpu"].model == model:
+                        return one
+                await asyncio.sleep(0.01)
+
+
+async def test_the_predictions_of_a_pool_change_with_its_policy_while_they_go_on(
+    bus: Bus, fresh_database: FreshDatabase, tmp_path: Path
+) -> None:
+    address, predictions = (await fresh_database(["prediction"]))["prediction"], Predictions()
+    quick = {"check_seconds": 0.05, "reporting_seconds": 0.05}
+    async with (
+        replica(bus, address, tmp_path, **quick) as service,
+        bus.replay(PeakPredicted, predictions, after_sequence=0),
+        httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app=build_app(service.routers(), no_checks, HttpSettings.local())),
+            base_url="http://127.0.0.1",
+        ) as client,
+    ):
+        await bus.publish(described("n1"))
+        for number in (1, 2):
+            await bus.publish(window("n1", number, {"a": 500}))
+        before = await predictions.until("workload-profile")
+        assert (before.calibrations["cpu"].policy, before.calibrations["cpu"].generation) == ("default", 1)
+        wanted = document("ours", nodePool="default", models={"cpu": model("borg-default", overcommit=2)})
+        answer = await client.put("/v1/predictpolicies/ours", json=wanted)
+        assert answer.status_code == 201, answer.text
+        await bus.publish(window("n1", 3, {"a": 500}))
+        await bus.publish(window("n1", 4, {"a": 500}))
+        after = await predictions.until("borg-default")
+    assert (after.calibrations["cpu"].policy, after.calibrations["cpu"].generation) == ("ours", 1)
+    assert after.calibrations["memory"].model == "workload-profile"
+    assert after.prod_peak.cpu_milli < before.prod_peak.cpu_milli
 
 
 def step(connection: Connection, name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,10 +65,42 @@ def test_a_published_value_above_what_the_node_can_bear_is_corrected_at_once() -
 
 @given(st.integers(1, 10**6), st.lists(st.floats(-0.1, 0.1), max_size=40))
 def test_noise_within_the_threshold_never_changes_the_value(base: int, noise: list[float]) -> None:
+    gate, patient = Gate(published=base), replace(STRATEGY, update_time_threshold_seconds=float("inf"))
+    for window, share in enumerate(noise):
+        computed = base + int(base * share)
+        _, gate = pass_gate(gate, computed, ceiling=HIGH, window=60 + window * 60, degraded=False, strategy=patient)
+        assert gate.published == base
+
+
+@given(st.integers(100, 10**6), st.lists(st.floats(0.01, 0.09), min_size=1, max_size=20))
+def test_noise_around_a_value_is_never_told_however_old_it_is(base: int, noise: list[float]) -> None:
     gate = Gate(published=base)
     for window, share in enumerate(noise):
-        gate = passed(gate, base + int(base * share), window=window * 60)
-        assert gate.published == base
+        for turn, sign in enumerate((1, -1)):
+            at = 60 * (2 * window + turn + 1)
+            assert passed(gate, base + int(sign * base * share), window=at).published == base
+            gate = passed(gate, base + int(sign * base * share), window=at)
+
+
+@pytest.mark.parametrize(("values", "told"), [((1050, 1030, 1060), 1030), ((950, 970, 940), 940)])
+def test_a_small_difference_that_does_not_go_away_is_told_in_the_end_as_low_as_it_was(
+    values: tuple[int, ...], told: int
+) -> None:
+    gate = Gate(published=1000)
+    for number in range(3):
+        gate = passed(gate, values[number], window=1000 + 100 * number)
+        assert gate.published == 1000
+    assert passed(gate, values[2], window=1299).published == 1000
+    assert passed(gate, values[2], window=1300).published == told
+    assert passed(passed(gate, 1000, window=1299), values[2], window=1300).published == 1000
+
+
+def test_a_value_that_flaps_settles_at_the_lower_one() -> None:
+    gate, published = Gate(1000), []
+    for number in range(20):
+        gate = passed(gate, 500 if number % 2 else 1000, window=60 * number)
+        published.append(gate.published)
+    assert published == [1000] + [500] * 19
 
 
 @given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 10_000), st.booleans()), max_size=40))

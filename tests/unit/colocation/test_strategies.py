@@ -105,12 +105,11 @@ def test_who_only_shortens_the_last_age_has_decay_begin_before_it() -> None:
 
 def test_labels_win_over_annotations_over_the_first_pool_over_the_cluster() -> None:
     cluster = {"enable": True, "cpuReclaimThresholdPercent": 10, "memoryReclaimThresholdPercent": 10, "riseWindows": 5}
+    faster = {"cpuReclaimThresholdPercent": 20}
     pools = [
         PoolStrategy("nobody", None, {"riseWindows": 9}),
         PoolStrategy("other", Selector({"disk": "hdd"}), {"riseWindows": 8}),
-        PoolStrategy(
-            "fast", Selector({"disk": "ssd"}), {"cpuReclaimThresholdPercent": 20, "batchCPUThresholdPercent": 7}
-        ),
+        PoolStrategy("fast", Selector({"disk": "ssd"}), {"batchCPUThresholdPercent": 7, **faster}),
         PoolStrategy("all", Selector(), {"riseWindows": 7}),
     ]
     node = NodeWords(

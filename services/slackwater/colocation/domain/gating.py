@@ -2,7 +2,8 @@
 
 At once: the first, a drop beyond the threshold, any drop while degraded, and anything that would leave the published
 value above what the node can bear. After it lasted: a rise beyond the threshold, and then only as high as it was all
-that time. Never: what stays within the threshold, and what has not changed.
+that time; and, much later, a difference within the threshold that never went away (`update_time_threshold_seconds`), so
+that offers do not drift from what justifies them. Never: noise within the threshold, and what has not changed.
 """
 
 from __future__ import annotations
@@ -14,16 +15,19 @@ from slackwater.colocation.domain.strategy import Strategy
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Of one resource: the value in force (None: none yet) and the rise that is being watched.
+    """Of one resource: the value in force (None: none yet) and the change that is being watched.
 
-    `rising_windows` counts the windows the rise has lasted, `rising_to` is the lowest value in them, `last_window`
-    the end (seconds since 1970) of the last one counted.
+    `rising_windows` counts the windows a rise has lasted, `rising_to` is the lowest value in them, `last_window` the
+    end (seconds since 1970) of the last one counted. `drifting_since` is the end of the first window of a small
+    difference that has kept its sign since (0: none), `drifting_to` the lowest value in it.
     """
 
     published: int | None = None
     rising_windows: int = 0
     rising_to: int = 0
     last_window: int = 0
+    drifting_since: int = 0
+    drifting_to: int = 0
 
 
 def pass_gate(
@@ -33,11 +37,12 @@ def pass_gate(
     if gate.published is None or gate.published > ceiling or _drops(gate.published, computed, degraded, strategy):
         return computed, Gate(published=computed)
     if not _beyond(computed - gate.published, gate.published, strategy):
-        return gate.published, Gate(published=gate.published)
-    watched = _watch(gate, computed, window)
-    if watched.rising_windows >= strategy.rise_windows:
-        return watched.rising_to, Gate(published=watched.rising_to)
-    return gate.published, watched
+        after = _drift(gate, gate.published, computed, window, strategy)
+    else:
+        after = _watch(gate, computed, window)
+        if after.rising_windows >= strategy.rise_windows:
+            after = Gate(published=after.rising_to)
+    return gate.published if after.published is None else after.published, after
 
 
 def _drops(published: int, computed: int, degraded: bool, strategy: Strategy) -> bool:
@@ -51,6 +56,18 @@ def _beyond(difference: int, published: int, strategy: Strategy) -> bool:
 def _watch(gate: Gate, computed: int, window: int) -> Gate:
     """A window counts once, however often the offer is computed within it."""
     lowest = min(gate.rising_to, computed) if gate.rising_windows else computed
+    watched = replace(gate, rising_to=lowest, drifting_since=0, drifting_to=0)
     if gate.rising_windows and window <= gate.last_window:
-        return replace(gate, rising_to=lowest)
-    return replace(gate, rising_windows=gate.rising_windows + 1, rising_to=lowest, last_window=window)
+        return watched
+    return replace(watched, rising_windows=gate.rising_windows + 1, last_window=window)
+
+
+def _drift(gate: Gate, published: int, computed: int, window: int, strategy: Strategy) -> Gate:
+    """Told as the lowest value it had all that time, in either direction."""
+    if computed == published:
+        return Gate(published=published)
+    goes_on = gate.drifting_since and (gate.drifting_to < published) == (computed < published)
+    since, lowest = (gate.drifting_since, min(gate.drifting_to, computed)) if goes_on else (window, computed)
+    if window - since >= strategy.update_time_threshold_seconds:
+        return Gate(published=lowest)
+    return Gate(published=published, drifting_since=since, drifting_to=lowest)

@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
+from operator import itemgetter
 
 from slackwater.colocation.domain.snapshot import NodeSnapshot, PodUse, amount, tier_of
 from slackwater.colocation.domain.strategy import Policy, Strategy
@@ -52,6 +53,7 @@ INPUT_OF = {
 """Which recorded input a tier's term stands on, by what its largest pod was counted by; usage otherwise."""
 
 Held = tuple[int, Basis]
+_FIRST = itemgetter(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +69,11 @@ def tier_holds(tier: str, resource: str, snapshot: NodeSnapshot, strategy: Strat
     """All pods of one high tier."""
     pods = [pod for pod in snapshot.pods if tier_of(pod.tier) == tier]
     held = [_counted(pod, resource, strategy, policy) for pod in pods]
-    bases = Counter(basis.value for _, basis in held)
+    bases = Counter([basis for _, basis in held])
     note = ", ".join(f"{count} by {basis}" for basis, count in sorted(bases.items())) or "no pods"
-    most = max(held, key=lambda pair: pair[0], default=(0, Basis.USAGE))[1]
+    most = max(held, key=_FIRST, default=(0, Basis.USAGE))[1]
     source = f"{tier}_{INPUT_OF.get(most, 'p95')}"
-    value = sum(value for value, _ in held)
+    value = sum([value for value, _ in held])
     if tier != "prod" or snapshot.prod_peak is None or policy is Policy.REQUEST:
         return TierHolds(value, note, source)
     together = _together(resource, amount(snapshot.prod_peak, resource), pods, strategy)
@@ -104,6 +106,8 @@ def requested_by(pods: Iterable[PodUse], resource: str, tier: str) -> int:
 
 
 def _counted(pod: PodUse, resource: str, strategy: Strategy, policy: Policy) -> Held:
+    if policy is Policy.USAGE:
+        return held_by(pod, resource, strategy)
     request = amount(pod.request, resource) if pod.listed else 0
     if policy is Policy.REQUEST:
         return request, Basis.REQUESTED

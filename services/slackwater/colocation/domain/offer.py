@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from slackwater.colocation.domain.batch import compute
+from slackwater.colocation.domain.batch import Computed, compute
 from slackwater.colocation.domain.degrade import aged, degraded_because
 from slackwater.colocation.domain.gating import Gate, pass_gate
 from slackwater.colocation.domain.snapshot import LOWER_TIERS, NodeSnapshot, PodUse
@@ -28,7 +28,11 @@ class Decided:
 
 def decide_resource(resource: str, snapshot: NodeSnapshot, strategy: Strategy, gate: Gate, window: int) -> Decided:
     """`cpu` in milli-cores or `memory` in bytes. `window` is the end of the usage's window, seconds since 1970."""
-    computed = compute(resource, snapshot, strategy)
+    return settled(compute(resource, snapshot, strategy), snapshot, strategy, gate, window)
+
+
+def settled(computed: Computed, snapshot: NodeSnapshot, strategy: Strategy, gate: Gate, window: int) -> Decided:
+    """What is computed, after age and gate."""
     left, ageing = aged(computed.offered, snapshot, strategy)
     value, after = pass_gate(
         gate,

@@ -78,9 +78,12 @@ def amount(resources: Resources, resource: str) -> int:
     return resources.cpu_milli if resource == "cpu" else resources.memory_bytes
 
 
+_OTHERS = {tier: tier for tier in ("mid", *LOWER_TIERS)}
+
+
 def tier_of(tier: str) -> str:
     """The tier whose pods a pod is counted with: one that is unknown is taken for prod."""
-    return tier if tier == "mid" or tier in LOWER_TIERS else "prod"
+    return _OTHERS.get(tier, "prod")
 
 
 def percent_of(whole: int, percent: int) -> int:

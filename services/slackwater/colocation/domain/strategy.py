@@ -86,9 +86,12 @@ class Strategy:
         return both[resource != "cpu"]
 
 
+_NAMES = tuple(each.name for each in fields(Strategy))
+
+
 def strategy_to_json(strategy: Strategy) -> dict[str, Any]:
     """All fields; shallow, for `dataclasses.asdict` copies deeply and this is done for every record."""
-    found = {each.name: getattr(strategy, each.name) for each in fields(strategy)}
+    found = {name: getattr(strategy, name) for name in _NAMES}
     kept = strategy.reserved
     return {**found, "reserved": {"cpu_milli": kept.cpu_milli, "memory_bytes": kept.memory_bytes}}
 

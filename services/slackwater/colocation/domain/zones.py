@@ -29,10 +29,14 @@ def zone_offers(
     snapshot: NodeSnapshot, strategy: Strategy, node: Resources, mid: Resources | None = None
 ) -> tuple[ZoneOffer, ...]:
     """`node` is what the node offers to batch and `mid` to mid, as published: zones follow it, whatever made it low."""
-    zones = snapshot.zones
-    computed = [_alone(place, snapshot, strategy, mid or Resources()) for place in range(len(zones))]
-    cpu = within([offer.cpu_milli for offer in computed], node.cpu_milli)
-    memory = within([offer.memory_bytes for offer in computed], node.memory_bytes)
+    computed = (_alone(place, snapshot, strategy, mid or Resources()) for place in range(len(snapshot.zones)))
+    return bounded([ZoneOffer(zone.name, each) for zone, each in zip(snapshot.zones, computed, strict=True)], node)
+
+
+def bounded(zones: Sequence[ZoneOffer], node: Resources) -> tuple[ZoneOffer, ...]:
+    """Not more together than the node."""
+    cpu = within([zone.batch.cpu_milli for zone in zones], node.cpu_milli)
+    memory = within([zone.batch.memory_bytes for zone in zones], node.memory_bytes)
     return tuple(ZoneOffer(zone.name, Resources(*both)) for zone, *both in zip(zones, cpu, memory, strict=True))
 
 

@@ -82,9 +82,6 @@ class Crowd:
         table["qos"][rows] = [member.qos for member in members]
         table["request_cpu"][rows] = [member.cpu_milli for member in members]
         table["request_memory"][rows] = [member.memory_bytes for member in members]
-        for place, each in enumerate(RESOURCES):
-            most = table[f"most_{each}"]
-            most[rows] = np.fmax(most[rows], usage[:, place])
         table["last"][rows] = end
         table["present"][rows] = True
         self.places.reach(groups)
@@ -117,6 +114,8 @@ class Crowd:
             )
             rows, usage = self._by_group(rows, usage)
             for place, each in enumerate(RESOURCES):
+                most = self.members[f"most_{each}"]
+                most[rows] = np.fmax(most[rows], usage[:, place])
                 members = self.members_of(rows, self.limits(rows, each))
                 self.models[each].fold((slot + 1) * slot_seconds, members, usage[:, place])
         self.waiting.clear()

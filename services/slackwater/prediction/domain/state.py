@@ -1,8 +1,9 @@
 """The state of prediction for one partition, and the one way it changes: taking the next window of the stream.
 
-A window is put into its slot of `histogram_update_seconds`; when the first window of a later slot arrives in a pool,
-all that waits there is folded, each slot in one call per model. So a window is folded when the stream has moved on,
-however it was cut into batches, and the state is a function of the windows and their order alone: replay is exact.
+A window is put into its slot of `histogram_update_seconds`; when the first window of a later slot arrives in a pool, or
+a later one of a node that waits (its clock may be behind that of others), all that waits there is folded, each slot in
+one call per model. So a window is folded when the stream has moved on, however it was cut into batches, and the state
+is a function of the windows and their order alone: replay is exact.
 A window that begins before its node's last one ended is a duplicate or late, and is left out.
 
 The pool of a node is told by its description, not by the stream: a node whose pool changes begins anew in the other.
@@ -106,6 +107,14 @@ class Pool:
     folds: int = 0
     """How often something was folded; not part of the state."""
 
+    def slot_of(self, end: int) -> int:
+        """The slot of a window that ends then: one that ends with a slot belongs to it."""
+        return math.ceil(end / self.slot_seconds) - 1
+
+    def waits_before(self, node: Node | None, slot: int) -> bool:
+        """Whether windows of the node wait that belong to an earlier slot."""
+        return node is not None and node.name in self.waiting and self.slot_of(node.taken.end) < slot
+
     def crowds(self) -> Iterator[tuple[str, Crowd]]:
         yield "pods", self.pods
         yield "whole", self.whole
@@ -138,10 +147,10 @@ class PartitionState:
         if node is not None and node.pool != pool_name:
             self._move(node, pool_name)
         pool = self.pool(pool_name)
-        slot = math.ceil(sight.end / pool.slot_seconds) - 1
-        if pool.newest_slot is None or slot > pool.newest_slot:
+        slot = pool.slot_of(sight.end)
+        if pool.newest_slot is None or slot > pool.newest_slot or pool.waits_before(node, slot):
             self.fold(pool)
-            pool.newest_slot = slot
+            pool.newest_slot = slot if pool.newest_slot is None else max(slot, pool.newest_slot)
             self._collect(sight.end)
             node = self.nodes.get(sight.name)  # it may just have been forgotten
         windows = 1 if node is None else node.taken.windows + 1

@@ -45,8 +45,8 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """When the last look at a pool was due (monotonic seconds), how often it had been folded by then, and from when on (seconds
-    since 1970) something is due even if nothing is folded."""
+    """When the last look at a pool was due (monotonic seconds), how often it had been folded by then, and from when on
+    (seconds since 1970) something is due even if nothing is folded."""
 
     at: float
     folds: int

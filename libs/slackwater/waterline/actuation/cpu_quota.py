@@ -1,0 +1,151 @@
+"""CPU quotas of one pod, container by container: how far down, how far up again, and what that releases or gives.
+
+Everything is in the kernel's own unit, microseconds per period, so that a restore ends on the very number of before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+from typing import Final
+
+from slackwater.waterline.facts.amounts import ZERO, exact
+from slackwater.waterline.facts.pods import Container, PodUse
+
+KERNEL_MINIMUM_US: Final = 1000
+"""The kernel refuses a quota below one millisecond."""
+_ONE: Final = Decimal(1)
+BINDING_RATIO: Final = Decimal("0.9")
+"""A quota of which less is used holds nobody back: raising it takes nothing, so headroom does not bound it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleBounds:
+    """How far one cycle may lower a container. All ratios are 0..1.
+
+    min_ratio      of its declared limit stays
+    step_ratio     of what it has is taken at most; 1: as far as the gap asks
+    request_ratio  of its request stays
+    min_milli      stays in any case, and never less than the kernel takes
+    whole_steps    take the whole step even if less would close the gap, and from the quota instead of the usage:
+                   the peer's way, which also lowers quotas that nobody reaches
+    """
+
+    min_ratio: Decimal = ZERO
+    step_ratio: Decimal = _ONE
+    request_ratio: Decimal = ZERO
+    min_milli: int = 50
+    whole_steps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreBounds:
+    """How far one cycle may raise a container: `step_ratio` of its quota, and never beyond the headroom unless
+    `whole_steps`. `unlimited_at_milli`: who had no limit is without one again when its quota would reach this."""
+
+    step_ratio: Decimal = Decimal("0.5")
+    whole_steps: bool = False
+    unlimited_at_milli: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaChange:
+    """One quota before and after, microseconds per period (None = unlimited). `amount_milli` is what a cut releases,
+    or what a raise may cost: the CPU that the container may use now beyond what it used."""
+
+    uid: str
+    container: str
+    before_us: int | None
+    after_us: int | None
+    period_us: int
+    amount_milli: Decimal
+
+
+def milli_of(quota_us: int, period_us: int) -> Decimal:
+    return Decimal(quota_us) * 1000 / period_us
+
+
+def _us_of(milli: Decimal, period_us: int) -> int:
+    return int(milli * period_us / 1000)
+
+
+def floor_us(container: Container, bounds: ThrottleBounds) -> int:
+    """The lowest quota that this container may get."""
+    if not (bounds.min_ratio and container.limit_milli) and not (bounds.request_ratio and container.request_milli):
+        return max(-(-bounds.min_milli * container.period_us // 1000), KERNEL_MINIMUM_US)
+    kept = max(
+        bounds.min_ratio * (container.limit_milli or 0),
+        bounds.request_ratio * (container.request_milli or 0),
+        Decimal(bounds.min_milli),
+    )
+    us = (kept * container.period_us / 1000).to_integral_value(ROUND_CEILING)
+    return max(int(us), KERNEL_MINIMUM_US)
+
+
+def throttle_cpu(pod: PodUse, bounds: ThrottleBounds, gap_milli: Decimal | None) -> tuple[QuotaChange, ...]:
+    """The cuts of a pod, for a gap or (None) as far as the bounds allow. Their amounts add up to its release."""
+    left, changes = gap_milli, []
+    for container in pod.containers:
+        if left is not None and left <= 0 and not bounds.whole_steps:
+            break
+        change = _cut(pod.uid, container, bounds, left)
+        if change is not None:
+            changes.append(change)
+            left = None if left is None else left - change.amount_milli
+    return tuple(changes)
+
+
+def _cut(uid: str, container: Container, bounds: ThrottleBounds, gap: Decimal | None) -> QuotaChange | None:
+    """None: nothing would be released, or (whole steps) nothing would be written.
+
+    A quota that is in force but not yet seen in the usage is credited: the container uses at most its quota.
+    """
+    if not container.name or container.usage_milli is None or not container.is_readable:
+        return None
+    usage, before, period = exact(container.usage_milli), container.quota_us, container.period_us
+    held = usage if before is None else milli_of(before, period)
+    base = held if bounds.whole_steps else min(held, usage)
+    wanted = base * (1 - bounds.step_ratio)
+    if gap is not None and not bounds.whole_steps:
+        wanted = max(wanted, base - gap)
+    lowest = floor_us(container, bounds)
+    after = max(_us_of(wanted, period), lowest)
+    if before is not None:
+        after = min(after, before)
+    used = usage if bounds.whole_steps else base
+    released = max(ZERO, used - max(wanted, milli_of(after, period)))
+    if after == before or (released <= 0 and not bounds.whole_steps):
+        return None
+    return QuotaChange(uid, container.name, before, after, period, released)
+
+
+def restore_cpu(pod: PodUse, bounds: RestoreBounds, headroom_milli: Decimal | None) -> tuple[QuotaChange, ...]:
+    """The raises of a pod, the last container first, within the headroom or (None) by a whole step each."""
+    left, changes = headroom_milli, []
+    for container in reversed(pod.containers):
+        if left is not None and left <= 0 and not bounds.whole_steps:
+            break
+        change = _raise(pod.uid, container, bounds, left)
+        if change is not None:
+            changes.append(change)
+            left = None if left is None else left - change.amount_milli
+    return tuple(changes)
+
+
+def _raise(uid: str, container: Container, bounds: RestoreBounds, headroom: Decimal | None) -> QuotaChange | None:
+    before, original, period = container.quota_us, container.original_quota_us, container.period_us
+    if before is None or not container.is_readable or (original is not None and before >= original):
+        return None
+    held = milli_of(before, period)
+    usage = held if container.usage_milli is None else exact(container.usage_milli)
+    top = bounds.unlimited_at_milli if original is None else milli_of(original, period)
+    wanted = held * (1 + bounds.step_ratio)
+    costs = bounds.whole_steps or usage >= BINDING_RATIO * held
+    if headroom is not None and costs and not bounds.whole_steps:
+        wanted = min(wanted, max(held, usage + headroom))
+    if top is not None and wanted >= top:
+        return QuotaChange(uid, container.name, before, original, period, max(ZERO, top - usage) if costs else ZERO)
+    after = max(_us_of(wanted, period), before + 1 if wanted > held and not bounds.whole_steps else 0)
+    if after <= before:
+        return None
+    return QuotaChange(uid, container.name, before, after, period, max(ZERO, wanted - usage) if costs else ZERO)

@@ -1,0 +1,167 @@
+"""One cycle of analysis: count, decide about scheduling, collect demands and what may be restored. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+
+from slackwater.waterline.actuation.cpu_quota import RestoreBounds
+from slackwater.waterline.analysis.candidates import PROTECTED_TIERS, Exposure, expose
+from slackwater.waterline.analysis.counting import RuleState, Verdict, judge
+from slackwater.waterline.analysis.demands import Demand, Kind, Restorable, acts, demands, headroom_of
+from slackwater.waterline.analysis.scheduling import Scheduling, SchedulingStep, step
+from slackwater.waterline.facts.node import NodeView
+from slackwater.waterline.facts.pods import PodUse
+from slackwater.waterline.policies.values import Action, Policies, Rule
+from slackwater.waterline.registry.metric import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """What is asked for beyond the gap, so that a waterline is not crossed again at once; and what is given back
+    beyond the headroom, which is nothing unless one wants the peer's swing."""
+
+    gap_ratio: Decimal = Decimal("0.10")
+    headroom_ratio: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzerState:
+    """Between two cycles of a node."""
+
+    rules: tuple[RuleState, ...] = ()
+    scheduling: Scheduling = field(default_factory=Scheduling)
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A rule that could not take part, and why."""
+
+    rule: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """`previews` are the demands of rules with strategy Preview: planned and told like the others, never done."""
+
+    verdicts: tuple[Verdict, ...]
+    throttles: tuple[Demand, ...]
+    evictions: tuple[Demand, ...]
+    previews: tuple[Demand, ...]
+    restorable: tuple[Restorable, ...]
+    exposed: Mapping[str, Exposure]
+    ignored: tuple[Ignored, ...]
+    scheduling: SchedulingStep
+    state: AnalyzerState
+
+
+def analyse(
+    view: NodeView,
+    policies: Policies,
+    metrics: Metrics,
+    before: AnalyzerState,
+    now: datetime,
+    excess: Excess | None = None,
+) -> Analysis:
+    """See the module's docstring. Rules whose action does not exist are ignored and told; they count nothing."""
+    beyond = excess or Excess()
+    actions = {action.name: action for action in policies.actions}
+    rules = _rules(policies, view)
+    known = [rule for rule in rules if rule.action in actions]
+    states = {state.rule: state for state in before.rules}
+    verdicts = [
+        judge(rule, metrics.get(rule.metric), view, states.get(rule.key, RuleState(rule.key)), now) for rule in known
+    ]
+    real = [one for one in verdicts if not one.rule.is_preview]
+    preview = [one for one in verdicts if one.rule.is_preview]
+    exposed = expose(view.pods, policies.pods, PROTECTED_TIERS)
+
+    def asked(kind: Kind, among: Sequence[Verdict]) -> tuple[Demand, ...]:
+        return demands(kind, among, actions, exposed, view, beyond.gap_ratio)
+
+    scheduling = step(before.scheduling, real, actions, now)
+    return Analysis(
+        verdicts=tuple(verdicts),
+        throttles=asked(Kind.THROTTLE, real),
+        evictions=asked(Kind.EVICT, real),
+        previews=asked(Kind.THROTTLE, preview) + asked(Kind.EVICT, preview),
+        restorable=_restorable(real, actions, exposed.by_uid, view, beyond.headroom_ratio, now),
+        exposed=exposed.by_uid,
+        ignored=_ignored(rules, verdicts, actions),
+        scheduling=scheduling,
+        state=AnalyzerState(tuple(one.state for one in verdicts), scheduling.scheduling),
+    )
+
+
+def _rules(policies: Policies, view: NodeView) -> list[Rule]:
+    matching = (one for one in policies.nodes if one.selector is None or one.selector.matches(view.labels))
+    return [rule for policy in matching for rule in policy.rules]
+
+
+def _ignored(rules: Sequence[Rule], verdicts: Sequence[Verdict], actions: Mapping[str, Action]) -> tuple[Ignored, ...]:
+    unknown = [
+        Ignored(rule.key, f"action {rule.action} is not defined") for rule in rules if rule.action not in actions
+    ]
+    missing = [Ignored(one.rule.key, one.state.missing) for one in verdicts if one.state.missing]
+    useless = [
+        Ignored(one.rule.key, f"action {one.rule.action} can do nothing about {one.rule.metric}")
+        for one in verdicts
+        if one.metric is not None and _does_nothing(actions[one.rule.action], one)
+    ]
+    return tuple(sorted((*unknown, *missing, *useless), key=lambda one: one.rule))
+
+
+def _does_nothing(action: Action, verdict: Verdict) -> bool:
+    if verdict.metric is None or (action.throttle is None and not action.evicts):
+        return False
+    return not any(acts(kind, action, verdict.metric) for kind in (Kind.THROTTLE, Kind.EVICT))
+
+
+def is_throttled(pod: PodUse) -> bool:
+    return any(one.quota_us is not None and one.quota_us != one.original_quota_us for one in pod.containers)
+
+
+def _restorable(
+    verdicts: Sequence[Verdict],
+    actions: Mapping[str, Action],
+    exposed: Mapping[str, Exposure],
+    view: NodeView,
+    excess: Decimal,
+    now: datetime,
+) -> tuple[Restorable, ...]:
+    """Throttled pods whose every rule is calm and past its cool-down. A metric that is triggered anywhere gives nothing
+    back, and neither does one that is no longer measured since; a pod that no rule covers gets everything back."""
+    throttling = [
+        one for one in verdicts if one.metric is not None and acts(Kind.THROTTLE, actions[one.rule.action], one.metric)
+    ]
+    busy = {one.rule.metric for one in verdicts if one.triggered}
+    headrooms = {one.rule.key: headroom_of(one, view, excess) for one in throttling}
+    found = []
+    for one in exposed.values():
+        if not is_throttled(one.pod):
+            continue
+        own = [verdict for verdict in throttling if verdict.rule.action in one.actions]
+        if any(each.rule.metric in busy or _holds(each, now) for each in own):
+            continue
+        bounds = [headrooms[each.rule.key] for each in own]
+        known = [bound for bound in bounds if bound is not None]
+        steps = [actions[each.rule.action].restore for each in own]
+        found.append(Restorable(one.pod, min(known) if known else None, _most_careful(steps, view)))
+    return tuple(found)
+
+
+def _holds(verdict: Verdict, now: datetime) -> bool:
+    """A rule that was never above and is not measured holds nothing back."""
+    if verdict.reading is None:
+        return verdict.state.in_episode
+    return not verdict.calm or not verdict.is_over(now)
+
+
+def _most_careful(steps: Sequence[RestoreBounds], view: NodeView) -> RestoreBounds:
+    chosen = min(steps, key=lambda step: step.step_ratio) if steps else RestoreBounds(Decimal(1))
+    if chosen.unlimited_at_milli is not None or view.capacity_milli is None:
+        return chosen
+    return replace(chosen, unlimited_at_milli=Decimal(view.capacity_milli))

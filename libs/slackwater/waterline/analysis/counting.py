@@ -1,0 +1,75 @@
+"""Consecutive samples above, and at or below, each waterline; each side resets the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+
+from slackwater.waterline.facts.amounts import exact
+from slackwater.waterline.facts.node import NodeView
+from slackwater.waterline.policies.values import Rule
+from slackwater.waterline.registry.metric import Metric
+
+
+@dataclass(frozen=True, slots=True)
+class RuleState:
+    """What is remembered of one rule. `in_episode`: it has triggered and was not restored since. `missing`: why the
+    last sample did not count. `last_trigger_at` is the last sample that really was above while it counted."""
+
+    rule: str
+    above: int = 0
+    at_or_below: int = 0
+    in_episode: bool = False
+    last_trigger_at: datetime | None = None
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one rule says of one sample.
+
+    triggered  above for long enough; again with every further sample above
+    calm       at or below for long enough; again with every further sample, whatever was before
+    restored   calm for the first time since it triggered: what is told as an event
+    """
+
+    rule: Rule
+    metric: Metric | None
+    reading: Decimal | None
+    state: RuleState
+    triggered: bool = False
+    calm: bool = False
+    restored: bool = False
+
+    def is_over(self, now: datetime) -> bool:
+        """Whether the cool-down since the last trigger is over."""
+        last = self.state.last_trigger_at
+        return last is None or (now - last).total_seconds() >= self.rule.cool_down_seconds
+
+
+def reading_of(rule: Rule, metric: Metric, view: NodeView) -> Decimal | None:
+    """The largest of the series that the rule selects; None if there is none."""
+    selector = rule.selector
+    series = metric.read(view)
+    chosen = [one.value for one in series if selector is None or selector.matches(one.labels)]
+    known = [value for value in map(exact, chosen) if not value.is_nan()]
+    return max(known) if known else None
+
+
+def judge(rule: Rule, metric: Metric | None, view: NodeView, before: RuleState, now: datetime) -> Verdict:
+    """Count one sample. A metric that is unknown or has no sample leaves the counts as they were, and says why."""
+    reading = None if metric is None else reading_of(rule, metric, view)
+    if metric is None or reading is None:
+        why = f"{rule.metric} is not a metric" if metric is None else f"no reading of {rule.metric}"
+        return Verdict(rule, metric, None, replace(before, missing=why))
+    if reading > rule.waterline or (metric.reached_counts and reading == rule.waterline):
+        above = min(before.above + 1, rule.avoidance_threshold)
+        triggered = above >= rule.avoidance_threshold
+        last = now if triggered else before.last_trigger_at
+        state = RuleState(rule.key, above, 0, before.in_episode or triggered, last)
+        return Verdict(rule, metric, reading, state, triggered=triggered)
+    below = min(before.at_or_below + 1, rule.restore_threshold)
+    calm = below >= rule.restore_threshold
+    state = RuleState(rule.key, 0, below, before.in_episode and not calm, before.last_trigger_at)
+    return Verdict(rule, metric, reading, state, calm=calm, restored=calm and before.in_episode)

@@ -1,0 +1,199 @@
+"""What is asked for: gaps per metric and kind of action, and for each pod the largest gap that it may help to close.
+
+The strictest waterline of a kind and metric counts, but a pod that only a laxer rule may touch is touched for the gap
+of that rule alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import StrEnum
+
+from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
+from slackwater.waterline.analysis.candidates import Exposed
+from slackwater.waterline.analysis.counting import Verdict
+from slackwater.waterline.facts.amounts import ZERO, Number
+from slackwater.waterline.facts.node import NodeView
+from slackwater.waterline.facts.pods import PodUse
+from slackwater.waterline.policies.values import Action
+from slackwater.waterline.registry.metric import Metric
+
+
+class Kind(StrEnum):
+    """What is done to a pod."""
+
+    THROTTLE = "throttle"
+    RESTORE = "restore"
+    EVICT = "evict"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A pod within one demand. `gap` is what it may be asked to help closing, None if that cannot be told.
+
+    Of several actions the most careful limits hold: the highest floors, the smallest step, the shortest grace.
+    `keys` decided about its place.
+    """
+
+    pod: PodUse
+    gap: Decimal | None
+    throttle: ThrottleBounds | None = None
+    grace_seconds: int | None = None
+    keys: tuple[Number, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A metric above its waterline. `gap` is the largest of its rules, None if it cannot be told, `because` why."""
+
+    kind: Kind
+    metric: Metric
+    rules: tuple[str, ...]
+    reading: Decimal
+    waterline: Decimal
+    gap: Decimal | None
+    candidates: tuple[Candidate, ...]
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Restorable:
+    """A pod whose limits may rise: by `headroom` in milli-cores in all, or (None) by a step."""
+
+    pod: PodUse
+    headroom: Decimal | None
+    bounds: RestoreBounds
+
+
+def gap_of(verdict: Verdict, view: NodeView, excess: Decimal) -> Decimal | None:
+    """max(0, (1 + excess) x what lies between reading and target), in what the metric's resource is measured in."""
+    if verdict.metric is None or verdict.reading is None:
+        return None
+    between = verdict.metric.release(view, verdict.reading, verdict.rule.target)
+    return None if between is None else max(ZERO, (1 + excess) * between)
+
+
+def headroom_of(verdict: Verdict, view: NodeView, excess: Decimal) -> Decimal | None:
+    """The gap the other way round: max(0, (1 + excess) x what lies between waterline and reading). None: no bound."""
+    if verdict.metric is None or verdict.reading is None or not verdict.metric.throttle_quantified:
+        return None
+    between = verdict.metric.release(view, verdict.reading, verdict.rule.waterline)
+    return None if between is None else max(ZERO, (1 + excess) * -between)
+
+
+def acts(kind: Kind, action: Action, metric: Metric) -> bool:
+    """Whether an action does something of this kind about this metric."""
+    if kind is Kind.THROTTLE:
+        return action.throttle is not None and metric.throttleable
+    return action.evicts and metric.evictable
+
+
+def demands(
+    kind: Kind,
+    verdicts: Sequence[Verdict],
+    actions: Mapping[str, Action],
+    exposed: Exposed,
+    view: NodeView,
+    excess: Decimal,
+) -> tuple[Demand, ...]:
+    """One per metric that has a triggered rule with an action of this kind; the highest action priority first."""
+    by_metric: dict[str, list[Verdict]] = {}
+    for one in verdicts:
+        if one.triggered and one.metric is not None and acts(kind, actions[one.rule.action], one.metric):
+            by_metric.setdefault(one.metric.name, []).append(one)
+    made = [_demand(kind, found, actions, exposed, view, excess) for found in by_metric.values()]
+    return _with_shortest_grace(sorted(made, key=lambda one: (-one.metric.action_priority, one.metric.name)))
+
+
+def _with_shortest_grace(made: Sequence[Demand]) -> tuple[Demand, ...]:
+    """Whichever demand chooses a pod, the shortest grace of all that apply to it counts."""
+    if len(made) < 2 or made[0].kind is not Kind.EVICT:
+        return tuple(made)
+    shortest: dict[str, int] = {}
+    for one in (candidate for demand in made for candidate in demand.candidates):
+        if one.grace_seconds is not None:
+            shortest[one.pod.uid] = min(one.grace_seconds, shortest.get(one.pod.uid, one.grace_seconds))
+    return tuple(
+        replace(
+            demand,
+            candidates=tuple(
+                one if (grace := shortest.get(one.pod.uid)) == one.grace_seconds else replace(one, grace_seconds=grace)
+                for one in demand.candidates
+            ),
+        )
+        for demand in made
+    )
+
+
+def _demand(
+    kind: Kind,
+    triggered: Sequence[Verdict],
+    actions: Mapping[str, Action],
+    exposed: Exposed,
+    view: NodeView,
+    excess: Decimal,
+) -> Demand:
+    metric, reading = triggered[0].metric, triggered[0].reading
+    assert metric is not None  # noqa: S101 - only rules with a metric and a reading trigger
+    quantified = metric.throttle_quantified if kind is Kind.THROTTLE else metric.evict_quantified
+    gaps = [(gap_of(one, view, excess) if quantified else None, actions[one.rule.action]) for one in triggered]
+    known = [gap for gap, _ in gaps if gap is not None]
+    unknown = "what has to go cannot be told now" if quantified else f"{metric.name} cannot be quantified"
+    return Demand(
+        kind=kind,
+        metric=metric,
+        rules=tuple(sorted(one.rule.key for one in triggered)),
+        reading=reading or ZERO,
+        waterline=min(one.rule.waterline for one in triggered),
+        gap=max(known) if known else None,
+        candidates=_candidates(metric, gaps, exposed),
+        because="" if known else unknown,
+    )
+
+
+def _candidates(
+    metric: Metric, gaps: Sequence[tuple[Decimal | None, Action]], exposed: Exposed
+) -> tuple[Candidate, ...]:
+    """In the metric's order. What is asked of a pod depends on its allowed actions alone: told once for each set."""
+    asked: dict[frozenset[str], _Asked | None] = {}
+    found = []
+    for keys, pod in exposed.ranked(metric.chain):
+        allowed = exposed.by_uid[pod.uid].actions
+        if allowed not in asked:
+            asked[allowed] = _asked(gaps, allowed)
+        what = asked[allowed]
+        if what is not None and metric.concerns(pod):
+            found.append(Candidate(pod, what.gap, what.throttle, what.grace_seconds, keys))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    gap: Decimal | None
+    throttle: ThrottleBounds | None
+    grace_seconds: int | None
+
+
+def _asked(gaps: Sequence[tuple[Decimal | None, Action]], allowed: frozenset[str]) -> _Asked | None:
+    """Of all rules whose action is allowed: the largest gap, the most careful limits."""
+    applicable = [(gap, action) for gap, action in gaps if action.name in allowed]
+    if not applicable:
+        return None
+    known = [gap for gap, _ in applicable if gap is not None]
+    graces = [action.grace_seconds for _, action in applicable if action.grace_seconds is not None]
+    bounds = [action.throttle for _, action in applicable if action.throttle is not None]
+    return _Asked(max(known) if known else None, _most_careful(bounds), min(graces, default=None))
+
+
+def _most_careful(bounds: Sequence[ThrottleBounds]) -> ThrottleBounds | None:
+    if len(bounds) < 2:
+        return bounds[0] if bounds else None
+    return ThrottleBounds(
+        min_ratio=max(one.min_ratio for one in bounds),
+        step_ratio=min(one.step_ratio for one in bounds),
+        request_ratio=max(one.request_ratio for one in bounds),
+        min_milli=max(one.min_milli for one in bounds),
+        whole_steps=all(one.whole_steps for one in bounds),
+    )

@@ -1,0 +1,59 @@
+"""Whether a node is closed for new pods: a state of its own, told as an event and a node condition.
+
+It is computed anew in every cycle from the rules, so nothing can be left behind: neither by a restore that fell into
+the cool-down, nor by a policy that is gone, nor by a metric that is no longer measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from slackwater.waterline.analysis.counting import Verdict
+from slackwater.waterline.policies.values import Action
+
+CONDITION: Final = "slackwater.io/interference-identified"
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduling:
+    """`because` are the rules that closed the node in this episode; the longest of their cool-downs counts."""
+
+    is_disabled: bool = False
+    last_trigger_at: datetime | None = None
+    because: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingStep:
+    """The state now, and the event if it changed."""
+
+    scheduling: Scheduling
+    event: Literal["disabled", "enabled"] | None = None
+
+
+def step(
+    before: Scheduling, verdicts: Sequence[Verdict], actions: Mapping[str, Action], now: datetime
+) -> SchedulingStep:
+    """`verdicts` are those of rules whose action exists and that are not previews."""
+    closing = [one for one in verdicts if actions[one.rule.action].disables_scheduling]
+    triggered = {one.rule.key for one in closing if one.triggered}
+    if triggered:
+        because = tuple(sorted(triggered | set(before.because if before.is_disabled else ())))
+        return SchedulingStep(Scheduling(True, now, because), None if before.is_disabled else "disabled")
+    if not before.is_disabled:
+        return SchedulingStep(before)
+    if _must_wait(before, closing, actions, now):
+        return SchedulingStep(before)
+    return SchedulingStep(Scheduling(False, before.last_trigger_at), "enabled")
+
+
+def _must_wait(before: Scheduling, closing: Sequence[Verdict], actions: Mapping[str, Action], now: datetime) -> bool:
+    causes = [one for one in closing if one.rule.key in before.because]
+    cool_down = max((actions[one.rule.action].cool_down_seconds for one in causes), default=0.0)
+    last = before.last_trigger_at
+    if causes and last is not None and (now - last).total_seconds() <= cool_down:
+        return True
+    return any(one.reading is not None and not one.calm for one in causes)

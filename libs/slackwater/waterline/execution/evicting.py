@@ -1,0 +1,187 @@
+"""End pods: as few as close the gaps, in order; every metric is credited; only success counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from slackwater.waterline.analysis.demands import Candidate, Demand, Kind
+from slackwater.waterline.execution.ledger import Ledger
+from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.execution.plan import Remaining, Spared, Step
+from slackwater.waterline.facts.pods import PodUse
+
+Attempt = Callable[[PodUse], str | None]
+"""Begins an eviction; the reason if it was refused. Without one, what is planned counts as begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How many evictions may begin in this cycle, and what to say when they are used up. None: no bound."""
+
+    count: int | None
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    demand: Demand
+    candidate: Candidate
+
+
+class EvictionPass:
+    """The eviction demands of one cycle."""
+
+    def __init__(
+        self,
+        demands: Sequence[Demand],
+        refused: Mapping[str, str],
+        budget: Budget,
+        limits: Limits,
+        *,
+        taken: Mapping[str, Decimal] | None = None,
+        prune: bool = True,
+    ) -> None:
+        self.steps: list[Step] = []
+        self.spared: list[Spared] = []
+        self.refused_now: dict[str, str] = {}
+        self._demands = demands
+        self._refused = dict(refused)
+        self._budget = budget
+        self._limits = limits
+        self._prune = prune
+        self._taken = dict(taken or {})
+        self._begun: set[str] = set()
+        self._metrics = [demand.metric for demand in demands]
+        self._known: dict[str, dict[str, Decimal]] = {}
+
+    def run(self, ledger: Ledger, attempt: Attempt | None = None) -> tuple[Remaining, ...]:
+        """Choose as if all went well; begin in order; after a refusal choose anew with the others."""
+        choices = self._choose(ledger)
+        while choices:
+            refused = False
+            for choice in choices:
+                why = None if attempt is None else attempt(choice.candidate.pod)
+                if why is not None:
+                    self._refused[choice.candidate.pod.uid] = self.refused_now[choice.candidate.pod.uid] = why
+                    refused = True
+                    break
+                self._begin(choice, ledger)
+            choices = self._choose(ledger) if refused else []
+        self._tell_spared(ledger)
+        return tuple(self._remaining(demand, ledger) for demand in self._demands)
+
+    # ---- choosing
+
+    def _choose(self, ledger: Ledger) -> list[_Choice]:
+        trial, chosen = ledger.copy(), dict[str, _Choice]()
+        room = None if self._budget.count is None else self._budget.count - len(self._begun)
+        for demand in self._demands:
+            blanket = self._limits.blanket_evictions if demand.gap is None else None
+            for candidate in demand.candidates:
+                if (room is not None and len(chosen) >= room) or (blanket is not None and blanket <= 0):
+                    break
+                if self._is_wanted(demand, candidate, trial, chosen):
+                    chosen[candidate.pod.uid] = _Choice(demand, candidate)
+                    trial.credit(self._credited(candidate.pod))
+                    blanket = None if blanket is None else blanket - 1
+        return self._without_needless(list(chosen.values()), trial)
+
+    def _is_wanted(self, demand: Demand, candidate: Candidate, trial: Ledger, chosen: Mapping[str, _Choice]) -> bool:
+        pod = candidate.pod
+        if pod.uid in chosen or pod.uid in self._begun or pod.uid in self._refused:
+            return False
+        if demand.gap is None:
+            return True
+        return trial.left_for(candidate, demand) > 0 and demand.metric.name in self._credited(pod)
+
+    def _without_needless(self, chosen: list[_Choice], trial: Ledger) -> list[_Choice]:
+        """Who came early with little is let go if those after it close the gaps alone; the most important first."""
+        if not self._prune:
+            return chosen
+        kept = list(chosen)
+        for choice in reversed(chosen):
+            credited = self._credited(choice.candidate.pod)
+            if choice.demand.gap is not None and self._is_needless(credited, trial):
+                kept.remove(choice)
+                trial.credit(credited, sign=-1)
+        return kept
+
+    def _is_needless(self, credited: Mapping[str, Decimal], trial: Ledger) -> bool:
+        return all(
+            demand.gap is not None and trial.released(demand) - credited[demand.metric.name] >= demand.gap
+            for demand in self._demands
+            if demand.metric.name in credited
+        )
+
+    def _credited(self, pod: PodUse) -> dict[str, Decimal]:
+        """What its end releases, less what a throttle of this cycle already took from it."""
+        known = self._known.get(pod.uid)
+        if known is None:
+            taken = self._taken.get(pod.uid)
+            known = {}
+            for each in self._metrics:
+                amount = each.released_by_eviction(pod)
+                if taken is not None:
+                    amount -= each.released_by_throttle(pod, taken)
+                if amount > 0:
+                    known[each.name] = amount
+            self._known[pod.uid] = known
+        return known
+
+    # ---- doing and telling
+
+    def _begin(self, choice: _Choice, ledger: Ledger) -> None:
+        pod, metric = choice.candidate.pod, choice.demand.metric
+        credited = self._credited(pod)
+        ledger.credit(credited)
+        self._begun.add(pod.uid)
+        self.steps.append(
+            Step(
+                Kind.EVICT,
+                pod.uid,
+                pod.name,
+                metric.name,
+                choice.candidate.keys,
+                tuple(credited.items()),
+                grace_seconds=choice.candidate.grace_seconds,
+            )
+        )
+
+    def _tell_spared(self, ledger: Ledger) -> None:
+        told = set(self._begun)
+        for demand in self._demands:
+            for candidate in demand.candidates:
+                pod = candidate.pod
+                if pod.uid not in told:
+                    told.add(pod.uid)
+                    because = self._why_spared(demand, candidate, ledger)
+                    self.spared.append(Spared(Kind.EVICT, pod.uid, pod.name, because))
+
+    def _why_spared(self, demand: Demand, candidate: Candidate, ledger: Ledger) -> str:
+        if candidate.pod.uid in self._refused:
+            return self._refused[candidate.pod.uid]
+        if demand.gap is None:
+            return demand.because
+        if ledger.left_for(candidate, demand) <= 0:
+            return "the gap is closed"
+        if demand.metric.name not in self._credited(candidate.pod):
+            return "it would release nothing that was measured"
+        return self._budget.because
+
+    def _remaining(self, demand: Demand, ledger: Ledger) -> Remaining:
+        done = ledger.released(demand)
+        if demand.gap is None:
+            return Remaining(Kind.EVICT, demand.metric.name, None, done, None, demand.because)
+        left = ledger.open(demand)
+        return Remaining(Kind.EVICT, demand.metric.name, demand.gap, done, left, self._why_open(demand, left))
+
+    def _why_open(self, demand: Demand, left: Decimal) -> str:
+        if left <= 0:
+            return ""
+        if self._budget.count is not None and len(self._begun) >= self._budget.count:
+            return self._budget.because
+        if not demand.candidates:
+            return "no pod may be evicted for it"
+        return "every pod that may be evicted was, releases nothing or was refused"

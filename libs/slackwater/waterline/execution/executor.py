@@ -1,0 +1,149 @@
+"""One cycle of execution: throttle first, evict what that leaves open, restore what is calm. Pure.
+
+What an earlier stage releases is credited to the later one, so both together go no further than the gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Final
+
+from slackwater.waterline.analysis.analyzer import Analysis
+from slackwater.waterline.analysis.candidates import Exposure
+from slackwater.waterline.analysis.demands import Demand, Kind
+from slackwater.waterline.execution.evicting import Attempt, Budget, EvictionPass
+from slackwater.waterline.execution.ledger import Ledger, nonzero
+from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.execution.plan import ExecutorState, Plan, Refused, Spared, Step, Underway
+from slackwater.waterline.execution.restoring import give_back
+from slackwater.waterline.execution.throttling import ThrottlePass
+from slackwater.waterline.facts.amounts import ZERO
+
+HOUR: Final = timedelta(hours=1)
+
+
+def execute(
+    analysis: Analysis, before: ExecutorState, limits: Limits, now: datetime, attempt: Attempt | None = None
+) -> Plan:
+    """The plan of a cycle and the state after it. `attempt` begins evictions one by one; see Attempt."""
+    state = _still_true(before, analysis, now)
+    quotas, ledger = Ledger(), Ledger()
+    throttling = ThrottlePass(_without(analysis.throttles, state), _refused(state, Kind.THROTTLE), limits)
+    left_after_throttle = throttling.run(quotas)
+    taken = {step.uid: _milli_of(step) for step in throttling.steps}
+    _credit_throttles(ledger, taken, analysis)
+    _credit_underway(ledger, state, analysis)
+    evicting = EvictionPass(
+        _without(analysis.evictions, state),
+        _refused(state, Kind.EVICT),
+        _budget(state, limits),
+        limits,
+        taken=taken,
+    )
+    left_after_evictions = evicting.run(ledger, attempt)
+    raised, kept_down = give_back(analysis.restorable, _refused(state, Kind.THROTTLE))
+    return Plan(
+        steps=(*throttling.steps, *evicting.steps, *raised),
+        spared=(*_protected(analysis), *throttling.spared, *evicting.spared, *kept_down),
+        remaining=(*left_after_throttle, *left_after_evictions),
+        state=_after(state, evicting, limits, now),
+    )
+
+
+def preview(analysis: Analysis, before: ExecutorState, limits: Limits, now: datetime) -> Plan:
+    """What the rules with strategy Preview would do now: the same plan of their demands; nothing of it is begun."""
+    if not analysis.previews:
+        return Plan(state=before)
+    asked = replace(
+        analysis,
+        throttles=tuple(one for one in analysis.previews if one.kind is Kind.THROTTLE),
+        evictions=tuple(one for one in analysis.previews if one.kind is Kind.EVICT),
+        restorable=(),
+    )
+    return replace(execute(asked, before, limits, now), state=before)
+
+
+def refused(state: ExecutorState, uid: str, kind: Kind, because: str, now: datetime, limits: Limits) -> ExecutorState:
+    """What was begun was refused later (a budget, a file that cannot be written): not credited from now on."""
+    until = now + timedelta(seconds=limits.retry_seconds)
+    return replace(
+        state,
+        underway=tuple(one for one in state.underway if one.uid != uid or kind is not Kind.EVICT),
+        refused=(
+            *(one for one in state.refused if (one.uid, one.kind) != (uid, kind)),
+            Refused(uid, kind, because, until),
+        ),
+    )
+
+
+def _still_true(state: ExecutorState, analysis: Analysis, now: datetime) -> ExecutorState:
+    """Forget what is gone or over."""
+    there = analysis.exposed.keys()
+    return ExecutorState(
+        underway=tuple(one for one in state.underway if one.uid in there and one.until > now),
+        refused=tuple(one for one in state.refused if one.uid in there and one.until > now),
+        begun_at=tuple(at for at in state.begun_at if now - at < HOUR),
+    )
+
+
+def _refused(state: ExecutorState, kind: Kind) -> dict[str, str]:
+    return {one.uid: one.because for one in state.refused if one.kind is kind}
+
+
+def _without(demands: Sequence[Demand], state: ExecutorState) -> tuple[Demand, ...]:
+    """Who is already being evicted is no candidate."""
+    leaving = {one.uid for one in state.underway}
+    if not leaving:
+        return tuple(demands)
+    return tuple(
+        replace(one, candidates=tuple(each for each in one.candidates if each.pod.uid not in leaving))
+        for one in demands
+    )
+
+
+def _credit_throttles(ledger: Ledger, taken: Mapping[str, Decimal], analysis: Analysis) -> None:
+    for uid, milli in taken.items():
+        pod = analysis.exposed[uid].pod
+        ledger.credit(
+            nonzero((one.metric.name, one.metric.released_by_throttle(pod, milli)) for one in analysis.evictions)
+        )
+
+
+def _milli_of(step: Step) -> Decimal:
+    return sum((change.amount_milli for change in step.changes), ZERO)
+
+
+def _credit_underway(ledger: Ledger, state: ExecutorState, analysis: Analysis) -> None:
+    """With what the pod still uses: that is what will go."""
+    for one in state.underway:
+        pod = analysis.exposed[one.uid].pod
+        ledger.credit(nonzero((each.metric.name, each.metric.released_by_eviction(pod)) for each in analysis.evictions))
+
+
+def _budget(state: ExecutorState, limits: Limits) -> Budget:
+    hourly = None if limits.evictions_per_hour is None else max(0, limits.evictions_per_hour - len(state.begun_at))
+    cycle = limits.evictions_per_cycle
+    if hourly is not None and (cycle is None or hourly < cycle):
+        return Budget(hourly, f"no more than {limits.evictions_per_hour} evictions an hour")
+    return Budget(cycle, f"no more than {cycle} evictions in one cycle")
+
+
+def _protected(analysis: Analysis) -> list[Spared]:
+    """Told when anybody is asked at all."""
+    kinds = [kind for kind, asked in ((Kind.THROTTLE, analysis.throttles), (Kind.EVICT, analysis.evictions)) if asked]
+    return [_spared(kind, one) for kind in kinds for one in analysis.exposed.values() if one.protected_because]
+
+
+def _spared(kind: Kind, one: Exposure) -> Spared:
+    return Spared(kind, one.pod.uid, one.pod.name, one.protected_because)
+
+
+def _after(state: ExecutorState, evicting: EvictionPass, limits: Limits, now: datetime) -> ExecutorState:
+    until = now + timedelta(seconds=limits.underway_seconds)
+    retry = now + timedelta(seconds=limits.retry_seconds)
+    begun = tuple(Underway(step.uid, until) for step in evicting.steps)
+    failed = tuple(Refused(uid, Kind.EVICT, why, retry) for uid, why in evicting.refused_now.items())
+    return ExecutorState((*state.underway, *begun), (*state.refused, *failed), (*state.begun_at, *(now for _ in begun)))

@@ -1,0 +1,40 @@
+"""What has been released for each metric so far, and what stays open for each pod to help with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+
+from slackwater.waterline.analysis.demands import Candidate, Demand
+from slackwater.waterline.facts.amounts import ZERO
+
+Amounts = Mapping[str, Decimal]
+
+
+class Ledger:
+    """Credits by metric. Every action is credited to every metric, whichever asked for it."""
+
+    def __init__(self, released: Amounts | None = None) -> None:
+        self._released: dict[str, Decimal] = dict(released or {})
+
+    def copy(self) -> Ledger:
+        return Ledger(self._released)
+
+    def credit(self, amounts: Amounts, sign: int = 1) -> None:
+        for metric, amount in amounts.items():
+            self._released[metric] = self._released.get(metric, ZERO) + sign * amount
+
+    def released(self, demand: Demand) -> Decimal:
+        return self._released.get(demand.metric.name, ZERO)
+
+    def open(self, demand: Demand) -> Decimal:
+        """What is left of a demand whose gap is known."""
+        return max(ZERO, (demand.gap or ZERO) - self.released(demand))
+
+    def left_for(self, candidate: Candidate, demand: Demand) -> Decimal:
+        """What is left of the gap that this pod may help with."""
+        return max(ZERO, (candidate.gap or ZERO) - self.released(demand))
+
+
+def nonzero(amounts: Iterable[tuple[str, Decimal]]) -> dict[str, Decimal]:
+    return {metric: amount for metric, amount in amounts if amount > 0}

@@ -1,0 +1,26 @@
+"""How much may happen at once, whatever the gaps say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """None: no bound.
+
+    evictions_per_cycle, evictions_per_hour  on one node
+    underway_seconds  an eviction that takes longer is no longer credited, and no longer counts as begun
+    retry_seconds     after a refusal the pod is left alone for so long
+    blanket_throttles, blanket_evictions  pods per cycle that may be acted on for a metric that cannot be quantified
+    blanket_step_ratio  and how far each of them is then throttled
+    """
+
+    evictions_per_cycle: int | None = 3
+    evictions_per_hour: int | None = 20
+    underway_seconds: float = 120.0
+    retry_seconds: float = 60.0
+    blanket_throttles: int = 2
+    blanket_evictions: int = 0
+    blanket_step_ratio: Decimal = Decimal("0.2")

@@ -1,0 +1,35 @@
+"""Give quotas back: who gave way last comes first, stepwise while there is headroom, to the exact original."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+from slackwater.waterline.actuation.cpu_quota import restore_cpu
+from slackwater.waterline.analysis.demands import Kind, Restorable
+from slackwater.waterline.execution.plan import Spared, Step
+from slackwater.waterline.facts.amounts import ZERO
+from slackwater.waterline.ordering.chains import CPU, Chain
+
+
+def give_back(
+    restorable: Sequence[Restorable], refused: Mapping[str, str], chain: Chain = CPU
+) -> tuple[tuple[Step, ...], tuple[Spared, ...]]:
+    """The raises of one cycle. What one pod gets is no longer there for the others."""
+    by_uid = {one.pod.uid: one for one in restorable}
+    given, steps, spared = ZERO, [], []
+    for pod in reversed(chain.order(one.pod for one in restorable)):
+        one = by_uid[pod.uid]
+        left = None if one.headroom is None else max(ZERO, one.headroom - given)
+        if pod.uid in refused or (left is not None and left <= 0):
+            because = refused.get(pod.uid, "no headroom is left")
+            spared.append(Spared(Kind.RESTORE, pod.uid, pod.name, because))
+            continue
+        changes = restore_cpu(pod, one.bounds, left)
+        if not changes:
+            spared.append(Spared(Kind.RESTORE, pod.uid, pod.name, "the headroom is too small for its quota to rise"))
+            continue
+        cost = sum((change.amount_milli for change in changes), ZERO)
+        given += cost
+        steps.append(Step(Kind.RESTORE, pod.uid, pod.name, "", chain.keys(pod), (("cpu", Decimal(cost)),), changes))
+    return tuple(steps), tuple(spared)

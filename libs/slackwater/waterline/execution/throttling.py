@@ -1,0 +1,105 @@
+"""Lower quotas: sorted candidates, one pass, stop when the gap is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from slackwater.waterline.actuation.cpu_quota import QuotaChange
+from slackwater.waterline.analysis.demands import Candidate, Demand, Kind
+from slackwater.waterline.execution.ledger import Ledger, nonzero
+from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.execution.plan import Remaining, Spared, Step
+from slackwater.waterline.facts.amounts import ZERO
+from slackwater.waterline.facts.pods import PodUse
+
+
+class ThrottlePass:
+    """One pass over the throttle demands of a cycle. Who was asked once is not asked again: what it is cut by is the
+    largest gap that any demand has for it."""
+
+    def __init__(self, demands: Sequence[Demand], refused: dict[str, str], limits: Limits) -> None:
+        self.steps: list[Step] = []
+        self.spared: list[Spared] = []
+        self._demands = demands
+        self._refused = refused
+        self._limits = limits
+        self._asked: set[str] = set()
+        self._of: dict[str, dict[str, Candidate]] = {
+            demand.metric.name: {one.pod.uid: one for one in demand.candidates} for demand in demands
+        }
+
+    def run(self, ledger: Ledger) -> tuple[Remaining, ...]:
+        return tuple(self._work_off(demand, ledger) for demand in self._demands)
+
+    def _work_off(self, demand: Demand, ledger: Ledger) -> Remaining:
+        if demand.gap is None:
+            return self._blanket(demand, ledger)
+        for candidate in demand.candidates:
+            if ledger.left_for(candidate, demand) <= 0:
+                self._spare(candidate.pod, "the gap is closed")
+                continue
+            self._ask(demand, candidate, ledger)
+        left = ledger.open(demand)
+        why = "" if left <= 0 else _why_open(demand)
+        return Remaining(Kind.THROTTLE, demand.metric.name, demand.gap, ledger.released(demand), left, why)
+
+    def _ask(self, demand: Demand, candidate: Candidate, ledger: Ledger) -> bool:
+        pod = candidate.pod
+        if pod.uid in self._asked:
+            return False
+        if pod.uid in self._refused:
+            self._spare(pod, self._refused[pod.uid])
+            return False
+        gap = self._largest_gap(pod, ledger) if demand.gap is not None else None
+        changes = self._cut(demand, candidate, gap)
+        if not changes:
+            self._spare(pod, "at its floor, or it releases nothing that was measured")
+            return False
+        self._asked.add(pod.uid)
+        milli = sum((change.amount_milli for change in changes), ZERO)
+        credited = nonzero((one.metric.name, one.metric.released_by_throttle(pod, milli)) for one in self._demands)
+        ledger.credit(credited)
+        self.steps.append(
+            Step(Kind.THROTTLE, pod.uid, pod.name, demand.metric.name, candidate.keys, tuple(credited.items()), changes)
+        )
+        return True
+
+    def _largest_gap(self, pod: PodUse, ledger: Ledger) -> Decimal:
+        """Over all demands that this pod may help with."""
+        if len(self._demands) == 1:
+            only = self._demands[0]
+            return ledger.left_for(self._of[only.metric.name][pod.uid], only)
+        return max(
+            ledger.left_for(candidate, demand)
+            for demand in self._demands
+            if (candidate := self._of[demand.metric.name].get(pod.uid)) is not None
+        )
+
+    def _cut(self, demand: Demand, candidate: Candidate, gap: Decimal | None) -> tuple[QuotaChange, ...]:
+        if candidate.throttle is None or demand.metric.throttle is None:
+            return ()
+        bounds = candidate.throttle
+        if gap is None:
+            bounds = replace(bounds, step_ratio=min(bounds.step_ratio, self._limits.blanket_step_ratio))
+        return demand.metric.throttle(candidate.pod, bounds, gap)
+
+    def _blanket(self, demand: Demand, ledger: Ledger) -> Remaining:
+        """Nobody can tell how much is enough: a few pods by a small step, and it is said."""
+        done = 0
+        for candidate in demand.candidates:
+            if done >= self._limits.blanket_throttles:
+                self._spare(candidate.pod, f"{demand.because}: {done} pods in a cycle are as many as may be")
+            else:
+                done += self._ask(demand, candidate, ledger)
+        return Remaining(Kind.THROTTLE, demand.metric.name, None, ledger.released(demand), None, demand.because)
+
+    def _spare(self, pod: PodUse, because: str) -> None:
+        self.spared.append(Spared(Kind.THROTTLE, pod.uid, pod.name, because))
+
+
+def _why_open(demand: Demand) -> str:
+    if not demand.candidates:
+        return "no pod may be throttled for it"
+    return "every pod that may be throttled is at its floor, releases nothing or was refused"

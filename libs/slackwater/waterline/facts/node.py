@@ -1,0 +1,92 @@
+"""One node at one moment: its readings by metric, its size, its pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+from slackwater.waterline.facts.amounts import ZERO, Number, exact
+from slackwater.waterline.facts.pods import PodUse
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One measured value, and what it belongs to (a disk, an interface), by label."""
+
+    value: Number
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BestEffortCpu:
+    """CPU of all BE pods together over one stretch of time, in milli-cores.
+
+    `limit_milli` is what they may use, `allocatable_milli` what the node offers them (None = it does not say),
+    `covered_ratio` the share (0..1) of the stretch that has samples.
+    """
+
+    usage_milli: Number
+    request_milli: Number
+    limit_milli: Number
+    allocatable_milli: Number | None = None
+    covered_ratio: Number = 1
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """What was read of a node at `sampled_at`. `readings` are by metric name; a metric that is absent is not known.
+
+    `best_effort_window` and `best_effort_last` are the same over the window of satisfaction and over the last interval.
+    `extended_*_allocatable` is what the node offers to batch (None = it does not say), `mid_*` to mid.
+    """
+
+    node: str
+    sampled_at: datetime
+    readings: Mapping[str, tuple[Series, ...]] = field(default_factory=dict)
+    capacity_milli: int | None = None
+    capacity_bytes: int | None = None
+    pods: tuple[PodUse, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    prod_usage_milli: Number | None = None
+    best_effort_window: BestEffortCpu | None = None
+    best_effort_last: BestEffortCpu | None = None
+    extended_cpu_allocatable_milli: int | None = None
+    extended_memory_allocatable_bytes: int | None = None
+    mid_cpu_allocatable_milli: int | None = None
+    mid_memory_allocatable_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageShares:
+    """A node's usage cut in three: the pods and host applications that were chosen, and the system."""
+
+    pods: Number
+    host_applications: Number
+    system: Number
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A pod or host application, what it uses, and whether it is among those who are chosen."""
+
+    usage: Number
+    is_chosen: bool
+
+
+def usage_shares(
+    node_usage: Number, reserved: Number, pods: Iterable[Consumer], host_applications: Iterable[Consumer] = ()
+) -> UsageShares:
+    """The system is what nobody else uses, but no less than what is reserved for it."""
+    all_pods, all_hosts = tuple(pods), tuple(host_applications)
+    rest = exact(node_usage) - _sum(all_pods) - _sum(all_hosts)
+    return UsageShares(
+        pods=_sum(one for one in all_pods if one.is_chosen),
+        host_applications=_sum(one for one in all_hosts if one.is_chosen),
+        system=max(rest, exact(reserved), ZERO),
+    )
+
+
+def _sum(consumers: Iterable[Consumer]) -> Decimal:
+    return sum((exact(one.usage) for one in consumers), ZERO)

@@ -1,0 +1,79 @@
+"""One pod as candidate: who it is, what it uses, what holds it, and what forbids to touch it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from slackwater.model.tiers import QoSClass, Tier
+from slackwater.waterline.facts.amounts import Number
+
+PERIOD_US = 100_000
+"""The kernel's usual CFS period."""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One place where a CPU quota is written. On plain Linux a pod has exactly one.
+
+    usage_milli        in the last sampling interval; None = not measured, so it is left alone
+    quota_us           in force, microseconds per period; None = unlimited
+    original_quota_us  before any throttle of ours; None = unlimited
+    request_milli      what was asked for in plain CPU; None = nothing
+    limit_milli        what its owner declared as limit; None = none
+    is_readable        False: the quota in force could not be read, so nothing is written
+    """
+
+    name: str
+    usage_milli: Number | None = None
+    quota_us: int | None = None
+    original_quota_us: int | None = None
+    period_us: int = PERIOD_US
+    request_milli: int | None = None
+    limit_milli: int | None = None
+    is_readable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PodUse:
+    """A pod on the node. What is None was not measured or not said; that is never the same as nothing.
+
+    extended_*           batch resources: what the pod uses, asked for and may use at most
+    usages               anything else that is measured per pod, by a name that metrics of one's own agree on
+    is_static, is_system started by the node itself, or part of the platform
+    is_own               the agent itself
+    is_terminating       already on its way out
+    is_active            neither finished nor failed
+    eviction_priority    who goes first among equals, by annotation: the lower the sooner
+    label_priority       a second priority by label; the pod's own where there is none
+    eviction_policies    the only ways in which the pod lets itself be evicted; None = all
+    """
+
+    uid: str
+    name: str
+    namespace: str = "default"
+    tier: Tier | None = None
+    qos: QoSClass | None = None
+    priority: int | None = None
+    started_at: datetime | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    cpu_usage_milli: Number | None = None
+    memory_usage_bytes: Number | None = None
+    cpu_request_milli: int = 0
+    extended_cpu_usage_milli: Number | None = None
+    extended_cpu_request_milli: int = 0
+    extended_cpu_limit_milli: int = 0
+    extended_memory_request_bytes: int = 0
+    extended_memory_limit_bytes: int = 0
+    usages: Mapping[str, Number] = field(default_factory=dict)
+    containers: tuple[Container, ...] = ()
+    is_static: bool = False
+    is_system: bool = False
+    is_own: bool = False
+    is_terminating: bool = False
+    is_active: bool = True
+    eviction_priority: int = 0
+    label_priority: int | None = None
+    eviction_enabled: bool | None = None
+    eviction_policies: frozenset[str] | None = None

@@ -1,0 +1,1 @@
+"""In which order candidates give way: small comparators, and chains of them."""

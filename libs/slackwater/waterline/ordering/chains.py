@@ -1,0 +1,88 @@
+"""Chains of comparators: the first that decides counts, the uid decides what is left. Total, stable, deterministic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from slackwater.waterline.facts.amounts import Number
+from slackwater.waterline.facts.pods import PodUse
+from slackwater.waterline.ordering import comparators as by
+from slackwater.waterline.ordering.comparators import Comparator
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A named order of pods: who gives way first comes first. Restoring goes through it from its end."""
+
+    name: str
+    comparators: tuple[Comparator, ...]
+
+    def keys(self, pod: PodUse) -> tuple[Number, ...]:
+        """What decided about a pod's place, one key per comparator."""
+        return tuple(comparator.key(pod) for comparator in self.comparators)
+
+    def order(self, pods: Iterable[PodUse]) -> list[PodUse]:
+        """Whatever order they come in, the same order comes out."""
+        return [pod for _, pod in self.ranked(pods)]
+
+    def ranked(self, pods: Iterable[PodUse]) -> list[tuple[tuple[Number, ...], PodUse]]:
+        """In order, each with the keys that decided."""
+        keys = [comparator.key for comparator in self.comparators]
+        found = [(tuple([key(pod) for key in keys]), pod) for pod in pods]
+        return sorted(found, key=lambda one: (one[0], one[1].uid))
+
+    def then(self, *more: Comparator, name: str = "") -> Chain:
+        """The same with further comparators behind."""
+        return Chain(name or self.name, (*self.comparators, *more))
+
+    def __str__(self) -> str:
+        return ", ".join((*(comparator.name for comparator in self.comparators), "uid"))
+
+
+_RANK: Final = (by.TIER, by.QOS_CLASS, by.PRIORITY)
+"""Class and priority of the proposal, with the tier before both."""
+_PRIORITY_FIRST: Final = (by.PRIORITY, by.QOS_CLASS)
+
+GENERAL: Final = Chain("general", (*_RANK, by.RUNNING_TIME))
+CPU: Final = Chain("cpu", (*_RANK, by.CPU_USAGE, by.EXTENDED_CPU, by.RUNNING_TIME))
+EXTENDED_CPU: Final = Chain("extended-cpu", (*_RANK, by.EXTENDED_CPU, by.RUNNING_TIME))
+MEMORY: Final = Chain("memory", (*_RANK, by.MEMORY_USAGE, by.EXTENDED_MEMORY, by.RUNNING_TIME))
+PRIORITY_FIRST: Final = Chain("priority-first", (*_PRIORITY_FIRST, by.RUNNING_TIME))
+CPU_BORROWERS_FIRST: Final = Chain(
+    "cpu-borrowers-first",
+    (by.HOLDS_EXTENDED_CPU, *_PRIORITY_FIRST, by.CPU_USAGE, by.EXTENDED_CPU, by.RUNNING_TIME),
+)
+MEMORY_BORROWERS_FIRST: Final = Chain(
+    "memory-borrowers-first",
+    (by.HOLDS_EXTENDED_MEMORY, *_PRIORITY_FIRST, by.MEMORY_USAGE, by.EXTENDED_MEMORY, by.RUNNING_TIME),
+)
+BEST_EFFORT_CPU: Final = Chain("best-effort-cpu", (by.PRIORITY, by.CPU_OVER_REQUEST))
+BEST_EFFORT_MEMORY: Final = Chain("best-effort-memory", (by.PRIORITY, by.MEMORY_MEASURED, by.MEMORY_USAGE))
+EVICTION_PRIORITY_CPU: Final = Chain(
+    "eviction-priority-cpu", (by.EVICTION_PRIORITY, by.PRIORITY, by.LABEL_PRIORITY, by.CPU_USAGE)
+)
+EVICTION_PRIORITY_MEMORY: Final = Chain(
+    "eviction-priority-memory", (by.EVICTION_PRIORITY, by.PRIORITY, by.LABEL_PRIORITY, by.MEMORY_USAGE)
+)
+
+CHAINS: Mapping[str, Chain] = MappingProxyType(
+    {
+        chain.name: chain
+        for chain in (
+            GENERAL,
+            CPU,
+            EXTENDED_CPU,
+            MEMORY,
+            PRIORITY_FIRST,
+            CPU_BORROWERS_FIRST,
+            MEMORY_BORROWERS_FIRST,
+            BEST_EFFORT_CPU,
+            BEST_EFFORT_MEMORY,
+            EVICTION_PRIORITY_CPU,
+            EVICTION_PRIORITY_MEMORY,
+        )
+    }
+)

@@ -1,0 +1,79 @@
+"""AvoidanceAction: throttle, evict, or only close the node for new pods."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, field_validator
+
+from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
+from slackwater.waterline.documents import API_VERSION, Metadata, Part
+from slackwater.waterline.policies.quantity import Written, in_unit_of
+from slackwater.waterline.policies.values import Action
+from slackwater.waterline.registry.metric import Dimension
+
+KIND: Final = "AvoidanceAction"
+Share = Annotated[Decimal, Field(ge=0, le=1, allow_inf_nan=False)]
+Step = Annotated[Decimal, Field(gt=0, le=1, allow_inf_nan=False)]
+
+
+class CpuThrottleSpec(Part):
+    """See slackwater.waterline.actuation.cpu_quota; ratios are 0..1, minCpu is a CPU quantity."""
+
+    min_ratio: Share = Decimal(0)
+    step_ratio: Step = Decimal(1)
+    restore_step_ratio: Step = Decimal("0.5")
+    request_ratio: Share = Decimal(0)
+    min_cpu: Written = "50m"
+
+    @field_validator("min_cpu")
+    @classmethod
+    def _whole(cls, text: str) -> str:
+        milli = in_unit_of(Dimension.CPU, text)
+        if not 10 <= milli <= 1_000_000 or milli != int(milli):
+            raise ValueError(
+                f"{text!r} is not possible; allowed: whole milli-cores from 10m (the kernel's least) to 1000"
+            )
+        return text
+
+    def bounds(self) -> ThrottleBounds:
+        least = int(in_unit_of(Dimension.CPU, self.min_cpu))
+        return ThrottleBounds(self.min_ratio, self.step_ratio, self.request_ratio, least)
+
+
+class EvictionSpec(Part):
+    """`terminationGracePeriodSeconds` shortens that of the pod; of several actions the shortest counts."""
+
+    termination_grace_period_seconds: Annotated[int, Field(ge=0, le=86400)] | None = None
+
+
+class AvoidanceActionSpec(Part):
+    """`coolDownSeconds` is how long after the last trigger the node stays closed for new pods."""
+
+    cool_down_seconds: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = 300.0
+    throttle: CpuThrottleSpec | None = None
+    eviction: EvictionSpec | None = None
+    disable_scheduling: bool = True
+    description: Annotated[str, Field(max_length=1024)] = ""
+
+
+class AvoidanceAction(Part):
+    """The document."""
+
+    api_version: Literal["slackwater.io/v1alpha1"] = API_VERSION
+    kind: Literal["AvoidanceAction"] = KIND
+    metadata: Metadata
+    spec: AvoidanceActionSpec
+
+    def action(self) -> Action:
+        throttle, eviction = self.spec.throttle, self.spec.eviction
+        return Action(
+            name=self.metadata.name,
+            throttle=None if throttle is None else throttle.bounds(),
+            restore=RestoreBounds() if throttle is None else RestoreBounds(throttle.restore_step_ratio),
+            evicts=eviction is not None,
+            grace_seconds=None if eviction is None else eviction.termination_grace_period_seconds,
+            disables_scheduling=self.spec.disable_scheduling,
+            cool_down_seconds=self.spec.cool_down_seconds,
+        )

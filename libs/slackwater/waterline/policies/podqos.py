@@ -1,0 +1,42 @@
+"""PodQOS: which pods may suffer which actions. A pod that no PodQOS names for an action never suffers it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from slackwater.model.tiers import QoSClass
+from slackwater.waterline.documents import API_VERSION, Label, Metadata, Part
+from slackwater.waterline.facts.pods import PodUse
+from slackwater.waterline.policies.selectors import LabelSelector, ScopeSelector
+
+KIND: Final = "PodQOS"
+
+
+class PodQosSpec(Part):
+    """Both selectors hold; with neither it matches nothing. A scopeSelector without conditions matches every pod."""
+
+    label_selector: LabelSelector | None = None
+    scope_selector: ScopeSelector | None = None
+    allowed_actions: Annotated[tuple[Label, ...], Field(max_length=50)] = ()
+
+    def matches(self, pod: PodUse) -> bool:
+        if self.label_selector is None and self.scope_selector is None:
+            return False
+        return (self.label_selector is None or self.label_selector.matches(pod.labels)) and (
+            self.scope_selector is None or self.scope_selector.matches(pod)
+        )
+
+    @property
+    def named_classes(self) -> frozenset[QoSClass]:
+        return frozenset() if self.scope_selector is None else self.scope_selector.named_classes
+
+
+class PodQos(Part):
+    """The document."""
+
+    api_version: Literal["slackwater.io/v1alpha1"] = API_VERSION
+    kind: Literal["PodQOS"] = KIND
+    metadata: Metadata
+    spec: PodQosSpec

@@ -1,0 +1,69 @@
+"""Exact quantities, one unit per dimension: cores, bytes, ratios. Nothing is rounded, whatever way it is written."""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from types import MappingProxyType
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator
+
+from slackwater.waterline.registry.metric import Dimension
+
+_SUFFIXES: Final = MappingProxyType(
+    {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1)}
+    | {name: Decimal(10) ** (3 * power) for power, name in enumerate(("k", "M", "G", "T", "P", "E"), start=1)}
+    | {name: Decimal(1024) ** power for power, name in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
+)
+_ALLOWED: Final = {
+    Dimension.CPU: "cores like 4.5 or 4500m",
+    Dimension.MEMORY: "bytes like 1000, 512Mi or 1.5G",
+    Dimension.RATIO: "a ratio like 0.85, or 85%",
+    Dimension.NUMBER: "a number like 50.5 or 5k",
+}
+
+
+def quantity(text: str) -> Decimal:
+    """The number that a Kubernetes quantity stands for, exactly. Raises ValueError."""
+    stripped = text.strip()
+    suffix = next((name for name in sorted(_SUFFIXES, key=len, reverse=True) if name and stripped.endswith(name)), "")
+    try:
+        number = Decimal(stripped[: len(stripped) - len(suffix)])
+    except InvalidOperation:
+        raise ValueError(f"{text!r} is not a quantity") from None
+    if not number.is_finite():
+        raise ValueError(f"{text!r} is not finite")
+    return number * _SUFFIXES[suffix]
+
+
+def in_unit_of(dimension: Dimension, text: str) -> Decimal:
+    """A quantity in milli-cores, bytes or as a ratio. Raises ValueError that says what is allowed."""
+    try:
+        if dimension is Dimension.RATIO:
+            return percentage(text) if text.strip().endswith("%") else quantity(text)
+        return quantity(text) * 1000 if dimension is Dimension.CPU else quantity(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; allowed: {_ALLOWED[dimension]}") from None
+
+
+def percentage(text: str) -> Decimal:
+    """The ratio of `85%`. Raises ValueError for anything but a number of 0 or more with one sign."""
+    stripped = text.strip()
+    try:
+        number = Decimal(stripped.removesuffix("%"))
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if not stripped.endswith("%") or not number.is_finite() or number < 0:
+        raise ValueError(f"{text!r} is not a percentage; allowed: a number of 0 or more with one % behind it")
+    return number / 100
+
+
+def _as_written(value: Any) -> str:
+    """YAML's numbers become the text that a person wrote: 0.1 is 0.1."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
+        raise ValueError("a quantity is a number or a text like 4500m, 1Gi, 0.85 or 85%")
+    return value.strip() if isinstance(value, str) else repr(value) if isinstance(value, float) else str(value)
+
+
+Written = Annotated[str, BeforeValidator(_as_written)]
+"""A quantity as it was written; its dimension is that of the metric it belongs to."""

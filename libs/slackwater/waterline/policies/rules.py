@@ -1,0 +1,133 @@
+"""NodeQOS with rules of the precise framework: any metric of the registry, selectors over series, named actions.
+
+The document of `slackwater.waterline.nodeqos`, which the running service takes, is this one's older and smaller form.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+
+from slackwater.model.errors import InvalidInput
+from slackwater.waterline.documents import API_VERSION, Label, Metadata, Part
+from slackwater.waterline.policies.quantity import Written, in_unit_of
+from slackwater.waterline.policies.selectors import LabelSelector
+from slackwater.waterline.policies.values import NodePolicy, Rule
+from slackwater.waterline.registry.built_in import BUILT_IN
+from slackwater.waterline.registry.metric import Dimension, Metric, Metrics
+
+KIND: Final = "NodeQOS"
+Samples = Annotated[int, Field(ge=1, le=1000)]
+Seconds = Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)]
+
+
+def _metric(name: str, info: ValidationInfo) -> Metric:
+    metrics: Metrics = (info.context or {}).get("metrics", BUILT_IN)
+    metric = metrics.get(name)
+    if metric is None:
+        raise ValueError(f"{name!r} is not a metric; allowed: {', '.join(metrics.names())}")
+    return metric
+
+
+class MetricRuleSpec(Part):
+    """A metric, the series that count, the waterline, and the target that is released down to (the waterline itself).
+
+    Quantities in the metric's dimension: cores, bytes, ratios.
+    """
+
+    name: str
+    selector: LabelSelector | None = None
+    value: Written
+    target: Written | None = None
+
+    @model_validator(mode="after")
+    def _fits(self, info: ValidationInfo) -> Self:
+        metric = _metric(self.name, info)
+        value, target = self.amounts(metric)
+        if value <= 0:
+            raise ValueError(f"value {self.value} must be above 0")
+        if metric.dimension is Dimension.RATIO and value > metric.largest:
+            raise ValueError(f"value {self.value} can never be reached; the largest that {metric.name} can be is 1")
+        if target is not None and target > value:
+            raise ValueError(f"target {self.target} must not be above the value {self.value}")
+        wrong = metric.check(value, target)
+        if wrong is not None:
+            raise ValueError(wrong)
+        return self
+
+    def amounts(self, metric: Metric) -> tuple[Decimal, Decimal | None]:
+        """Value and target in the metric's unit. Raises ValueError."""
+        value = in_unit_of(metric.dimension, self.value)
+        return value, None if self.target is None else in_unit_of(metric.dimension, self.target)
+
+
+class RuleSpec(Part):
+    """See slackwater.waterline.policies.values.Rule. `coolDownSeconds` counts from the last trigger; before it is over
+    nothing is given back. Strategy Preview plans and tells, and does nothing."""
+
+    name: Label
+    metric_rule: MetricRuleSpec
+    avoidance_threshold: Samples = 1
+    restore_threshold: Samples = 1
+    cool_down_seconds: Seconds = 3.0
+    action_name: Label
+    strategy: Literal["None", "Preview"] = "None"
+
+    def rule(self, policy: str, metrics: Metrics) -> Rule:
+        metric = metrics.get(self.metric_rule.name)
+        if metric is None:
+            raise InvalidInput(f"metric {self.metric_rule.name} is not registered here", field="metricRule.name")
+        value, target = self.metric_rule.amounts(metric)
+        return Rule(
+            policy=policy,
+            name=self.name,
+            metric=metric.name,
+            waterline=value,
+            target=metric.target_of(value) if target is None else target,
+            action=self.action_name,
+            selector=self.metric_rule.selector,
+            avoidance_threshold=self.avoidance_threshold,
+            restore_threshold=self.restore_threshold,
+            cool_down_seconds=self.cool_down_seconds,
+            is_preview=self.strategy == "Preview",
+        )
+
+
+class NodeQosRulesSpec(Part):
+    """Without a selector, all nodes."""
+
+    selector: LabelSelector | None = None
+    rules: Annotated[tuple[RuleSpec, ...], Field(max_length=50)]
+
+    @field_validator("rules")
+    @classmethod
+    def _unique(cls, rules: tuple[RuleSpec, ...]) -> tuple[RuleSpec, ...]:
+        names = [rule.name for rule in rules]
+        if len(set(names)) != len(names):
+            raise ValueError(f"rule names must be unique; got {', '.join(names)}")
+        return rules
+
+
+class NodeQosRules(Part):
+    """The document."""
+
+    api_version: Literal["slackwater.io/v1alpha1"] = API_VERSION
+    kind: Literal["NodeQOS"] = KIND
+    metadata: Metadata
+    spec: NodeQosRulesSpec
+
+    @classmethod
+    def parse(cls, document: Any, metrics: Metrics = BUILT_IN) -> Self:
+        """Against the metrics that there are. Raises InvalidInput that names the first wrong field."""
+        try:
+            return cls.model_validate(document, context={"metrics": metrics})
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"])
+            raise InvalidInput(f"{field}: {first['msg']}; got {first['input']!r}", field=field) from None
+
+    def policy(self, metrics: Metrics = BUILT_IN) -> NodePolicy:
+        rules = tuple(rule.rule(self.metadata.name, metrics) for rule in self.spec.rules)
+        return NodePolicy(self.metadata.name, rules, self.spec.selector)

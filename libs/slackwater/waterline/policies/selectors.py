@@ -1,0 +1,124 @@
+"""Who a policy means: by labels, and for pods by QoS class, priority and namespace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, model_validator
+
+from slackwater.model.tiers import QoSClass
+from slackwater.waterline.documents import Part
+from slackwater.waterline.facts.pods import PodUse
+
+_RANGE: Final = re.compile(r"(-?\d+)(?:-(-?\d+))?")
+_KUBERNETES: Final = {
+    "BestEffort": frozenset({QoSClass.BE}),
+    "Burstable": frozenset({QoSClass.LS}),
+    "Guaranteed": frozenset({QoSClass.LSR, QoSClass.LSE}),
+}
+Values = Annotated[tuple[str, ...], Field(max_length=100)]
+
+
+class LabelExpression(Part):
+    """One condition on one label."""
+
+    key: Annotated[str, Field(min_length=1)]
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: Values = ()
+
+    @model_validator(mode="after")
+    def _fitting(self) -> LabelExpression:
+        if (self.operator in ("In", "NotIn")) != bool(self.values):
+            raise ValueError("In and NotIn need values; Exists and DoesNotExist take none")
+        return self
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """As in Kubernetes: NotIn also holds where the label is absent."""
+        match self.operator:
+            case "In":
+                return labels.get(self.key) in self.values
+            case "NotIn":
+                return labels.get(self.key) not in self.values
+            case "Exists":
+                return self.key in labels
+            case "DoesNotExist":
+                return self.key not in labels
+
+
+class LabelSelector(Part):
+    """All conditions hold. Without any it matches everything."""
+
+    match_labels: dict[str, str] = Field(default_factory=dict)
+    match_expressions: tuple[LabelExpression, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(labels.get(key) == value for key, value in self.match_labels.items()) and all(
+            one.matches(labels) for one in self.match_expressions
+        )
+
+
+class ScopeExpression(Part):
+    """One condition on what a pod is. Priorities are numbers or ranges that include both ends, negative ones too."""
+
+    scope_name: Literal["QOSClass", "Priority", "Namespace"]
+    operator: Literal["In", "NotIn"]
+    values: Annotated[Values, Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _known(self) -> ScopeExpression:
+        for value in self.values:
+            if self.scope_name == "QOSClass" and value not in (*_KUBERNETES, *QoSClass):
+                raise ValueError(f"QoS class {value!r} is unknown; allowed: {', '.join((*QoSClass, *_KUBERNETES))}")
+            if self.scope_name == "Priority":
+                _range_of(value)
+        return self
+
+    @cached_property
+    def classes(self) -> frozenset[QoSClass]:
+        """The QoS classes that are named, Kubernetes' own names translated."""
+        if self.scope_name != "QOSClass":
+            return frozenset()
+        named = (_KUBERNETES.get(value) or frozenset({QoSClass(value)}) for value in self.values)
+        return frozenset().union(*named)
+
+    def matches(self, pod: PodUse) -> bool:
+        """What a pod does not say is in no list: In fails, NotIn holds."""
+        return self._is_in(pod) == (self.operator == "In")
+
+    def _is_in(self, pod: PodUse) -> bool:
+        match self.scope_name:
+            case "QOSClass":
+                return pod.qos in self.classes
+            case "Namespace":
+                return pod.namespace in self.values
+            case "Priority":
+                return pod.priority is not None and any(pod.priority in one for one in self._ranges)
+
+    @cached_property
+    def _ranges(self) -> tuple[range, ...]:
+        return tuple(_range_of(value) for value in self.values)
+
+
+def _range_of(text: str) -> range:
+    found = _RANGE.fullmatch(text.strip())
+    if found is None or (found[2] is not None and int(found[2]) < int(found[1])):
+        raise ValueError(f"{text!r} is neither a priority nor a range; allowed: 5000, -100, 5000-5999, -200--100")
+    return range(int(found[1]), int(found[2] or found[1]) + 1)
+
+
+class ScopeSelector(Part):
+    """All conditions hold."""
+
+    match_expressions: tuple[ScopeExpression, ...] = ()
+
+    def matches(self, pod: PodUse) -> bool:
+        return all(one.matches(pod) for one in self.match_expressions)
+
+    @cached_property
+    def named_classes(self) -> frozenset[QoSClass]:
+        """QoS classes that are asked for by name."""
+        named = (one.classes for one in self.match_expressions if one.operator == "In")
+        return frozenset().union(*named)

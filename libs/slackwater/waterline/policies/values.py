@@ -1,0 +1,65 @@
+"""Policies as the planner takes them: rules, actions, and who may suffer which action."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
+from slackwater.waterline.policies.podqos import PodQosSpec
+from slackwater.waterline.policies.selectors import LabelSelector
+
+_STEPWISE = RestoreBounds()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One waterline: strictly above it for `avoidance_threshold` consecutive samples triggers, at or below it for
+    `restore_threshold` restores. `target` is what is released down to. `is_preview`: planned and told, never done."""
+
+    policy: str
+    name: str
+    metric: str
+    waterline: Decimal
+    target: Decimal
+    action: str
+    selector: LabelSelector | None = None
+    avoidance_threshold: int = 1
+    restore_threshold: int = 1
+    cool_down_seconds: float = 0.0
+    is_preview: bool = False
+
+    @property
+    def key(self) -> str:
+        return f"{self.policy}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What a rule does when it triggers. None of both: the node is only closed for new pods."""
+
+    name: str
+    throttle: ThrottleBounds | None = None
+    restore: RestoreBounds = _STEPWISE
+    evicts: bool = False
+    grace_seconds: int | None = None
+    disables_scheduling: bool = True
+    cool_down_seconds: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodePolicy:
+    """A NodeQOS: which nodes, and their rules."""
+
+    name: str
+    rules: tuple[Rule, ...]
+    selector: LabelSelector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """All that was applied."""
+
+    nodes: tuple[NodePolicy, ...] = ()
+    actions: tuple[Action, ...] = ()
+    pods: tuple[PodQosSpec, ...] = ()

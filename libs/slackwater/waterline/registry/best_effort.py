@@ -1,0 +1,217 @@
+"""Eviction of batch by how little of its CPU it gets, by memory and CPU thresholds, and by what was promised.
+
+They are metrics like all others. Each is released down to a target of its own below the waterline; percentages of
+thresholds are whole ones, cut, as in the field.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Final
+
+from slackwater.model.tiers import QoSClass, Tier
+from slackwater.waterline.facts.amounts import ZERO, Number, exact
+from slackwater.waterline.facts.node import BestEffortCpu, NodeView, Series
+from slackwater.waterline.facts.pods import PodUse
+from slackwater.waterline.ordering.chains import BEST_EFFORT_CPU, BEST_EFFORT_MEMORY
+from slackwater.waterline.registry.metric import Dimension, Evict, Metric, Resource
+
+USAGE_GATE: Final = Decimal("0.9")
+"""Who does not use what it may use lacks nothing, however little it may."""
+WHOLE_CORE_MILLI: Final = 1000
+"""Below one core usage says little: the gate is open."""
+DEFAULT_BELOW: Final = Decimal("0.02")
+"""A threshold without a target is released two percent below itself."""
+LEAST_COVERED: Final = Decimal(1) / 3
+"""A window with fewer samples than this share of it is no window."""
+
+
+def is_best_effort(pod: PodUse) -> bool:
+    return pod.qos is QoSClass.BE
+
+
+def is_gate_open(limit: Decimal, usage: Decimal, gate: Decimal) -> bool:
+    """Whether BE pods use so much of what they may use that they must lack something."""
+    if limit <= 0:
+        return False
+    return limit < WHOLE_CORE_MILLI or usage / limit >= gate
+
+
+def _limit_of(seen: BestEffortCpu, by_allocatable: bool) -> Decimal:
+    if not by_allocatable:
+        return exact(seen.limit_milli)
+    if seen.allocatable_milli is None or seen.allocatable_milli < 0:
+        return Decimal(-1)
+    return max(exact(seen.allocatable_milli), Decimal(1))
+
+
+def _shortfall(seen: BestEffortCpu, gate: Decimal, by_allocatable: bool) -> Decimal:
+    """1 - limit / request: the share of their requests that BE pods do not get. 0 while nothing tells of a lack."""
+    limit, request = _limit_of(seen, by_allocatable), exact(seen.request_milli)
+    if request <= 0 or not is_gate_open(limit, exact(seen.usage_milli), gate):
+        return ZERO
+    return max(ZERO, 1 - limit / request)
+
+
+def satisfaction(name: str, *, gate: Decimal = USAGE_GATE, by_allocatable: bool = False) -> Metric:
+    """Reading: the shortfall of BE CPU, the smaller of window and last sample. A rule's value is 1 - lower bound of
+    satisfaction, its target 1 - upper bound."""
+
+    def seen(view: NodeView) -> tuple[BestEffortCpu, ...]:
+        if view.best_effort_window is None or view.best_effort_last is None:
+            return ()
+        if exact(view.best_effort_window.covered_ratio) < LEAST_COVERED:
+            return ()
+        return view.best_effort_window, view.best_effort_last
+
+    def readings(view: NodeView) -> tuple[Series, ...]:
+        shortfalls = [_shortfall(one, gate, by_allocatable) for one in seen(view)]
+        return (Series(min(shortfalls)),) if shortfalls else ()
+
+    def release(view: NodeView, _reading: Decimal, target: Decimal) -> Decimal | None:
+        """What neither the window nor the last sample denies, in milli-cores of requests, cut."""
+        amounts = [(_shortfall(one, gate, by_allocatable) - target) * exact(one.request_milli) for one in seen(view)]
+        return Decimal(int(min(amounts))) if amounts else None
+
+    return Metric(
+        name,
+        Dimension.RATIO,
+        Resource.BATCH_CPU_REQUEST,
+        action_priority=4,
+        readings=readings,
+        reached_counts=True,
+        release=release,
+        sort=BEST_EFFORT_CPU,
+        evictable=True,
+        evict=batch_cpu_request,
+        evict_quantified=True,
+        concerns=is_best_effort,
+        check=check_satisfaction,
+    )
+
+
+def check_satisfaction(value: Decimal, target: Decimal | None) -> str | None:
+    """A shortfall triggers at 0.4 or more (60 % satisfied or less); its target is above 0 and not above the value."""
+    if target is None:
+        return "needs a target: the shortfall that is tolerated"
+    if not Decimal("0.4") <= value < 1:
+        return f"value {value} must be at least 0.4 and below 1 (a satisfaction above 0 and at most 0.6)"
+    if not 0 < target < 1:
+        return f"target {target} must lie between 0 and 1"
+    return f"target {target} must not be above the value {value}" if target > value else None
+
+
+def check_threshold(value: Decimal, target: Decimal | None) -> str | None:
+    """Without a target, two percent below the value."""
+    if value < 0:
+        return f"value {value} must not be negative"
+    return f"target {target} must be below the value {value}" if target is not None and target >= value else None
+
+
+def check_needs_target(value: Decimal, target: Decimal | None) -> str | None:
+    return "needs a target below its value" if target is None else check_threshold(value, target)
+
+
+def batch_cpu_request(pod: PodUse) -> Decimal | None:
+    return Decimal(max(0, pod.extended_cpu_request_milli))
+
+
+def batch_memory_request(pod: PodUse) -> Decimal | None:
+    return Decimal(max(0, pod.extended_memory_request_bytes))
+
+
+def whole_percent(used: Number, capacity: int) -> Decimal:
+    """The part that is used as a ratio of whole percents, cut: 0.9583 is 0.95. Raises ZeroDivisionError."""
+    return Decimal(int(exact(used) * 100 / capacity)) / 100
+
+
+def _threshold(name: str, source: str, resource: Resource) -> Metric:
+    is_cpu = resource is Resource.CPU
+
+    def capacity(view: NodeView) -> int | None:
+        return view.capacity_milli if is_cpu else view.capacity_bytes
+
+    def readings(view: NodeView) -> tuple[Series, ...]:
+        size, used = capacity(view), view.readings.get(source, ())
+        return tuple(Series(whole_percent(one.value, size), one.labels) for one in used) if size else ()
+
+    def release(view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:
+        size = capacity(view)
+        return None if size is None else Decimal(int(size * (reading - target)))
+
+    def evict(pod: PodUse) -> Decimal | None:
+        used = pod.cpu_usage_milli if is_cpu else pod.memory_usage_bytes
+        return None if used is None else exact(used)
+
+    return Metric(
+        name,
+        Dimension.RATIO,
+        resource,
+        readings=readings,
+        reached_counts=True,
+        release=release,
+        sort=BEST_EFFORT_CPU if is_cpu else BEST_EFFORT_MEMORY,
+        evictable=True,
+        evict=evict,
+        evict_quantified=True,
+        concerns=is_best_effort,
+        check=check_threshold,
+        target_of=lambda value: max(ZERO, value - DEFAULT_BELOW),
+    )
+
+
+def _promised(name: str, tier: Tier, resource: Resource, evict: Evict) -> Metric:
+    """Requests of a tier over what the node offers it. What is not offered at all is not known, so nothing happens;
+    what is offered as nothing is promised in vain, and all of it is to go."""
+    is_cpu = resource in (Resource.BATCH_CPU_REQUEST, Resource.MID_CPU_REQUEST)
+
+    def offered(view: NodeView) -> int | None:
+        if tier is Tier.BATCH:
+            return view.extended_cpu_allocatable_milli if is_cpu else view.extended_memory_allocatable_bytes
+        return view.mid_cpu_allocatable_milli if is_cpu else view.mid_memory_allocatable_bytes
+
+    def of_tier(pod: PodUse) -> bool:
+        return pod.tier is tier
+
+    def requested(view: NodeView) -> Decimal:
+        return sum((evict(pod) or ZERO for pod in view.pods if of_tier(pod)), ZERO)
+
+    def readings(view: NodeView) -> tuple[Series, ...]:
+        size, asked = offered(view), requested(view)
+        if size is None:
+            return ()
+        if size <= 0:
+            return (Series(Decimal("Infinity") if asked > 0 else ZERO),)
+        return (Series(asked / size),)
+
+    def release(view: NodeView, _reading: Decimal, target: Decimal) -> Decimal | None:
+        size = offered(view)
+        return None if size is None else Decimal(int(requested(view) - target * max(0, size)))
+
+    return Metric(
+        name,
+        Dimension.RATIO,
+        resource,
+        action_priority=2,
+        readings=readings,
+        release=release,
+        sort=BEST_EFFORT_CPU if is_cpu else BEST_EFFORT_MEMORY,
+        evictable=True,
+        evict=evict,
+        evict_quantified=True,
+        concerns=of_tier,
+        check=check_needs_target,
+        largest=Decimal(1000),
+    )
+
+
+BEST_EFFORT: Final = (
+    satisfaction("batch_cpu_shortfall"),
+    satisfaction("batch_cpu_shortfall_of_allocatable", by_allocatable=True),
+    _threshold("batch_cpu_threshold", "node_cpu_usage", Resource.CPU),
+    _threshold("batch_memory_threshold", "node_memory_usage", Resource.MEMORY),
+    _promised("batch_cpu_requested_ratio", Tier.BATCH, Resource.BATCH_CPU_REQUEST, batch_cpu_request),
+    _promised("batch_memory_requested_ratio", Tier.BATCH, Resource.BATCH_MEMORY_REQUEST, batch_memory_request),
+    _promised("mid_cpu_requested_ratio", Tier.MID, Resource.MID_CPU_REQUEST, batch_cpu_request),
+    _promised("mid_memory_requested_ratio", Tier.MID, Resource.MID_MEMORY_REQUEST, batch_memory_request),
+)

@@ -1,0 +1,162 @@
+"""The metrics that are built in. CPU in milli-cores, memory in bytes, everything else as a ratio 0..1."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Final
+
+from slackwater.model.tiers import Tier
+from slackwater.waterline.actuation.cpu_quota import restore_cpu, throttle_cpu
+from slackwater.waterline.facts.amounts import Number, exact
+from slackwater.waterline.facts.node import NodeView, Series
+from slackwater.waterline.facts.pods import PodUse
+from slackwater.waterline.ordering.chains import CPU, EXTENDED_CPU, MEMORY
+from slackwater.waterline.registry.best_effort import BEST_EFFORT
+from slackwater.waterline.registry.metric import Dimension, Metric, Metrics, Resource
+
+PRESSURE_CAP: Final = Decimal("0.9")
+"""When prod waited nearly all the time, its pressure no longer tells how much it lacked: the gap would explode."""
+
+
+def _exact_or_none(value: Number | None) -> Decimal | None:
+    return None if value is None else exact(value)
+
+
+def cpu_of(pod: PodUse) -> Decimal | None:
+    return _exact_or_none(pod.cpu_usage_milli)
+
+
+def memory_of(pod: PodUse) -> Decimal | None:
+    return _exact_or_none(pod.memory_usage_bytes)
+
+
+def uses_batch_cpu(pod: PodUse) -> bool:
+    """Whoever lives on CPU that was lent."""
+    return pod.extended_cpu_limit_milli > 0 or pod.tier in (Tier.BATCH, Tier.FREE)
+
+
+def batch_cpu_of(pod: PodUse) -> Decimal | None:
+    return _exact_or_none(pod.cpu_usage_milli if pod.extended_cpu_usage_milli is None else pod.extended_cpu_usage_milli)
+
+
+def _of_capacity_cpu(view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:
+    return None if view.capacity_milli is None else (reading - target) * view.capacity_milli
+
+
+def _of_capacity_memory(view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:
+    return None if view.capacity_bytes is None else (reading - target) * view.capacity_bytes
+
+
+def _lacked_by_prod(view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:
+    """The CPU that prod lacked: tasks that ran for R and waited a share p of their time wanted R / (1 - p).
+
+    Headroom cannot be told from pressure: a restore needs another metric beside it.
+    """
+    if view.prod_usage_milli is None or reading <= target:
+        return None
+    used, pressure = exact(view.prod_usage_milli), min(reading, PRESSURE_CAP)
+    wanted = used / (1 - pressure)
+    return (wanted if view.capacity_milli is None else min(wanted, Decimal(view.capacity_milli))) - used
+
+
+def _batch_cpu(view: NodeView) -> tuple[Series, ...]:
+    """As read, else the sum over the pods; unknown if it is unknown for one of them."""
+    if "batch_cpu_usage" in view.readings:
+        return view.readings["batch_cpu_usage"]
+    used = [batch_cpu_of(pod) for pod in view.pods if uses_batch_cpu(pod)]
+    known = [amount for amount in used if amount is not None]
+    return (Series(sum(known, Decimal(0))),) if len(known) == len(used) else ()
+
+
+NODE_CPU_USAGE: Final = Metric(
+    "node_cpu_usage",
+    Dimension.CPU,
+    Resource.CPU,
+    sort=CPU,
+    throttle=throttle_cpu,
+    restore=restore_cpu,
+    throttle_quantified=True,
+    evictable=True,
+    evict=cpu_of,
+    evict_quantified=True,
+)
+NODE_CPU_USAGE_RATIO: Final = Metric(
+    "node_cpu_usage_ratio",
+    Dimension.RATIO,
+    Resource.CPU,
+    release=_of_capacity_cpu,
+    sort=CPU,
+    throttle=throttle_cpu,
+    restore=restore_cpu,
+    throttle_quantified=True,
+    evictable=True,
+    evict=cpu_of,
+    evict_quantified=True,
+)
+PROD_CPU_PRESSURE: Final = Metric(
+    "prod_cpu_pressure",
+    Dimension.RATIO,
+    Resource.CPU,
+    action_priority=8,
+    release=_lacked_by_prod,
+    sort=CPU,
+    throttle=throttle_cpu,
+    restore=restore_cpu,
+    throttle_quantified=True,
+    evictable=True,
+    evict=cpu_of,
+    evict_quantified=True,
+)
+BATCH_CPU_USAGE: Final = Metric(
+    "batch_cpu_usage",
+    Dimension.CPU,
+    Resource.CPU,
+    readings=_batch_cpu,
+    sort=EXTENDED_CPU,
+    throttle=throttle_cpu,
+    restore=restore_cpu,
+    throttle_quantified=True,
+    evictable=True,
+    evict=batch_cpu_of,
+    evict_quantified=True,
+    concerns=uses_batch_cpu,
+)
+NODE_MEMORY_USAGE: Final = Metric(
+    "node_memory_usage",
+    Dimension.MEMORY,
+    Resource.MEMORY,
+    action_priority=6,
+    sort=MEMORY,
+    evictable=True,
+    evict=memory_of,
+    evict_quantified=True,
+)
+NODE_MEMORY_USAGE_RATIO: Final = Metric(
+    "node_memory_usage_ratio",
+    Dimension.RATIO,
+    Resource.MEMORY,
+    action_priority=6,
+    release=_of_capacity_memory,
+    sort=MEMORY,
+    evictable=True,
+    evict=memory_of,
+    evict_quantified=True,
+)
+NODE_MEMORY_PRESSURE: Final = Metric("node_memory_pressure", Dimension.RATIO, sort=MEMORY, evictable=True)
+PROD_MEMORY_PRESSURE: Final = Metric("prod_memory_pressure", Dimension.RATIO, sort=MEMORY, evictable=True)
+DISK_USAGE_RATIO: Final = Metric("disk_usage_ratio", Dimension.RATIO, action_priority=3, evictable=True)
+NETWORK_USAGE_RATIO: Final = Metric("network_usage_ratio", Dimension.RATIO, action_priority=3, evictable=True)
+
+BUILT_IN: Final = Metrics.of(
+    NODE_CPU_USAGE,
+    NODE_CPU_USAGE_RATIO,
+    PROD_CPU_PRESSURE,
+    BATCH_CPU_USAGE,
+    NODE_MEMORY_USAGE,
+    NODE_MEMORY_USAGE_RATIO,
+    NODE_MEMORY_PRESSURE,
+    PROD_MEMORY_PRESSURE,
+    DISK_USAGE_RATIO,
+    NETWORK_USAGE_RATIO,
+    *BEST_EFFORT,
+)

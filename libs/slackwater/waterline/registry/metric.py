@@ -1,0 +1,178 @@
+"""The declaration of a metric: all that planner, sorter and executor need to know of it.
+
+Nothing else in the package names a metric: whoever declares one is served like those that are built in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from types import MappingProxyType
+
+from slackwater.model.errors import InvalidInput
+from slackwater.waterline.actuation.cpu_quota import QuotaChange, RestoreBounds, ThrottleBounds
+from slackwater.waterline.facts.amounts import ZERO
+from slackwater.waterline.facts.node import NodeView, Series
+from slackwater.waterline.facts.pods import PodUse
+from slackwater.waterline.ordering.chains import GENERAL, Chain
+
+
+class Dimension(StrEnum):
+    """What a reading and its waterline are measured in: one unit per dimension."""
+
+    CPU = "milli-cores"
+    MEMORY = "bytes"
+    RATIO = "ratio"
+    NUMBER = "number"
+
+
+class Resource(StrEnum):
+    """What a gap is measured in, and what actions release. `OTHER` is known to nobody but the metric itself."""
+
+    CPU = "cpu"
+    MEMORY = "memory"
+    BATCH_CPU_REQUEST = "batch-cpu-request"
+    BATCH_MEMORY_REQUEST = "batch-memory-request"
+    MID_CPU_REQUEST = "mid-cpu-request"
+    MID_MEMORY_REQUEST = "mid-memory-request"
+    OTHER = "other"
+
+
+Readings = Callable[[NodeView], tuple[Series, ...]]
+Release = Callable[[NodeView, Decimal, Decimal], Decimal | None]
+Throttle = Callable[[PodUse, ThrottleBounds, Decimal | None], tuple[QuotaChange, ...]]
+Restore = Callable[[PodUse, RestoreBounds, Decimal | None], tuple[QuotaChange, ...]]
+Evict = Callable[[PodUse], Decimal | None]
+RuleCheck = Callable[[Decimal, Decimal | None], str | None]
+
+
+def difference(_view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:
+    """What lies between a reading and the target, for metrics whose reading is in the unit of what is released."""
+    return reading - target
+
+
+def _any_rule(_value: Decimal, _target: Decimal | None) -> str | None:
+    return None
+
+
+def _itself(value: Decimal) -> Decimal:
+    return value
+
+
+def _everybody(_pod: PodUse) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric.
+
+    action_priority      0-10: of two metrics that ask for action, the higher is worked off first
+    readings             its series on a node; none = not known. By default those that were read under its name
+    reached_counts       a reading exactly at the waterline is already above it
+    release              (view, reading, target): what has to go, in the unit of `resource`, None = cannot be told
+    sort                 the order of candidates; without one (not sortable) the general order
+    throttle, restore    what is done to one pod; without them the metric is not throttleable
+    throttle_quantified  what a throttle releases can be told, so it is done exactly as far as the gap
+    evict                what the end of one pod releases, in the unit of `resource`; None = unknown for this pod
+    evictable, evict_quantified  the same for eviction
+    concerns             whose usage is part of the reading: only they are candidates, and only they are credited
+    check                (value, target) of a rule: what is wrong with it, or None
+    target_of            what a rule without a target releases down to; by default its waterline
+    largest              that a ratio can be
+    """
+
+    name: str
+    dimension: Dimension
+    resource: Resource = Resource.OTHER
+    action_priority: int = 5
+    readings: Readings | None = None
+    reached_counts: bool = False
+    release: Release = difference
+    sort: Chain | None = None
+    throttle: Throttle | None = None
+    restore: Restore | None = None
+    throttle_quantified: bool = False
+    evictable: bool = False
+    evict: Evict | None = None
+    evict_quantified: bool = False
+    concerns: Callable[[PodUse], bool] = _everybody
+    check: RuleCheck = _any_rule
+    target_of: Callable[[Decimal], Decimal] = _itself
+    largest: Decimal = Decimal(1)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.action_priority <= 10:
+            raise InvalidInput(
+                f"metric {self.name}: action_priority is {self.action_priority}; allowed: 0 to 10",
+                field="action_priority",
+            )
+        if (self.throttle is None) != (self.restore is None):
+            raise InvalidInput(
+                f"metric {self.name}: throttle and restore come together; give both or neither", field="restore"
+            )
+        if self.throttle_quantified and self.throttle is None:
+            raise InvalidInput(
+                f"metric {self.name}: throttle_quantified needs a throttle function", field="throttle_quantified"
+            )
+        if self.evict_quantified and (self.evict is None or not self.evictable):
+            raise InvalidInput(
+                f"metric {self.name}: evict_quantified needs evictable and an evict function", field="evict_quantified"
+            )
+
+    @property
+    def sortable(self) -> bool:
+        return self.sort is not None
+
+    @property
+    def throttleable(self) -> bool:
+        return self.throttle is not None
+
+    @property
+    def chain(self) -> Chain:
+        return self.sort or GENERAL
+
+    def read(self, view: NodeView) -> tuple[Series, ...]:
+        return view.readings.get(self.name, ()) if self.readings is None else self.readings(view)
+
+    def released_by_throttle(self, pod: PodUse, milli: Decimal) -> Decimal:
+        """What `milli` taken from a pod mean for this metric's gap."""
+        return milli if self.resource is Resource.CPU and self.concerns(pod) else ZERO
+
+    def released_by_eviction(self, pod: PodUse) -> Decimal:
+        """What the end of a pod means for this metric's gap; nothing if that cannot be told."""
+        if self.evict is None or not self.concerns(pod):
+            return ZERO
+        amount = self.evict(pod)
+        return amount if amount is not None and amount > 0 else ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """The metrics there are, by name. A value: `with_metrics` makes another one."""
+
+    by_name: Mapping[str, Metric]
+
+    @staticmethod
+    def of(*metrics: Metric) -> Metrics:
+        return Metrics(MappingProxyType({})).with_metrics(*metrics)
+
+    def get(self, name: str) -> Metric | None:
+        return self.by_name.get(name)
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self.by_name))
+
+    def with_metrics(self, *metrics: Metric) -> Metrics:
+        """These and `metrics`. Raises InvalidInput if a name is taken."""
+        known = dict(self.by_name)
+        for metric in metrics:
+            if metric.name in known:
+                raise InvalidInput(f"metric {metric.name} is declared twice; choose another name", field="name")
+            known[metric.name] = metric
+        return Metrics(MappingProxyType(known))
+
+    def __iter__(self) -> Iterator[Metric]:
+        return iter(self.by_name.values())

@@ -1,0 +1,36 @@
+"""Metrics of other distributions: entry points of the group `slackwater.metrics`, each naming one Metric."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Final
+
+from slackwater.model.errors import InvalidInput, Misconfigured
+from slackwater.waterline.registry.built_in import BUILT_IN
+from slackwater.waterline.registry.metric import Metric, Metrics
+
+GROUP: Final = "slackwater.metrics"
+
+
+def all_metrics() -> Metrics:
+    """What is built in and what is installed. Raises Misconfigured that names the entry point that is unusable."""
+    found = BUILT_IN
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
+        try:
+            metric = entry.load()
+        except (ImportError, AttributeError, TypeError, ValueError, InvalidInput) as error:
+            raise Misconfigured(
+                f"metric {entry.name}: entry point {entry.value} cannot be loaded: {error}", code="metric_unusable"
+            ) from error
+        if not isinstance(metric, Metric) or metric.name != entry.name:
+            raise Misconfigured(
+                f"metric {entry.name}: entry point {entry.value} must name a Metric of that name",
+                code="metric_unusable",
+            )
+        try:
+            found = found.with_metrics(metric)
+        except InvalidInput as error:
+            raise Misconfigured(
+                f"metric {entry.name}: the name is taken; rename it or uninstall one of them", code="metric_twice"
+            ) from error
+    return found

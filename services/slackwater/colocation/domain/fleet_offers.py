@@ -1,0 +1,205 @@
+"""The offers of a whole fleet in one go: the formulas of `holding`, `batch`, `mid` and `degrade` on arrays.
+
+A test holds it to `node_offer.decide_node`, to the unit. Sums go through double precision, which is exact up to 2^53
+bytes, eight petabytes on one node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slackwater.colocation.domain.fleet import TIERS, Fleet, Floats, GateRows, Ints, PodRows
+from slackwater.colocation.domain.fleet_gates import pass_gates
+from slackwater.colocation.domain.strategy import MarginMode, MidMode, Policy, Strategy
+
+_RESOURCES = ("cpu", "memory")
+_WITHOUT_CAP = np.int64(2**62)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetOffers:
+    """(nodes, 2) each, in force from now on."""
+
+    mid: Ints
+    batch: Ints
+    gates: GateRows
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """What pods hold of each node, (nodes, 2): by the policy `usage`, and as the strategy's policies count."""
+
+    prod: Ints
+    mid: Ints
+    prod_counted: Ints
+    mid_counted: Ints
+    prod_requested: Ints
+    predicted: Ints
+
+
+def recompute(fleet: Fleet, strategy: Strategy, gates: GateRows, windows: Ints) -> FleetOffers:
+    """All nodes under one strategy. `windows` (nodes,): the end of each node's usage window, seconds since 1970."""
+    mid, mid_ceiling, batch, batch_ceiling = _computed(fleet, strategy)
+    left = _remaining(fleet, strategy)
+    degraded = fleet.lost | (left < 1) | ~fleet.system_known
+    after = pass_gates(
+        gates,
+        np.hstack([_aged(mid, left), _aged(batch, left)]),
+        ceiling=np.hstack([mid_ceiling, batch_ceiling]),
+        windows=windows,
+        degraded=degraded,
+        strategy=strategy,
+    )
+    return FleetOffers(after.published[:, :2], after.published[:, 2:], after)
+
+
+def _computed(fleet: Fleet, strategy: Strategy) -> tuple[Ints, Ints, Ints, Ints]:
+    """Mid and its ceiling, batch and its ceiling."""
+    if not strategy.enabled:
+        nothing = np.zeros_like(fleet.capacity)
+        return nothing, nothing, nothing, nothing
+    sums = _summed(fleet, strategy)
+    kept = strategy.reserved
+    reserved = np.maximum(fleet.reserved, np.array([kept.cpu_milli, kept.memory_bytes]))
+    system = fleet.system + fleet.prod_apps + fleet.mid_apps
+    margin = _margin(fleet, strategy)
+    slack = fleet.capacity - margin - np.maximum(reserved, system) - sums.prod
+    mid, mid_ceiling, share = _mid(fleet, strategy, sums, slack, reserved)
+    caps = _caps(fleet, strategy)
+    batch = fleet.capacity - margin - sums.prod_counted
+    by_request, by_usage = (np.array([strategy.policy(each) is policy for each in _RESOURCES]) for policy in _ASKED)
+    batch = batch - np.where(by_request, reserved, np.maximum(reserved, system))
+    batch = np.maximum(0, batch - np.where(by_usage, np.maximum(sums.mid_counted, share), sums.mid_counted))
+    once = np.maximum(0, slack - np.maximum(sums.mid, share))
+    batch = np.minimum(np.where(by_usage, batch, np.minimum(batch, once)), caps)
+    ceiling = np.maximum(0, np.minimum(fleet.capacity - margin - reserved, caps))
+    return mid, mid_ceiling, batch, ceiling
+
+
+_ASKED = (Policy.REQUEST, Policy.USAGE)
+
+
+def _mid(fleet: Fleet, strategy: Strategy, sums: _Sums, slack: Ints, reserved: Ints) -> tuple[Ints, Ints, Ints]:
+    """The offer, its ceiling, and the share that batch leaves to it."""
+    if strategy.mid_mode is MidMode.OFF:
+        nothing = np.zeros_like(slack)
+        return nothing, nothing, nothing
+    ceiling = _percent_of(fleet.allocatable, np.array([strategy.mid_threshold(each) for each in _RESOURCES]))
+    most = np.minimum(ceiling, np.maximum(0, slack))
+    if strategy.mid_mode is MidMode.STATIC:
+        static = _percent_of(fleet.allocatable, np.array([strategy.mid_static(each) for each in _RESOURCES]))
+        share = np.minimum(static, most)
+        return share, ceiling, share
+    allocated = _percent_of(sums.prod_requested, np.int64(strategy.mid_reclaim_ratio_percent))
+    told = (fleet.prod_peak_known | (sums.predicted > 0))[:, None]
+    reclaimable = np.where(told, np.maximum(0, allocated - sums.prod), 0)
+    kept = np.maximum(fleet.system + fleet.prod_apps, reserved)
+    unallocated = _percent_of(
+        np.maximum(0, fleet.capacity - kept - sums.prod_requested), np.int64(strategy.mid_unallocated_percent)
+    )
+    unused = np.where(fleet.node_usage_known[:, None], np.maximum(0, fleet.capacity - fleet.node_usage), 0)
+    share = np.minimum(reclaimable + unallocated, most)
+    return np.minimum(np.minimum(reclaimable, unused) + unallocated, most), ceiling, share
+
+
+def _summed(fleet: Fleet, strategy: Strategy) -> _Sums:
+    pods, nodes = fleet.pods, len(fleet)
+    request = np.where(pods.listed[:, None], pods.request, 0)
+    held = _held(pods, strategy)
+    holds, requested = _by_tier(pods, held, nodes), _by_tier(pods, request, nodes)
+    larger = _by_tier(pods, np.maximum(held, request), nodes)
+    policies = [strategy.policy(each) for each in _RESOURCES]
+    predicted = np.bincount(pods.node[pods.has_prediction & (pods.tier == 0)], minlength=nodes)
+    together = _together(fleet, held)
+    prod = np.where(fleet.prod_peak_known[:, None], together, holds[:, 0])
+    by = {
+        Policy.USAGE: (prod, holds[:, 1]),
+        Policy.REQUEST: (requested[:, 0], requested[:, 1]),
+        Policy.MAX_USAGE_REQUEST: (
+            np.where(fleet.prod_peak_known[:, None], np.maximum(together, larger[:, 0]), larger[:, 0]),
+            larger[:, 1],
+        ),
+    }
+    counted = [
+        np.column_stack([by[policy][tier][:, place] for place, policy in enumerate(policies)]) for tier in (0, 1)
+    ]
+    return _Sums(prod, holds[:, 1], counted[0], counted[1], requested[:, 0], predicted)
+
+
+def _held(pods: PodRows, strategy: Strategy) -> Ints:
+    """(pods, 2), by the policy `usage`: see `holding.held_by`, in the reverse order of its rules."""
+    claim = np.maximum(pods.request, pods.predicted)
+    usage, measured = pods.usage, pods.measured[:, None]
+    held = np.maximum(claim, usage) if strategy.cold_start_holds_request else usage
+    held = np.where(measured, held, _settling(claim, pods.bound_seconds, strategy.bind_settle_seconds))
+    warm = (pods.has_prediction & ~pods.cold)[:, None]
+    held = np.where(warm, np.maximum(usage, pods.predicted), held)
+    owned = np.maximum(pods.request[:, 0], usage[:, 0])
+    held[:, 0] = np.where(pods.lse, owned, held[:, 0])
+    return np.where(pods.listed[:, None], held, usage)
+
+
+def _settling(claim: Ints, bound: Floats, settle: float) -> Ints:
+    """A pod that was just bound has a part of its claim, rounded up; any other one all of it."""
+    young = bound < settle
+    if not young.any():
+        return claim
+    part = claim.copy()
+    part[young] = np.ceil(claim[young] * np.maximum(0.0, bound[young])[:, None] / settle).astype(np.int64)
+    return part
+
+
+def _together(fleet: Fleet, held: Ints) -> Ints:
+    """The common peak of prod on each node: see `holding`."""
+    pods, nodes = fleet.pods, len(fleet)
+    covered = pods.has_prediction[:, None]
+    beyond = np.zeros_like(held)
+    beyond[:, 0] = np.where(pods.lse, np.maximum(0, held[:, 0] - np.maximum(pods.predicted, pods.usage)[:, 0]), 0)
+    used = _by_tier(pods, np.where(covered, pods.usage, 0), nodes)[:, 0]
+    alone = _by_tier(pods, np.where(covered, beyond, held), nodes)[:, 0]
+    return np.maximum(fleet.prod_peak, used) + alone
+
+
+def _by_tier(pods: PodRows, amounts: Ints, nodes: int) -> Ints:
+    """(nodes, tiers, 2): sums over the pods of each node and tier."""
+    slot, count = pods.node * len(TIERS) + pods.tier, nodes * len(TIERS)
+    columns = [np.bincount(slot, weights=amounts[:, place], minlength=count) for place in (0, 1)]
+    return np.column_stack(columns).astype(np.int64).reshape(nodes, len(TIERS), 2)
+
+
+def _margin(fleet: Fleet, strategy: Strategy) -> Ints:
+    if strategy.margin_mode is MarginMode.CAP:
+        return np.zeros_like(fleet.capacity)
+    return _percent_of(fleet.capacity, 100 - np.array([strategy.reclaim_threshold(each) for each in _RESOURCES]))
+
+
+def _caps(fleet: Fleet, strategy: Strategy) -> Ints:
+    caps = np.full_like(fleet.capacity, _WITHOUT_CAP)
+    for place, resource in enumerate(_RESOURCES):
+        percents = [strategy.batch_threshold(resource)]
+        if strategy.margin_mode is MarginMode.CAP:
+            percents.append(strategy.reclaim_threshold(resource))
+        for percent in percents:
+            if percent is not None:
+                most = _percent_of(fleet.capacity[:, place], np.int64(percent))
+                caps[:, place] = np.minimum(caps[:, place], most)
+    return caps
+
+
+def _remaining(fleet: Fleet, strategy: Strategy) -> Floats:
+    """See `degrade.remaining_share`."""
+    age, first, last = fleet.age_seconds, strategy.decay_from_seconds, strategy.decay_to_seconds
+    share = np.where(age <= first, 1.0, (last - np.minimum(age, last)) / (last - first))
+    return np.where(fleet.lost | (age >= last), 0.0, share)
+
+
+def _aged(offered: Ints, share: Floats) -> Ints:
+    return (offered * share[:, None]).astype(np.int64)
+
+
+def _percent_of(whole: Ints, percent: Ints | np.int64) -> Ints:
+    """Cut toward zero, in integers."""
+    product = whole * percent
+    return np.where(product >= 0, product // 100, -(-product // 100))

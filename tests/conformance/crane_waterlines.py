@@ -1,0 +1,348 @@
+"""Sorting, waterlines, gaps, quotas and whole passes of crane.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from crane_pods import START, bounds_of, named, pod_of, rule_of, view_of
+from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
+
+from slackwater.waterline.actuation.cpu_quota import QuotaChange, RestoreBounds, restore_cpu, throttle_cpu
+from slackwater.waterline.analysis.analyzer import AnalyzerState, Excess
+from slackwater.waterline.analysis.counting import RuleState, judge
+from slackwater.waterline.analysis.demands import Kind, gap_of, headroom_of
+from slackwater.waterline.cycle import CycleState, Options, run_cycle
+from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.facts.amounts import exact
+from slackwater.waterline.facts.pods import PodUse
+from slackwater.waterline.ordering import comparators as by
+from slackwater.waterline.ordering.chains import CPU, CPU_BORROWERS_FIRST, MEMORY_BORROWERS_FIRST, PRIORITY_FIRST, Chain
+from slackwater.waterline.policies.podqos import PodQosSpec
+from slackwater.waterline.policies.quantity import percentage, quantity
+from slackwater.waterline.policies.selectors import ScopeSelector
+from slackwater.waterline.policies.values import Action, NodePolicy, Policies
+from slackwater.waterline.registry.built_in import BUILT_IN, NODE_CPU_USAGE
+from slackwater.waterline.registry.metric import Metrics
+
+_UNBOUND = Limits(evictions_per_cycle=None, evictions_per_hour=None)
+_EVERY_POD = PodQosSpec(scope_selector=ScopeSelector(), allowed_actions=("evict", "throttle"))
+_SIXTY_CORES = Decimal(60_000)
+"""Where the peer meant a quota to become unlimited again; ours is the node's capacity."""
+
+# ---- sorting
+
+
+def _sorted(chain: Chain, *others: tuple[Chain, str]) -> Adaptor:
+    """By one of our chains; where another recombination gives the peer's order, that is the difference."""
+
+    def judge_case(case: Case) -> Verdict:
+        pods = [pod_of(one, number) for number, one in enumerate(case["in"]["pods"])]
+        want = wanted(case)["order"]
+        verdict = compare(_names(chain.order(pods)), want)
+        for other, anchor in others:
+            if verdict.word == "FAIL" and _names(other.order(pods)) == want:
+                return differ(anchor)
+        return verdict
+
+    return judge_case
+
+
+def _names(pods: Iterable[PodUse]) -> list[str]:
+    return [pod.name for pod in pods]
+
+
+def _turned(chain: Chain, *comparators: by.Comparator) -> Chain:
+    parts = tuple(one.turned() if one in comparators else one for one in chain.comparators)
+    return Chain(f"{chain.name}, turned", parts)
+
+
+_ASCENDING = _turned(CPU, by.CPU_USAGE)
+_COMPARATORS = {
+    "UseElasticCPU": by.HOLDS_EXTENDED_CPU,
+    "UseElasticMem": by.HOLDS_EXTENDED_MEMORY,
+    "ComparePriority": by.PRIORITY,
+    "ComparePodQOSClass": by.QOS_CLASS,
+    "CompareCPUUsage": by.CPU_USAGE,
+    "CompareMemUsage": by.MEMORY_USAGE,
+    "CompareElasticCPU": by.EXTENDED_CPU,
+    "CompareElasticMem": by.EXTENDED_MEMORY,
+    "CompareRunningTime": by.RUNNING_TIME,
+}
+
+
+def comparator(case: Case) -> Verdict:
+    given, want = case["in"], wanted(case)
+    ours, one, other = _COMPARATORS[given["func"]], pod_of(given["a"]), pod_of(given["b"], 1)
+    verdict = _both_ways(ours, one, other, want)
+    if verdict.word == "FAIL" and ours in (by.EXTENDED_CPU, by.EXTENDED_MEMORY):
+        peers = _both_ways(ours.turned(), one, other, want)
+        return differ("extended-ratio-highest-first") if peers.word == "pass" else verdict
+    return verdict
+
+
+def _both_ways(ours: by.Comparator, one: PodUse, other: PodUse, want: Mapping[str, Any]) -> Verdict:
+    return compare({"cmp_ab": ours.compare(one, other), "cmp_ba": ours.compare(other, one)}, want)
+
+
+# ---- waterlines and gaps
+
+
+def smallest(case: Case) -> Verdict:
+    pushed, want = case["in"]["push"], wanted(case)
+    got = {
+        "smallest_after_each_push": [min(pushed[: count + 1], key=quantity) for count in range(len(pushed))],
+        "pop_order": sorted(pushed, key=quantity),
+    }
+    return compare({key: got[key] for key in want}, want)
+
+
+def gaps(case: Case) -> Verdict:
+    """The newer form has one map; `mode` says which directions are asked for."""
+    given, want = case["in"], wanted(case)["gaps"]
+    ours: dict[str, Any] = {}
+    for direction in ("evict", "down", "up"):
+        ours |= _gaps(given, direction)
+    return _compared_gaps(ours, want)
+
+
+def gaps_by_direction(case: Case) -> Verdict:
+    given, want = case["in"], wanted(case)
+    verdicts = [_compared_gaps(_gaps(given, direction), want[direction]) for direction in want]
+    return next((one for one in verdicts if one.word != "pass"), verdicts[0])
+
+
+def _compared_gaps(ours: Mapping[str, Any], want: Mapping[str, Any]) -> Verdict:
+    verdict = compare(ours, dict(want), relative=1e-9)
+    if verdict.word == "FAIL":
+        common = {metric: gap for metric, gap in ours.items() if metric in want}
+        if compare(common, dict(want), relative=1e-9).word == "pass":
+            return differ("cpu-utilization-throttles")
+        clamped = {metric: max(0, gap) if isinstance(gap, int | float) else gap for metric, gap in want.items()}
+        return differ("gaps-not-negative") if compare(ours, clamped, relative=1e-9).word == "pass" else verdict
+    return verdict
+
+
+def _gaps(given: Mapping[str, Any], direction: str) -> dict[str, Any]:
+    """In the peer's units; a metric without a sample is MISSING, one that cannot act this way has no gap."""
+    excess, view, found = exact(given["excess"]), view_of(given["state"]), {}
+    for metric, levels in given.get(direction, {}).items():
+        ours = BUILT_IN.get(named(metric).name)
+        if ours is None or not (ours.evict_quantified if direction == "evict" else ours.throttle_quantified):
+            continue
+        rules = [rule_of(metric, level, "any") for level in levels]
+        verdicts = [judge(rule, ours, view, RuleState(rule.key), START) for rule in rules]
+        if verdicts[0].reading is None:
+            found[metric] = "MISSING"
+            continue
+        if direction == "up":
+            amounts = [headroom_of(one, view, excess) for one in verdicts]
+        else:
+            amounts = [gap_of(one, view, excess) for one in verdicts]
+        known = [amount for amount in amounts if amount is not None]
+        if known:
+            found[metric] = float(min(known) if direction == "up" else max(known))
+    return found
+
+
+def counters(case: Case) -> Verdict:
+    """Where the case says what is right, only that is asked for."""
+    given, correct = case["in"], case.get("correct")
+    want = dict(correct if isinstance(correct, Mapping) else wanted(case))
+    if not (given["avoidanceThreshold"] >= 1 <= given["restoreThreshold"]):
+        return differ("thresholds-at-least-one")
+    got = _counted(given)
+    if case["kind"] == "rule_counters_v2022":
+        got["restored"] = got["calm"]
+    asked = {key: want[key] for key in ("triggered", "restored") if key in want}
+    verdict = compare({key: got[key] for key in asked}, asked)
+    if verdict.word == "FAIL" and compare(got["triggered"], asked.get("triggered", got["triggered"])).word == "pass":
+        return differ("restore-level-triggered") if _only_more(got["calm"], asked["restored"]) else verdict
+    return verdict
+
+
+def _only_more(ours: Sequence[bool], theirs: Sequence[bool]) -> bool:
+    return all(mine or not other for mine, other in zip(ours, theirs, strict=True))
+
+
+def _counted(given: Mapping[str, Any]) -> dict[str, list[bool]]:
+    rule = rule_of(
+        "cpu_total_usage",
+        given["watermark"],
+        "any",
+        avoidance_threshold=given["avoidanceThreshold"],
+        restore_threshold=given["restoreThreshold"],
+    )
+    metric, state, seen = BUILT_IN.get("node_cpu_usage"), RuleState(rule.key), []
+    for sample in given["samples"]:
+        verdict = judge(rule, metric, view_of({} if sample is None else {"cpu_total_usage": sample}), state, START)
+        state = verdict.state
+        seen.append(verdict)
+    return {name: [getattr(one, name) for one in seen] for name in ("triggered", "restored", "calm")}
+
+
+# ---- quotas of one pod
+
+
+def throttle_container(case: Case) -> Verdict:
+    pod = pod_of({"name": "p", "containers": case["in"]["containers"]})
+    return _quotas(case, throttle_cpu(pod, bounds_of(case["in"]), None))
+
+
+def restore_container(case: Case) -> Verdict:
+    """To the declared limit, as where the peer knows no other original."""
+    given = case["in"]
+    pod = pod_of({"name": "p", "containers": given["containers"]})
+    step = Decimal(given["stepPct"]) / 100
+    verdict = _quotas(case, tuple(reversed(restore_cpu(pod, RestoreBounds(step, True, _SIXTY_CORES), None))))
+    if verdict.word == "FAIL" and any(one.get("extMilli") for one in given["containers"]):
+        at_once = restore_cpu(pod, RestoreBounds(Decimal(10**6), True, _SIXTY_CORES), None)
+        return differ("restore-stepwise") if _quotas(case, at_once).word == "pass" else verdict
+    return verdict
+
+
+def _quotas(case: Case, changes: Sequence[QuotaChange]) -> Verdict:
+    correct = case.get("correct")
+    want = dict(correct if isinstance(correct, Mapping) else wanted(case))
+    total = float(sum(change.amount_milli for change in changes))
+    got = {
+        "quota_writes": [[one.container, -1 if one.after_us is None else one.after_us] for one in changes],
+        "released_returned_mCPU": total,
+        "released_total_mCPU": total,
+    }
+    asked = {key: want[key] for key in got if key in want}
+    verdict = compare({key: got[key] for key in asked}, asked, relative=case.get("tol", 1e-9))
+    if verdict.word == "FAIL" and [quota for _, quota in asked.get("quota_writes", ()) if 0 <= quota < 1000]:
+        return differ("kernel-minimum")
+    return verdict
+
+
+# ---- whole passes
+
+
+def evict_run(case: Case) -> Verdict:
+    given, want = case["in"], wanted(case)
+    pods = [pod_of(one, number) for number, one in enumerate(given["pods"])]
+    refusing = {one["name"] for one in given["pods"] if one.get("evictFails") or one.get("notInLister")}
+    calls: list[str] = []
+
+    def attempt(pod: PodUse) -> str | None:
+        calls.append(pod.name)
+        return "refused" if pod.name in refusing else None
+
+    policies = _policies([rule_of(m, level, "evict") for m, levels in given["evict"].items() for level in levels])
+    options = Options(excess=Excess(exact(given["excess"])), limits=_UNBOUND)
+    cycle = run_cycle(view_of(given["state"], pods), policies, CycleState(), START, options=options, attempt=attempt)
+    left = {one.metric: one for one in cycle.plan.remaining}
+    if (verdict := compare(calls, want["evict_calls"])).word == "FAIL":
+        return differ("no-needless-eviction") if set(calls) < set(want["evict_calls"]) else verdict
+    for metric, after in want.get("gaps_after", {}).items() if "correct" not in case else ():
+        mine = left.get(named(metric).name)
+        if mine is None:
+            got = Decimal(min(0, after))
+        else:
+            got = (mine.gap or Decimal(0)) - mine.released if after <= 0 and mine.gap else mine.open or Decimal(0)
+        if after < 0 and (mine is None or not mine.gap):
+            continue
+        if (verdict := compare(float(got), after, relative=case.get("tol", 1e-9))).word == "FAIL":
+            return verdict
+    return Verdict("pass")
+
+
+def throttle_run(case: Case) -> Verdict:
+    """In the peer's whole steps; our own last cut is as small as the gap (tests/unit/waterline)."""
+    given, want = case["in"], wanted(case)
+    verdict = compare(_writes(given, BUILT_IN), want["quota_writes"])
+    if verdict.word == "pass":
+        return verdict
+    if any(not named(metric).name.startswith("node_cpu") for metric in given.get("down", {})):
+        return differ("no-blanket")
+    peers = Metrics.of(replace(NODE_CPU_USAGE, sort=_ASCENDING))
+    return differ("largest-first") if _writes(given, peers) == want["quota_writes"] else verdict
+
+
+def _writes(given: Mapping[str, Any], metrics: Metrics) -> list[list[Any]]:
+    pods = [pod_of(one, number) for number, one in enumerate(given["pods"])]
+    bounds = bounds_of(given["pods"][0] if given["pods"] else {}, step="step", least="min")
+    rules = [rule_of(m, level, "throttle") for m, levels in given.get("down", {}).items() for level in levels]
+    policies = replace(_policies(rules), actions=(Action("throttle", bounds),))
+    options = Options(excess=Excess(exact(given["excess"])), limits=_UNBOUND)
+    cycle = run_cycle(view_of(given["state"], pods), policies, CycleState(), START, options=options, metrics=metrics)
+    steps = cycle.plan.of(Kind.THROTTLE)
+    return [[f"{step.name}/{one.container}", one.after_us] for step in steps for one in step.changes]
+
+
+def restore_run(case: Case) -> Verdict:
+    """A metric without a sample gives nothing back, and breaks nothing."""
+    given, want = case["in"], wanted(case)
+    pods = [pod_of(one, number) for number, one in enumerate(given["pods"])]
+    rules = [rule_of(m, level, "throttle") for m, levels in given["up"].items() for level in levels]
+    step = RestoreBounds(Decimal(10) / 100, whole_steps=True)
+    policies = replace(_policies(rules), actions=(Action("throttle", bounds_of({}), step),))
+    excess = Excess(exact(given["excess"]), exact(given["excess"]))
+    known = all(metric in given["state"] for metric in given["up"])
+    episode = tuple(RuleState(rule.key, in_episode=True) for rule in rules)
+    state = CycleState(AnalyzerState(episode))
+    cycle = run_cycle(view_of(given["state"], pods), policies, state, START, options=Options(excess=excess))
+    steps = cycle.plan.of(Kind.RESTORE)
+    if want.get("panic") and not known:
+        return differ("missing-restores-nothing") if not steps else Verdict("FAIL", f"got {steps}")
+    writes = [[f"{one.name}/{change.container}", change.after_us] for one in steps for change in one.changes]
+    verdict = compare(writes, want["quota_writes"])
+    if verdict.word == "FAIL" and sorted(writes) != writes:
+        return differ("restore-in-reverse")
+    return verdict
+
+
+def _policies(rules: Sequence[Any]) -> Policies:
+    return Policies((NodePolicy("nq", tuple(rules)),), (Action("evict", evicts=True),), (_EVERY_POD,))
+
+
+def parse_percentage(case: Case) -> Verdict:
+    """Of the excess: ours needs its sign."""
+    want, text = wanted(case), str(case["in"]["s"])
+    try:
+        got = float(percentage(text))
+    except ValueError:
+        return Verdict("pass") if want.get("error") else differ("percent-as-written")
+    return compare(got, want.get("value"), relative=1e-12) if not want.get("error") else Verdict("FAIL", f"got {got}")
+
+
+def sort_cpu_2022(case: Case) -> Verdict:
+    """The order of the proposal: class, then priority; ours takes the largest consumer first."""
+    given = [dict(one) for one in case["in"]["pods"]]
+    quotas = {f"{number:04}": one.get("cpuQuota") for number, one in enumerate(given)}
+    verdict = _sorted(CPU, (_ASCENDING, "largest-first"))(case)
+    if verdict.word == "pass" or verdict.word == "differ" or not any(quotas.values()):
+        return verdict
+    by_quota = by.Comparator("quota", lambda pod: float(pod.cpu_usage_milli or 0) / (quotas[pod.uid] or -1))
+    peers = Chain("2022", (by.QOS_CLASS, by.PRIORITY, by_quota, by.RUNNING_TIME))
+    return _sorted(CPU, (peers, "largest-first"))(case)
+
+
+ADAPTORS: Mapping[str, Adaptor] = {
+    "sort_cpu": _sorted(
+        CPU_BORROWERS_FIRST, (_turned(CPU_BORROWERS_FIRST, by.EXTENDED_CPU), "extended-ratio-highest-first")
+    ),
+    "sort_mem": _sorted(
+        MEMORY_BORROWERS_FIRST, (_turned(MEMORY_BORROWERS_FIRST, by.EXTENDED_MEMORY), "extended-ratio-highest-first")
+    ),
+    "sort_general": _sorted(PRIORITY_FIRST),
+    "sort_cpu_v2022": sort_cpu_2022,
+    "compare": comparator,
+    "watermark_heap": smallest,
+    "gaps": gaps,
+    "gaps_v2022": gaps_by_direction,
+    "rule_counters": counters,
+    "rule_counters_v2022": counters,
+    "throttle_container": throttle_container,
+    "restore_container": restore_container,
+    "evict_run": evict_run,
+    "throttle_run": throttle_run,
+    "throttle_run_v2022": throttle_run,
+    "restore_run_v2022": restore_run,
+    "restore_run": restore_run,
+    "parse_percentage": parse_percentage,
+}

@@ -1,0 +1,61 @@
+"""The offers of a fleet on arrays are those of its nodes one by one, to the unit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from drawn import gates, snapshots, strategies
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.colocation.domain.fleet import fleet_of, gate_rows, no_gates
+from slackwater.colocation.domain.fleet_offers import recompute
+from slackwater.colocation.domain.gating import Gate
+from slackwater.colocation.domain.node_offer import Gates, decide_node
+from slackwater.colocation.domain.snapshot import NodeSnapshot
+from slackwater.colocation.domain.strategy import Strategy
+from slackwater.model.quantities import Resources
+
+drifting = st.builds(
+    Gate,
+    published=st.integers(0, 50_000),
+    drifting_since=st.integers(0, 500),
+    drifting_to=st.integers(0, 50_000),
+)
+any_gates = st.builds(Gates, *[gates | drifting] * 4)
+
+
+@given(st.lists(st.tuples(snapshots, any_gates, st.integers(1, 1000)), min_size=1, max_size=4), strategies)
+def test_a_fleet_decides_as_its_nodes_do(rows: list[tuple[NodeSnapshot, Gates, int]], strategy: Strategy) -> None:
+    nodes, before, windows = (list(column) for column in zip(*rows, strict=True))
+    found = recompute(fleet_of(nodes), strategy, gate_rows(before), np.array(windows))
+    for place, (node, gate, window) in enumerate(rows):
+        one = decide_node(node, strategy, gate, window)
+        assert found.mid[place].tolist() == [one.mid.value.cpu_milli, one.mid.value.memory_bytes]
+        assert found.batch[place].tolist() == [one.batch.value.cpu_milli, one.batch.value.memory_bytes]
+        assert found.gates.row(place) == one.gates()
+
+
+@given(snapshots, strategies, st.lists(st.integers(-200, 200), min_size=1, max_size=12))
+def test_it_goes_on_deciding_as_a_node_does(node: NodeSnapshot, strategy: Strategy, steps: list[int]) -> None:
+    rows, alone = no_gates(1), Gates()
+    for number, step in enumerate(steps):
+        node = replace(node, capacity=(node.capacity + Resources(step, 50 * step)).at_least_zero())
+        offer = decide_node(node, strategy, alone, 60 * number + 60)
+        rows = recompute(fleet_of([node]), strategy, rows, np.array([60 * number + 60])).gates
+        alone = offer.gates()
+        assert rows.row(0) == alone
+
+
+def test_amounts_of_real_machines_are_exact() -> None:
+    memory = 3 * 2**40 + 12_345_677
+    node = NodeSnapshot(Resources(384_000, memory), Resources(), (), Resources(7, memory // 7))
+    found = recompute(fleet_of([node] * 3), Strategy(), no_gates(3), np.array([60, 60, 60]))
+    one = decide_node(node, Strategy(), Gates(), 60)
+    assert found.batch.tolist() == [[one.batch.value.cpu_milli, one.batch.value.memory_bytes]] * 3
+
+
+def test_a_fleet_without_pods_and_one_without_nodes_are_fleets() -> None:
+    empty = recompute(fleet_of([]), Strategy(), no_gates(0), np.empty(0, np.int64))
+    assert empty.batch.shape == (0, 2)

@@ -1,0 +1,117 @@
+"""When a prediction is published: first, by the report, at once when a value moved; never twice, never of the past."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.prediction.adapters.memory import MemoryPredictionStore
+from slackwater.prediction.domain.cadence import Published, causes
+from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, PoolPolicy
+from slackwater.prediction.domain.state import Keeping
+from slackwater.prediction.service import model_of
+from slackwater.prediction.usecases.fold_windows import fold_windows
+from slackwater.prediction.usecases.publish_predictions import next_check, publish_predictions
+from slackwater.prediction.usecases.state import LivingState, PredictionPolicy
+from slackwater.testing.clock import FakeClock
+from slackwater.testing.windows import window
+
+CADENCE = Cadence()
+"""Report 60 s, check 20 s, 5 %, 600 s."""
+
+
+def why(last: Published | None, until: int, values: tuple[int, ...], now: float, cadence: Cadence = CADENCE) -> object:
+    return causes([last], [until], np.array([values], dtype=np.float64), now, cadence)[0]
+
+
+def last(until: int = 60, at: float = 1000.0, values: tuple[int, ...] = (1000, 0)) -> Published:
+    return Published(until, at, "default", 1, 0, values)
+
+
+@pytest.mark.parametrize(("known", "until", "values", "now", "cause"), [
+    (None, 60, (1000, 0), 0.0, "first"),
+    (last(), 120, (1000, 0), 1020.0, None),
+    (last(), 120, (1050, 0), 1020.0, None),
+    (last(), 120, (1051, 0), 1020.0, "diff"),
+    (last(), 120, (949, 0), 1020.0, "diff"),
+    (last(), 120, (1000, 1), 1020.0, "diff"),
+    (last(), 120, (1000, 0), 1060.0, "report"),
+    (last(), 120, (1000, 0), 1049.0, None),
+    (last(), 60, (1000, 0), 9999.0, None),
+    (last(), 60, (2000, 0), 1001.0, "diff"),
+    (last(), 30, (2000, 0), 9999.0, None),
+    (last(values=()), 120, (1000, 0), 1001.0, "diff"),
+])  # fmt: skip
+def test_a_node_is_published_for_a_reason(
+    known: Published | None, until: int, values: tuple[int, ...], now: float, cause: str | None
+) -> None:
+    assert why(known, until, values, now) == cause
+
+
+def test_what_does_not_move_and_is_not_reported_is_published_before_it_gets_too_old() -> None:
+    rare = Cadence(reporting_seconds=7200, force_update_seconds=600)
+    assert why(last(), 120, (1000, 0), 1599.0, rare) is None
+    assert why(last(), 120, (1000, 0), 1600.0, rare) == "force"
+
+
+@given(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2), st.sampled_from(["default", "pool"]))
+def test_two_publications_of_a_node_never_have_the_same_name(
+    until: int, generation: int, edition: int, policy: str
+) -> None:
+    before = Published(1, 0.0, "default", 1, edition, ())
+    after = (until, policy, generation, before.next_edition(until, policy, generation))
+    assert after != (before.until, before.policy, before.generation, before.edition)
+
+
+def living(cadence: Cadence = CADENCE) -> LivingState:
+    warm = ModelChoice(settings={"cold_hours": 1, "young_hours": 0})
+    policies = Policies(PoolPolicy(cpu=warm, memory=warm, cadence=cadence))
+    return LivingState(MemoryPredictionStore(), PredictionPolicy(model_of, policies, Keeping()))
+
+
+async def test_a_fleet_that_is_watched_is_published_as_often_as_the_policy_says() -> None:
+    state, clock = living(), FakeClock()
+    told: Counter[str] = Counter()
+    for second in range(600):
+        await clock.advance(1)
+        if second % 60 == 0:
+            number = second // 60
+            batch = [window(node, number, {"p": 500}) for node in ("a", "b")]
+            await fold_windows(state, [(2 * number + n, event) for n, event in enumerate(batch, start=1)])
+        told.update(await publish_predictions(state, clock))
+    assert told == {"first": 2, "report": 16}
+    assert 0 <= next_check(state, clock) <= CADENCE.check_seconds
+
+
+async def test_a_surge_is_told_in_the_check_after_it_was_folded() -> None:
+    state, clock = living(Cadence(reporting_seconds=3600, check_seconds=20)), FakeClock()
+    for number, cpu in enumerate((500, 500, 1500, 1500), start=1):
+        await fold_windows(state, [(number, window("a", number, {"p": cpu}))])
+        await clock.advance(20)
+        await publish_predictions(state, clock)
+    store = state.store
+    assert isinstance(store, MemoryPredictionStore)
+    said = [event.data for event in store.outbox if isinstance(event.data, PeakPredicted)]
+    assert [one.cause for one in said] == ["first", "diff"]
+    assert said[1].prod_peak.cpu_milli >= 1500
+    assert said[1].prod_peak.cpu_milli > said[0].prod_peak.cpu_milli
+
+
+async def test_a_policy_of_another_generation_counts_at_once_and_names_itself() -> None:
+    state, clock = living(), FakeClock()
+    await fold_windows(state, [(1, window("a", 1, {"p": 500})), (2, window("a", 2, {"p": 500}))])
+    await publish_predictions(state, clock)
+    safer = ModelChoice(settings={"cold_hours": 1, "young_hours": 0, "knob": 1.0})
+    await state.follow(Policies(PoolPolicy(cpu=safer, memory=safer, generation=7)))
+    assert await publish_predictions(state, clock) == {"diff": 1}
+    store = state.store
+    assert isinstance(store, MemoryPredictionStore)
+    said = [event.data for event in store.outbox if isinstance(event.data, PeakPredicted)]
+    assert [one.calibrations["cpu"].generation for one in said] == [0, 7]
+    assert said[1].prod_peak.cpu_milli > said[0].prod_peak.cpu_milli
+    assert len({event.id for event in store.outbox}) == len(store.outbox) == 6
