@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from slackwater.bus.port import each
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.model.errors import Fenced, SlackwaterError, Unavailable
+from slackwater.model.errors import Fenced, InvalidInput, Misconfigured, SlackwaterError, Unavailable
 from slackwater.prediction.adapters.metrics import CalibrationMetrics, PolicyMetrics, PredictionMetrics
 from slackwater.prediction.adapters.postgres import PostgresPredictionStore
 from slackwater.prediction.adapters.postgres_policies import PostgresPolicyStore
@@ -191,8 +191,19 @@ def model_of(choice: ModelChoice, resource: str) -> KeptModel:
     return make_model(choice.name, choice.settings, "cpu" if resource == "cpu" else "memory")
 
 
+def refuse_unusable(settings: PredictionSettings) -> None:
+    """Raises Misconfigured, at the start and once, for a model or a setting of one that there is not."""
+    for resource in ("cpu", "memory"):
+        try:
+            Catalogue().check(settings.first_policy().model_of(resource), resource)
+        except InvalidInput as error:
+            name = f"SLACKWATER_PREDICTION_{resource.upper()}"
+            raise Misconfigured(f"{name}_MODEL, {name}_SETTINGS: {error.message}") from None
+
+
 def build(settings: PredictionSettings, platform: Platform) -> PredictionService:
-    """Prediction on PostgreSQL and the process's metrics."""
+    """Prediction on PostgreSQL and the process's metrics. Raises Misconfigured."""
+    refuse_unusable(settings)
     database = platform.database(PredictionService.name)
     ownership = ownership_of(platform, PredictionService.name, database)
     return PredictionService(settings, platform, database, PredictionMetrics(process_meters()), ownership)

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from policy_scene import Lacking, Replica, document, model, policy
 
-from slackwater.model.errors import Conflict, InvalidInput, NotFound, Unavailable
+from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound, Unavailable
 from slackwater.prediction.adapters.memory_policies import MemoryPolicyStore
 from slackwater.prediction.domain.policy import Cadence, Policies, PoolPolicy
 from slackwater.prediction.ports import StoredPolicy
+from slackwater.prediction.service import refuse_unusable
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.predict_policy import PredictPolicy, first_document
 
@@ -260,6 +261,14 @@ async def test_a_replica_that_starts_with_a_bad_document_follows_the_clusters_th
     worst = await Replica(store, Lacking("histogram"), check_seconds=3).open()
     assert worst.in_force.policies.cluster.cadence.check_seconds == 3
     assert set(worst.in_force.problems) == {"default", "gold"}
+
+
+def test_settings_that_cannot_be_used_are_refused_before_anything_runs() -> None:
+    refuse_unusable(PredictionSettings())
+    with pytest.raises(Misconfigured, match=r"SLACKWATER_PREDICTION_CPU_MODEL, .*'prophet' is unknown"):
+        refuse_unusable(PredictionSettings(cpu_model="prophet"))
+    with pytest.raises(Misconfigured, match=r"SLACKWATER_PREDICTION_MEMORY_SETTINGS: .* knob is -1"):
+        refuse_unusable(PredictionSettings(memory_settings={"knob": -1}))
 
 
 async def test_settings_that_name_no_model_stop_the_start() -> None:

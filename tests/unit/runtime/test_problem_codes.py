@@ -40,6 +40,9 @@ NEVER_ANSWERED = frozenset(
         "stopping",
         # of starting a server
         "nats_server_missing",
+        # of metrics of others' distributions, which no service loads yet
+        "metric_unusable",
+        "metric_twice",
     }
 )
 """Codes of errors that no HTTP request can cause."""
