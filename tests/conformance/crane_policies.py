@@ -8,14 +8,15 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from crane_pods import START, bounds_of, named, pod_of, rule_of, view_of
+from crane_pods import METRICS, START, bounds_of, named, pod_of, rule_of, view_of
 from pydantic import ValidationError
-from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
+from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
 from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, analyse
 from slackwater.waterline.analysis.demands import Demand
 from slackwater.waterline.facts.pods import Container, PodUse
 from slackwater.waterline.policies.podqos import PodQosSpec
+from slackwater.waterline.policies.quantity import quantity
 from slackwater.waterline.policies.rules import MetricRuleSpec, NodeQosRulesSpec
 from slackwater.waterline.policies.selectors import LabelSelector
 from slackwater.waterline.policies.values import Action, NodePolicy, Policies
@@ -58,8 +59,10 @@ def podqos_match(case: Case) -> Verdict:
 
 
 def metric_rule(case: Case) -> Verdict:
-    given = case["in"]
-    return _refusal(wanted(case), lambda: MetricRuleSpec.model_validate(_metric_rule(given)))
+    given, want = case["in"], wanted(case)
+    if given.get("name") is not None and given["name"] not in METRICS and not want["error"]:
+        return not_covered(f"the agent does not report {given['name']}")
+    return _refusal(want, lambda: MetricRuleSpec.model_validate(_metric_rule(given)))
 
 
 def rules(case: Case) -> Verdict:
@@ -74,12 +77,20 @@ def _rule(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _metric_rule(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The peer's CPU quantities count milli-cores, ours cores: with an m behind, it is the same amount."""
+    """The peer's CPU quantities count milli-cores, ours cores; percent is percent in both."""
     name, value = given.get("name"), given.get("value")
     ours = {} if name is None else {"name": named(name).name}
-    if value is None:
-        return ours
-    return ours | {"value": f"{value}m" if name == "cpu_total_usage" else value}
+    return ours if value is None else ours | {"value": _amount(name, str(value))}
+
+
+def _amount(name: str | None, value: str) -> str:
+    divisor = named(name or "").divisor
+    try:
+        if name == "cpu_total_usage":
+            return f"{quantity(value)}m"
+        return f"{quantity(value)}%" if divisor == 100 else str(quantity(value) / divisor)
+    except ValueError:
+        return value
 
 
 def _refusal(want: Mapping[str, Any], validate: Any) -> Verdict:
@@ -113,8 +124,9 @@ def sequence(case: Case) -> Verdict:
     for (at, analysis, throttled), peers in zip(steps, want["steps"], strict=True):
         ours = _told(analysis, throttled)
         for field in ("taint", "evict", "down", "up", "evictWm", "downWm"):
-            if ours[field] != _plain(field, peers.get(field)):
-                anchor = _difference(field, analysis, peers)
+            theirs = _plain(field, peers.get(field))
+            if ours[field] != theirs:
+                anchor = _difference(field, analysis, ours[field], theirs, peers)
                 if anchor is None:
                     return Verdict("FAIL", f"t={at} {field}: got {ours[field]!r}, want {peers.get(field)!r}")
                 found.add(anchor)
@@ -140,14 +152,27 @@ def _against(correct: Mapping[str, Any], steps: list[tuple[float, Analysis, set[
     return Verdict("pass")
 
 
-def _difference(field: str, analysis: Analysis, peers: Mapping[str, Any]) -> str | None:
+def _difference(field: str, analysis: Analysis, ours: Any, peers: Any, step: Mapping[str, Any]) -> str | None:
+    """The difference that explains just this answer, or None."""
     if any("is not defined" in one.because for one in analysis.ignored):
         return "unknown-action-refused"
-    if field in ("up", "taint"):
-        return "triggered-wins" if peers.get("down") else "restore-level-triggered"
-    if field == "evict":
-        return "grace-of-action"
-    return "most-careful-merge" if field == "down" else None
+    match field:
+        case "taint":
+            stuck = peers and not ours and not any(one.triggered for one in analysis.verdicts)
+            return "restore-level-triggered" if stuck else None
+        case "evict":
+            lost = [name for name, _ in ours] == [name for name, _ in peers] and all(g is None for _, g in peers)
+            return "grace-of-action" if lost else None
+        case "down":
+            same = [one[:2] for one in ours] == [one[:2] for one in peers]
+            return (
+                "most-careful-merge" if same and all(a[2] <= b[2] for a, b in zip(ours, peers, strict=True)) else None
+            )
+        case "up" if step.get("down"):
+            return "triggered-wins" if peers and not ours else None
+        case "up":
+            return "restore-level-triggered" if ours and not peers else None
+    return None
 
 
 def _analyses(given: Mapping[str, Any]) -> Any:

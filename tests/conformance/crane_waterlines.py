@@ -14,8 +14,9 @@ from slackwater.waterline.actuation.cpu_quota import QuotaChange, RestoreBounds,
 from slackwater.waterline.analysis.analyzer import AnalyzerState, Excess
 from slackwater.waterline.analysis.counting import RuleState, judge
 from slackwater.waterline.analysis.demands import Kind, gap_of, headroom_of
-from slackwater.waterline.cycle import CycleState, Options, run_cycle
+from slackwater.waterline.cycle import Cycle, CycleState, Options, run_cycle
 from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.execution.restoring import give_back
 from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering import comparators as by
@@ -156,10 +157,12 @@ def counters(case: Case) -> Verdict:
     got = _counted(given)
     if case["kind"] == "rule_counters_v2022":
         got["restored"] = got["calm"]
+    elif isinstance(correct, Mapping):
+        got["restored"] = got["calm_again"]
     asked = {key: want[key] for key in ("triggered", "restored") if key in want}
     verdict = compare({key: got[key] for key in asked}, asked)
     if verdict.word == "FAIL" and compare(got["triggered"], asked.get("triggered", got["triggered"])).word == "pass":
-        return differ("restore-level-triggered") if _only_more(got["calm"], asked["restored"]) else verdict
+        return differ("restore-level-triggered") if _only_more(got["calm_again"], asked["restored"]) else verdict
     return verdict
 
 
@@ -180,7 +183,9 @@ def _counted(given: Mapping[str, Any]) -> dict[str, list[bool]]:
         verdict = judge(rule, metric, view_of({} if sample is None else {"cpu_total_usage": sample}), state, START)
         state = verdict.state
         seen.append(verdict)
-    return {name: [getattr(one, name) for one in seen] for name in ("triggered", "restored", "calm")}
+    found = {name: [getattr(one, name) for one in seen] for name in ("triggered", "restored", "calm")}
+    found["calm_again"] = [one.calm and one.state.last_trigger_at is not None for one in seen]
+    return found
 
 
 # ---- quotas of one pod
@@ -225,10 +230,13 @@ def _quotas(case: Case, changes: Sequence[QuotaChange]) -> Verdict:
 def evict_run(case: Case) -> Verdict:
     given, want = case["in"], wanted(case)
     pods = [pod_of(one, number) for number, one in enumerate(given["pods"])]
-    refusing = {one["name"] for one in given["pods"] if one.get("evictFails") or one.get("notInLister")}
+    refusing = {one["name"] for one in given["pods"] if one.get("evictFails")}
+    gone = {one["name"] for one in given["pods"] if one.get("notInLister")}
     calls: list[str] = []
 
     def attempt(pod: PodUse) -> str | None:
+        if pod.name in gone:
+            return "gone"
         calls.append(pod.name)
         return "refused" if pod.name in refusing else None
 
@@ -256,22 +264,34 @@ def throttle_run(case: Case) -> Verdict:
     given, want = case["in"], wanted(case)
     verdict = compare(_writes(given, BUILT_IN), want["quota_writes"])
     if verdict.word == "pass":
-        return verdict
+        return _left_open(given, want, case.get("tol", 1e-9))
     if any(not named(metric).name.startswith("node_cpu") for metric in given.get("down", {})):
         return differ("no-blanket")
     peers = Metrics.of(replace(NODE_CPU_USAGE, sort=_ASCENDING))
     return differ("largest-first") if _writes(given, peers) == want["quota_writes"] else verdict
 
 
+def _left_open(given: Mapping[str, Any], want: Mapping[str, Any], tolerance: float) -> Verdict:
+    """What the peer's gap would be after the pass: below nothing where whole steps took more."""
+    wanted_gap = want.get("gap_after", want.get("gaps_after", {}).get("cpu_total_usage"))
+    left = [one for one in _throttled(given, BUILT_IN).plan.remaining if one.metric == "node_cpu_usage"]
+    if wanted_gap is None or not left or left[0].gap is None:
+        return Verdict("pass")
+    return compare(float(left[0].gap - left[0].released), wanted_gap, relative=tolerance)
+
+
 def _writes(given: Mapping[str, Any], metrics: Metrics) -> list[list[Any]]:
+    steps = _throttled(given, metrics).plan.of(Kind.THROTTLE)
+    return [[f"{step.name}/{one.container}", one.after_us] for step in steps for one in step.changes]
+
+
+def _throttled(given: Mapping[str, Any], metrics: Metrics) -> Cycle:
     pods = [pod_of(one, number) for number, one in enumerate(given["pods"])]
     bounds = bounds_of(given["pods"][0] if given["pods"] else {}, step="step", least="min")
     rules = [rule_of(m, level, "throttle") for m, levels in given.get("down", {}).items() for level in levels]
     policies = replace(_policies(rules), actions=(Action("throttle", bounds),))
     options = Options(excess=Excess(exact(given["excess"])), limits=_UNBOUND)
-    cycle = run_cycle(view_of(given["state"], pods), policies, CycleState(), START, options=options, metrics=metrics)
-    steps = cycle.plan.of(Kind.THROTTLE)
-    return [[f"{step.name}/{one.container}", one.after_us] for step in steps for one in step.changes]
+    return run_cycle(view_of(given["state"], pods), policies, CycleState(), START, options=options, metrics=metrics)
 
 
 def restore_run(case: Case) -> Verdict:
@@ -291,8 +311,11 @@ def restore_run(case: Case) -> Verdict:
         return differ("missing-restores-nothing") if not steps else Verdict("FAIL", f"got {steps}")
     writes = [[f"{one.name}/{change.container}", change.after_us] for one in steps for change in one.changes]
     verdict = compare(writes, want["quota_writes"])
-    if verdict.word == "FAIL" and sorted(writes) != writes:
-        return differ("restore-in-reverse")
+    if verdict.word == "FAIL":
+        forwards = Chain("forwards", tuple(one.turned() for one in _ASCENDING.comparators))
+        peers, _ = give_back(cycle.analysis.restorable, {}, forwards)
+        writes = [[f"{one.name}/{change.container}", change.after_us] for one in peers for change in one.changes]
+        return differ("restore-in-reverse") if writes == want["quota_writes"] else verdict
     return verdict
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from crane_pods import START
-from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
+from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.analysis.analyzer import AnalyzerState, Excess
@@ -21,7 +21,7 @@ from slackwater.waterline.facts.eviction_marks import allows, eviction_policies,
 from slackwater.waterline.facts.node import BestEffortCpu, Consumer, NodeView, Series, usage_shares
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering import comparators as by
-from slackwater.waterline.ordering.chains import BEST_EFFORT_CPU, EVICTION_PRIORITY_CPU, Chain
+from slackwater.waterline.ordering.chains import BEST_EFFORT_CPU, BEST_EFFORT_MEMORY, EVICTION_PRIORITY_CPU, Chain
 from slackwater.waterline.policies.podqos import PodQosSpec
 from slackwater.waterline.policies.selectors import ScopeSelector
 from slackwater.waterline.policies.values import Action, NodePolicy, Policies, Rule
@@ -170,11 +170,10 @@ def filter_used(case: Case) -> Verdict:
 
 def sort(case: Case) -> Verdict:
     given, want = case["in"], wanted(case)
-    if given["mode"] == "be_cpu":
-        pods = [_pod(one, number) for number, one in enumerate(given["pods"]) if one["qos"] == "BE"]
-        return compare([pod.name for pod in BEST_EFFORT_CPU.order(pods)], want["order"])
     if given["mode"] != "by_priority":
-        return not_covered(f"issue 6: order by {given['mode']}")
+        chain = BEST_EFFORT_CPU if given["mode"] == "be_cpu" else BEST_EFFORT_MEMORY
+        pods = [_pod(one, number) for number, one in enumerate(given["pods"]) if one["qos"] == "BE"]
+        return compare([pod.name for pod in chain.order(pods)], want["order"])
     kept = [
         _pod(one, number)
         for number, one in enumerate(given["pods"])

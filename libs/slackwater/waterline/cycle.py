@@ -59,16 +59,21 @@ def run_cycle(
 ) -> Cycle:
     """See the module's docstring."""
     given = options or Options()
-    analysis = _within(given.mode, analyse(view, policies, metrics, before.analyzer, now, given.excess))
+    allowed = _only_previews(policies) if given.mode is Mode.OBSERVE else policies
+    analysis = _within(given.mode, analyse(view, allowed, metrics, before.analyzer, now, given.excess))
     plan = execute(analysis, before.executor, given.limits, now, attempt)
     would = preview(analysis, before.executor, given.limits, now)
     return Cycle(analysis, plan, would, CycleState(analysis.state, plan.state))
 
 
 def _within(mode: Mode, analysis: Analysis) -> Analysis:
-    """Demands beyond the mode become previews. Whoever may do nothing any more still gives back what it took."""
+    """Evictions beyond the mode become previews."""
     if mode is Mode.EVICT:
         return analysis
-    kept = () if mode is Mode.OBSERVE else analysis.throttles
-    moved = (*(analysis.throttles if mode is Mode.OBSERVE else ()), *analysis.evictions)
-    return replace(analysis, throttles=kept, evictions=(), previews=(*analysis.previews, *moved))
+    return replace(analysis, evictions=(), previews=(*analysis.previews, *analysis.evictions))
+
+
+def _only_previews(policies: Policies) -> Policies:
+    """Mode observe: no rule acts, so the node stays open, and what was taken goes back."""
+    nodes = (replace(one, rules=tuple(replace(rule, is_preview=True) for rule in one.rules)) for one in policies.nodes)
+    return replace(policies, nodes=tuple(nodes))

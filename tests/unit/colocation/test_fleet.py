@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 from drawn import gates, snapshots, strategies
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.colocation.domain.fleet import fleet_of, gate_rows, no_gates
@@ -14,7 +14,7 @@ from slackwater.colocation.domain.fleet_offers import recompute
 from slackwater.colocation.domain.gating import Gate
 from slackwater.colocation.domain.node_offer import Gates, decide_node
 from slackwater.colocation.domain.snapshot import NodeSnapshot
-from slackwater.colocation.domain.strategy import Strategy
+from slackwater.colocation.domain.strategy import MidMode, Strategy
 from slackwater.model.quantities import Resources
 
 drifting = st.builds(
@@ -26,7 +26,37 @@ drifting = st.builds(
 any_gates = st.builds(Gates, *[gates | drifting] * 4)
 
 
-@given(st.lists(st.tuples(snapshots, any_gates, st.integers(1, 1000)), min_size=1, max_size=4), strategies)
+def roomy(node: NodeSnapshot) -> NodeSnapshot:
+    """Machines that have something to offer: without them, hardly any number drawn is not zero."""
+    room = Resources(200_000, 200_000)
+    used = node.node_usage or Resources(10_000, 10_000)
+    allocatable = node.allocatable and node.allocatable + room
+    return replace(node, capacity=node.capacity + room, allocatable=allocatable, node_usage=used, lost=False)
+
+
+def generous(strategy: Strategy) -> Strategy:
+    """Offers mid and batch what there is, so that what pods hold shows in the offers."""
+    return replace(
+        strategy,
+        enabled=True,
+        reserved=Resources(),
+        cpu_reclaim_threshold_percent=100,
+        memory_reclaim_threshold_percent=100,
+        batch_cpu_threshold_percent=None,
+        batch_memory_threshold_percent=None,
+        mid_mode=MidMode.DYNAMIC,
+        mid_reclaim_ratio_percent=100,
+        mid_cpu_threshold_percent=100,
+        mid_memory_threshold_percent=100,
+    )
+
+
+some_nodes = snapshots | snapshots.map(roomy)
+some_strategies = strategies | strategies.map(generous)
+
+
+@settings(max_examples=150)
+@given(st.lists(st.tuples(some_nodes, any_gates, st.integers(1, 1000)), min_size=1, max_size=4), some_strategies)
 def test_a_fleet_decides_as_its_nodes_do(rows: list[tuple[NodeSnapshot, Gates, int]], strategy: Strategy) -> None:
     nodes, before, windows = (list(column) for column in zip(*rows, strict=True))
     found = recompute(fleet_of(nodes), strategy, gate_rows(before), np.array(windows))
@@ -35,6 +65,16 @@ def test_a_fleet_decides_as_its_nodes_do(rows: list[tuple[NodeSnapshot, Gates, i
         assert found.mid[place].tolist() == [one.mid.value.cpu_milli, one.mid.value.memory_bytes]
         assert found.batch[place].tolist() == [one.batch.value.cpu_milli, one.batch.value.memory_bytes]
         assert found.gates.row(place) == one.gates()
+
+
+@given(st.lists(snapshots.map(roomy), min_size=1, max_size=4), strategies.map(generous))
+def test_first_offers_of_machines_with_room_agree_too(nodes: list[NodeSnapshot], strategy: Strategy) -> None:
+    nodes = [replace(node, age_seconds=0.0, prod_peak=None) for node in nodes]
+    found = recompute(fleet_of(nodes), strategy, no_gates(len(nodes)), np.full(len(nodes), 60))
+    for place, node in enumerate(nodes):
+        one = decide_node(node, strategy, Gates(), 60)
+        assert found.mid[place].tolist() == [one.mid.value.cpu_milli, one.mid.value.memory_bytes]
+        assert found.batch[place].tolist() == [one.batch.value.cpu_milli, one.batch.value.memory_bytes]
 
 
 @given(snapshots, strategies, st.lists(st.integers(-200, 200), min_size=1, max_size=12))

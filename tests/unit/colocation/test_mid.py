@@ -48,6 +48,19 @@ def test_mid_is_off_unless_a_strategy_says_otherwise() -> None:
     assert both(node(pod(500, 1000)), Strategy()) == (0, 4000)
 
 
+def test_requests_of_pods_without_a_prediction_are_not_lent_to_mid_by_guess() -> None:
+    trusting = replace(DYNAMIC, cold_start_holds_request=False)
+    cold = replace(pod(500, 500), cold=True)
+    bound = replace(pod(0), usage=None, bound_seconds_ago=1.0)
+    for other in (pod(500), cold, bound):
+        assert prod_needs("cpu", node(pod(500, 1000), other), trusting) == 1000 + 4000
+        assert both(node(pod(500, 1000, request=1000), other), trusting)[0] == 0
+
+
+def test_a_prediction_of_another_tier_is_none_of_prod() -> None:
+    assert prod_needs("cpu", node(pod(500), pod(500, 500, tier="mid")), DYNAMIC) is None
+
+
 def test_a_ratio_below_one_keeps_a_part_of_the_requests() -> None:
     assert both(node(pod(500, 1000)), replace(DYNAMIC, mid_reclaim_ratio_percent=50)) == (1000, 3000)
 

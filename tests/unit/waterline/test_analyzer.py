@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from waterline_crowd import crowds, use, view
 from waterline_rules import CLOSE, EVICT, THROTTLE, at, everybody, policies, rule
@@ -144,6 +144,7 @@ def test_the_actions_of_several_podqos_add_up_and_without_one_nothing_happens() 
     assert not seen.throttles[0].candidates
 
 
+@settings(max_examples=40)
 @given(crowds)
 def test_protected_pods_are_in_no_demand(crowd: list[PodUse]) -> None:
     seen = replayed(policies(rule("node_cpu_usage", 1), rule("node_cpu_usage", 1, "evict")), [600], 10, *crowd)[0]

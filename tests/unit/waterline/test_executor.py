@@ -9,8 +9,9 @@ from decimal import Decimal
 from itertools import combinations, pairwise
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 from waterline_crowd import crowds, use, view
 from waterline_rules import EXACT, UNBOUND, at, policies, rule
 
@@ -21,6 +22,7 @@ from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.cycle import Cycle, CycleState, Options, run_cycle
 from slackwater.waterline.execution.executor import refused
 from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.execution.plan import ExecutorState, Underway
 from slackwater.waterline.facts.pods import Container, PodUse
 from slackwater.waterline.policies.values import Policies
 
@@ -98,6 +100,7 @@ def test_a_throttle_releases_exactly_the_gap_or_says_why_not(crowd: list[PodUse]
         assert all(one.because for one in done.plan.spared if one.uid not in again)
 
 
+@settings(max_examples=30)
 @given(crowds, st.integers(1001, 9000), st.integers(1001, 9000))
 def test_the_same_input_gives_the_same_plan(crowd: list[PodUse], cpu: int, memory: int) -> None:
     rules = policies(rule(CPU, 1000), rule(CPU, 2000, "evict"), rule(MEMORY, 1000, "evict"))
@@ -108,6 +111,7 @@ def test_the_same_input_gives_the_same_plan(crowd: list[PodUse], cpu: int, memor
     assert one.state == other.state
 
 
+@settings(max_examples=30)
 @given(crowds, st.integers(1001, 9000), st.integers(1001, 9000))
 def test_protected_pods_are_never_chosen_and_everybody_else_is_chosen_or_told_why_not(
     crowd: list[PodUse], cpu: int, memory: int
@@ -197,6 +201,7 @@ def test_a_limit_that_cannot_be_written_is_somebody_elses() -> None:
 # ---- bounds
 
 
+@settings(max_examples=30)
 @given(batch_crowds, st.integers(0, 3), st.integers(0, 5))
 def test_caps_hold_per_cycle_and_per_hour(crowd: list[PodUse], per_cycle: int, per_hour: int) -> None:
     limits = Limits(evictions_per_cycle=per_cycle, evictions_per_hour=per_hour, underway_seconds=0)
@@ -287,6 +292,33 @@ def test_what_the_mode_does_not_allow_is_planned_and_told_only() -> None:
     assert {step.kind for step in none.would.steps} == {Kind.THROTTLE, Kind.EVICT}
     assert none.would.steps == full.plan.steps
     assert none.state.executor == CycleState().executor, "what is only told is not under way"
+    assert full.analysis.scheduling.scheduling.is_disabled
+    assert not none.analysis.scheduling.scheduling.is_disabled, "observing closes no node"
+
+
+def test_who_may_only_observe_gives_back_what_it_took() -> None:
+    throttled = use("a", containers=(Container("c", 100, 10_000, 20_000),))
+    observed = cycle(policies(rule(CPU, 1)), throttled, options=replace(EXACT, mode=Mode.OBSERVE), **{CPU: 2000})
+    assert [step.changes[0].after_us for step in observed.plan.of(Kind.RESTORE)] == [20_000]
+
+
+def test_who_is_leaving_gets_nothing_back() -> None:
+    throttled = use("a", containers=(Container("c", 100, 10_000),))
+    rules = policies(rule(CPU, 1000))
+    assert not cycle(rules, replace(throttled, is_terminating=True), **{CPU: 100}).plan.steps
+    leaving = replace(CycleState(), executor=ExecutorState((Underway("a", at(60)),)))
+    assert not cycle(rules, throttled, state=leaving, **{CPU: 100}).plan.steps
+    assert cycle(rules, throttled, **{CPU: 100}).plan.steps
+
+
+@settings(max_examples=30)
+@given(crowds, st.integers(1001, 9000))
+def test_all_that_a_cycle_takes_and_gives_survives_json(crowd: list[PodUse], cpu: int) -> None:
+    rules = policies(rule(CPU, 1000), rule(CPU, 1200, "evict"))
+    done = cycle(rules, *crowd, **{CPU: cpu})
+    for value in (done.state, done.plan, rules, view(*crowd)):
+        kind = TypeAdapter[Any](type(value))
+        assert kind.validate_json(kind.dump_json(value)) == value
 
 
 def test_a_preview_leaves_everything_as_it_is() -> None:
@@ -299,6 +331,7 @@ def test_a_preview_leaves_everything_as_it_is() -> None:
 # ---- a closed loop
 
 
+@settings(max_examples=30)
 @given(
     st.lists(st.integers(100, 2000), min_size=1, max_size=5),
     st.integers(0, 3000),
@@ -334,6 +367,7 @@ def _limited(uid: str, wanted: int, quota: int | None) -> PodUse:
     return use(uid, cpu=used, containers=(Container("c", used, quota),))
 
 
+@settings(max_examples=30)
 @given(crowds, st.integers(1001, 9000))
 def test_throttle_and_full_restore_is_the_identity_on_every_file(crowd: list[PodUse], cpu: int) -> None:
     rules, state, pods = policies(rule(CPU, 1000)), CycleState(), list(crowd)

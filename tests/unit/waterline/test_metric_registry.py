@@ -8,12 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from waterline_crowd import use, view
+from waterline_crowd import NOON, use, view
 
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.model.tiers import Tier
 from slackwater.waterline.actuation.cpu_quota import restore_cpu, throttle_cpu
+from slackwater.waterline.cycle import CycleState, run_cycle
 from slackwater.waterline.facts.node import BestEffortCpu
+from slackwater.waterline.ordering.chains import CHAINS
+from slackwater.waterline.policies.podqos import PodQosSpec
+from slackwater.waterline.policies.selectors import ScopeSelector
+from slackwater.waterline.policies.values import Action, NodePolicy, Policies, Rule
 from slackwater.waterline.registry import plugins
 from slackwater.waterline.registry.built_in import (
     BATCH_CPU_USAGE,
@@ -26,27 +31,9 @@ from slackwater.waterline.registry.built_in import (
 from slackwater.waterline.registry.metric import Dimension, Metric, Resource
 
 D = Decimal
-MODULE = """
-from decimal import Decimal
-
-from slackwater.waterline.ordering.chains import GENERAL
-from slackwater.waterline.registry.metric import Dimension, Metric
-
-
-def swapped(pod):
-    return Decimal(pod.usages.get("swap_bytes", 0))
-
-
-swap = Metric(
-    "swap_usage",
-    Dimension.MEMORY,
-    action_priority=7,
-    sort=GENERAL,
-    evictable=True,
-    evict=swapped,
-    evict_quantified=True,
-)
-"""
+HOW_TO = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "own-metric.md"
+MODULE = HOW_TO.read_text().split("```python\n")[1].split("```")[0]
+"""The example of the docs, as it stands there."""
 
 
 def install(folder: Path, entry: str, module: str = MODULE) -> None:
@@ -66,6 +53,15 @@ def test_a_metric_of_an_installed_package_is_found(tmp_path: Path, monkeypatch: 
     assert swap is not None
     assert (swap.action_priority, swap.sortable, swap.throttleable, swap.evict_quantified) == (7, True, False, True)
     assert swap.released_by_eviction(use("a", usages={"swap_bytes": 5})) == 5
+    policy = Policies(
+        (NodePolicy("nq", (Rule("nq", "swap", "swap_usage", D(10), D(10), "evict"),)),),
+        (Action("evict", evicts=True),),
+        (PodQosSpec(scope_selector=ScopeSelector(), allowed_actions=("evict",)),),
+    )
+    node = view(use("a", usages={"swap_bytes": 3}), use("b", usages={"swap_bytes": 9}), use("c"), swap_usage=12)
+    done = run_cycle(node, policy, CycleState(), NOON, metrics=plugins.all_metrics())
+    assert [step.uid for step in done.plan.steps] == ["a"], "the planner needed no change"
+    assert done.plan.remaining[0].is_closed
 
 
 @pytest.mark.parametrize(
@@ -100,6 +96,11 @@ def test_a_metric_that_contradicts_itself_is_refused(fields: dict[str, Any], fie
         Metric("m", Dimension.CPU, **fields)
     assert caught.value.field == field
     assert "m" in caught.value.message
+
+
+def test_the_page_names_every_metric_and_every_order() -> None:
+    page = (HOW_TO.parents[1] / "concepts" / "waterlines.md").read_text()
+    assert [name for name in (*BUILT_IN.names(), *CHAINS) if f"`{name}`" not in page] == []
 
 
 def test_the_attributes_follow_what_was_declared() -> None:

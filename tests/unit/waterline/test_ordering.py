@@ -7,7 +7,7 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from waterline_crowd import NOON, crowds, use
 
@@ -22,6 +22,7 @@ chains = st.sampled_from(sorted(CHAINS)).map(lambda name: CHAINS[name]) | st.lis
 ).map(lambda chosen: Chain("own", tuple(chosen)))
 
 
+@settings(max_examples=40)
 @given(crowds, chains, st.integers())
 def test_an_order_does_not_depend_on_the_order_of_its_input(crowd: list[PodUse], chain: Chain, seed: int) -> None:
     shuffled = list(crowd)
@@ -30,6 +31,7 @@ def test_an_order_does_not_depend_on_the_order_of_its_input(crowd: list[PodUse],
     assert sorted(pod.uid for pod in chain.order(crowd)) == sorted(pod.uid for pod in crowd)
 
 
+@settings(max_examples=40)
 @given(crowds, chains)
 def test_the_first_comparator_that_decides_counts(crowd: list[PodUse], chain: Chain) -> None:
     for one, other in pairwise(chain.order(crowd)):
@@ -38,6 +40,7 @@ def test_the_first_comparator_that_decides_counts(crowd: list[PodUse], chain: Ch
         assert decided == -1 or (decided is None and one.uid < other.uid)
 
 
+@settings(max_examples=40)
 @given(crowds, st.sampled_from(COMPARATORS))
 def test_every_comparator_is_transitive_and_turns(crowd: list[PodUse], comparator: by.Comparator) -> None:
     for a in crowd:

@@ -133,7 +133,8 @@ def _restorable(
     now: datetime,
 ) -> tuple[Restorable, ...]:
     """Throttled pods whose every rule is calm and past its cool-down. A metric that is triggered anywhere gives nothing
-    back, and neither does one that is no longer measured since; a pod that no rule covers gets everything back."""
+    back, and neither does one that is no longer measured since; a pod that no rule covers gets everything back, and one
+    that is leaving nothing any more."""
     throttling = [
         one for one in verdicts if one.metric is not None and acts(Kind.THROTTLE, actions[one.rule.action], one.metric)
     ]
@@ -141,7 +142,7 @@ def _restorable(
     headrooms = {one.rule.key: headroom_of(one, view, excess) for one in throttling}
     found = []
     for one in exposed.values():
-        if not is_throttled(one.pod):
+        if not is_throttled(one.pod) or one.pod.is_terminating or not one.pod.is_active:
             continue
         own = [verdict for verdict in throttling if verdict.rule.action in one.actions]
         if any(each.rule.metric in busy or _holds(each, now) for each in own):

@@ -44,7 +44,9 @@ def execute(
         taken=taken,
     )
     left_after_evictions = evicting.run(ledger, attempt)
-    raised, kept_down = give_back(analysis.restorable, _refused(state, Kind.THROTTLE))
+    leaving = {one.uid for one in state.underway}
+    staying = [one for one in analysis.restorable if one.pod.uid not in leaving]
+    raised, kept_down = give_back(staying, _refused(state, Kind.THROTTLE))
     return Plan(
         steps=(*throttling.steps, *evicting.steps, *raised),
         spared=(*_protected(analysis), *throttling.spared, *evicting.spared, *kept_down),

@@ -20,6 +20,9 @@ _CLASSES: Final = {None: 0, QoSClass.BE: 1, QoSClass.LS: 2, QoSClass.LSR: 3, QoS
 _GRAINS_PER_MILLI: Final = 1_000_000
 """Usage is compared in whole billionths of a core: less is noise of the arithmetic."""
 
+_LATER_THAN_ALL: Final = -float(2**53)
+"""Finite: keys are part of records, and JSON has no infinity."""
+
 
 @dataclass(frozen=True, slots=True)
 class Comparator:
@@ -44,7 +47,7 @@ def _ratio(part: Number | None, whole: Number) -> float:
 
 
 def _started(pod: PodUse) -> float:
-    return float("-inf") if pod.started_at is None else -pod.started_at.timestamp()
+    return _LATER_THAN_ALL if pod.started_at is None else -pod.started_at.timestamp()
 
 
 def _extended_usage(pod: PodUse) -> Number | None:

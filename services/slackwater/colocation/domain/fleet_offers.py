@@ -12,6 +12,7 @@ import numpy as np
 
 from slackwater.colocation.domain.fleet import TIERS, Fleet, Floats, GateRows, Ints, PodRows
 from slackwater.colocation.domain.fleet_gates import pass_gates
+from slackwater.colocation.domain.mid import without_guesses
 from slackwater.colocation.domain.strategy import MarginMode, MidMode, Policy, Strategy
 
 _RESOURCES = ("cpu", "memory")
@@ -36,6 +37,8 @@ class _Sums:
     prod_counted: Ints
     mid_counted: Ints
     prod_requested: Ints
+    prod_needs: Ints
+    """For mid: who is not predicted needs all of its request."""
     predicted: Ints
 
 
@@ -94,7 +97,7 @@ def _mid(fleet: Fleet, strategy: Strategy, sums: _Sums, slack: Ints, reserved: I
         return share, ceiling, share
     allocated = _percent_of(sums.prod_requested, np.int64(strategy.mid_reclaim_ratio_percent))
     told = (fleet.prod_peak_known | (sums.predicted > 0))[:, None]
-    reclaimable = np.where(told, np.maximum(0, allocated - sums.prod), 0)
+    reclaimable = np.where(told, np.maximum(0, allocated - sums.prod_needs), 0)
     kept = np.maximum(fleet.system + fleet.prod_apps, reserved)
     unallocated = _percent_of(
         np.maximum(0, fleet.capacity - kept - sums.prod_requested), np.int64(strategy.mid_unallocated_percent)
@@ -125,7 +128,15 @@ def _summed(fleet: Fleet, strategy: Strategy) -> _Sums:
     counted = [
         np.column_stack([by[policy][tier][:, place] for place, policy in enumerate(policies)]) for tier in (0, 1)
     ]
-    return _Sums(prod, holds[:, 1], counted[0], counted[1], requested[:, 0], predicted)
+    needs = _needs(fleet, strategy) if strategy.mid_mode is MidMode.DYNAMIC else prod
+    return _Sums(prod, holds[:, 1], counted[0], counted[1], requested[:, 0], needs, predicted)
+
+
+def _needs(fleet: Fleet, strategy: Strategy) -> Ints:
+    """See `mid.prod_needs`."""
+    held = _held(fleet.pods, without_guesses(strategy))
+    alone = _by_tier(fleet.pods, held, len(fleet))[:, 0]
+    return np.where(fleet.prod_peak_known[:, None], _together(fleet, held), alone)
 
 
 def _held(pods: PodRows, strategy: Strategy) -> Ints:

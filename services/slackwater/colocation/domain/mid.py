@@ -13,11 +13,11 @@ rest, so Σ offers <= max(0, capacity - reserve - what prod is predicted to need
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slackwater.colocation.domain.batch import Computed, compute, reserved_of, slack, system_of
 from slackwater.colocation.domain.holding import requested_by, tier_holds
-from slackwater.colocation.domain.snapshot import LOWER_TIERS, NodeSnapshot, amount, percent_of
+from slackwater.colocation.domain.snapshot import LOWER_TIERS, NodeSnapshot, amount, percent_of, tier_of
 from slackwater.colocation.domain.strategy import MidMode, Policy, Strategy
 from slackwater.decisions.record import Term
 from slackwater.model.quantities import Resources
@@ -69,12 +69,21 @@ def prod_allocated(resource: str, snapshot: NodeSnapshot) -> int:
 
 
 def prod_needs(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> int | None:
-    """Peak[Prod], or what prod holds now if that is more. None while nothing is predicted: its requests are not lent
-    by guess. The part of a pod that nobody lists is in it: it has requested nothing of what it uses."""
-    prods = [pod for pod in snapshot.pods if pod.predicted is not None]
-    if snapshot.prod_peak is None and not prods:
+    """Peak[Prod], or what prod holds now if that is more. None while nothing of prod is predicted.
+
+    Requests are not lent by guess: a pod without a warm prediction needs all of its request, whatever batch is told
+    of it, and from the moment it is bound. A pod that nobody lists needs its usage.
+    """
+    if snapshot.prod_peak is None and not any(
+        pod.predicted is not None and tier_of(pod.tier) == "prod" for pod in snapshot.pods
+    ):
         return None
-    return tier_holds("prod", resource, snapshot, strategy, Policy.USAGE).value
+    return tier_holds("prod", resource, snapshot, without_guesses(strategy), Policy.USAGE).value
+
+
+def without_guesses(strategy: Strategy) -> Strategy:
+    """The same, but who is not predicted holds all of its request, and at once."""
+    return replace(strategy, cold_start_holds_request=True, bind_settle_seconds=0.0)
 
 
 def _reclaimable(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> list[Term]:
@@ -97,7 +106,7 @@ def _reclaimable(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> l
 
 
 def _unused(resource: str, snapshot: NodeSnapshot) -> int:
-    """Of the allocatable; 0 where the usage of the whole node is not known."""
+    """Of the capacity; 0 where the usage of the whole node is not known."""
     if snapshot.node_usage is None:
         return 0
     return max(0, amount(snapshot.capacity, resource) - amount(snapshot.node_usage, resource))
