@@ -24,6 +24,7 @@ RESOURCES = ("cpu", "memory")
 TIERS = ("prod", "mid", "batch", "free", "")
 QOS = ("LSE", "LSR", "LS", "BE", "SYSTEM", "")
 _NEVER = -(2**62)
+_FIRST = 64
 Flags = NDArray[np.bool_]
 
 
@@ -48,6 +49,32 @@ class Gone:
     workload_seconds: float
 
 
+class Slot:
+    """What was heard in one slot of time: rows, and amounts (n, 2) of each, in the order in which they came.
+
+    In columns that grow: ten thousand small arrays, one of each window, cost a third of a round to put together and to
+    let go again.
+    """
+
+    def __init__(self) -> None:
+        self._rows: Rows = np.empty(_FIRST, dtype=np.intp)
+        self._usage: Floats = np.empty((_FIRST, 2))
+        self._count = 0
+
+    def add(self, rows: Rows, usage: Floats) -> None:
+        end = self._count + len(rows)
+        if end > len(self._rows):
+            more = max(end, 2 * len(self._rows)) - len(self._rows)
+            self._rows = np.concatenate([self._rows, np.empty(more, dtype=np.intp)])
+            self._usage = np.concatenate([self._usage, np.empty((more, 2))])
+        self._rows[self._count : end] = rows
+        self._usage[self._count : end] = usage
+        self._count = end
+
+    def heard(self) -> tuple[Rows, Floats]:
+        return self._rows[: self._count], self._usage[: self._count]
+
+
 class Crowd:
     """See above. A function of what was taken and folded, in that order."""
 
@@ -67,7 +94,7 @@ class Crowd:
         )
         self.places = Table({"node": Column(np.int32), "tier": Column(np.int8), "last": Column(np.int64, empty=_NEVER)})
         self.known = Table({"last": Column(np.int64, empty=_NEVER)})
-        self.waiting: dict[int, list[tuple[Rows, Floats]]] = {}
+        self.waiting: dict[int, Slot] = {}
         self._here: dict[int, Rows] = {}
 
     def take(self, node: int, slot: int, end: int, members: Sequence[Member], usage: Floats) -> None:
@@ -91,7 +118,7 @@ class Crowd:
         self.known.reach(workloads)
         self.known["last"][workloads] = np.maximum(self.known["last"][workloads], end)
         self._here[node] = np.sort(rows)
-        self.waiting.setdefault(slot, []).append((rows, usage))
+        self.waiting.setdefault(slot, Slot()).add(rows, usage)
 
     def _numbers_of(self, members: Sequence[Member]) -> tuple[Rows, Rows, Rows]:
         count = len(members)
@@ -108,11 +135,7 @@ class Crowd:
     def fold(self, slot_seconds: float) -> None:
         """Teach the models everything that waits, slot by slot."""
         for slot in sorted(self.waiting):
-            parts = self.waiting[slot]
-            rows, usage = largest_of_each(
-                np.concatenate([rows for rows, _ in parts]), np.concatenate([usage for _, usage in parts])
-            )
-            rows, usage = self._by_group(rows, usage)
+            rows, usage = self._by_group(*largest_of_each(*self.waiting[slot].heard()))
             for place, each in enumerate(RESOURCES):
                 most = self.members[f"most_{each}"]
                 most[rows] = np.fmax(most[rows], usage[:, place])
@@ -195,14 +218,11 @@ class Crowd:
 
     def state(self) -> State:
         """All but the names and the models: a copy."""
-        slots = sorted(self.waiting)
-        parts = [(slot, rows, usage) for slot in slots for rows, usage in self.waiting[slot]]
+        heard = [(slot, *self.waiting[slot].heard()) for slot in sorted(self.waiting)]
         waiting = {
-            "slots": np.repeat(
-                np.array([slot for slot, _, _ in parts], np.int64), np.array([len(rows) for _, rows, _ in parts], int)
-            ),
-            "rows": np.concatenate([np.zeros(0, np.intp), *(rows for _, rows, _ in parts)]),
-            "usage": np.concatenate([np.zeros((0, 2)), *(usage for _, _, usage in parts)]),
+            "slots": np.concatenate([np.zeros(0, np.int64), *(np.full(len(rows), slot) for slot, rows, _ in heard)]),
+            "rows": np.concatenate([np.zeros(0, np.intp), *(rows for _, rows, _ in heard)]),
+            "usage": np.concatenate([np.zeros((0, 2)), *(usage for _, _, usage in heard)]),
         }
         tables = {"members": self.members, "places": self.places, "known": self.known}
         found = {name: array for part, table in tables.items() for name, array in named(part, table.state()).items()}
@@ -222,7 +242,7 @@ class Crowd:
         self.waiting = {}
         for slot in np.unique(waiting["slots"]).tolist():
             mine = waiting["slots"] == slot
-            self.waiting[slot] = [(waiting["rows"][mine], waiting["usage"][mine])]
+            self.waiting.setdefault(slot, Slot()).add(waiting["rows"][mine], waiting["usage"][mine])
         rows = np.flatnonzero(self.members["present"][: self.members.used])
         nodes = self.places["node"][self.members["group"][rows]]
         order = np.argsort(nodes, kind="stable")

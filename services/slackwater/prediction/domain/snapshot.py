@@ -123,10 +123,16 @@ def _rebuild(
     about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], state: PartitionState
 ) -> tuple[PartitionState, list[str]]:
     anew: list[str] = []
+    for number, node in enumerate(about["nodes"]):
+        state.by_number.append(None)
+        if node is not None:
+            name, pool_name, taken, folded = node
+            made = Node(number, name, pool_name, Heard(*taken), Heard(*folded) if folded else None)
+            state.nodes[name] = state.by_number[number] = made
     for number, (name, told) in enumerate(about["pools"].items()):
         pool, mine = state.pool(name), part_of(arrays, str(number))
         pool.slot_seconds, pool.newest_slot = told["slot_seconds"], told["newest_slot"]
-        pool.waiting = set(told["waiting"])
+        pool.waiting = {waiting: state.nodes[waiting] for waiting in told["waiting"]}
         for kind, crowd in pool.crowds():
             crowd.restore(part_of(mine, f"{kind}.crowd"), told[kind]["names"])
             for each in RESOURCES:
@@ -134,12 +140,6 @@ def _rebuild(
                 if why:
                     crowd.models[each] = state.new_model(name, each)
                     anew.append(f"{name}/{kind}/{each}: {why}")
-    for number, node in enumerate(about["nodes"]):
-        state.by_number.append(None)
-        if node is not None:
-            name, pool_name, taken, folded = node
-            made = Node(number, name, pool_name, Heard(*taken), Heard(*folded) if folded else None)
-            state.nodes[name] = state.by_number[number] = made
     state.free = list(about["free"])
     state.latest_seconds, state.collected_seconds = about["latest_seconds"], about["collected_seconds"]
     state.use_slots()

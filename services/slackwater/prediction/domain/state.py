@@ -102,7 +102,7 @@ class Pool:
     whole: Crowd
     slot_seconds: float
     newest_slot: int | None = None
-    waiting: set[str] = field(default_factory=set)
+    waiting: dict[str, Node] = field(default_factory=dict)
     """Nodes with windows that are not folded yet."""
     folds: int = 0
     """How often something was folded; not part of the state."""
@@ -158,7 +158,7 @@ class PartitionState:
         if node is None:
             node = self._enter(sight.name, pool_name, heard)
         node.taken = heard
-        pool.waiting.add(node.name)
+        pool.waiting[node.name] = node
         pool.pods.take(node.number, slot, sight.end, *_pods_of(sight))
         pool.whole.take(node.number, slot, sight.end, *_whole_of(sight, pool.whole))
         self.latest_seconds = max(self.latest_seconds, sight.end)
@@ -181,8 +181,7 @@ class PartitionState:
             return
         pool.pods.fold(pool.slot_seconds)
         pool.whole.fold(pool.slot_seconds)
-        for name in pool.waiting:
-            node = self.nodes[name]
+        for node in pool.waiting.values():
             node.folded = node.taken
         pool.waiting.clear()
         pool.folds += 1
