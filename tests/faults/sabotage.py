@@ -10,11 +10,12 @@ import itertools
 import sys
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from slackwater.bus.settling import Settler
 from slackwater.cli.main import main
-from slackwater.events.envelope import Event
+from slackwater.events.written import Written
 from slackwater.model.errors import Unavailable
 from slackwater.store.outbox import OutboxRelay
 
@@ -24,7 +25,7 @@ def relay_forgets() -> None:
     whole, numbers = OutboxRelay.__init__, itertools.count(1)
 
     def spoilt(self: OutboxRelay, dsn: str, service: str, publish: Any, *rest: Any, **named: Any) -> None:
-        async def forget(event: Event[Any]) -> None:
+        async def forget(event: Written) -> None:
             if next(numbers) % 7:
                 await publish(event)
 
@@ -38,10 +39,10 @@ def relay_doubles() -> None:
     whole = OutboxRelay.__init__
 
     def spoilt(self: OutboxRelay, dsn: str, service: str, publish: Any, *rest: Any, **named: Any) -> None:
-        async def twice(event: Event[Any]) -> None:
+        async def twice(event: Written) -> None:
             await publish(event)
-            if event.data.TYPE == "decision.recorded":
-                await publish(event.model_copy(update={"id": str(uuid.uuid4())}))
+            if event.type == "decision.recorded.v1":
+                await publish(replace(event, id=str(uuid.uuid4())))
 
         whole(self, dsn, service, twice, *rest, **named)
 
