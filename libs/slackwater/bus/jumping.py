@@ -18,8 +18,8 @@ log = get_logger(__name__)
 
 JUMP_PAUSE_SECONDS = 1.0
 """At least so long between two jumps: each costs broker and reader the newest message of every subject. With 0.25 s
-ensurance took 0.34 to 0.40 of a core at ten times the load, from ingestion, whose goodput was 0.78 to 0.97 of its peak;
-with 1 s it takes 0.23 to 0.25, and goodput is 1.1 to 1.3 times the peak. What is urgent does not wait for a jump."""
+ensurance took 0.34 to 0.40 of a core at ten times the load, from ingestion, whose goodput was 0.78 to 0.97 of its peak
+(three runs); with 1 s 0.23 to 0.25, and 1.1 to 1.3 times the peak (two). What is urgent does not wait for a jump."""
 
 Rewind = Callable[[int], Awaitable[int]]
 """Puts a partition's consumer in the broker on the newest message of each subject; returns how many these are."""
