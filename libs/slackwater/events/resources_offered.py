@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
@@ -9,10 +10,22 @@ from slackwater.events.envelope import Payload
 from slackwater.model.quantities import Resources
 
 
-class ResourcesOffered(Payload):
-    """The batch offer of one node. `decision_ids` maps `batch-cpu` and `batch-memory` to their decision records.
+@dataclass(frozen=True, slots=True)
+class ZoneOffered:
+    """What batch may use of one NUMA node; all zones together never exceed the node's offer."""
 
-    `generation` rises with every published change. `degraded` says that inputs were missing or old and why.
+    name: str
+    batch: Resources
+
+
+class ResourcesOffered(Payload):
+    """The offers of one node: mid first, batch from what mid left (one slack, sold once).
+
+    `decision_ids` maps `batch-cpu`, `batch-memory`, `mid-cpu` and `mid-memory` to their decision records; mid has none
+    where the strategy offers it nothing. `generation` rises with every published change. `degraded` says that inputs
+    were missing or old and why. `reason` is why it was published just then, a word of the closed set of decision
+    reasons. `strategies` names what the strategy in force was merged from, the weakest first: `cluster@GENERATION`,
+    `pool/NAME@GENERATION`, `node-annotation`, `node-label`. A body from before these fields has their defaults.
     """
 
     TYPE: ClassVar[str] = "resources.offered"
@@ -24,6 +37,10 @@ class ResourcesOffered(Payload):
     batch: Resources
     degraded: str | None
     decision_ids: dict[str, str]
+    mid: Resources = Resources()
+    zones: tuple[ZoneOffered, ...] = ()
+    reason: str = ""
+    strategies: tuple[str, ...] = ()
 
     def key(self) -> str:
         return self.node
