@@ -50,10 +50,17 @@ class NodeState:
     generation: int = 0
     degraded: str | None = None
     pool: str = "default"
+    decay_from_seconds: float = 180.0
+    """Of the strategy by which was decided last: the age of usage at which the offer begins to shrink."""
 
     @property
     def offers_something(self) -> bool:
         return bool(self.cpu.published or self.memory.published)
+
+    @property
+    def shrinks_at(self) -> int:
+        """From when on the offer goes down by itself, seconds since 1970."""
+        return int(self.window_end + self.decay_from_seconds)
 
 
 def is_older(source: Source, known: Source | None) -> bool:
