@@ -10,7 +10,7 @@ from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDeclared, LocalWaterline, WeightPolicy
-from slackwater.waterline.nodeqos import NodeQos
+from slackwater.waterline.rulebook import Rulebook
 
 SOURCE = "ensurance"
 
@@ -20,7 +20,7 @@ def recorded(record: DecisionRecord, cause: Event[Any] | str | None) -> Event[De
 
 
 def declared(
-    guarded: Guarded, policy: NodeQos, lease_seconds: float, now: datetime, cause: Event[Any] | str | None, epoch: int
+    guarded: Guarded, rules: Rulebook, lease_seconds: float, now: datetime, cause: Event[Any] | str | None, epoch: int
 ) -> Event[IntentDeclared]:
     """The whole intent of one node: an agent that reads only this knows all that we want. `epoch` is that of our lease
     on the node."""
@@ -31,7 +31,7 @@ def declared(
         epoch=epoch,
         declared_at=now,
         lease_seconds=lease_seconds,
-        weights=WeightPolicy(policy.spec.weights),
+        weights=WeightPolicy(rules.weights),
         throttles=tuple(
             CpuThrottle(pod_uid=throttled.uid, cpu_limit_milli=throttled.limit_milli, decision_id=decision_id)
             for throttled, decision_id in guarded.limits()
@@ -48,7 +48,10 @@ def declared(
             for one in guarded.evictions
         ),
         waterlines=tuple(
-            LocalWaterline(metric=rule.metric_rule.name, value=rule.metric_rule.value) for rule in policy.spec.rules
+            LocalWaterline(metric=rule.metric, value=float(rule.waterline))
+            for node in rules.policies.nodes
+            if node.selector is None or node.selector.matches(guarded.labels)
+            for rule in node.rules
         ),
     )
     return event_of(intent, source=SOURCE, time=now, causedby=cause)

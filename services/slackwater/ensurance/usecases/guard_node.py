@@ -15,6 +15,7 @@ from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.explaining import Deciding, record_of, release_record, remaining_milli, trigger_of
 from slackwater.ensurance.domain.guarded import Awaited, Evicting, Guarded, LastReport, carried_out, outdated
+from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import Meter
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.declaring import declared, recorded
@@ -108,7 +109,7 @@ class GuardNode:
 
     def _answer(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> _Answer:
         rules, metrics = self._book.rules, self._book.metrics
-        view, options = view_of(report.data, guarded), rules.options()
+        view, options = view_of(report.data, guarded), self._book.options(guarded, now)
         settle = rules.loop.settle_seconds
         effects, measured = measure_effects(guarded, view, report, settle, now, metrics)
         measured = replace(measured, last_report=_position(report))
@@ -148,14 +149,30 @@ class GuardNode:
                 await unit.publish(
                     declared(
                         answer.after,
-                        self._book.policy,
+                        self._book.rules,
                         self._lease_seconds,
                         now,
                         cause,
                         self._book.epoch_of(answer.after.node),
                     )
                 )
-            return replace(answer, after=await unit.save(answer.after))
+            standing = self._standing(answer, now)
+            if standing is not None:
+                standing = await unit.save_autonomy(standing)
+            saved = await unit.save(answer.after)
+        if standing is not None:
+            self._book.stands(standing)
+            self._meter.stepped_back(len(self._book.stepped_back(now)))
+        return replace(answer, after=saved)
+
+    def _standing(self, answer: _Answer, now: datetime) -> PoolStanding | None:
+        """How the pool stands after these evictions, and after what earlier ones turned out to bring."""
+        reliefs = tuple(one.event.data.relieved for one in answer.effects if one.kind == DecisionKind.EVICT)
+        if not answer.evicted and not reliefs:
+            return None
+        pool = answer.after.pool
+        policy = self._book.rules.autonomy_of(pool)
+        return self._book.standing(pool).after(policy, now, len(answer.evicted), reliefs)
 
     def _tell(self, answer: _Answer) -> None:
         for effect in answer.effects:

@@ -39,7 +39,7 @@ class NoteEvicted:
             async with self._book.writing() as unit:
                 if after.generation != before.generation:
                     now, epoch = self._clock.now(), self._book.epoch_of(after.node)
-                    await unit.publish(declared(after, self._book.policy, self._lease_seconds, now, event, epoch))
+                    await unit.publish(declared(after, self._book.rules, self._lease_seconds, now, event, epoch))
                 after = await unit.save(after)
             self._book.put(after)
 

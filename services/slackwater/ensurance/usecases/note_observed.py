@@ -36,7 +36,7 @@ class NoteObserved:
                 if after.generation != before.generation:
                     await unit.publish(
                         declared(
-                            after, self._book.policy, self._lease_seconds, now, event, self._book.epoch_of(after.node)
+                            after, self._book.rules, self._lease_seconds, now, event, self._book.epoch_of(after.node)
                         )
                     )
                 after = await unit.save(after)

@@ -36,9 +36,7 @@ class RenewIntents:
             async with self._book.writing() as unit:
                 for node in heard:
                     await unit.publish(
-                        declared(
-                            node, self._book.policy, self._lease_seconds, now, None, self._book.epoch_of(node.node)
-                        )
+                        declared(node, self._book.rules, self._lease_seconds, now, None, self._book.epoch_of(node.node))
                     )
             return len(heard)
 
