@@ -15,7 +15,7 @@ from slackwater.colocation.domain.node import (
     with_usage,
 )
 from slackwater.colocation.domain.pod_set import ListedPod, MeasuredPod, pod_set
-from slackwater.colocation.domain.snapshot import LOWER_TIERS
+from slackwater.colocation.domain.snapshot import LOWER_TIERS, Zone
 from slackwater.events.envelope import Event
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
@@ -26,10 +26,11 @@ from slackwater.model.quantities import Resources
 
 
 def learn_description(state: NodeState, event: Event[NodeDescribed]) -> NodeState:
-    """Capacity and what its operator keeps back."""
+    """Capacity, as a whole and by NUMA zone, and what its operator keeps back."""
     facts = event.data.facts
     source = Source(event.id, event.data.described_at)
-    return with_description(state, facts.capacity, facts.reserved, source, facts.pool)
+    numa = tuple(Zone(each.name, each.capacity) for each in facts.numa)
+    return with_description(state, facts.capacity, facts.reserved, source, facts.pool, numa)
 
 
 def learn_liveness(state: NodeState, event: Event[NodeLivenessChanged]) -> NodeState:
