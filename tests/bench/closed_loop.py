@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from slackwater.backtest.adapters import bitbrains, google2011
 from slackwater.backtest.adapters.predictors import contenders
-from slackwater.backtest.domain.choices import Resource
-from slackwater.backtest.domain.placement import Stays, churned, each_its_own, still
-from slackwater.backtest.domain.trace import CELL_SECONDS, DAY_CELLS, Trace
 from slackwater.backtest.usecases.judge import Moment, moments
 from slackwater.colocation.domain.closed_loop import Loop, LoopFigures, Period, closed_loops
 from slackwater.colocation.domain.fleet import Fleet, Ints, PodRows
 from slackwater.colocation.domain.strategy import Strategy
+from slackwater.traces.choices import Resource
+from slackwater.traces.placement import Stays, churned, each_its_own, still
+from slackwater.traces.readers import bitbrains, google2011
+from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS, Trace
 
 TRACES = Path(os.environ.get("SLACKWATER_TRACES", Path(__file__).resolve().parents[2].parent / "shared" / "data"))
 FIXTURE = TRACES / "bitbrains_rnd" / "fixture_60vm_4weeks.parquet"

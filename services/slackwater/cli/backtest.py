@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slackwater.backtest.domain.choices import Resource, TraceFormat
 from slackwater.cli.output import Column, Item, errors_to_stderr, message, print_object, table
 from slackwater.cli.output import Format as Shown
 from slackwater.model.errors import InvalidInput
+from slackwater.traces.choices import Resource, TraceFormat
 
 if TYPE_CHECKING:
     from rich.progress import Progress
