@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -18,9 +19,11 @@ from slackwater.colocation.domain.closed_loop import Period
 from slackwater.colocation.domain.fleet import Fleet, Ints, PodRows
 from slackwater.model.errors import InvalidInput
 from slackwater.prediction.domain.models.port import Members, PeakModel
-from slackwater.traces.choices import Resource
+from slackwater.traces.choices import Resource, TraceFormat
 from slackwater.traces.moments import Moment, moments
+from slackwater.traces.pairing import paired
 from slackwater.traces.placement import Stays, churned, each_its_own, still
+from slackwater.traces.readers.formats import read_trace
 from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS, Trace
 
 USUAL_VMS_PER_NODE = 20
@@ -39,6 +42,11 @@ class Layout:
     def __post_init__(self) -> None:
         if self.per_node is not None and self.per_node < 1:
             raise InvalidInput(f"--vms-per-node: {self.per_node} is not allowed; at least 1", field="vms-per-node")
+
+
+def both(path: Path, form: TraceFormat, resources: Sequence[Resource]) -> dict[Resource, Trace]:
+    """The trace of each resource, of the same series and cells. Raises InvalidInput, Misconfigured."""
+    return paired({each: read_trace(path, form, each) for each in resources})
 
 
 def placed(trace: Trace, layout: Layout) -> Stays:
@@ -88,7 +96,16 @@ class TraceHistory:
 
     @property
     def notes(self) -> Sequence[str]:
-        return ()
+        trace = self._any
+        members = (
+            "each series is a whole machine and counts as one pod that requests it"
+            if trace.whole_machines
+            else f"{trace.series} series as pods of prod on {self.stays.machines} nodes that are made up"
+        )
+        return (
+            f"{members}; peaks predicted by {self.model}",
+            "a node has as much as its pods were ever given together; system and NUMA zones are not in a trace",
+        )
 
     @property
     def _any(self) -> Trace:

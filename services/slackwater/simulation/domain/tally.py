@@ -109,8 +109,8 @@ class Tally:
 
     def __init__(self, nodes: int) -> None:
         batch, mid, exceeded, excess, running, longest = (np.zeros((nodes, 2)) for _ in range(6))
-        changes = [np.zeros((nodes, 2), np.int64) for _ in range(3)]
-        self._sums = _Sums(batch, mid, exceeded, excess, *changes, running=running, longest=longest)
+        of_batch, of_mid, episodes = (np.zeros((nodes, 2), np.int64) for _ in range(3))
+        self._sums = _Sums(batch, mid, exceeded, excess, of_batch, of_mid, episodes, running, longest)
         self._seconds = self._capacity = self._prod = np.zeros(2)
         self._any = np.zeros(2)
         self.film: list[tuple[Ints, Ints, Ints, Ints]] = []
