@@ -43,6 +43,8 @@ REACHES: Mapping[str, Collection[str]] = {
     },
     "simulation": {  # a tool beside the services, like the backtest: decides with the functions that decide offers
         "slackwater.backtest.adapters.predictors",  # models by name and settings
+        "slackwater.backtest.domain.measures",  # judged as the backtest judges them
+        "slackwater.backtest.domain.oracle",
         "slackwater.colocation.domain",
         "slackwater.console.domain.drawing",
         "slackwater.prediction.domain.models",

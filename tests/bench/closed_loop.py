@@ -67,8 +67,8 @@ def run(
     traces = both(path, form, tuple(Resource))
     first = traces[Resource.CPU]
     cells = first.cells if days is None else min(int(days * DAY_CELLS), first.cells)
-    stays = placed(first, Layout(None if first.whole_machines else PER_NODE, churn_days))
-    periods = TraceHistory(traces, stays, model, 0, cells).periods()
+    on_nodes = placed(traces, Layout(None if first.whole_machines else PER_NODE, churn_days))
+    periods = TraceHistory(on_nodes, model, 0, cells).periods()
     return dict(zip(STRATEGIES, closed_loops(periods, list(STRATEGIES.values())), strict=True))
 
 

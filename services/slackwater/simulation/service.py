@@ -55,7 +55,7 @@ def history_of(order: TraceOrder, watch: Watch) -> TraceHistory:
     traces = both(order.path, order.form, order.resources)
     trace = next(iter(traces.values()))
     first, stop = span(trace, order.since, order.until)
-    return TraceHistory(traces, placed(trace, layout), order.model, first, stop)
+    return TraceHistory(placed(traces, layout), order.model, first, stop)
 
 
 def span(trace: Trace, since: str | None, until: str | None) -> tuple[int, int]:

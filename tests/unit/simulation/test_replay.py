@@ -24,8 +24,7 @@ AT_ONCE = {"diff_threshold": 1e-9, "rise_windows": 1}
 def history(tmp_path_factory: pytest.TempPathFactory) -> TraceHistory:
     path = write_trace(tmp_path_factory.mktemp("trace") / "usage.csv", hours=30)
     traces = both(path, TraceFormat.CSV, tuple(Resource))
-    stays = placed(traces[Resource.CPU], Layout(per_node=3))
-    return TraceHistory(traces, stays, "max", 0, traces[Resource.CPU].cells)
+    return TraceHistory(placed(traces, Layout(per_node=3)), "max", 0, traces[Resource.CPU].cells)
 
 
 def figures(history: TraceHistory, *strategies: Strategy) -> list[list[Figures]]:
@@ -77,20 +76,21 @@ def test_each_node_follows_its_own_strategy(history: TraceHistory) -> None:
     alone = [Variant("bold", [bold], [{}]), Variant("careful", [careful], [{}])]
     of_mixed, of_bold, of_careful = replay(history, [mixed, *alone], Silent())
 
-    sums = [one.tally._sums.batch for one in (of_mixed, of_bold, of_careful)]
+    sums = [one.tally.reclaimed_hours for one in (of_mixed, of_bold, of_careful)]
     assert sums[0][0].tolist() == sums[2][0].tolist()
     assert sums[0][1].tolist() == sums[1][1].tolist()
 
 
 def test_what_is_before_the_first_day_that_counts_is_learned_from_only(history: TraceHistory) -> None:
-    later = TraceHistory(history.traces, history.stays, history.model, 200, history.stop)
+    later = TraceHistory(history.placed, history.model, 200, history.stop)
     (all_of_it,), (rest,) = figures(history, Strategy()), figures(later, Strategy())
     assert rest[0].node_hours == pytest.approx(all_of_it[0].node_hours * (1 - 200 / history.stop))
     assert 0 < rest[0].batch_hours < all_of_it[0].batch_hours
 
 
 def test_one_resource_alone_is_decided_as_with_the_other(history: TraceHistory) -> None:
-    only = TraceHistory({Resource.CPU: history.traces[Resource.CPU]}, history.stays, history.model, 0, history.stop)
+    cpu = {Resource.CPU: history.placed.traces[Resource.CPU]}
+    only = TraceHistory(placed(cpu, Layout(per_node=3)), history.model, 0, history.stop)
     (whole,), (part,) = figures(history, Strategy()), figures(only, Strategy())
     assert part[0] == whole[0]
     assert part[1].capacity_hours == 0
@@ -100,8 +100,8 @@ def test_one_resource_alone_is_decided_as_with_the_other(history: TraceHistory) 
 def test_a_node_never_has_less_than_its_pods_were_given(tmp_path: Path) -> None:
     path = write_trace(tmp_path / "usage.csv", hours=26)
     traces = both(path, TraceFormat.CSV, tuple(Resource))
-    stays = placed(traces[Resource.CPU], Layout(per_node=2, churn_days=0.3))
-    history = TraceHistory(traces, stays, "max", 0, traces[Resource.CPU].cells)
+    on_nodes = placed(traces, Layout(per_node=2, churn_days=0.3))
+    history = TraceHistory(on_nodes, "max", 0, traces[Resource.CPU].cells)
     for period in history.periods():
         assert (period.prod <= period.known.capacity).all()
         assert (period.known.prod_peak >= 0).all()

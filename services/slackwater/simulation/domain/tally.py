@@ -162,16 +162,25 @@ class Tally:
             mid_changes_per_hour=total(sums.mid_changes) / hours if hours else 0.0,
         )
 
+    @property
+    def reclaimed_hours(self) -> Floats:
+        """(nodes, 2) core-hours and GiB-hours."""
+        return (self._sums.batch + self._sums.mid) / (UNITS * HOUR_SECONDS)
+
+    @property
+    def exceeded_minutes(self) -> Floats:
+        """(nodes, 2)"""
+        return self._sums.exceeded / 60
+
     def worst(self, most: int) -> list[NodeFigures]:
         """The nodes that were longest beyond their capacity, of either resource; only those that ever were."""
-        exceeded = self._sums.exceeded
-        reclaimed = (self._sums.batch + self._sums.mid) / (UNITS * HOUR_SECONDS)
+        exceeded, reclaimed = self.exceeded_minutes, self.reclaimed_hours
         order = np.argsort(-exceeded.max(axis=1), kind="stable")[:most]
         return [
             NodeFigures(
                 int(node),
                 (float(reclaimed[node, 0]), float(reclaimed[node, 1])),
-                (float(exceeded[node, 0]) / 60, float(exceeded[node, 1]) / 60),
+                (float(exceeded[node, 0]), float(exceeded[node, 1])),
             )
             for node in order
             if exceeded[node].any()
