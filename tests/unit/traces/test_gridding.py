@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.backtest.domain.choices import Resource
-from slackwater.backtest.domain.gridding import Samples, fill_gaps, grid
-from slackwater.backtest.domain.trace import Repairs, Trace
 from slackwater.model.errors import InvalidInput
+from slackwater.traces.choices import Resource
+from slackwater.traces.gridding import Samples, fill_gaps, grid
+from slackwater.traces.trace import Repairs, Trace
 
 Row = tuple[int, int, float, float]
 """(series, seconds, usage, limit)"""

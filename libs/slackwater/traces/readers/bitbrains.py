@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from slackwater.backtest.adapters.files import files_of
-from slackwater.backtest.adapters.numbering import numbered
-from slackwater.backtest.adapters.parquet import columns, whole_numbers
-from slackwater.backtest.domain.choices import Resource
-from slackwater.backtest.domain.gridding import Samples, grid
-from slackwater.backtest.domain.trace import Trace
+from slackwater.traces.choices import Resource
+from slackwater.traces.gridding import Samples, grid
+from slackwater.traces.readers.files import files_of
+from slackwater.traces.readers.numbering import numbered
+from slackwater.traces.readers.parquet import columns, whole_numbers
+from slackwater.traces.trace import Trace
 
 _COLUMNS = {Resource.CPU: ("cpu_used_mhz", "cpu_cap_mhz", 1.0), Resource.MEMORY: ("mem_used_kb", "mem_cap_kb", 1024.0)}
 

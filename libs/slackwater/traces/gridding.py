@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.backtest.domain.choices import Resource
-from slackwater.backtest.domain.trace import CELL_SECONDS, DAY_CELLS, Amounts, Repairs, Rows, Trace
 from slackwater.model.errors import InvalidInput
+from slackwater.traces.choices import Resource
+from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS, Amounts, Repairs, Rows, Trace
 
 LONGEST_GAP_CELLS = DAY_CELLS
 """A gap up to a day is filled with what was known before; in a longer one the series was not there."""

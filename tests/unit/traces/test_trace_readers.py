@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slackwater.backtest.adapters.formats import read_trace
-from slackwater.backtest.domain.choices import Resource, TraceFormat
-from slackwater.backtest.domain.trace import Trace
 from slackwater.model.errors import InvalidInput, Misconfigured
+from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.traces.readers.formats import read_trace
+from slackwater.traces.trace import Trace
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 

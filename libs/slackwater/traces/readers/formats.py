@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Protocol
 
-from slackwater.backtest.domain.choices import Resource, TraceFormat
-from slackwater.backtest.domain.trace import Trace
-from slackwater.backtest.ports import TraceReader
+from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.traces.trace import Trace
+
+
+class TraceReader(Protocol):
+    """One format of trace files."""
+
+    def __call__(self, path: Path, resource: Resource) -> Trace:
+        """Raises InvalidInput that names the file and what is wrong with it; Misconfigured without a library."""
+        ...
 
 
 def read_trace(path: Path, form: TraceFormat, resource: Resource) -> Trace:
@@ -15,7 +23,7 @@ def read_trace(path: Path, form: TraceFormat, resource: Resource) -> Trace:
 
 
 def _reader(form: TraceFormat) -> TraceReader:
-    from slackwater.backtest.adapters import alibaba2018, bitbrains, google2011, long_csv
+    from slackwater.traces.readers import alibaba2018, bitbrains, google2011, long_csv
 
     return {
         TraceFormat.BITBRAINS: bitbrains.read,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.backtest.domain.choices import Resource
+from slackwater.traces.choices import Resource
 
 CELL_SECONDS = 300
 DAY_CELLS = 86_400 // CELL_SECONDS
@@ -69,3 +69,7 @@ class Trace:
     def end_of(self, cell: int) -> float:
         """When a cell ends, seconds: from then on its usage is known."""
         return float(self.start_seconds + (cell + 1) * CELL_SECONDS)
+
+    def cell_at(self, seconds: float) -> int:
+        """The cell in which this time falls; outside of the trace, where it would be."""
+        return int(seconds - self.start_seconds) // CELL_SECONDS

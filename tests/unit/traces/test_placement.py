@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.backtest.domain.placement import churned, each_its_own, presences, seating, still, wrong_keys
 from slackwater.model.errors import InvalidInput
+from slackwater.traces.placement import churned, each_its_own, presences, seating, still, wrong_keys
 
 ALWAYS = np.ones((2000, 45), bool)
 

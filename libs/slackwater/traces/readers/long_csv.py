@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from slackwater.backtest.adapters.files import one_file_of, opened
-from slackwater.backtest.domain.choices import Resource
-from slackwater.backtest.domain.gridding import Samples, grid
-from slackwater.backtest.domain.trace import Trace
 from slackwater.model.errors import InvalidInput
+from slackwater.traces.choices import Resource
+from slackwater.traces.gridding import Samples, grid
+from slackwater.traces.readers.files import one_file_of, opened
+from slackwater.traces.trace import Trace
 
 _COLUMNS = {Resource.CPU: ("cpu_milli", "cpu_limit_milli"), Resource.MEMORY: ("memory_bytes", "memory_limit_bytes")}
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.backtest.adapters.files import one_file_of
-from slackwater.backtest.adapters.numbering import numbered
-from slackwater.backtest.adapters.parquet import columns, whole_numbers
-from slackwater.backtest.domain.choices import Resource
-from slackwater.backtest.domain.gridding import Samples, grid
-from slackwater.backtest.domain.trace import Trace
 from slackwater.model.errors import InvalidInput
+from slackwater.traces.choices import Resource
+from slackwater.traces.gridding import Samples, grid
+from slackwater.traces.readers.files import one_file_of
+from slackwater.traces.readers.numbering import numbered
+from slackwater.traces.readers.parquet import columns, whole_numbers
+from slackwater.traces.trace import Trace
 
 TRACE_ZERO_SECONDS = 1_304_290_200
 """The trace counts from 600 s before 2011-05-01 19:00 in US Eastern time."""

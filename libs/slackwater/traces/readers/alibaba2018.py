@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from slackwater.backtest.adapters.files import one_file_of, opened
-from slackwater.backtest.domain.choices import Resource
-from slackwater.backtest.domain.gridding import Samples, grid
-from slackwater.backtest.domain.trace import Trace
 from slackwater.model.errors import InvalidInput
+from slackwater.traces.choices import Resource
+from slackwater.traces.gridding import Samples, grid
+from slackwater.traces.readers.files import one_file_of, opened
+from slackwater.traces.trace import Trace
 
 _COLUMNS = {Resource.CPU: (2, 96_000.0), Resource.MEMORY: (3, 512.0 * 2**30)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -10,6 +11,17 @@ class Resource(StrEnum):
 
     CPU = "cpu"
     MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """How amounts are written: 1 is `step` milli-cores or bytes."""
+
+    name: str
+    step: float
+
+
+UNITS = {Resource.CPU: Unit("cores", 1000.0), Resource.MEMORY: Unit("GiB", 2.0**30)}
 
 
 class TraceFormat(StrEnum):

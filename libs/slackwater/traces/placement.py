@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.backtest.domain.trace import Rows
 from slackwater.model.errors import InvalidInput
+from slackwater.traces.trace import Rows
 
 
 class Chance(Protocol):
