@@ -18,7 +18,8 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Apply policy documents (NodeQOS, PredictPolicy). All are checked by the server before the first is stored.
+    """Apply policy documents (NodeQOS, PodQOS, AvoidanceAction, Autonomy, PredictPolicy). All are checked by the
+    server before the first is stored.
 
     Example: `slackwater apply -f policy.yaml --dry-run`
     """

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import typer
 
 from slackwater.cli.get import DECISION, POD, as_recorded, ask_the_living, kind_of, split_target, whole
+from slackwater.cli.guard_columns import document_lines
 from slackwater.cli.output import (
     UNKNOWN,
     Format,
@@ -29,7 +30,8 @@ from slackwater.model.errors import InvalidInput
 
 def command(
     what: Annotated[
-        str, typer.Argument(metavar="KIND[/NAME]", help="node, predictpolicy or predictor, and the name of one")
+        str,
+        typer.Argument(metavar="KIND[/NAME]", help="node, a kind of document or predictor, and its name"),
     ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
     output: Annotated[
@@ -50,7 +52,7 @@ def command(
         noun, only = split_target(what, name)
         kind = kind_of(noun)
         if kind.names[0] not in ("nodes", *ONE_OBJECT) or not only:
-            raise InvalidInput(f"{what!r} cannot be described; allowed: node, predictpolicy or predictor, and its name")
+            raise InvalidInput(f"{what!r} cannot be described; allowed: node, {', '.join(ONE_OBJECT)}, and its name")
         with reading(server) as reader:
             ask_the_living(kind, reader)
             if kind.names[0] in ONE_OBJECT and kind.item_path is not None:
@@ -64,7 +66,11 @@ def command(
         _print({"node": node, "pods": pods, "decisions": decisions}, output, lines)
 
 
-ONE_OBJECT: Mapping[str, Callable[[Item], list[str]]] = {"predictpolicies": policy_lines, "predictors": predictor_lines}
+ONE_OBJECT: Mapping[str, Callable[[Item], list[str]]] = {
+    "predictpolicies": policy_lines,
+    "predictors": predictor_lines,
+    **dict.fromkeys(("nodeqos", "podqos", "avoidanceactions", "autonomies"), document_lines),
+}
 """Kinds of which one object tells everything."""
 
 

@@ -14,10 +14,18 @@ from slackwater.model.errors import InvalidInput, Unavailable
 if TYPE_CHECKING:
     import httpx2
 
-PATHS: Mapping[str, str] = {"NodeQOS": "/v1/nodeqos/{}", "PredictPolicy": "/v1/predictpolicies/{}"}
+PATHS: Mapping[str, str] = {
+    "NodeQOS": "/v1/nodeqos/{}",
+    "PodQOS": "/v1/podqos/{}",
+    "AvoidanceAction": "/v1/avoidanceactions/{}",
+    "Autonomy": "/v1/autonomies/{}",
+    "PredictPolicy": "/v1/predictpolicies/{}",
+}
 """Where the documents of each kind are."""
-DELETABLE = frozenset({"PredictPolicy"})
-"""Kinds of which there are several; the one of another kind is always there."""
+DELETABLE = frozenset({"NodeQOS", "PodQOS", "AvoidanceAction", "Autonomy", "PredictPolicy"})
+"""Kinds of which there are several."""
+ALWAYS_THERE = ("NodeQOS", "default")
+"""That of the whole cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +77,9 @@ def put(client: httpx2.Client, document: Document, *, dry_run: bool) -> Any:
 
 def delete(client: httpx2.Client, document: Document, *, dry_run: bool) -> Any:
     """What the server removed or, as a dry run, would. Raises what the server names, NotFound if there is nothing."""
-    if document.kind not in DELETABLE:
+    if document.kind not in DELETABLE or (document.kind, document.name) == ALWAYS_THERE:
         raise InvalidInput(
-            f"{document.origin}: a {document.kind} cannot be deleted, only changed; allowed: {', '.join(DELETABLE)}",
+            f"{document.origin}: {document.title} cannot be deleted, only changed; it is always there",
             field="kind",
         )
     return _send(client, "DELETE", document, dry_run=dry_run)

@@ -74,11 +74,14 @@ class Book:
         """Note what was just committed."""
         self._standings[standing.pool] = standing
 
-    def options(self, guarded: Guarded, now: datetime, rules: Rulebook | None = None) -> Options:
-        """How far the node's pool may go now. Raises Unavailable before the first load."""
+    def options(
+        self, guarded: Guarded, now: datetime, rules: Rulebook | None = None, standing: PoolStanding | None = None
+    ) -> Options:
+        """How far the node's pool may go now, by these rules and with this standing instead of those in force. Raises
+        Unavailable before the first load."""
         known = rules or self.rules
         policy = known.autonomy_of(guarded.pool)
-        return known.options(self.standing(guarded.pool).mode(policy, now))
+        return known.options((standing or self.standing(guarded.pool)).mode(policy, now))
 
     def stepped_back(self, now: datetime) -> Sequence[str]:
         """Pools that may evict, and only throttle for now."""
