@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime
 
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.domain.explaining import Deciding, release_record
 from slackwater.ensurance.domain.guarded import Guarded, carried_out
 from slackwater.ensurance.ports import GuardUnit, Meter
 from slackwater.ensurance.usecases.book import Book
@@ -18,6 +17,7 @@ from slackwater.model.errors import Conflict, InvalidInput
 from slackwater.model.identifiers import new_id
 from slackwater.model.time import Clock
 from slackwater.waterline.cycle import Options
+from slackwater.waterline.explaining import Deciding, release_record
 from slackwater.waterline.guarding import is_released, release, under_new_rules
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.rulebook import Rulebook
@@ -101,8 +101,8 @@ class ChangePolicy:
         if record is not None:
             cause = recorded(record, None)
             await unit.publish(cause)
-        epoch = self._book.epoch_of(after.node)
-        await unit.publish(declared(after, rules, self._lease_seconds, now, cause, epoch))
+        terms = self._book.terms(after, now, rules)
+        await unit.publish(declared(after, terms, self._lease_seconds, now, cause))
         return await unit.save(after)
 
 

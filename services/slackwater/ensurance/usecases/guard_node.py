@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.domain.explaining import Deciding, record_of, release_record, remaining_milli, trigger_of
 from slackwater.ensurance.domain.guarded import Awaited, Evicting, Guarded, LastReport, carried_out, outdated
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import Meter
@@ -29,6 +28,7 @@ from slackwater.telemetry.spans import Attributes, span
 from slackwater.telemetry.traceparent import sampled, trace_id_of
 from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.cycle import Cycle
+from slackwater.waterline.explaining import Deciding, record_of, release_record, remaining_milli, trigger_of
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.guarding import Guarding, glance, guard, is_released, release
 from slackwater.waterline.loop.telling import Told
@@ -159,14 +159,7 @@ class GuardNode:
                 cause = told if number == 0 else cause
             if answer.after.generation != answer.before.generation:
                 await unit.publish(
-                    declared(
-                        answer.after,
-                        self._book.rules,
-                        self._lease_seconds,
-                        now,
-                        cause,
-                        self._book.epoch_of(answer.after.node),
-                    )
+                    declared(answer.after, self._book.terms(answer.after, now), self._lease_seconds, now, cause)
                 )
             standing = answer.standing
             if standing is not None:

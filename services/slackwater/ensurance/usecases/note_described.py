@@ -39,11 +39,7 @@ class NoteDescribed:
                 if known is None:
                     first = Guarded(facts.name, capacity_milli, generation=1, policy_generation=generation)
                     after = _as_described(first, facts)
-                    await unit.publish(
-                        declared(
-                            after, self._book.rules, self._lease_seconds, now, event, self._book.epoch_of(after.node)
-                        )
-                    )
+                    await unit.publish(declared(after, self._book.terms(after, now), self._lease_seconds, now, event))
                 else:
                     after = _as_described(known, facts)
                 after = await unit.save(after)
