@@ -81,8 +81,8 @@ def _pod(pod: Pod, instant: Instant, limits: Limits, ours: Throttled | None) -> 
 
 
 def inherited(wish: Wish, pods: Iterable[Pod], limits: Limits, now: datetime) -> GuardState:
-    """What was in force when nobody renewed it any more: it is given back by the same rules as anything else. Why it was
-    taken is not known, so the waiting begins now."""
+    """What was in force when nobody renewed it any more: it is given back by the same rules as anything else. Why it
+    was taken is not known, so the waiting begins now."""
     known = {pod.uid: pod for pod in pods}
     held = [(known[one.pod_uid], one) for one in wish.throttles if one.pod_uid in known and one.pod_uid in limits]
     throttles = [Throttled(pod.uid, pod.name, str(pod.tier), one.limit_milli, limits[pod.uid][1]) for pod, one in held]
