@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from slackwater.backtest.adapters.predictors import contenders
 from slackwater.model.errors import InvalidInput
+from slackwater.prediction.domain.models.port import PeakModel
 from slackwater.simulation.adapters.strategy_files import default_variant, variants
 from slackwater.simulation.adapters.trace_history import USUAL_MODEL, Layout, TraceHistory, both, placed
+from slackwater.simulation.domain.risk import USUAL_ACCEPTED
 from slackwater.simulation.ports import History, Watch
+from slackwater.simulation.usecases.assess import Assessment, Model, assess
 from slackwater.simulation.usecases.replay import Replayed, replay
 from slackwater.traces.choices import Resource, TraceFormat
 from slackwater.traces.days import cell_at
@@ -65,3 +69,45 @@ def span(trace: Trace, since: str | None, until: str | None) -> tuple[int, int]:
     if first >= stop:
         raise InvalidInput("nothing to replay: --from is not before --to", field="from")
     return first, stop
+
+
+MODELS = (USUAL_MODEL, f"{USUAL_MODEL}:knob=0.20", *(f"{USUAL_MODEL}:violation_rate={rate}" for rate in (0.01, 0.05)))
+PERCENTS = (70, 80, 90, 100)
+"""What an assessment tries beside the usual margin: so much of a node may be in use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What an assessment tries, and which risk is accepted (a share of node minutes)."""
+
+    models: Sequence[str] = MODELS
+    percents: Sequence[int] = PERCENTS
+    accepted: float = USUAL_ACCEPTED
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.accepted < 1:
+            raise InvalidInput(f"--accept: {self.accepted} is not a share; 0 to below 1", field="accept")
+        for percent in self.percents:
+            if not 0 <= percent <= 1000:
+                raise InvalidInput(f"--percent: {percent} is not allowed; 0 to 1000", field="percent")
+
+
+def assess_trace(order: TraceOrder, tried: Tried, watch: Watch) -> Assessment:
+    """Raises InvalidInput, Misconfigured."""
+    models = _models(tried)
+    return assess(history_of(order, watch).placed, models, tried.percents, tried.accepted, watch)
+
+
+def _models(tried: Tried) -> list[Model]:
+    labels = list(dict.fromkeys(tried.models))
+    for label in labels:
+        contenders(label, Resource.CPU)  # before anything long begins
+    return [Model(label, _Maker(label)) for label in labels]
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    label: str
+
+    def __call__(self, resource: Resource) -> PeakModel:
+        return contenders(self.label, resource)[0].make()
