@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from slackwater.cli.backtest import days_of
+from slackwater.cli.credentials import Credentials
 from slackwater.cli.output import Column, Item, cpu, errors_to_stderr, memory, message, print_object, table
 from slackwater.cli.output import Format as Shown
 from slackwater.cli.progress import Stages, progress_bar
 from slackwater.cli.simulate import check_page
 from slackwater.model.errors import InvalidInput
+from slackwater.model.time import SystemClock
 from slackwater.traces.choices import Resource, TraceFormat
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from slackwater.simulation.usecases.assess import Assessment
 
 MOST_NODES = 15
 
@@ -41,6 +49,26 @@ def command(
     ] = None,
     churn: Annotated[str, typer.Option("--churn", metavar="none|2d", help="mean stay on a node: 2d, 12h")] = "none",
     seed: Annotated[int, typer.Option("--seed", help="of who is on which node")] = 1,
+    prometheus: Annotated[
+        str | None, typer.Option("--prometheus", metavar="URL", help="read cAdvisor and kube-state-metrics from it")
+    ] = None,
+    since: Annotated[str, typer.Option("--since", metavar="7d", help="how far back: 7d, 36h, 90m")] = "7d",
+    step: Annotated[str, typer.Option("--step", metavar="5m", help="between two points: 5m, 60s")] = "5m",
+    bearer: Annotated[
+        Path | None, typer.Option("--bearer-token-file", metavar="FILE", help="a token for Prometheus")
+    ] = None,
+    ca: Annotated[
+        Path | None, typer.Option("--prometheus-ca", metavar="FILE", help="whose certificate to believe")
+    ] = None,
+    cert: Annotated[
+        Path | None, typer.Option("--prometheus-cert", metavar="FILE", help="our certificate (mTLS)")
+    ] = None,
+    key: Annotated[Path | None, typer.Option("--prometheus-key", metavar="FILE", help="its key")] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure-skip-verify", help="believe any certificate: only where nobody can listen")
+    ] = False,
+    timeout: Annotated[str, typer.Option("--timeout", metavar="30s", help="for each request")] = "30s",
+    retries: Annotated[int, typer.Option("--retries", help="of a request that may go well later")] = 3,
     models: Annotated[
         list[str] | None, typer.Option("--model", help="tried instead of the usual ones; NAME:SETTING=VALUE; repeat it")
     ] = None,
@@ -58,11 +86,30 @@ def command(
     Example: `slackwater assess --trace usage.csv --format csv --html report.html`
     """
     with errors_to_stderr():
-        from slackwater.simulation.edge.assessment_report import assessment_of
-        from slackwater.simulation.service import MODELS, PERCENTS, TraceOrder, Tried, assess_trace
+        from slackwater.simulation.service import (
+            MODELS,
+            PERCENTS,
+            PrometheusOrder,
+            TraceOrder,
+            Tried,
+            assess_prometheus,
+            assess_trace,
+        )
 
         check_page(html)
         tried = Tried(tuple(models or MODELS), tuple(percents or PERCENTS), accept)
+        if prometheus is not None:
+            if trace is not None:
+                raise InvalidInput("--trace and --prometheus: give one of them", field="trace")
+            proof = Credentials(token_file=bearer, ca=ca, certificate=cert, key=key)
+            with (
+                _client(prometheus, proof, seconds_of(timeout, "timeout"), insecure=insecure) as client,
+                progress_bar() as bar,
+            ):
+                span = PrometheusOrder(client, seconds_of(since, "since"), seconds_of(step, "step"), retries)
+                found = assess_prometheus(span, tried, SystemClock().now().timestamp(), Stages(bar))
+            _show(found, output, html)
+            return
         if trace is None or form is None:
             raise InvalidInput("give --trace PATH with its --format, or --prometheus URL", field="trace")
         order = TraceOrder(
@@ -75,16 +122,46 @@ def command(
         )
         with progress_bar() as bar:
             found = assess_trace(order, tried, Stages(bar))
-        answer = assessment_of(found).model_dump(mode="json", by_alias=True)
-        if html is not None:
-            from slackwater.simulation.edge.assessment_page import page
+        _show(found, output, html)
 
-            html.write_text(page(found), encoding="utf-8")
-            message(f"wrote {html}")
-        if output is Output.JSON:
-            print_object(answer, Shown.JSON)
-        else:
-            print("\n".join(lines(answer)))
+
+def _show(found: Assessment, output: Output, html: Path | None) -> None:
+    from slackwater.simulation.edge.assessment_report import assessment_of
+
+    answer = assessment_of(found).model_dump(mode="json", by_alias=True)
+    if html is not None:
+        from slackwater.simulation.edge.assessment_page import page
+
+        html.write_text(page(found), encoding="utf-8")
+        message(f"wrote {html}")
+    if output is Output.JSON:
+        print_object(answer, Shown.JSON)
+    else:
+        print("\n".join(lines(answer)))
+
+
+def _client(url: str, proof: Credentials, timeout: int, *, insecure: bool) -> httpx2.Client:
+    """Asks nobody but this server: no proxy of the environment, no token of another one."""
+    import httpx2
+
+    if not re.fullmatch(r"https?://[^\s]+", url):
+        raise InvalidInput(f"--prometheus: {url!r} is no address; like http://prometheus:9090", field="prometheus")
+    token = proof.token()
+    return httpx2.Client(
+        base_url=url.rstrip("/"),
+        headers={"Authorization": f"Bearer {token}"} if token else {},
+        timeout=timeout,
+        trust_env=False,
+        verify=not insecure and (proof.verify() if url.startswith("https:") else True),
+    )
+
+
+def seconds_of(text: str, option: str) -> int:
+    """Of `90s`, `5m`, `36h` or `7d`. Raises InvalidInput."""
+    found = re.fullmatch(r"(\d{1,6})([smhd])", text)
+    if found is None or not int(found[1]):
+        raise InvalidInput(f"--{option}: {text!r} is not allowed; like 90s, 5m, 36h or 7d", field=option)
+    return int(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[found[2]]
 
 
 def lines(answer: Item) -> list[str]:

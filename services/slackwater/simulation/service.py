@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from slackwater.backtest.adapters.predictors import contenders
 from slackwater.model.errors import InvalidInput
 from slackwater.prediction.domain.models.port import PeakModel
+from slackwater.simulation.adapters.prometheus import Prometheus, Span
+from slackwater.simulation.adapters.prometheus_usage import QUERIES, read
 from slackwater.simulation.adapters.strategy_files import default_variant, variants
 from slackwater.simulation.adapters.trace_history import USUAL_MODEL, Layout, TraceHistory, both, placed
 from slackwater.simulation.domain.risk import USUAL_ACCEPTED
@@ -18,6 +21,9 @@ from slackwater.simulation.usecases.replay import Replayed, replay
 from slackwater.traces.choices import Resource, TraceFormat
 from slackwater.traces.days import cell_at
 from slackwater.traces.trace import Trace
+
+if TYPE_CHECKING:
+    import httpx2
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +100,41 @@ class Tried:
 
 def assess_trace(order: TraceOrder, tried: Tried, watch: Watch) -> Assessment:
     """Raises InvalidInput, Misconfigured."""
-    models = _models(tried)
+    models = models_of(tried)
     return assess(history_of(order, watch).placed, models, tried.percents, tried.accepted, watch)
 
 
-def _models(tried: Tried) -> list[Model]:
+@dataclass(frozen=True, slots=True)
+class PrometheusOrder:
+    """A Prometheus and which part of it is read; `client` knows how to prove who asks."""
+
+    client: httpx2.Client
+    since_seconds: int
+    step_seconds: int
+    retries: int = 3
+
+    def __post_init__(self) -> None:
+        if self.step_seconds < 15 or self.step_seconds > 3600:
+            raise InvalidInput(f"--step: {self.step_seconds} s is not allowed; 15 s to 1 h", field="step")
+        if self.since_seconds < 2 * self.step_seconds:
+            raise InvalidInput(f"--since: {self.since_seconds} s are not two steps", field="since")
+        if self.retries < 0:
+            raise InvalidInput(f"--retries: {self.retries} is not allowed; from 0", field="retries")
+
+
+def assess_prometheus(order: PrometheusOrder, tried: Tried, now_seconds: float, watch: Watch) -> Assessment:
+    """Reads only. Raises InvalidInput, Misconfigured, Unavailable, NotFound."""
+    models = models_of(tried)
+    end = int(now_seconds) // order.step_seconds * order.step_seconds
+    span = Span(end - order.since_seconds, end, order.step_seconds)
+    watch.begin("reading from Prometheus", QUERIES * len(list(span.pages())))
+    server = Prometheus(order.client, order.retries, advance=lambda: watch.advance(1))
+    placed_pods = read(server, span, str(order.client.base_url).rstrip("/"))
+    return assess(placed_pods, models, tried.percents, tried.accepted, watch)
+
+
+def models_of(tried: Tried) -> list[Model]:
+    """Raises InvalidInput for a name or a setting that is not known."""
     labels = list(dict.fromkeys(tried.models))
     for label in labels:
         contenders(label, Resource.CPU)  # before anything long begins

@@ -284,7 +284,7 @@ def warnings_of(placed: Placed, requested: Floats) -> list[str]:
         there = int(np.count_nonzero(trace.present))
         if there and trace.repairs.filled / there > 0.05:
             found.append(f"{each}: {trace.repairs.filled / there:.0%} of the cells had no sample and were filled")
-        over = np.flatnonzero(requested[:, PLACES[each]] > placed.capacity[:, PLACES[each]] * (1 + 1e-6))
+        over = np.flatnonzero(requested[:, PLACES[each]] > placed.capacity[:, PLACES[each]] * 1.01)
         if len(over):
             found.append(f"{each}: {len(over)} nodes have more requests than they can give")
     return found
