@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -15,14 +14,35 @@ from slackwater.cli.credentials import Credentials
 from slackwater.cli.output import Column, Item, cpu, errors_to_stderr, memory, message, print_object, table
 from slackwater.cli.output import Format as Shown
 from slackwater.cli.progress import Stages, progress_bar
-from slackwater.cli.simulate import check_page
+from slackwater.cli.prometheus_options import (
+    BearerOption,
+    CaOption,
+    CertOption,
+    InsecureOption,
+    KeyOption,
+    RetriesOption,
+    SinceOption,
+    StepOption,
+    TimeoutOption,
+    UrlOption,
+    client,
+    seconds_of,
+)
+from slackwater.cli.trace_options import (
+    ChurnOption,
+    FormatOption,
+    PageOption,
+    PerNodeOption,
+    ResourceOption,
+    SeedOption,
+    TraceOption,
+    check_page,
+)
 from slackwater.model.errors import InvalidInput
 from slackwater.model.time import SystemClock
-from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.traces.choices import Resource
 
 if TYPE_CHECKING:
-    import httpx2
-
     from slackwater.simulation.usecases.assess import Assessment
 
 MOST_NODES = 15
@@ -36,39 +56,22 @@ class Output(StrEnum):
 
 
 def command(
-    trace: Annotated[
-        Path | None, typer.Option("--trace", metavar="PATH", help="a file of a trace, or its folder")
-    ] = None,
-    form: Annotated[
-        TraceFormat | None, typer.Option("--format", help="of the trace; docs/how-to/backtest.md says what each one is")
-    ] = None,
-    resource: Annotated[Resource | None, typer.Option("--resource", help="only this one of the trace")] = None,
-    per_node: Annotated[
-        int | None,
-        typer.Option("--vms-per-node", help="default 20; 1 (each its own node) where the trace has whole machines"),
-    ] = None,
-    churn: Annotated[str, typer.Option("--churn", metavar="none|2d", help="mean stay on a node: 2d, 12h")] = "none",
-    seed: Annotated[int, typer.Option("--seed", help="of who is on which node")] = 1,
-    prometheus: Annotated[
-        str | None, typer.Option("--prometheus", metavar="URL", help="read cAdvisor and kube-state-metrics from it")
-    ] = None,
-    since: Annotated[str, typer.Option("--since", metavar="7d", help="how far back: 7d, 36h, 90m")] = "7d",
-    step: Annotated[str, typer.Option("--step", metavar="5m", help="between two points: 5m, 60s")] = "5m",
-    bearer: Annotated[
-        Path | None, typer.Option("--bearer-token-file", metavar="FILE", help="a token for Prometheus")
-    ] = None,
-    ca: Annotated[
-        Path | None, typer.Option("--prometheus-ca", metavar="FILE", help="whose certificate to believe")
-    ] = None,
-    cert: Annotated[
-        Path | None, typer.Option("--prometheus-cert", metavar="FILE", help="our certificate (mTLS)")
-    ] = None,
-    key: Annotated[Path | None, typer.Option("--prometheus-key", metavar="FILE", help="its key")] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure-skip-verify", help="believe any certificate: only where nobody can listen")
-    ] = False,
-    timeout: Annotated[str, typer.Option("--timeout", metavar="30s", help="for each request")] = "30s",
-    retries: Annotated[int, typer.Option("--retries", help="of a request that may go well later")] = 3,
+    trace: TraceOption = None,
+    form: FormatOption = None,
+    resource: ResourceOption = None,
+    per_node: PerNodeOption = None,
+    churn: ChurnOption = "none",
+    seed: SeedOption = 1,
+    prometheus: UrlOption = None,
+    since: SinceOption = "7d",
+    step: StepOption = "5m",
+    bearer: BearerOption = None,
+    ca: CaOption = None,
+    cert: CertOption = None,
+    key: KeyOption = None,
+    insecure: InsecureOption = False,
+    timeout: TimeoutOption = "30s",
+    retries: RetriesOption = 3,
     models: Annotated[
         list[str] | None, typer.Option("--model", help="tried instead of the usual ones; NAME:SETTING=VALUE; repeat it")
     ] = None,
@@ -79,49 +82,40 @@ def command(
         float, typer.Option("--accept", metavar="SHARE", help="of node minutes that may be beyond capacity")
     ] = 0.001,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="write a page with pictures")] = None,
+    html: PageOption = None,
 ) -> None:
     """Say what could be lent and at which risk, from a trace or from Prometheus. Reads only; nothing is installed.
 
-    Example: `slackwater assess --trace usage.csv --format csv --html report.html`
+    Example: `slackwater assess --prometheus http://prometheus:9090 --since 14d --html report.html`
     """
     with errors_to_stderr():
-        from slackwater.simulation.service import (
-            MODELS,
-            PERCENTS,
-            PrometheusOrder,
-            TraceOrder,
-            Tried,
-            assess_prometheus,
-            assess_trace,
-        )
+        from slackwater.simulation import service
 
         check_page(html)
-        tried = Tried(tuple(models or MODELS), tuple(percents or PERCENTS), accept)
+        tried = service.Tried(tuple(models or service.MODELS), tuple(percents or service.PERCENTS), accept)
+        if prometheus is not None and trace is not None:
+            raise InvalidInput("--trace and --prometheus: give one of them", field="trace")
         if prometheus is not None:
-            if trace is not None:
-                raise InvalidInput("--trace and --prometheus: give one of them", field="trace")
             proof = Credentials(token_file=bearer, ca=ca, certificate=cert, key=key)
             with (
-                _client(prometheus, proof, seconds_of(timeout, "timeout"), insecure=insecure) as client,
+                client(prometheus, proof, seconds_of(timeout, "timeout"), insecure=insecure) as asking,
                 progress_bar() as bar,
             ):
-                span = PrometheusOrder(client, seconds_of(since, "since"), seconds_of(step, "step"), retries)
-                found = assess_prometheus(span, tried, SystemClock().now().timestamp(), Stages(bar))
-            _show(found, output, html)
-            return
-        if trace is None or form is None:
+                order = service.PrometheusOrder(asking, seconds_of(since, "since"), seconds_of(step, "step"), retries)
+                found = service.assess_prometheus(order, tried, SystemClock().now().timestamp(), Stages(bar))
+        elif trace is None or form is None:
             raise InvalidInput("give --trace PATH with its --format, or --prometheus URL", field="trace")
-        order = TraceOrder(
-            path=trace,
-            form=form,
-            resources=tuple(Resource) if resource is None else (resource,),
-            per_node=per_node,
-            churn_days=days_of(churn),
-            seed=seed,
-        )
-        with progress_bar() as bar:
-            found = assess_trace(order, tried, Stages(bar))
+        else:
+            of_trace = service.TraceOrder(
+                path=trace,
+                form=form,
+                resources=tuple(Resource) if resource is None else (resource,),
+                per_node=per_node,
+                churn_days=days_of(churn),
+                seed=seed,
+            )
+            with progress_bar() as bar:
+                found = service.assess_trace(of_trace, tried, Stages(bar))
         _show(found, output, html)
 
 
@@ -138,30 +132,6 @@ def _show(found: Assessment, output: Output, html: Path | None) -> None:
         print_object(answer, Shown.JSON)
     else:
         print("\n".join(lines(answer)))
-
-
-def _client(url: str, proof: Credentials, timeout: int, *, insecure: bool) -> httpx2.Client:
-    """Asks nobody but this server: no proxy of the environment, no token of another one."""
-    import httpx2
-
-    if not re.fullmatch(r"https?://[^\s]+", url):
-        raise InvalidInput(f"--prometheus: {url!r} is no address; like http://prometheus:9090", field="prometheus")
-    token = proof.token()
-    return httpx2.Client(
-        base_url=url.rstrip("/"),
-        headers={"Authorization": f"Bearer {token}"} if token else {},
-        timeout=timeout,
-        trust_env=False,
-        verify=not insecure and (proof.verify() if url.startswith("https:") else True),
-    )
-
-
-def seconds_of(text: str, option: str) -> int:
-    """Of `90s`, `5m`, `36h` or `7d`. Raises InvalidInput."""
-    found = re.fullmatch(r"(\d{1,6})([smhd])", text)
-    if found is None or not int(found[1]):
-        raise InvalidInput(f"--{option}: {text!r} is not allowed; like 90s, 5m, 36h or 7d", field=option)
-    return int(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[found[2]]
 
 
 def lines(answer: Item) -> list[str]:

@@ -41,11 +41,8 @@ def test_a_short_history_advises_the_usual_way_whatever_a_bolder_one_did() -> No
     assert advice.reason == "2.0 days are too short; begin with the usual one and look again"
 
 
-ways = st.lists(
-    st.builds(judged, st.integers(0, 120), st.floats(0, 1), st.floats(0, 0.01), st.floats(0, 60)),
-    min_size=1,
-    max_size=8,
-)
+way = st.builds(judged, st.integers(0, 120), st.floats(0, 1), st.floats(0, 0.01), st.floats(0, 60))
+ways = st.lists(way, min_size=1, max_size=8, unique_by=lambda one: one.choice.percent)
 
 
 @given(ways, st.floats(0, 0.01))

@@ -16,8 +16,8 @@ from small_histories import Silent, write_trace
 from small_prometheus import SmallPrometheus, cluster, serving
 from typer.testing import CliRunner
 
-from slackwater.cli.assess import seconds_of
 from slackwater.cli.main import app
+from slackwater.cli.prometheus_options import seconds_of
 from slackwater.model.errors import InvalidInput
 from slackwater.simulation.adapters.trace_history import Layout, both, placed
 from slackwater.simulation.edge.assessment_report import AssessmentReport, ResourceReport
