@@ -10,6 +10,7 @@ from slackwater.colocation.adapters.metrics import ColocationMetrics
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.edge.events import ON_DESCRIBED, ON_LIVENESS, ON_PEAKS, ON_USAGE, ColocationEvents
 from slackwater.colocation.settings import ColocationSettings
+from slackwater.colocation.usecases.full_pass import FullPass, Passed
 from slackwater.colocation.usecases.one_strategy import OneStrategy
 from slackwater.colocation.usecases.recompute_offer import Offering, age_offers
 from slackwater.events.node_described import NodeDescribed
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
+MOST_NAMED = 10
 
 
 class ColocationService:
@@ -52,12 +54,15 @@ class ColocationService:
         self._database = database = database.fenced(ownership)
         self._age_check_seconds = settings.age_check_seconds
         store = PostgresColocationStore(database)
-        self._offering = Offering(store, OneStrategy(settings.strategy()), platform.clock, metrics.published)
+        self._full_pass, self._full_pass_seconds = FullPass(), settings.full_pass_seconds
+        self._offering = Offering(
+            store, OneStrategy(settings.strategy()), platform.clock, metrics.published, self._full_pass.decided
+        )
 
     async def run(self, started: Callable[[], None]) -> None:
         """Consume, relay and look at ages until cancelled."""
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work) for work in (self._relay(), self._look_at_ages())]
+            tasks = [group.create_task(work) for work in (self._relay(), self._look_at_ages(), self._look_at_all())]
             try:
                 await self._consume(started)
             finally:
@@ -101,6 +106,21 @@ class ColocationService:
                 self._metrics.totals(await self._offering.store.totals())
             except (Conflict, Unavailable) as error:
                 log.warning("ages were not looked at", reason=error.message)
+
+    async def _look_at_all(self) -> None:
+        """Pass after pass, each spread over its time; the first begins when the events that waited have had theirs."""
+        await self._platform.clock.sleep(self._full_pass_seconds)
+        while True:
+            passed = Passed()
+            try:
+                await self._full_pass.run(self._offering, self._ownership.working, self._full_pass_seconds, passed)
+            except (Conflict, Unavailable) as error:
+                log.warning("a full pass was broken off", reason=error.message)
+            if not passed.looked:
+                await self._platform.clock.sleep(self._full_pass_seconds)
+            if passed.healed:
+                log.warning("offers were healed", nodes=passed.healed[:MOST_NAMED], count=len(passed.healed))
+            self._metrics.passed(passed.counts)
 
 
 def build(settings: ColocationSettings, platform: Platform) -> ColocationService:
