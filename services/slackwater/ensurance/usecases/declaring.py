@@ -9,7 +9,7 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.intent_declared import CpuThrottle, IntentDeclared, LocalWaterline, WeightPolicy
+from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDeclared, LocalWaterline, WeightPolicy
 from slackwater.waterline.nodeqos import NodeQos
 
 SOURCE = "ensurance"
@@ -35,6 +35,17 @@ def declared(
         throttles=tuple(
             CpuThrottle(pod_uid=throttled.uid, cpu_limit_milli=throttled.limit_milli, decision_id=decision_id)
             for throttled, decision_id in guarded.limits()
+        ),
+        evictions=tuple(
+            Eviction(
+                id=one.id,
+                pod_uid=one.pod_uid,
+                grace_seconds=one.grace_seconds,
+                deadline=one.deadline,
+                reason=one.reason,
+                decision_id=one.decision_id,
+            )
+            for one in guarded.evictions
         ),
         waterlines=tuple(
             LocalWaterline(metric=rule.metric_rule.name, value=rule.metric_rule.value) for rule in policy.spec.rules
