@@ -57,8 +57,8 @@ class ColocationMetrics:
         )
         self._passed = meters.counter(
             "slackwater_colocation_full_pass_nodes_total",
-            "Nodes of the periodic look at every offer, by what was found (skipped, same, followed, healed).",
-            ["found"],
+            "Nodes of the periodic look at every offer, by result (skipped, same, followed, healed).",
+            ["result"],
             look="healed: state was damaged or an event was missed; the records with offer_healed say where.",
         )
         for found in Found:
