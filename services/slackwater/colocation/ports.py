@@ -58,5 +58,5 @@ class ColocationStore(Protocol):
         ...
 
     async def ageing(self, at_seconds: float) -> Sequence[str]:
-        """Nodes that offer something although their usage is so old by then (seconds since 1970) that it shrinks."""
+        """Nodes that offer something and whose offer has been due by then (seconds since 1970) to change by itself."""
         ...

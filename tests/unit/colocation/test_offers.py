@@ -272,3 +272,21 @@ async def test_each_node_ages_by_the_strategy_that_it_follows() -> None:
     await colocation.clock.advance(120)
     assert await age_offers(colocation.offering) == 1
     assert (colocation.offers()[-1].node, colocation.offers()[-1].batch) == ("m", Resources())
+
+
+async def test_a_prediction_becomes_too_old_by_the_timer_alone() -> None:
+    colocation = Colocation(Strategy(prediction_max_age_seconds=100, decay_from_seconds=600))
+    await colocation.describe()
+    await colocation.measure(0, 500)
+    await colocation.predict(0, 700)
+    assert await age_offers(colocation.offering) == 0
+    await colocation.clock.advance(101)
+    await age_offers(colocation.offering)
+    for number in (1, 2):
+        await colocation.measure(number, 500)
+        await colocation.predict(number, 700)
+    assert colocation.offers()[-1].batch.cpu_milli == 4800 - 300 - 700
+    await colocation.clock.advance(101)
+    assert await age_offers(colocation.offering) == 1
+    assert colocation.offers()[-1].batch.cpu_milli == 4800 - 300 - 2000  # the request holds again
+    assert colocation.store.states["n"].due_at == colocation.store.states["n"].window_end + 600

@@ -62,7 +62,7 @@ class MemoryColocationStore:
 
     async def ageing(self, at_seconds: float) -> Sequence[str]:
         return sorted(
-            state.node for state in self.states.values() if state.offers_something and state.shrinks_at < at_seconds
+            state.node for state in self.states.values() if state.offers_something and state.due_at < at_seconds
         )
 
 

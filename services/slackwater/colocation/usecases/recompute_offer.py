@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from slackwater.colocation.domain.degrade import degraded_because
-from slackwater.colocation.domain.node import NodeState, snapshot_of
+from slackwater.colocation.domain.node import NodeState, due_at_of, snapshot_of
 from slackwater.colocation.domain.offer import Decided, decide_resource
 from slackwater.colocation.domain.snapshot import NodeSnapshot
 from slackwater.colocation.ports import ColocationStore, ColocationTransaction, Followed, Strategies
@@ -65,9 +65,9 @@ async def take_news(offering: Offering, consumer: str, batch: Sequence[News]) ->
 
 
 async def age_offers(offering: Offering, partitions: Collection[int] = ALL_PARTITIONS) -> int:
-    """Decide anew where usage has grown old, for the nodes of these partitions; returns how many offers changed.
+    """Decide anew where usage or prediction has grown old, for the nodes of these partitions.
 
-    Called by a timer. Raises Unavailable, Fenced.
+    Called by a timer; returns how many offers changed. Raises Unavailable, Fenced.
     """
     return await revisit(offering, await offering.store.ageing(offering.clock.now().timestamp()), partitions)
 
@@ -120,7 +120,7 @@ def recompute(
         cpu=cpu.gate,
         memory=memory.gate,
         degraded=degraded,
-        decay_from_seconds=strategy.decay_from_seconds,
+        due_at=due_at_of(state, strategy, now),
     )
     unchanged = (cpu.value, memory.value) == (state.cpu.published, state.memory.published)
     if unchanged and degraded == state.degraded:
