@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from slackwater.colocation.domain.gating import Gate
+from slackwater.colocation.domain.layers import NodeWords, last_good_words
 from slackwater.colocation.domain.snapshot import NodeSnapshot, PodUse
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.quantities import Resources
@@ -50,6 +51,14 @@ class NodeState:
     generation: int = 0
     degraded: str | None = None
     pool: str = "default"
+    words: NodeWords = field(default_factory=NodeWords)
+    """Its labels, and its annotations about strategies."""
+    good_words: NodeWords | None = None
+    """What stands in for words that cannot be used: what was said there last that could be. None: all can be."""
+    followed: tuple[str, ...] = ()
+    """The sources of the strategy by which was decided last."""
+    strategy_problem: str = ""
+    """Why that is not the one which the node's own words ask for."""
     due_at: int = 0
     """From when on the offer changes although nothing is news, seconds since 1970: see `due_at_of`."""
 
@@ -75,11 +84,25 @@ class PoolTotals:
 
 
 def with_description(
-    state: NodeState, capacity: Resources, reserved: Resources, source: Source, pool: str = "default"
+    state: NodeState,
+    capacity: Resources,
+    reserved: Resources,
+    source: Source,
+    pool: str = "default",
+    words: NodeWords | None = None,
 ) -> NodeState:
     if is_older(source, state.described_by):
         return state
-    return replace(state, capacity=capacity, reserved=reserved, described_by=source, pool=pool)
+    now = (words or NodeWords()).kept()
+    return replace(
+        state,
+        capacity=capacity,
+        reserved=reserved,
+        described_by=source,
+        pool=pool,
+        words=now,
+        good_words=last_good_words(now, state.words, state.good_words),
+    )
 
 
 def with_liveness(state: NodeState, lost: bool, source: Source) -> NodeState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slackwater.colocation.domain.layers import NodeWords
 from slackwater.colocation.domain.node import (
     KnownPeak,
     NodeState,
@@ -21,10 +22,11 @@ from slackwater.model.quantities import Resources
 
 
 def learn_description(state: NodeState, event: Event[NodeDescribed]) -> NodeState:
-    """Capacity and what its operator keeps back."""
+    """Capacity, what its operator keeps back, and what the node says of its strategy."""
     facts = event.data.facts
     source = Source(event.id, event.data.described_at)
-    return with_description(state, facts.capacity, facts.reserved, source, facts.pool)
+    words = NodeWords(facts.labels, facts.annotations)
+    return with_description(state, facts.capacity, facts.reserved, source, facts.pool, words)
 
 
 def learn_liveness(state: NodeState, event: Event[NodeLivenessChanged]) -> NodeState:

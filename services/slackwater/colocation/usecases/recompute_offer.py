@@ -13,6 +13,7 @@ from slackwater.colocation.domain.node import NodeState, due_at_of, snapshot_of
 from slackwater.colocation.domain.offer import Decided, decide_resource
 from slackwater.colocation.domain.snapshot import NodeSnapshot
 from slackwater.colocation.ports import ColocationStore, ColocationTransaction, Followed, Strategies
+from slackwater.colocation.usecases.note_followed import note_followed
 from slackwater.colocation.usecases.record_offer import SUBJECTS, Told, offer_record
 from slackwater.decisions.reasons import Reason
 from slackwater.events.decision_recorded import DecisionRecorded
@@ -57,7 +58,7 @@ async def take_news(offering: Offering, consumer: str, batch: Sequence[News]) ->
         await transaction.expect(consumer, [(news.event.id, news.node) for news in batch])
         for news in batch:
             if await transaction.first_time(consumer, news.event.id):
-                events = await _decide_anew(offering, transaction, news.node, news.change, news.event)
+                events = await decide_anew(offering, transaction, news.node, news.change, news.event)
                 told.append((news.event, events))
     for cause, events in told:
         offering.published(events, (offering.clock.now() - cause.time).total_seconds())
@@ -81,25 +82,28 @@ async def revisit(offering: Offering, nodes: Iterable[str], partitions: Collecti
         if partition_of(node) not in partitions:
             continue
         async with offering.store.begin() as transaction:
-            events = await _decide_anew(offering, transaction, node, lambda state: state, None)
+            events = await decide_anew(offering, transaction, node, lambda state: state, None)
         offering.published(events, None)
         changed += bool(events)
     return changed
 
 
-async def _decide_anew(
+async def decide_anew(
     offering: Offering,
     transaction: ColocationTransaction,
     node: str,
     change: Callable[[NodeState], NodeState],
     trigger: Event[Any] | None,
 ) -> Sequence[Event[Any]]:
+    """The state of a node, changed and decided upon; returns what is published of its offer."""
     state = await transaction.load(node)
     changed = change(state)
-    after, events = recompute(changed, offering.strategies.of(changed), offering.clock.now(), trigger)
+    followed, now = offering.strategies.of(changed), offering.clock.now()
+    noted, checked = note_followed(changed, followed, now, trigger)
+    after, events = recompute(noted, followed, now, trigger)
     if after != state:
         await transaction.save(after)
-    for event in events:
+    for event in (*checked, *events):
         await transaction.publish(event)
     return events
 
