@@ -40,11 +40,14 @@ INTERVAL_SECONDS = 5.0
 WARM_SECONDS = 25.0
 _LAST_OFFERS_SECONDS = 6.0
 SETTINGS = {
-    "SLACKWATER_COLOCATION_RISE_WINDOWS": "1",
-    "SLACKWATER_COLOCATION_RESOURCE_DIFF_THRESHOLD": "0.01",
     "SLACKWATER_PREDICTION_CPU_SETTINGS": '{"cold_hours": 1}',
     "SLACKWATER_PREDICTION_MEMORY_SETTINGS": '{"cold_hours": 1}',
     "SLACKWATER_INGESTION_WINDOW_SECONDS": str(WINDOW_SECONDS),
+}
+"""Predictions that are not cold for a day."""
+RESTLESS = {
+    "SLACKWATER_COLOCATION_RISE_WINDOWS": "1",
+    "SLACKWATER_COLOCATION_RESOURCE_DIFF_THRESHOLD": "0.01",
 }
 """So that every change of usage is a change of the offer: else most windows would rightly lead to none."""
 
@@ -75,12 +78,19 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class Load:
     """So many nodes, each reporting every `interval_seconds`, what its offers may take at p99, and for how long nothing
-    is judged."""
+    is judged. A node's usage changes every `period_seconds`; `restless` has an offer follow every such change at once,
+    else offers change as they do by default: a drop at once, a rise after its second window."""
 
     nodes: int
     interval_seconds: float = INTERVAL_SECONDS
     target_seconds: float = TARGET_P99_SECONDS
     warm_seconds: float = WARM_SECONDS
+    period_seconds: float = float(WINDOW_SECONDS)
+    restless: bool = True
+
+
+LARGE = Load(10_000, 10.0, 5.0, warm_seconds=100.0, period_seconds=300.0, restless=False)
+"""With each window a fifth of the nodes changes: as many offers as 2,000 nodes make that change with every window."""
 
 
 def measure(directory: Path, fleet: Load, *, seconds: float = 75.0) -> dict[str, Any]:
@@ -90,11 +100,21 @@ def measure(directory: Path, fleet: Load, *, seconds: float = 75.0) -> dict[str,
 
 async def _measure(directory: Path, fleet: Load, seconds: float) -> dict[str, Any]:
     nodes, interval, target, warm = fleet.nodes, fleet.interval_seconds, fleet.target_seconds, fleet.warm_seconds
-    async with control_plane(directory, settings=SETTINGS) as plane:
+    settings = SETTINGS | (RESTLESS if fleet.restless else {})
+    async with control_plane(directory, settings=settings) as plane:
         await describe(plane, nodes)
         seen = Seen()
         ledger_file = directory / "ledger.json"
-        options = ("--nodes", nodes, "--interval", interval, "--seconds", warm + seconds)
+        options = (
+            "--nodes",
+            nodes,
+            "--interval",
+            interval,
+            "--seconds",
+            warm + seconds,
+            "--period",
+            fleet.period_seconds,
+        )
         async with watching(plane, seen), load(plane, ledger_file, "--times", *map(str, options)) as generator:
             await asyncio.sleep(warm)
             before, began, began_at = plane.read(), time.monotonic(), time.time()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.prediction.domain.models.port import Floats, KeptModel, Members, Peaks, Rows
+from slackwater.prediction.domain.models.port import Floats, KeptModel, Listening, Members, Peaks, Rows
 from slackwater.prediction.domain.models.tables import State, named, part_of
 
 
@@ -37,6 +37,18 @@ class Largest:
             terms,
             np.max([answer.cold_share for answer in answers], axis=0),
         )
+
+    def announce(self, at_seconds: float, workloads: Rows) -> None:
+        for model in self.models:
+            if isinstance(model, Listening):
+                model.announce(at_seconds, workloads)
+
+    def changing(self, at_seconds: float, workloads: Rows) -> NDArray[np.bool_]:
+        found = np.zeros(len(workloads), dtype=bool)
+        for model in self.models:
+            if isinstance(model, Listening):
+                found |= model.changing(at_seconds, workloads)
+        return found
 
     def state(self) -> State:
         parts = (named(str(number), model.state()) for number, model in enumerate(self.models))

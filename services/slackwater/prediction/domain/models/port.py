@@ -108,3 +108,16 @@ class Calibrated(Protocol):
     """A model that keeps count of what came of its predictions. Others simply lack this."""
 
     def standing(self) -> Standing: ...
+
+
+@runtime_checkable
+class Listening(Protocol):
+    """A model that is told which workloads are being deployed, scaled or configured. Others simply lack this."""
+
+    def announce(self, at_seconds: float, workloads: Rows) -> None:
+        """From now on the past says less about these, for as long as the model's settings say."""
+        ...
+
+    def changing(self, at_seconds: float, workloads: Rows) -> NDArray[np.bool_]:
+        """(n,) about whom it was told so, not too long ago."""
+        ...

@@ -9,8 +9,11 @@
 History belongs to the workload: a pod that was moved or replaced is known at once. Two things look after what is not
 known: a workload of which fewer than `cold_hours` hours were seen counts with its limit in B and S; and where pods use
 more than their workload ever did (another key than it should have, a new release), the excess is added to B and S:
-the live gap, which is exactly 0 while keys are right. A workload younger than `young_hours`, or about which an event
-announced a change, raises the knob of its machine towards `young_knob` by its part of the limits.
+the live gap, which is exactly 0 while keys are right. A workload younger than `young_hours` raises the knob of its
+machine towards `young_knob` by its part of the limits; one that was deployed, scaled or configured anew does so towards
+`rollout_knob` for `rollout_hours`, and what that comes to is a term of its own:
+
+    P  = min(L, B + (k + rollout) R)
 
 The knob is given, or follows from a stated rate of violations and the ledger of what came of earlier predictions.
 """
@@ -27,7 +30,7 @@ from numpy.typing import NDArray
 from slackwater.prediction.domain.models.fleet import Fleet, fleet_of, measured
 from slackwater.prediction.domain.models.ledger import Ledger, LedgerOptions, Record
 from slackwater.prediction.domain.models.port import Floats, Members, Peaks, Rows, Standing
-from slackwater.prediction.domain.models.profiles import DailyPeaks, Profiles
+from slackwater.prediction.domain.models.profiles import HOUR, DailyPeaks, Profiles
 from slackwater.prediction.domain.models.tables import Column, State, Table, named, part_of
 
 
@@ -43,6 +46,8 @@ class ProfileOptions:
     young_hours: int = 168
     young_knob: float = 0.30
     young_extra: float = 0.15
+    rollout_hours: float = 24.0
+    rollout_knob: float = 1.0
     novelty: float = 0.05
     noise: float = 0.10
     size_reference: float = 20.0
@@ -62,6 +67,9 @@ class Bounds:
     size: Floats
     live_gap: Floats
     young_share: Floats
+    rollout_share: Floats
+    """Of the limits, who is changing; `young_rollout_share` those of them who are young."""
+    young_rollout_share: Floats
     known_share: Floats
     cold: NDArray[np.bool_]
 
@@ -95,7 +103,7 @@ class WorkloadProfile:
     def peaks(self, at_seconds: float, members: Members) -> Peaks:
         fleet = fleet_of(members)
         bounds = self.bounds(at_seconds, fleet)
-        knobs = self.knobs(bounds)
+        knobs, more = self.knobs(bounds), self.rollout(bounds)
         inputs = {
             "seen_together": bounds.seen_together,
             "own_peaks": bounds.own_peaks,
@@ -106,8 +114,11 @@ class WorkloadProfile:
             "knob": knobs,
             "live_gap": bounds.live_gap,
             "young_share": bounds.young_share,
+            "rollout": more * bounds.size,
+            "rollout_share": bounds.rollout_share,
         }
-        return fleet.answer(self.terms(bounds, knobs), bounds.cold, inputs)
+        terms = self.terms(bounds, knobs)
+        return fleet.answer({**terms, "rollout": self._risk(bounds, more)}, bounds.cold, inputs)
 
     def bounds(self, at_seconds: float, fleet: Fleet) -> Bounds:
         """B, S and L with what was added to them, and what decides about the knob."""
@@ -119,14 +130,17 @@ class WorkloadProfile:
         most = np.where(cold, limit, np.minimum(own + gap, limit))
         own_peaks = np.minimum(fleet.sums(most), fleet.total)
         together = self.profiles.together(workload, ~cold, fleet.starts) + fleet.sums(np.where(cold, limit, gap))
-        young = ~cold & ((hours < options.young_hours) | self._changing(at_seconds, workload))
+        young = np.where(~cold & (hours < options.young_hours), limit, 0.0)
+        changing = ~cold & self.changing(at_seconds, workload)
         return Bounds(
             seen_together=np.minimum(together, own_peaks),
             own_peaks=own_peaks,
             limits=fleet.total,
             size=self.size(fleet),
             live_gap=fleet.sums(gap),
-            young_share=_share(fleet.sums(np.where(young, limit, 0.0)), fleet.total),
+            young_share=_share(fleet.sums(young), fleet.total),
+            rollout_share=_share(fleet.sums(np.where(changing, limit, 0.0)), fleet.total),
+            young_rollout_share=_share(fleet.sums(np.where(changing, young, 0.0)), fleet.total),
             known_share=_share(fleet.sums(np.where(cold, 0.0, limit * self._matured(hours))), fleet.total),
             cold=cold,
         )
@@ -146,10 +160,20 @@ class WorkloadProfile:
         return self.options.knob if rate is None else self.ledger.knob(rate)
 
     def knobs(self, bounds: Bounds) -> Floats:
-        """The knob in force, by machine present. One that follows from measurements has few of young machines."""
-        knob, options = self.knob(), self.options
+        """The knob in force, by machine present, without what rollouts add."""
+        return self.knob() + self._for_young() * bounds.young_share
+
+    def rollout(self, bounds: Bounds) -> Floats:
+        """What rollouts add to the knob, by machine present: who is young and changing raises it once."""
+        young = self._for_young()
+        most = max(self.options.rollout_knob - self.knob(), young)
+        return most * bounds.rollout_share - young * bounds.young_rollout_share
+
+    def _for_young(self) -> float:
+        """What is added where all is young. A knob that follows from measurements has few of young machines."""
+        options = self.options
         extra = 0.0 if options.violation_rate is None else options.young_extra
-        return knob + (max(options.young_knob - knob, 0.0) + extra) * bounds.young_share
+        return max(options.young_knob - self.knob(), 0.0) + extra
 
     def size(self, fleet: Fleet) -> Floats:
         """Small sets are riskier: sqrt(reference / number of members), between 1 / most and most.
@@ -161,11 +185,19 @@ class WorkloadProfile:
         factor = (self.options.size_reference / number) ** self.options.size_power
         return np.clip(factor, 1 / self.options.size_most, self.options.size_most)
 
-    def announce(self, workloads: Rows, until_seconds: float) -> None:
-        """A deploy, a scaling or a new configuration: until then, the past says less about these."""
+    def announce(self, at_seconds: float, workloads: Rows) -> None:
+        """A deploy, a scaling or a new configuration: for `rollout_hours`, the past says less about these."""
+        if not self.options.rollout_hours:
+            return
         self.announced.reach(workloads)
         until = self.announced["until"]
-        until[workloads] = np.maximum(until[workloads], until_seconds)
+        until[workloads] = np.maximum(until[workloads], at_seconds + self.options.rollout_hours * HOUR)
+
+    def changing(self, at_seconds: float, workloads: Rows) -> NDArray[np.bool_]:
+        if not self.options.rollout_hours:
+            return np.zeros(len(workloads), dtype=bool)
+        self.announced.see(workloads)
+        return np.asarray(self.announced["until"][workloads] > at_seconds)
 
     def merge(self, other: WorkloadProfile) -> None:
         """Add what another one has seen of the same workloads; pods and ledger stay with their machines."""
@@ -194,16 +226,16 @@ class WorkloadProfile:
 
     def _record(self, at_seconds: float, fleet: Fleet) -> Record:
         bounds = self.bounds(at_seconds, fleet)
-        risk = sum(part for name, part in self.terms(bounds, np.ones(1)).items() if name != "seen_together")
-        return Record(bounds.seen_together, np.asarray(risk), self.knobs(bounds), bounds.known_share)
+        knobs = self.knobs(bounds) + self.rollout(bounds)
+        return Record(bounds.seen_together, self._risk(bounds, np.ones(1)), knobs, bounds.known_share)
+
+    def _risk(self, bounds: Bounds, knobs: Floats) -> Floats:
+        """k R, by machine present."""
+        return insured_risk(self.terms(bounds, knobs))
 
     def _matured(self, hours: Rows) -> Floats:
         """0..1: how well a workload is known for what the ledger makes of it. Half of the hours: an eighth."""
         return np.minimum(hours / self.options.ledger_after_hours, 1.0) ** 3
-
-    def _changing(self, at_seconds: float, workloads: Rows) -> NDArray[np.bool_]:
-        self.announced.see(workloads)
-        return np.asarray(self.announced["until"][workloads] > at_seconds)
 
 
 def four_terms(
@@ -216,6 +248,11 @@ def four_terms(
         "novelty": insured * novelty * (limits - own_peaks),
         "noise": insured * noise * together,
     }
+
+
+def insured_risk(terms: Mapping[str, Floats]) -> Floats:
+    """k R: all of the four terms but B."""
+    return np.asarray(terms["coincidence"] + terms["novelty"] + terms["noise"])
 
 
 def _share(part: Floats, whole: Floats) -> Floats:
