@@ -33,9 +33,9 @@ def usage(cpu: int, memory: int = 2**30, samples: int = 60) -> WindowedUsage:
 
 
 def pod(uid: str, tier: Tier = Tier.PROD, request: int = 2000) -> Pod:
-    """A pod that asks for `request` milli-cores and 2 GiB."""
+    """A pod that asks for `request` milli-cores and 2 GiB, and started the day before START."""
     qos = QoSClass.LS if tier in (Tier.PROD, Tier.MID) else QoSClass.BE
-    return Pod(uid, uid, "default", f"w-{uid}", tier, qos, 9500, Resources(request, 2**31), START)
+    return Pod(uid, uid, "default", f"w-{uid}", tier, qos, 9500, Resources(request, 2**31), START - timedelta(days=1))
 
 
 def window(node: str, number: int, pods: dict[str, int], *, system: int | None = 300) -> Event[UsageWindowed]:

@@ -81,7 +81,7 @@ async def save(store: ColocationStore, *states: NodeState) -> None:
 
 
 def node(name: str, *followed: str, problem: str = "") -> NodeState:
-    return NodeState(name, described_by=Source("e", START), followed=followed, strategy_problem=problem)
+    return NodeState(name, described_by=Source("e", START), strategies=followed, strategy_problem=problem)
 
 
 async def test_followers_are_counted_by_document_whatever_its_generation(stores: Stores) -> None:
@@ -301,7 +301,7 @@ async def test_the_schema_goes_back_and_forth_and_keeps_the_nodes(fresh_database
         columns = set((await unit.connection.execute(COLUMNS)).scalars())
         await unit.connection.run_sync(step, "downgrade")
         assert set((await unit.connection.execute(TABLES)).scalars()) == tables - {"strategies", "strategy_findings"}
-        assert set((await unit.connection.execute(COLUMNS)).scalars()) == columns - {"followed", "strategy_problem"}
+        assert set((await unit.connection.execute(COLUMNS)).scalars()) == columns - {"strategies", "strategy_problem"}
         await unit.connection.run_sync(step, "upgrade")
         assert set((await unit.connection.execute(TABLES)).scalars()) == tables
     assert (await PostgresFollowerStore(database).followers(1))["cluster"].nodes == 1

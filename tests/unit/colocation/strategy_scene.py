@@ -17,6 +17,8 @@ from slackwater.colocation.usecases.follow_strategies import follow_strategies, 
 from slackwater.colocation.usecases.recompute_offer import Offering
 from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce
 from slackwater.colocation.usecases.try_strategies import TryStrategies
+from slackwater.decisions.record import DecisionRecord
+from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.strategy_checked import StrategyChecked
@@ -84,6 +86,10 @@ class Replica:
     def offers(self, node: str) -> list[ResourcesOffered]:
         found = [event.data for event in self.store.outbox if isinstance(event.data, ResourcesOffered)]
         return [offer for offer in found if offer.node == node]
+
+    def records(self, node: str) -> list[DecisionRecord]:
+        found = [event.data.record for event in self.store.outbox if isinstance(event.data, DecisionRecorded)]
+        return [record for record in found if record.node == node]
 
     def checked(self) -> list[StrategyChecked]:
         return [event.data for event in self.store.outbox if isinstance(event.data, StrategyChecked)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -144,12 +145,24 @@ async def test_a_change_is_followed_by_every_node_it_concerns_and_only_by_these(
     assert {here.offers(name)[-1].batch for name in "ab"} == {Resources()}
 
 
-async def test_a_node_that_changes_nothing_in_its_offer_still_follows_the_new_generation() -> None:
+async def test_an_offer_that_stays_the_same_is_told_with_the_generation_that_it_follows_now() -> None:
     here = await Replica().open()
     await here.node("a")
+    before = here.offers("a")[-1]
     await here.put("default", extensions={"who": "cares"})
+    assert await here.follow() == 1
+    after = here.offers("a")[-1]
+    assert (after.batch, after.strategies) == (before.batch, ("cluster@2",))
     assert await here.follow() == 0
-    assert here.store.states["a"].followed == ("cluster@2",)
+
+
+async def test_a_state_from_before_strategies_were_kept_gets_its_sources_without_a_word() -> None:
+    here = await Replica().open()
+    await here.node("a")
+    told = len(here.offers("a"))
+    here.store.states["a"] = replace(here.store.states["a"], strategies=())
+    assert await here.follow() == 0
+    assert (here.store.states["a"].strategies, len(here.offers("a"))) == (("cluster@1",), told)
 
 
 async def test_more_nodes_than_a_slice_all_follow() -> None:
@@ -189,6 +202,8 @@ async def test_bad_words_of_a_node_keep_the_last_good_ones_and_are_told_once() -
     (found,) = here.checked()
     assert (found.node, found.usable, found.followed) == ("a", False, ("cluster@1", "node-annotation"))
     assert "cpuReclaimThresholdPercent: -4 is not allowed" in found.problem
+    assert here.offers("a")[-1].batch == offered
+    assert found.problem in {one.rejected_because for one in here.records("a")[-1].alternatives}
     await here.measure("a", 1)
     await here.describe("a", 2, annotations={OWN: '{"cpuReclaimThresholdPercent": -4}'})
     assert len(here.checked()) == 1

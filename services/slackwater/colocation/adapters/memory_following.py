@@ -36,7 +36,7 @@ class MemoryFollowerStore:
         found: dict[str, list[NodeState]] = {}
         for node in sorted(self._store.states):
             state = self._store.states[node]
-            for source in state.followed:
+            for source in state.strategies:
                 found.setdefault(source.partition("@")[0], []).append(state)
         return {source: _counted(states, most) for source, states in found.items()}
 

@@ -18,13 +18,13 @@ from slackwater.store.port import Database, UnitOfWork
 _STATE = TypeAdapter(NodeState)
 _COUNTS = text("""
 SELECT split_part(source, '@', 1) AS title, count(*) AS nodes, count(*) FILTER (WHERE strategy_problem <> '') AS bad
-FROM nodes, jsonb_array_elements_text(followed) AS source GROUP BY title
+FROM nodes, jsonb_array_elements_text(strategies) AS source GROUP BY title
 """)
 _PROBLEMS = text("""
 SELECT title, node, strategy_problem FROM (
     SELECT split_part(source, '@', 1) AS title, node, strategy_problem,
         row_number() OVER (PARTITION BY split_part(source, '@', 1) ORDER BY node) AS place
-    FROM nodes, jsonb_array_elements_text(followed) AS source WHERE strategy_problem <> ''
+    FROM nodes, jsonb_array_elements_text(strategies) AS source WHERE strategy_problem <> ''
 ) found WHERE place <= :most ORDER BY title, place
 """)
 _NAMES = text("SELECT node FROM nodes WHERE state->'described_by' <> 'null' ORDER BY node")

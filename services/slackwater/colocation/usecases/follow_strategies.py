@@ -33,7 +33,7 @@ async def follow_strategies(
             for node in some:
                 state = await transaction.load(node)
                 followed = offering.strategies.of(state)
-                if (state.followed, state.strategy_problem) != (followed.sources, followed.reason):
+                if (state.strategies, state.strategy_problem) != (followed.sources, followed.reason):
                     told.append(await decide_anew(offering, transaction, node, lambda known: known, None))
         for events in told:
             offering.published(events, None)

@@ -1,4 +1,4 @@
-"""What a node follows is noted with its state, and told when its own words cannot be used, or can be again."""
+"""That a node's own words about its strategy cannot be used, or can be again: noted with its state, and told once."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ _IDS = uuid.UUID("0c0f4e1b-6f55-5f0c-9a55-7d3b1c52a9ce")
 def note_followed(
     state: NodeState, followed: Followed, now: datetime, trigger: Event[Any] | None
 ) -> tuple[NodeState, list[Event[Any]]]:
-    """The state with what is followed from now on, and the event about the node's words if that is news."""
-    if (state.followed, state.strategy_problem) == (followed.sources, followed.reason):
-        return state, []
-    noted = replace(state, followed=followed.sources, strategy_problem=followed.reason)
+    """The state with what is wrong with the node's words, and the event about it if that is news."""
     if followed.reason == state.strategy_problem:
-        return noted, []
+        return state, []
+    noted = replace(state, strategy_problem=followed.reason)
     found = StrategyChecked(
         node=state.node,
         usable=not followed.reason,

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from slackwater.colocation.domain.node import NodeState, snapshot_of
+from slackwater.colocation.domain.node import NodeState
+from slackwater.colocation.domain.present import snapshot_of
 from slackwater.colocation.domain.what_if import Offers, offers_under
 from slackwater.colocation.ports import Followed, FollowerStore, Strategies
-from slackwater.model.quantities import Resources
 from slackwater.model.time import Clock
 
 PAGE = 200
@@ -95,7 +95,7 @@ def _compared(states: Sequence[NodeState], now: Strategies, wanted: Strategies, 
         NodeTried(
             node=state.node,
             pool=state.pool,
-            in_force=_in_force(state),
+            in_force=Offers(state.batch, state.mid),
             before=was,
             after=will,
             strategies_before=before[place].sources,
@@ -112,10 +112,6 @@ def _computed(states: Sequence[NodeState], followed: Sequence[Followed], at: dat
     found = [snapshot_of(state, strategy, at) for state, strategy in zip(states, strategies, strict=True)]
     snapshots = [snapshot for snapshot in found if snapshot is not None]  # those that were described and measured: all
     return offers_under(snapshots, strategies) if snapshots else []
-
-
-def _in_force(state: NodeState) -> Offers:
-    return Offers(batch=Resources(state.cpu.published or 0, state.memory.published or 0))
 
 
 def _add(pool: PoolTried, tried: NodeTried) -> None:

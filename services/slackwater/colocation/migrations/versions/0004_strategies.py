@@ -20,7 +20,7 @@ _STATEMENTS = (
         told_at timestamptz NOT NULL DEFAULT now()
     )
     """,
-    "ALTER TABLE nodes ADD COLUMN followed jsonb GENERATED ALWAYS AS (state->'followed') STORED",
+    "ALTER TABLE nodes ADD COLUMN strategies jsonb GENERATED ALWAYS AS (state->'strategies') STORED",
     "ALTER TABLE nodes ADD COLUMN strategy_problem text GENERATED ALWAYS AS (state->>'strategy_problem') STORED",
 )
 
@@ -33,6 +33,6 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.execute("ALTER TABLE nodes DROP COLUMN strategy_problem")
-    op.execute("ALTER TABLE nodes DROP COLUMN followed")
+    op.execute("ALTER TABLE nodes DROP COLUMN strategies")
     op.execute("DROP TABLE strategy_findings")
     op.execute("DROP TABLE strategies")
