@@ -35,6 +35,9 @@ EVENTS: tuple[type[Payload], ...] = (
     HealthReported,
 )
 
+STREAMED: tuple[type[Payload], ...] = (StrategyChecked,)
+"""What no service acts on or keeps: people and programs read it from the stream (GET /v1/stream, `slackwater events`)."""
+
 COMMANDS: tuple[type[Payload], ...] = (IntentDeclared,)
 """What tells a node to do something. Only who declares it may publish it; nobody but the agents acts on it, and they
 have no dead letters, so it is never put back either."""

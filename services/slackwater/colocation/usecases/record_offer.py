@@ -121,9 +121,7 @@ def _computed(decided: Decided, resource: str) -> tuple[Alternative, ...]:
 def _refused(told: Told) -> tuple[Alternative, ...]:
     if not told.followed.reason:
         return ()
-    what = (
-        "the node's own annotation or label, as it is written; what it said last that can be used counts, if anything"
-    )
+    what = "the node's own annotation or label as it is written; what it said last that can be used counts"
     return (Alternative(what=what, rejected_because=told.followed.reason),)
 
 
