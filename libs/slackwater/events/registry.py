@@ -36,7 +36,7 @@ EVENTS: tuple[type[Payload], ...] = (
 )
 
 STREAMED: tuple[type[Payload], ...] = (StrategyChecked,)
-"""What no service acts on or keeps: people and programs read it from the stream (GET /v1/stream, `slackwater events`)."""
+"""What no service acts on or keeps: people and programs read it from the stream (`slackwater events`)."""
 
 COMMANDS: tuple[type[Payload], ...] = (IntentDeclared,)
 """What tells a node to do something. Only who declares it may publish it; nobody but the agents acts on it, and they
