@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.prediction.domain.models.port import Floats, KeptModel, Listening, Members, Peaks, Rows
+from slackwater.prediction.domain.models.port import ByClass, Floats, KeptModel, Listening, Members, Peaks, Rows
 from slackwater.prediction.domain.models.tables import Column, State, Table, named, part_of
 from slackwater.prediction.domain.numbers import Numbers
 from slackwater.prediction.domain.rollouts import Rollouts, Sighting, Span
@@ -196,12 +196,19 @@ class Crowd:
         """As a model takes them; the rows are ordered by group."""
         group = self.members["group"][rows].astype(np.intp)
         workload = self.members["workload"][rows].astype(np.intp)
-        return Members(group, rows, workload, limit, np.zeros(len(self.groups.names)))
+        return Members(group, rows, workload, limit, np.zeros(len(self.groups.names)), self._kinds(rows))
 
     def alone(self, rows: Rows, limit: Floats) -> Members:
         """Each one as a group of its own."""
         workload = self.members["workload"][rows].astype(np.intp)
-        return Members(np.arange(len(rows)), rows, workload, limit, np.zeros(len(rows)))
+        return Members(np.arange(len(rows)), rows, workload, limit, np.zeros(len(rows)), self._kinds(rows))
+
+    def _kinds(self, rows: Rows) -> Rows | None:
+        """Tier and QoS class of each as one number, if a model asks for it."""
+        if not any(isinstance(model, ByClass) and model.by_class for model in self.models.values()):
+            return None
+        tier = self.places["tier"][self.members["group"][rows]].astype(np.intp)
+        return kind_of(tier, self.members["qos"][rows])
 
     def peaks(self, resource: str, at_seconds: float, members: Members) -> Peaks:
         if not len(members.machine):
@@ -296,6 +303,11 @@ class Crowd:
         asked = (self.members[column][rows] for column in _ASKED)
         workloads = self.members["workload"][rows].astype(np.intp)
         self.rollouts.learn(Sighting(workloads, np.zeros(len(rows), dtype=bool), *asked))
+
+
+def kind_of(tier: Rows | int, qos: Rows | int) -> Rows:
+    """The class of a workload, by the numbers of its tier and of its QoS class."""
+    return np.asarray(np.multiply(tier, len(QOS)) + qos, dtype=np.intp)
 
 
 def largest_of_each(rows: Rows, usage: Floats) -> tuple[Rows, Floats]:

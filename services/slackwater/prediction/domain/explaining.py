@@ -24,6 +24,7 @@ from slackwater.prediction.domain.models.workload_profile import four_terms, ins
 _LEAST = 1e-6
 _FORMULA = frozenset({"seen_together", "own_peaks", "limits", "insured", "novelty", "noise"})
 _ROLLOUT = frozenset({"rollout", "rollout_share"})
+_COLD = frozenset({"cold_stand_in", "cold_limits"})
 NOTES: Mapping[str, str] = {
     "seen_together": "the largest hour of two weeks of what is here now, together",
     "coincidence": "insured: each at its own largest hour at once",
@@ -54,8 +55,9 @@ def reasons(seen: Seen, node: int) -> Reasons:
         return Reasons({}, 0.0, owned, {})
     terms = {name: float(values[group]) for name, values in seen.peaks.terms.items()}
     inputs = {name: float(values[group]) for name, values in seen.peaks.inputs.items()}
-    if not inputs.get("rollout_share", 0.0):  # nothing changes: nothing to say
-        terms, inputs = ({name: one for name, one in said.items() if name not in _ROLLOUT} for said in (terms, inputs))
+    silent = set() if inputs.get("rollout_share") else _ROLLOUT  # nothing changes: nothing to say
+    silent = silent | (set() if inputs.get("cold_limits") else _COLD)
+    terms, inputs = ({name: one for name, one in said.items() if name not in silent} for said in (terms, inputs))
     return Reasons(terms, float(seen.limits[group]), owned, inputs if inputs.keys() >= _FORMULA else {})
 
 

@@ -16,9 +16,9 @@ from slackwater.model.errors import Fenced, Unavailable
 from slackwater.model.identifiers import PARTITIONS
 from slackwater.model.time import Clock
 from slackwater.prediction.domain.cadence import Cause, Published, causes
-from slackwater.prediction.domain.crowd import RESOURCES, TIERS, Crowd
+from slackwater.prediction.domain.crowd import QOS, RESOURCES, TIERS, Crowd, kind_of
 from slackwater.prediction.domain.forecast import Forecast, forecast
-from slackwater.prediction.domain.models.port import Calibrated, Floats, Listening, Standing
+from slackwater.prediction.domain.models.port import ByClass, Calibrated, Floats, KeptModel, Listening, Standing
 from slackwater.prediction.domain.numbers import parts_of
 from slackwater.prediction.domain.policy import PoolPolicy
 from slackwater.prediction.domain.shares import Shares, shares
@@ -158,7 +158,7 @@ def _due(pool: Pool, name: str, policy: PoolPolicy, found: Forecast, nodes: Sequ
     groups = pods.members["group"][seen.rows]
     workloads = pods.members["workload"][seen.rows]
     tiers = pods.places["tier"][groups]
-    columns = (seen.rows, seen.node, workloads, tiers, seen.peaks.astype(np.int64), seen.cold.any(axis=1))
+    columns = (seen.rows, seen.node, workloads, tiers, seen.peaks.astype(np.int64), seen.held.any(axis=1))
     for row, number, workload, tier, peak, cold in zip(*(column.tolist() for column in columns), strict=True):
         uid = parts_of(pods.series.name(row))[1]
         parts[number].append(PodPart(uid, pods.workloads.name(workload), TIERS[tier], peak[0], peak[1], cold))
@@ -197,7 +197,16 @@ def _unknown(found: Forecast) -> tuple[int, float]:
 def _used(pool: Pool, resource: str) -> UsedModel:
     model = pool.pods.models[resource]
     standing = model.standing() if isinstance(model, Calibrated) else Standing()
-    return UsedModel(model.name, model.version, standing)
+    return UsedModel(model.name, model.version, standing, _fallback(model))
+
+
+def _fallback(model: KeptModel) -> str:
+    """What stands in for those of prod who are not known."""
+    if not (isinstance(model, ByClass) and model.by_class):
+        return "the limits of those who are not known"
+    priors = {qos: model.prior(int(kind_of(0, number))) for number, qos in enumerate(QOS) if qos}
+    said = [f"prod/{qos}: {share:.2f} ({known} known)" for qos, (share, known) in priors.items() if known]
+    return f"class priors, shares of the limit: {', '.join(said) or 'none known yet: the limit'}"
 
 
 def _cold(pool: Pool, seen: Shares, numbers: Sequence[int]) -> Floats:

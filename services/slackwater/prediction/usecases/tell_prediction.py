@@ -48,6 +48,8 @@ class UsedModel:
     name: str
     version: str
     standing: Standing
+    fallback: str = ""
+    """What those who are not known count with, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +206,8 @@ def _inputs(told: NodePrediction, resource: str, why: Reasons) -> tuple[Input, .
         where = f"model of pool {told.pool}"
         if name == "knob":
             where = _knob_source(told, used, policy)
+        elif name in ("cold_stand_in", "cold_limits"):
+            where = used.fallback
         elif name == "rollout_share":
             where = told.rollouts[resource] or where
         found.append(

@@ -39,6 +39,8 @@ class Members:
     """(m,) the most it may use (in the traces: what it has reserved); may be 0."""
     capacity: Floats
     """(machines,); may be 0."""
+    kind: Rows | None = None
+    """(m,) a number of each one's class, by tier and QoS; None where nobody asked for it (see `ByClass`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,4 +122,17 @@ class Listening(Protocol):
 
     def changing(self, at_seconds: float, workloads: Rows) -> NDArray[np.bool_]:
         """(n,) about whom it was told so, not too long ago."""
+        ...
+
+
+@runtime_checkable
+class ByClass(Protocol):
+    """A model that may want to be told of which class members are. Others simply lack this."""
+
+    @property
+    def by_class(self) -> bool: ...
+
+    def prior(self, kind: int) -> tuple[float, int]:
+        """Of a class: the share of its limit that a workload counts with while it is not known, and how many workloads
+        say so."""
         ...

@@ -7,11 +7,12 @@
     P  = min(L, B + k R)                       0 <= B <= S <= L, and one knob k
 
 History belongs to the workload: a pod that was moved or replaced is known at once. Two things look after what is not
-known: a workload of which fewer than `cold_hours` hours were seen counts with its limit in B and S; and where pods use
-more than their workload ever did (another key than it should have, a new release), the excess is added to B and S:
-the live gap, which is exactly 0 while keys are right. A workload younger than `young_hours` raises the knob of its
-machine towards `young_knob` by its part of the limits; one that was deployed, scaled or configured anew does so towards
-`rollout_knob` for `rollout_hours`, and what that comes to is a term of its own:
+known. A workload of which fewer than `cold_hours` hours were seen counts with its limit in B and S; or, by
+`cold_start`, with what its class needs of it (see `priors`), and then as young. Where pods use more than their workload
+ever did (another key than it should have, a new release), the excess is added to B and S: the live gap, which is
+exactly 0 while keys are right. A workload younger than `young_hours` raises the knob of its machine towards
+`young_knob` by its part of the limits; one that was deployed, scaled or configured anew does so towards `rollout_knob`
+for `rollout_hours`, and what that comes to is a term of its own:
 
     P  = min(L, B + (k + rollout) R)
 
@@ -30,8 +31,12 @@ from numpy.typing import NDArray
 from slackwater.prediction.domain.models.fleet import Fleet, fleet_of, measured
 from slackwater.prediction.domain.models.ledger import Ledger, LedgerOptions, Record
 from slackwater.prediction.domain.models.port import Floats, Members, Peaks, Rows, Standing
+from slackwater.prediction.domain.models.priors import ClassPriors
 from slackwater.prediction.domain.models.profiles import HOUR, DailyPeaks, Profiles
 from slackwater.prediction.domain.models.tables import Column, State, Table, named, part_of
+
+REQUEST, CLASS_PRIOR = "request", "class-prior"
+"""What stands in for a workload that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,9 @@ class ProfileOptions:
     history_hours: int = 336
     live_days: int = 14
     cold_hours: int = 24
+    cold_start: str = REQUEST
+    prior_quantile: float = 0.95
+    prior_workloads: int = 50
     young_hours: int = 168
     young_knob: float = 0.30
     young_extra: float = 0.15
@@ -71,6 +79,9 @@ class Bounds:
     """Of the limits, who is changing; `young_rollout_share` those of them who are young."""
     young_rollout_share: Floats
     known_share: Floats
+    stand_in: Floats
+    """What those who are not known count with; `unknown` are their limits."""
+    unknown: Floats
     cold: NDArray[np.bool_]
 
 
@@ -86,6 +97,14 @@ class WorkloadProfile:
         self.live = DailyPeaks(options.live_days)
         self.ledger = Ledger(options.ledger)
         self.announced = Table({"until": Column(np.float64)})
+        self.priors = ClassPriors(options.prior_quantile, options.prior_workloads)
+
+    @property
+    def by_class(self) -> bool:
+        return self.options.cold_start == CLASS_PRIOR
+
+    def prior(self, kind: int) -> tuple[float, int]:
+        return self.priors.of(kind)
 
     def fold(self, at_seconds: float, members: Members, usage: Floats) -> None:
         fleet, used = measured(members, usage)
@@ -97,6 +116,9 @@ class WorkloadProfile:
             self.ledger.write(fleet, lacking, self._record(at_seconds, fleet))
         if in_time:
             self.ledger.watch(fleet, used, lacking)
+        if self.by_class:
+            self.priors.learn(at_seconds, self.profiles, max(self.options.cold_hours, self.options.young_hours))
+            self.priors.fold(at_seconds, fleet.members, fleet.limit)
         self.profiles.fold(at_seconds, fleet.members.workload, used, fleet.limit)
         self.live.fold(at_seconds, fleet.members.series, used)
 
@@ -116,6 +138,8 @@ class WorkloadProfile:
             "young_share": bounds.young_share,
             "rollout": more * bounds.size,
             "rollout_share": bounds.rollout_share,
+            "cold_stand_in": bounds.stand_in,
+            "cold_limits": bounds.unknown,
         }
         terms = self.terms(bounds, knobs)
         return fleet.answer({**terms, "rollout": self._risk(bounds, more)}, bounds.cold, inputs)
@@ -127,10 +151,12 @@ class WorkloadProfile:
         cold = hours < max(options.cold_hours, 1)
         own = self.profiles.own(workload)
         gap = np.where(cold, 0.0, np.maximum(self.live.own(fleet.members.series) - own, 0.0))
-        most = np.where(cold, limit, np.minimum(own + gap, limit))
+        stand_in = np.where(cold, self._stand_in(fleet, own), 0.0)
+        most = np.where(cold, stand_in, np.minimum(own + gap, limit))
         own_peaks = np.minimum(fleet.sums(most), fleet.total)
-        together = self.profiles.together(workload, ~cold, fleet.starts) + fleet.sums(np.where(cold, limit, gap))
-        young = np.where(~cold & (hours < options.young_hours), limit, 0.0)
+        together = self.profiles.together(workload, ~cold, fleet.starts) + fleet.sums(np.where(cold, stand_in, gap))
+        guessed = cold & (stand_in < limit)
+        young = np.where(guessed | (~cold & (hours < options.young_hours)), limit, 0.0)
         changing = ~cold & self.changing(at_seconds, workload)
         return Bounds(
             seen_together=np.minimum(together, own_peaks),
@@ -142,8 +168,17 @@ class WorkloadProfile:
             rollout_share=_share(fleet.sums(np.where(changing, limit, 0.0)), fleet.total),
             young_rollout_share=_share(fleet.sums(np.where(changing, young, 0.0)), fleet.total),
             known_share=_share(fleet.sums(np.where(cold, 0.0, limit * self._matured(hours))), fleet.total),
+            stand_in=fleet.sums(stand_in),
+            unknown=fleet.sums(np.where(cold, limit, 0.0)),
             cold=cold,
         )
+
+    def _stand_in(self, fleet: Fleet, own: Floats) -> Floats:
+        """(m,) what each one counts with while it is not known."""
+        if not self.by_class:
+            return fleet.limit
+        seen = np.maximum(own, self.live.own(fleet.members.series))
+        return np.asarray(np.minimum(np.maximum(self.priors.share(fleet.members) * fleet.limit, seen), fleet.limit))
 
     def terms(self, bounds: Bounds, knobs: Floats) -> dict[str, Floats]:
         """The four parts of a peak, by machine present."""
@@ -209,6 +244,7 @@ class WorkloadProfile:
             "live": self.live.state(),
             "ledger": self.ledger.state(),
             "announced": self.announced.state(),
+            "priors": self.priors.state(),
         }
         return {name: array for part, arrays in parts.items() for name, array in named(part, arrays).items()}
 
@@ -217,10 +253,12 @@ class WorkloadProfile:
         self.live.restore(part_of(state, "live"))
         self.ledger.restore(part_of(state, "ledger"))
         self.announced.restore(part_of(state, "announced"))
+        self.priors.restore(part_of(state, "priors"))
 
     def forget(self, machines: Rows, series: Rows, workloads: Rows) -> None:
         self.profiles.forget(workloads)
         self.announced.forget(workloads)
+        self.priors.forget(workloads)
         self.live.forget(series)
         self.ledger.forget(machines, series)
 
