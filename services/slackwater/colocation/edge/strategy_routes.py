@@ -24,6 +24,7 @@ Most = Annotated[
     int, Query(ge=0, le=10_000, description="With dryRun: how many nodes are named, those that change most first.")
 ]
 NAMED = 100
+Offers = Annotated[bool, Query(description="With dryRun: false leaves the offers out, which takes no time then.")]
 
 
 class ColocationStrategies(BaseModel):
@@ -34,11 +35,11 @@ class ColocationStrategies(BaseModel):
 
 class WouldStoreColocationStrategy(BaseModel):
     """What would be stored (null: nothing, it would be deleted), how that differs from what is, and what nodes would
-    offer then."""
+    offer then (null: nobody asked)."""
 
     document: ColocationStrategy | None
     changes: tuple[FieldChange, ...]
-    offers: OffersTried
+    offers: OffersTried | None
 
 
 def strategy_router(change: ChangeStrategies, trying: TryStrategies) -> Routes:
@@ -78,11 +79,14 @@ def _reading(router: Routes, change: ChangeStrategies) -> None:
 
 
 def _changing(router: Routes, change: ChangeStrategies, trying: TryStrategies) -> None:
-    async def tried(done: Change, limit: int) -> WouldStoreColocationStrategy:
-        wanted = done.would or change.in_force
+    async def tried(done: Change, limit: int, offers: bool) -> WouldStoreColocationStrategy:
         after = {} if done.document is None else done.document.document()
-        offers = OffersTried.of(await trying.offers(wanted, limit))
-        return WouldStoreColocationStrategy(document=done.document, changes=changes(done.before, after), offers=offers)
+        found = await trying.offers(done.would or change.in_force, limit) if offers else None
+        return WouldStoreColocationStrategy(
+            document=done.document,
+            changes=changes(done.before, after),
+            offers=None if found is None else OffersTried.of(found),
+        )
 
     @router.put(
         "/{name}",
@@ -98,6 +102,7 @@ def _changing(router: Routes, change: ChangeStrategies, trying: TryStrategies) -
         if_match: IfMatch = None,
         dry_run: DryRun = False,
         limit: Most = NAMED,
+        offers: Offers = True,
     ) -> ColocationStrategy | WouldStoreColocationStrategy:
         """Every replica follows it at once, and decides anew for the nodes that it is for. A dry run answers with the
         offers of every node before and after. 412 if If-Match is not the present ETag, 409 if metadata.generation is
@@ -111,20 +116,24 @@ def _changing(router: Routes, change: ChangeStrategies, trying: TryStrategies) -
             wanted = wanted.with_generation(await _matched(change, name, if_match))
         done = await change.put(wanted, by=principal.name, dry_run=dry_run)
         if dry_run or done.document is None:
-            return await tried(done, limit)
+            return await tried(done, limit, offers)
         response.status_code = 201 if done.is_new else 200
         response.headers["etag"] = etag_of(done.document)
         return done.document
 
     @router.delete("/{name}", role=Role.OPERATOR, summary="Remove the ColocationStrategy of a pool")
     async def delete_colocation_strategy(
-        name: Name, if_match: IfMatch = None, dry_run: DryRun = False, limit: Most = NAMED
+        name: Name,
+        if_match: IfMatch = None,
+        dry_run: DryRun = False,
+        limit: Most = NAMED,
+        offers: Offers = True,
     ) -> ColocationStrategy | WouldStoreColocationStrategy | dict[str, Any]:
         """Its nodes follow the cluster's, or another that selects them, from then on. The answer is what is gone. 409
         for the cluster's own."""
         generation = 0 if if_match is None else await _matched(change, name, if_match)
         done = await change.delete(name, generation=generation, dry_run=dry_run)
-        return await tried(done, limit) if dry_run else dict(done.before)
+        return await tried(done, limit, offers) if dry_run else dict(done.before)
 
 
 async def _matched(change: ChangeStrategies, name: str, if_match: str) -> int:
