@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted, PodPeak
 from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.identifiers import new_id
 from slackwater.model.quantities import Resources
 from slackwater.testing.clock import FakeClock
@@ -41,10 +43,22 @@ class Colocation:
     async def describe(self, **facts: Any) -> None:
         await self.events.on_described([received(described("n", **facts))])
 
-    async def measure(self, number: int, cpu: int, *, system: int | None = 300) -> None:
+    async def measure(self, number: int, cpu: int, *, system: int | None = 300, gaps: int = 0) -> None:
         """The window ends now: the clock follows it."""
-        await self.clock.advance((START + timedelta(minutes=number + 1) - self.clock.now()).total_seconds())
-        await self.events.on_usage([received(window("n", number, {"p": cpu}, system=system))])
+        event = window("n", number, {"p": cpu}, system=system)
+        data = event.data.model_copy(update={"gaps": gaps})
+        await self.take(event_of(data, source="ingestion", time=event.time, id=event.id))
+
+    async def take(self, measured: Event[UsageWindowed]) -> None:
+        """A window that ends now."""
+        end = measured.data.window_start + timedelta(seconds=measured.data.window_seconds)
+        await self.clock.advance((end - self.clock.now()).total_seconds())
+        await self.events.on_usage([received(measured)])
+
+    def follow(self, strategy: Strategy, *sources: str) -> None:
+        """From the next event on."""
+        self.offering = replace(self.offering, strategies=OneStrategy(strategy, sources or ("settings",)))
+        self.events = ColocationEvents(self.offering)
 
     async def predict(self, number: int, cpu: int, *, cold: bool = False) -> None:
         await self.events.on_peaks([received(predicted(number, cpu, cold, self.clock))])

@@ -16,7 +16,7 @@ from slackwater.colocation.domain.node import (
     with_usage,
 )
 from slackwater.colocation.domain.pod_set import ListedPod, MeasuredPod, pod_set
-from slackwater.colocation.domain.snapshot import LOWER_TIERS
+from slackwater.colocation.domain.snapshot import LOWER_TIERS, Zone
 from slackwater.events.envelope import Event
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
@@ -27,11 +27,12 @@ from slackwater.model.quantities import Resources
 
 
 def learn_description(state: NodeState, event: Event[NodeDescribed]) -> NodeState:
-    """Capacity, what its operator keeps back, and what the node says of its strategy."""
+    """Capacity, as a whole and by NUMA zone, what its operator keeps back, and what the node says of its strategy."""
     facts = event.data.facts
     source = Source(event.id, event.data.described_at)
+    numa = tuple(Zone(each.name, each.capacity) for each in facts.numa)
     words = NodeWords(facts.labels, facts.annotations)
-    return with_description(state, facts.capacity, facts.reserved, source, facts.pool, words=words)
+    return with_description(state, facts.capacity, facts.reserved, source, facts.pool, numa, words)
 
 
 def learn_liveness(state: NodeState, event: Event[NodeLivenessChanged]) -> NodeState:
