@@ -6,13 +6,18 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from slackwater.colocation.adapters.metrics import ColocationMetrics
+from slackwater.colocation.adapters.metrics import ColocationMetrics, StrategyMetrics
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
+from slackwater.colocation.adapters.postgres_following import PostgresFollowerStore, strategy_store
 from slackwater.colocation.edge.events import ON_DESCRIBED, ON_LIVENESS, ON_PEAKS, ON_USAGE, ColocationEvents
+from slackwater.colocation.edge.strategy_news import StrategyNews
+from slackwater.colocation.edge.strategy_routes import strategy_router
 from slackwater.colocation.settings import ColocationSettings
+from slackwater.colocation.usecases.change_strategies import ChangeStrategies
 from slackwater.colocation.usecases.full_pass import FullPass, Passed
-from slackwater.colocation.usecases.one_strategy import OneStrategy
 from slackwater.colocation.usecases.recompute_offer import Offering, age_offers
+from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce
+from slackwater.colocation.usecases.try_strategies import TryStrategies
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
@@ -55,14 +60,21 @@ class ColocationService:
         self._age_check_seconds = settings.age_check_seconds
         store = PostgresColocationStore(database)
         self._full_pass, self._full_pass_seconds = FullPass(), settings.full_pass_seconds
-        self._offering = Offering(
-            store, OneStrategy(settings.strategy()), platform.clock, metrics.published, self._full_pass.decided
-        )
+        documents, nodes = strategy_store(database), PostgresFollowerStore(database)
+        self.strategies = StrategiesInForce(documents, settings.base(), StrategyMetrics(process_meters()))
+        self._offering = Offering(store, self.strategies, platform.clock, metrics.published, self._full_pass.decided)
+        change = ChangeStrategies(documents, self.strategies, nodes)
+        self._routers = (strategy_router(change, TryStrategies(nodes, self.strategies, platform.clock)),)
+        self._news = StrategyNews(self._offering, self.strategies, nodes, ownership.working)
+        ownership.on_news(self._news.tell)
 
     async def run(self, started: Callable[[], None]) -> None:
         """Consume, relay and look at ages until cancelled."""
+        await self.strategies.load()
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work) for work in (self._relay(), self._look_at_ages(), self._look_at_all())]
+            looks = self._look_at_ages(), self._look_at_all()
+            works = (self._relay(), *looks, self._news.read(), self._news.follow())
+            tasks = [group.create_task(work) for work in works]
             try:
                 await self._consume(started)
             finally:
@@ -74,6 +86,7 @@ class ColocationService:
         return [
             Check("colocation-bus", connected, "" if connected else "NATS does not answer"),
             Check("colocation-database", answers, "" if answers else "PostgreSQL does not answer"),
+            Check("colocation-strategies", True, self._news.said()),
             ownership_check(self._ownership),
         ]
 
@@ -81,7 +94,7 @@ class ColocationService:
         return self._ownership.standing()
 
     def routers(self) -> Sequence[APIRouter]:
-        return []
+        return self._routers
 
     async def _consume(self, started: Callable[[], None]) -> None:
         bus, holds, events = self._platform.bus, self._ownership.holds, ColocationEvents(self._offering)
@@ -90,7 +103,7 @@ class ColocationService:
             bus.consume(NodeLivenessChanged, ON_LIVENESS, events.on_liveness, holds=holds) as liveness,
             bus.consume(UsageWindowed, ON_USAGE, events.on_usage, holds=holds) as usage,
             bus.consume(PeakPredicted, ON_PEAKS, events.on_peaks, holds=holds) as peaks,
-            self._ownership.owning(Together([], [descriptions, liveness, usage, peaks])),
+            self._ownership.owning(Together([self._news], [descriptions, liveness, usage, peaks])),
         ):
             started()
             await asyncio.Event().wait()

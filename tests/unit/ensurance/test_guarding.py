@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -256,6 +257,28 @@ async def test_a_silent_node_is_left_to_its_lease_until_it_reports_again() -> No
     assert await scene.renew() == 0
     await scene.report(0.2)
     assert await scene.renew() == 1
+
+
+async def test_a_node_without_limits_has_a_longer_lease_and_takes_its_turn() -> None:
+    scene = await Scene().open()
+    await scene.report(0.0)
+    assert scene.intents()[-1].lease_seconds == 4 * scene.settings.lease_seconds
+    assert sorted([await scene.renew() for _ in range(4)]) == [0, 0, 0, 1], "once in four rounds, three times a lease"
+    assert await scene.renew(everybody=True) == 1
+    await scene.report(0.2)
+    assert scene.intents()[-1].lease_seconds == scene.settings.lease_seconds
+    assert [await scene.renew() for _ in range(4)] == [1, 1, 1, 1]
+
+
+async def test_a_fleet_is_renewed_in_parts_between_which_reports_have_their_turn() -> None:
+    scene = await Scene().open()
+    known = scene.book.node("n1")
+    assert known is not None
+    for number in range(500):
+        scene.book.put(replace(known, node=f"node-{number}", version=0))
+    shares = [await scene.renew() for _ in range(4)]
+    assert sum(shares) == 501
+    assert max(shares) < 200, "each round renews its part"
 
 
 # ---- what the node says

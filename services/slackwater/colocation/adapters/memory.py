@@ -27,6 +27,9 @@ class _Transaction:
         self.handled.add((consumer, event_id))
         return True
 
+    async def expect_nodes(self, nodes: Sequence[str]) -> None:
+        """Everything is at hand."""
+
     async def load(self, node: str) -> NodeState:
         return self.states.get(node, NodeState(node))
 

@@ -72,6 +72,9 @@ class _Transaction:
         first, self._expected[event_id] = self._expected[event_id], False
         return first
 
+    async def expect_nodes(self, nodes: Sequence[str]) -> None:
+        await self._load(set(nodes) - self._states.keys())
+
     async def load(self, node: str) -> NodeState:
         if node not in self._states:
             await self._load({node})

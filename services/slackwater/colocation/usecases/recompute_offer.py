@@ -12,6 +12,7 @@ from slackwater.colocation.domain.node import NodeState, with_offer
 from slackwater.colocation.domain.node_offer import decide_node
 from slackwater.colocation.domain.present import due_at_of, snapshot_of
 from slackwater.colocation.ports import ColocationStore, ColocationTransaction, Followed, Strategies
+from slackwater.colocation.usecases.note_followed import note_followed
 from slackwater.colocation.usecases.tell_offer import offer_events
 from slackwater.decisions.reasons import Reason
 from slackwater.events.envelope import Event
@@ -50,7 +51,7 @@ async def take_news(offering: Offering, consumer: str, batch: Sequence[News]) ->
         await transaction.expect(consumer, [(news.event.id, news.node) for news in batch])
         for news in batch:
             if await transaction.first_time(consumer, news.event.id):
-                events = await _decide_anew(offering, transaction, news.node, news.change, news.event)
+                events = await decide_anew(offering, transaction, news.node, news.change, news.event)
                 told.append((news.event, events))
     for news in batch:
         offering.decided(news.node)
@@ -81,13 +82,13 @@ async def revisit(
         if partition_of(node) not in partitions:
             continue
         async with offering.store.begin() as transaction:
-            events = await _decide_anew(offering, transaction, node, lambda state: state, None, because)
+            events = await decide_anew(offering, transaction, node, lambda state: state, None, because)
         offering.published(events, None)
         changed += bool(events)
     return changed
 
 
-async def _decide_anew(
+async def decide_anew(
     offering: Offering,
     transaction: ColocationTransaction,
     node: str,
@@ -95,12 +96,15 @@ async def _decide_anew(
     trigger: Event[Any] | None,
     because: Reason | None = None,
 ) -> Sequence[Event[Any]]:
+    """The state of a node, changed and decided upon; returns what is published of its offer."""
     state = await transaction.load(node)
     changed = change(state)
-    after, events = recompute(changed, offering.strategies.of(changed), offering.clock.now(), trigger, because)
+    followed, now = offering.strategies.of(changed), offering.clock.now()
+    noted, checked = note_followed(changed, followed, now, trigger)
+    after, events = recompute(noted, followed, now, trigger, because, tell_anew=bool(checked))
     if after != state:
         await transaction.save(after)
-    for event in events:
+    for event in (*checked, *events):
         await transaction.publish(event)
     return events
 
@@ -111,17 +115,19 @@ def recompute(
     now: datetime,
     trigger: Event[Any] | None,
     because: Reason | None = None,
+    *,
+    tell_anew: bool = False,
 ) -> tuple[NodeState, list[Event[Any]]]:
-    """The node's state after deciding, and what is to be published: nothing while nothing changed. `because` is the
-    reason that is told; None: what the change itself says."""
+    """The node's state after deciding, and what is to be published: nothing while nothing changed, unless there is
+    something new to be said of why. `because` is the reason that is told; None: what the change itself says."""
     strategy = followed.strategy
     snapshot = snapshot_of(state, strategy, now)
     if snapshot is None:
         return state, []
     offer = decide_node(snapshot, strategy, state.gates, state.window_end, state.zones)
     after = with_offer(state, offer, degraded_because(snapshot, strategy), due_at_of(state, strategy, now))
-    if says_the_same(state, after, followed.sources):
-        return after, []
+    if says_the_same(state, after, followed.sources) and not tell_anew:
+        return after if state.strategies else replace(after, strategies=followed.sources), []
     told = replace(after, generation=state.generation + 1, strategies=followed.sources)
     return told, offer_events(state, told, snapshot, followed, offer, now, trigger, because)
 
