@@ -27,6 +27,9 @@ class _Transaction:
         self.handled.add((consumer, event_id))
         return True
 
+    async def expect_nodes(self, nodes: Sequence[str]) -> None:
+        """Everything is at hand."""
+
     async def load(self, node: str) -> NodeState:
         return self.states.get(node, NodeState(node))
 
@@ -61,20 +64,29 @@ class MemoryColocationStore:
         return [_total(pool, states) for pool, states in sorted(pools.items())]
 
     async def ageing(self, at_seconds: float) -> Sequence[str]:
-        return sorted(
-            state.node for state in self.states.values() if state.offers_something and state.due_at < at_seconds
-        )
+        return sorted(node for node, state in self.states.items() if _changes_by_itself(state, at_seconds))
+
+    async def at_rest(self, at_seconds: float) -> Sequence[str]:
+        return sorted(node for node, state in self.states.items() if not _changes_by_itself(state, at_seconds))
+
+    async def states_of(self, nodes: Sequence[str]) -> Sequence[NodeState]:
+        return [self.states[node] for node in nodes if node in self.states]
+
+
+def _changes_by_itself(state: NodeState, at_seconds: float) -> bool:
+    return state.offers_something and state.due_at < at_seconds
 
 
 def _total(pool: str, states: Sequence[NodeState]) -> PoolTotals:
     def over(state: NodeState) -> bool:
-        cpu, memory = state.cpu.published or 0, state.memory.published or 0
-        return cpu > state.capacity.cpu_milli or memory > state.capacity.memory_bytes
+        both = state.batch + state.mid
+        return both.smaller_of(state.capacity) != both
 
     return PoolTotals(
         pool,
-        Resources(sum(s.capacity.cpu_milli for s in states), sum(s.capacity.memory_bytes for s in states)),
-        Resources(sum(s.cpu.published or 0 for s in states), sum(s.memory.published or 0 for s in states)),
+        sum((state.capacity for state in states), Resources()),
+        sum((state.batch for state in states), Resources()),
+        sum((state.mid for state in states), Resources()),
         len(states),
         sum(over(state) for state in states),
     )

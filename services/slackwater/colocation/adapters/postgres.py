@@ -33,18 +33,22 @@ WHERE nodes.node = new.node
 """)
 _TOTALS = text("""
 SELECT pool, count(*) AS nodes, sum(cpu) AS cpu_milli, sum(memory) AS memory_bytes, sum(batch_cpu) AS batch_cpu_milli,
-    sum(batch_memory) AS batch_memory_bytes,
-    count(*) FILTER (WHERE batch_cpu > cpu OR batch_memory > memory) AS overoffered
+    sum(batch_memory) AS batch_memory_bytes, sum(mid_cpu) AS mid_cpu_milli, sum(mid_memory) AS mid_memory_bytes,
+    count(*) FILTER (WHERE batch_cpu + mid_cpu > cpu OR batch_memory + mid_memory > memory) AS overoffered
 FROM (
     SELECT coalesce(state->>'pool', 'default') AS pool,
         CAST(state#>>'{capacity,cpu_milli}' AS bigint) AS cpu,
         CAST(state#>>'{capacity,memory_bytes}' AS bigint) AS memory,
         coalesce(CAST(state#>>'{cpu,published}' AS bigint), 0) AS batch_cpu,
-        coalesce(CAST(state#>>'{memory,published}' AS bigint), 0) AS batch_memory
+        coalesce(CAST(state#>>'{memory,published}' AS bigint), 0) AS batch_memory,
+        coalesce(CAST(state#>>'{mid_cpu,published}' AS bigint), 0) AS mid_cpu,
+        coalesce(CAST(state#>>'{mid_memory,published}' AS bigint), 0) AS mid_memory
     FROM nodes
 ) known GROUP BY pool ORDER BY pool
 """)
 _AGEING = text("SELECT node FROM nodes WHERE offers AND due_at < :at ORDER BY node")
+_AT_REST = text("SELECT node FROM nodes WHERE NOT (offers AND due_at < :at) ORDER BY node")
+_STATES = text("SELECT CAST(state AS text) AS state FROM nodes WHERE node = ANY(:nodes) ORDER BY node")
 
 
 class _Transaction:
@@ -67,6 +71,9 @@ class _Transaction:
             return await self._unit.first_time(consumer, event_id)
         first, self._expected[event_id] = self._expected[event_id], False
         return first
+
+    async def expect_nodes(self, nodes: Sequence[str]) -> None:
+        await self._load(set(nodes) - self._states.keys())
 
     async def load(self, node: str) -> NodeState:
         if node not in self._states:
@@ -125,6 +132,7 @@ class PostgresColocationStore:
                     row.pool,
                     Resources(int(row.cpu_milli), int(row.memory_bytes)),
                     Resources(int(row.batch_cpu_milli), int(row.batch_memory_bytes)),
+                    Resources(int(row.mid_cpu_milli), int(row.mid_memory_bytes)),
                     row.nodes,
                     row.overoffered,
                 )
@@ -135,3 +143,13 @@ class PostgresColocationStore:
         async with self._database.unit_of_work() as unit:
             rows = await unit.connection.execute(_AGEING, {"at": ceil(at_seconds)})
             return [row.node for row in rows]
+
+    async def at_rest(self, at_seconds: float) -> Sequence[str]:
+        async with self._database.unit_of_work() as unit:
+            rows = await unit.connection.execute(_AT_REST, {"at": ceil(at_seconds)})
+            return [row.node for row in rows]
+
+    async def states_of(self, nodes: Sequence[str]) -> Sequence[NodeState]:
+        async with self._database.unit_of_work() as unit:
+            rows = await unit.connection.execute(_STATES, {"nodes": list(nodes)})
+            return [_STATE.validate_json(row.state) for row in rows]

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from slackwater.colocation.domain.degrade import degraded_because
-from slackwater.colocation.domain.node import NodeState, due_at_of, snapshot_of
-from slackwater.colocation.domain.offer import Decided, decide_resource
-from slackwater.colocation.domain.snapshot import NodeSnapshot
+from slackwater.colocation.domain.node import NodeState, with_offer
+from slackwater.colocation.domain.node_offer import decide_node
+from slackwater.colocation.domain.present import due_at_of, snapshot_of
 from slackwater.colocation.ports import ColocationStore, ColocationTransaction, Followed, Strategies
-from slackwater.colocation.usecases.record_offer import SUBJECTS, Told, offer_record
+from slackwater.colocation.usecases.note_followed import note_followed
+from slackwater.colocation.usecases.tell_offer import offer_events
 from slackwater.decisions.reasons import Reason
-from slackwater.events.decision_recorded import DecisionRecorded
-from slackwater.events.envelope import Event, event_of
-from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.envelope import Event
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
-from slackwater.model.quantities import Resources
 from slackwater.model.time import Clock
-from slackwater.telemetry.traceparent import trace_id_of
-
-SOURCE = "colocation"
-_IDS = uuid.UUID("5b7c1d0e-27a5-5d0b-8d0f-6a1c4f0f9b52")
 
 
 @dataclass(frozen=True, slots=True)
 class Offering:
     """What every use case here needs; `published` is told what was put into the outbox and how long ago its
-    cause was published, after the commit."""
+    cause was published, `decided` each node that was decided because of an event, after the commit."""
 
     store: ColocationStore
     strategies: Strategies
     clock: Clock
     published: Callable[[Sequence[Event[Any]], float | None], None] = lambda events, caused_seconds_ago: None
+    decided: Callable[[str], None] = lambda node: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +51,10 @@ async def take_news(offering: Offering, consumer: str, batch: Sequence[News]) ->
         await transaction.expect(consumer, [(news.event.id, news.node) for news in batch])
         for news in batch:
             if await transaction.first_time(consumer, news.event.id):
-                events = await _decide_anew(offering, transaction, news.node, news.change, news.event)
+                events = await decide_anew(offering, transaction, news.node, news.change, news.event)
                 told.append((news.event, events))
+    for news in batch:
+        offering.decided(news.node)
     for cause, events in told:
         offering.published(events, (offering.clock.now() - cause.time).total_seconds())
     return len(told)
@@ -72,7 +68,12 @@ async def age_offers(offering: Offering, partitions: Collection[int] = ALL_PARTI
     return await revisit(offering, await offering.store.ageing(offering.clock.now().timestamp()), partitions)
 
 
-async def revisit(offering: Offering, nodes: Iterable[str], partitions: Collection[int] = ALL_PARTITIONS) -> int:
+async def revisit(
+    offering: Offering,
+    nodes: Iterable[str],
+    partitions: Collection[int] = ALL_PARTITIONS,
+    because: Reason | None = None,
+) -> int:
     """Decide anew for these nodes without any news of them, each in a transaction of its own; those of other partitions
     are left alone. Returns how many offers changed. Raises Unavailable, Fenced.
     """
@@ -81,99 +82,61 @@ async def revisit(offering: Offering, nodes: Iterable[str], partitions: Collecti
         if partition_of(node) not in partitions:
             continue
         async with offering.store.begin() as transaction:
-            events = await _decide_anew(offering, transaction, node, lambda state: state, None)
+            events = await decide_anew(offering, transaction, node, lambda state: state, None, because)
         offering.published(events, None)
         changed += bool(events)
     return changed
 
 
-async def _decide_anew(
+async def decide_anew(
     offering: Offering,
     transaction: ColocationTransaction,
     node: str,
     change: Callable[[NodeState], NodeState],
     trigger: Event[Any] | None,
+    because: Reason | None = None,
 ) -> Sequence[Event[Any]]:
+    """The state of a node, changed and decided upon; returns what is published of its offer."""
     state = await transaction.load(node)
     changed = change(state)
-    after, events = recompute(changed, offering.strategies.of(changed), offering.clock.now(), trigger)
+    followed, now = offering.strategies.of(changed), offering.clock.now()
+    noted, checked = note_followed(changed, followed, now, trigger)
+    after, events = recompute(noted, followed, now, trigger, because, tell_anew=bool(checked))
     if after != state:
         await transaction.save(after)
-    for event in events:
+    for event in (*checked, *events):
         await transaction.publish(event)
     return events
 
 
 def recompute(
-    state: NodeState, followed: Followed, now: datetime, trigger: Event[Any] | None
+    state: NodeState,
+    followed: Followed,
+    now: datetime,
+    trigger: Event[Any] | None,
+    because: Reason | None = None,
+    *,
+    tell_anew: bool = False,
 ) -> tuple[NodeState, list[Event[Any]]]:
-    """The node's state after deciding, and what is to be published: nothing while nothing changed."""
+    """The node's state after deciding, and what is to be published: nothing while nothing changed, unless there is
+    something new to be said of why. `because` is the reason that is told; None: what the change itself says."""
     strategy = followed.strategy
     snapshot = snapshot_of(state, strategy, now)
     if snapshot is None:
         return state, []
-    cpu = decide_resource("cpu", snapshot, strategy, state.cpu, state.window_end)
-    memory = decide_resource("memory", snapshot, strategy, state.memory, state.window_end)
-    degraded = degraded_because(snapshot, strategy)
-    after = replace(
-        state,
-        cpu=cpu.gate,
-        memory=memory.gate,
-        degraded=degraded,
-        due_at=due_at_of(state, strategy, now),
+    offer = decide_node(snapshot, strategy, state.gates, state.window_end, state.zones)
+    after = with_offer(state, offer, degraded_because(snapshot, strategy), due_at_of(state, strategy, now))
+    if says_the_same(state, after, followed.sources) and not tell_anew:
+        return after if state.strategies else replace(after, strategies=followed.sources), []
+    told = replace(after, generation=state.generation + 1, strategies=followed.sources)
+    return told, offer_events(state, told, snapshot, followed, offer, now, trigger, because)
+
+
+def says_the_same(before: NodeState, after: NodeState, sources: tuple[str, ...]) -> bool:
+    """Whether what was told before still holds. Of a state from before strategies were kept, they are not compared."""
+    return (
+        before.cpu.published is not None
+        and (before.batch, before.mid, before.zones) == (after.batch, after.mid, after.zones)
+        and before.degraded == after.degraded
+        and before.strategies in ((), sources)
     )
-    unchanged = (cpu.value, memory.value) == (state.cpu.published, state.memory.published)
-    if unchanged and degraded == state.degraded:
-        return after, []
-    told = replace(after, generation=state.generation + 1)
-    return told, _events(state, told, snapshot, followed, (cpu, memory), now, trigger)
-
-
-def _events(
-    before: NodeState,
-    after: NodeState,
-    snapshot: NodeSnapshot,
-    followed: Followed,
-    decided: tuple[Decided, Decided],
-    now: datetime,
-    trigger: Event[Any] | None,
-) -> list[Event[Any]]:
-    trigger_id, trace_id = (trigger.id, trace_id_of(trigger.traceparent)) if trigger else (None, None)
-    told = Told(before, after, snapshot, followed.strategy, _reason(before, after), now, trigger_id, trace_id)
-    records = [
-        offer_record(told, resource, result, _id(after, SUBJECTS[resource], told))
-        for resource, result in zip(SUBJECTS, decided, strict=True)
-    ]
-    offered = ResourcesOffered(
-        node=after.node,
-        offered_at=now,
-        generation=after.generation,
-        batch=Resources(decided[0].value, decided[1].value),
-        degraded=after.degraded,
-        decision_ids={record.subject: record.id for record in records},
-        reason=told.reason.value,
-        strategies=followed.sources,
-    )
-    events: list[Event[Any]] = [
-        _event(DecisionRecorded(record=record), _id(after, f"{record.subject}/recorded", told), now, trigger)
-        for record in records
-    ]
-    return [*events, _event(offered, _id(after, "resources.offered", told), now, trigger)]
-
-
-def _reason(before: NodeState, after: NodeState) -> Reason:
-    if after.degraded is not None:
-        return Reason.OFFER_DEGRADED
-    if before.generation == 0:
-        return Reason.OFFER_FIRST
-    return Reason.OFFER_CHANGED if before.degraded is None else Reason.OFFER_RECOVERED
-
-
-def _id(state: NodeState, subject: str, told: Told) -> str:
-    """The same whenever the same offer is decided again for the same cause."""
-    cause = told.trigger_id or told.now.isoformat()
-    return str(uuid.uuid5(_IDS, f"{state.node}|{state.generation}|{subject}|{cause}"))
-
-
-def _event(payload: Any, identity: str, now: datetime, trigger: Event[Any] | None) -> Event[Any]:
-    return event_of(payload, source=SOURCE, time=now, causedby=trigger, id=identity)

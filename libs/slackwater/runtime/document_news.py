@@ -1,23 +1,37 @@
-"""From news of the schema to the policies that are followed: whichever replica changes one, each follows at once."""
+"""From news of a schema to the documents that are followed: whichever replica changes one, each follows at once."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import Protocol
 
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.time import Clock
-from slackwater.prediction.usecases.policies_in_force import PoliciesInForce
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 AGAIN_SECONDS = 1.0
 
 
-class PolicyNews:
+class Followable(Protocol):
+    """The documents that this replica follows."""
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """By name of the document, why its newest generation is not followed."""
+        ...
+
+    async def catch_up(self) -> None:
+        """Read the documents again and follow them. Raises Conflict, Unavailable; then all stays as it was."""
+        ...
+
+
+class DocumentNews:
     """Reads the documents again whenever something may have changed, until it could."""
 
-    def __init__(self, policies: PoliciesInForce, clock: Clock) -> None:
-        self._policies = policies
+    def __init__(self, in_force: Followable, clock: Clock) -> None:
+        self._in_force = in_force
         self._clock = clock
         self._news = asyncio.Event()
         self._named: dict[str, str] = {}
@@ -33,7 +47,7 @@ class PolicyNews:
             await self._news.wait()
             self._news.clear()
             try:
-                await self._policies.catch_up()
+                await self._in_force.catch_up()
             except (Conflict, Unavailable) as error:
                 log.warning("policies are not followed yet", reason=error.message)
                 await self._clock.sleep(AGAIN_SECONDS)
@@ -42,15 +56,14 @@ class PolicyNews:
 
     def _name_problems(self) -> None:
         """Each one once."""
-        problems = dict(self._policies.problems)
+        problems = dict(self._in_force.problems)
         for name, why in problems.items():
             if self._named.get(name) != why:
                 log.error("policy is not usable", policy=name, reason=why)
         self._named = problems
 
 
-def said(policies: PoliciesInForce) -> str:
-    """For health: how many pools have a policy of their own, and which documents cannot be used."""
-    pools = len(policies.policies.pools)
-    broken = "; ".join(f"{name} keeps to the last good one: {why}" for name, why in sorted(policies.problems.items()))
-    return f"{pools} pools with a policy of their own" + (f"; {broken}" if broken else "")
+def said_of(problems: Mapping[str, str]) -> str:
+    """For health: which documents cannot be used; begins with a semicolon, empty if all can be."""
+    broken = "; ".join(f"{name} keeps to the last good one: {why}" for name, why in sorted(problems.items()))
+    return f"; {broken}" if broken else ""

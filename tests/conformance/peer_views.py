@@ -1,6 +1,7 @@
 """The two views of prod that the field's node agent combines, mended: from percentiles of pods and of the tier.
 
-The service predicts groups by a model (`forecast`); these are what `make conformance` holds against the peer.
+The service predicts groups by a model and lends of their common peak (`forecast`); the vectors ask for the views one by
+one, so they are here, beside the adaptors. test_peer_views.py holds them against what runs.
 
     peak(q)       = trunc(q x (100 + margin) / 100)          q: p95 of CPU, p98 of memory
     pod view        peak = sum of pods' peaks; reclaimable = sum of max(request - peak, 0), at most allocatable - peak
@@ -18,7 +19,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from slackwater.model.quantities import Resources
+from slackwater.prediction.domain.crowd import QOS
+from slackwater.prediction.domain.forecast import protected
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,9 @@ def margin_of(learned: Learned | None, settings: PeakSettings) -> Resources:
 
 def owns_cores(pod: PodSeries, resource: str, settings: PeakSettings) -> bool:
     """Whether the pod's unused request must stay unused."""
-    return resource == "cpu" and (pod.qos == "LSE" or (settings.protect_lsr and pod.qos == "LSR"))
+    return (
+        bool(protected(np.array([QOS.index(pod.qos)]), resource, settings.protect_lsr)[0]) if pod.qos in QOS else False
+    )
 
 
 def amount_of(resources: Resources, resource: str) -> int:

@@ -5,51 +5,46 @@ from __future__ import annotations
 import math
 
 import pytest
+from crane_percentile import estimate
+from crane_settings import EstimateSettings, seconds_of, settings_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.model.errors import InvalidInput
 from slackwater.prediction.domain.buckets import ExponentialBuckets, LinearBuckets
-from slackwater.prediction.domain.estimate import EstimateSettings, Signal, seconds_of, settings_of
 
 
-def signal(values: list[float], step: float = 60.0, **fields: float) -> Signal:
-    made = Signal(EstimateSettings(**fields))
-    for number, value in enumerate(values):
-        made.add(value, 1_700_000_000.0 + step * number)
-    return made
+def signal(values: list[float], step: float = 60.0, **fields: float) -> float:
+    return estimate(EstimateSettings(**fields), values, step)
 
 
 def test_half_of_the_usage_lies_in_the_one_large_sample() -> None:
-    assert signal([1, 1, 1, 1, 10], percentile=0.5).estimate() == pytest.approx(10.1)
+    assert signal([1, 1, 1, 1, 10], percentile=0.5) == pytest.approx(10.1)
 
 
 def test_before_the_first_sample_there_is_nothing() -> None:
-    empty = signal([])
-    assert (empty.estimate(), empty.window_seconds) == (0.0, 0.0)
+    assert signal([]) == 0.0
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=20), st.floats(0, 2), st.floats(0.1, 1))
 def test_margin_and_target_utilization_scale_the_level(values: list[float], margin: float, target: float) -> None:
-    plain = signal(values).estimate()
-    assert signal(values, margin=margin, target_utilization=target).estimate() == pytest.approx(
-        plain * (1 + margin) / target
-    )
+    plain = signal(values)
+    assert signal(values, margin=margin, target_utilization=target) == pytest.approx(plain * (1 + margin) / target)
 
 
 @given(st.lists(st.floats(0, 99), min_size=1, max_size=20))
 def test_the_estimate_lies_between_the_smallest_and_the_largest_sample(values: list[float]) -> None:
-    assert min(values) - 1e-9 <= signal(values).estimate() <= max(values) + 0.1 + 1e-9
+    assert min(values) - 1e-9 <= signal(values) <= max(values) + 0.1 + 1e-9
 
 
 def test_with_a_half_life_yesterday_gives_way_to_today() -> None:
     values = [4.0] * 10 + [1.0] * 10
-    assert signal(values, step=86400, percentile=0.5).estimate() == pytest.approx(4.1)
-    assert signal(values, step=86400, percentile=0.5, half_life_seconds=3600).estimate() == pytest.approx(1.1)
+    assert signal(values, step=86400, percentile=0.5) == pytest.approx(4.1)
+    assert signal(values, step=86400, percentile=0.5, half_life_seconds=3600) == pytest.approx(1.1)
 
 
 def test_samples_of_nothing_weigh_the_minimum() -> None:
-    assert signal([0, 0, 0], percentile=0.5).estimate() == pytest.approx(0.1)
+    assert signal([0, 0, 0], percentile=0.5) == pytest.approx(0.1)
 
 
 def test_settings_from_texts() -> None:

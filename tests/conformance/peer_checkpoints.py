@@ -2,8 +2,8 @@
 
 Each bucket's weight is written in ten-thousandths of the heaviest one, rounded half up; buckets that come to 0 are
 left out. Loading spreads the total over those parts: percentiles agree up to that rounding (a bucket's weight by half
-of one ten-thousandth of the heaviest). What Slackwater restores itself from is `snapshot`, which loses no bit; this
-is how a model that has learned elsewhere is taken over, or given away.
+of one ten-thousandth of the heaviest). What Slackwater restores itself from is `snapshot`, which loses no bit, so the
+service has no use for this form: it is here because the vectors feed and ask histograms in it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""One signal, one weighted histogram, one number: the percentile estimate of the field.
+"""How a peer's configuration of a percentile is written: texts, and what they may be.
 
-    weight of a sample = max(minimum weight, value)
-    estimate           = percentile x (1 + margin) / target utilization
-
-Weighting by value makes it the level under which a share of the *usage* happens, not of the time. A half-life counts:
-samples lose weight with age; without one nothing is ever forgotten.
+The percentile itself is that of the model `histogram` with `by_usage`: this is only read into its options.
 """
 
 from __future__ import annotations
@@ -14,13 +10,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from slackwater.model.errors import InvalidInput
 from slackwater.prediction.domain.buckets import Buckets, ExponentialBuckets, LinearBuckets
-from slackwater.prediction.domain.histogram import HistogramMatrix
+from slackwater.prediction.domain.models.decaying import DecayingOptions
 
-_ROW = np.array([0])
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SPAN = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h|d)")
 
@@ -38,6 +31,19 @@ class EstimateSettings:
     half_life_seconds: float = math.inf
     sample_interval_seconds: float = 60.0
 
+    @property
+    def options(self) -> DecayingOptions:
+        """As the model takes them: margin and target utilization are one factor."""
+        return DecayingOptions(
+            percentile=self.percentile,
+            margin=(1 + self.margin) / self.target_utilization - 1,
+            half_life_seconds=self.half_life_seconds,
+            warm_seconds=0.0,
+            by_usage=True,
+            least_weight=self.min_sample_weight,
+            epsilon=self.epsilon,
+        )
+
     def __post_init__(self) -> None:
         ranges = {
             "percentile": 0 <= self.percentile <= 1,
@@ -51,31 +57,6 @@ class EstimateSettings:
         for name, is_allowed in ranges.items():
             if not is_allowed:
                 raise InvalidInput(f"estimate: {name} is {getattr(self, name)}, which is out of range", field=name)
-
-
-class Signal:
-    """What one signal has shown so far."""
-
-    def __init__(self, settings: EstimateSettings) -> None:
-        self.settings = settings
-        self.samples = 0
-        self._histogram = HistogramMatrix(settings.buckets, settings.half_life_seconds, settings.epsilon)
-        self._histogram.ensure_rows(1)
-
-    def add(self, value: float, at_seconds: float) -> None:
-        weight = max(self.settings.min_sample_weight, value)
-        self._histogram.add(_ROW, np.array([float(value)]), np.array([float(at_seconds)]), weight)
-        self.samples += 1
-
-    def estimate(self) -> float:
-        """In the unit of the signal; 0 before the first sample."""
-        level = float(self._histogram.percentile(_ROW, self.settings.percentile)[0])
-        return level * (1 + self.settings.margin) / self.settings.target_utilization
-
-    @property
-    def window_seconds(self) -> float:
-        """How much history the samples stand for."""
-        return self.samples * self.settings.sample_interval_seconds
 
 
 def settings_of(texts: Mapping[str, str]) -> EstimateSettings:
