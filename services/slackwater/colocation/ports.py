@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Protocol
 
 from slackwater.colocation.domain.node import NodeState, PoolTotals
@@ -28,6 +29,16 @@ class Strategies(Protocol):
     """Which strategy each node follows now. Asked with every event: it answers from memory."""
 
     def of(self, state: NodeState) -> Followed: ...
+
+
+class Found(StrEnum):
+    """What became of a node when every offer was looked at."""
+
+    SKIPPED = "skipped"
+    SAME = "same"
+    FOLLOWED = "followed"
+    """It was decided by another strategy than the one in force; that is no damage."""
+    HEALED = "healed"
 
 
 class ColocationTransaction(Protocol):
@@ -63,6 +74,14 @@ class ColocationStore(Protocol):
 
     async def totals(self) -> Sequence[PoolTotals]:
         """What is offered now, by pool."""
+        ...
+
+    async def at_rest(self, at_seconds: float) -> Sequence[str]:
+        """The other nodes: those whose offer time alone has not changed by then."""
+        ...
+
+    async def states_of(self, nodes: Sequence[str]) -> Sequence[NodeState]:
+        """As they are now, locked by nobody; without those that are not known."""
         ...
 
     async def ageing(self, at_seconds: float) -> Sequence[str]:

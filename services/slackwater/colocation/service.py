@@ -14,6 +14,7 @@ from slackwater.colocation.edge.strategy_news import StrategyNews
 from slackwater.colocation.edge.strategy_routes import strategy_router
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases.change_strategies import ChangeStrategies
+from slackwater.colocation.usecases.full_pass import FullPass, Passed
 from slackwater.colocation.usecases.recompute_offer import Offering, age_offers
 from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce
 from slackwater.colocation.usecases.try_strategies import TryStrategies
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
+MOST_NAMED = 10
 
 
 class ColocationService:
@@ -59,7 +61,8 @@ class ColocationService:
         store = PostgresColocationStore(database)
         documents, nodes = strategy_store(database), PostgresFollowerStore(database)
         self.strategies = StrategiesInForce(documents, settings.base(), StrategyMetrics(process_meters()))
-        self._offering = Offering(store, self.strategies, platform.clock, metrics.published)
+        self._full_pass, self._full_pass_seconds = FullPass(), settings.full_pass_seconds
+        self._offering = Offering(store, self.strategies, platform.clock, metrics.published, self._full_pass.decided)
         change = ChangeStrategies(documents, self.strategies, nodes)
         self._routers = (strategy_router(change, TryStrategies(nodes, self.strategies, platform.clock)),)
         self._news = StrategyNews(self._offering, self.strategies, nodes, ownership.working)
@@ -69,7 +72,7 @@ class ColocationService:
         """Consume, relay and look at ages until cancelled."""
         await self.strategies.load()
         async with asyncio.TaskGroup() as group:
-            works = (self._relay(), self._look_at_ages(), self._news.read(), self._news.follow())
+            works = (self._relay(), self._look_at_ages(), self._look_at_all(), self._news.read(), self._news.follow())
             tasks = [group.create_task(work) for work in works]
             try:
                 await self._consume(started)
@@ -115,6 +118,21 @@ class ColocationService:
                 self._metrics.totals(await self._offering.store.totals())
             except (Conflict, Unavailable) as error:
                 log.warning("ages were not looked at", reason=error.message)
+
+    async def _look_at_all(self) -> None:
+        """Pass after pass, each spread over its time; the first begins when the events that waited have had theirs."""
+        await self._platform.clock.sleep(self._full_pass_seconds)
+        while True:
+            passed = Passed()
+            try:
+                await self._full_pass.run(self._offering, self._ownership.working, self._full_pass_seconds, passed)
+            except (Conflict, Unavailable) as error:
+                log.warning("a full pass was broken off", reason=error.message)
+            if not passed.looked:
+                await self._platform.clock.sleep(self._full_pass_seconds)
+            if passed.healed:
+                log.warning("offers were healed", nodes=passed.healed[:MOST_NAMED], count=len(passed.healed))
+            self._metrics.passed(passed.counts)
 
 
 def build(settings: ColocationSettings, platform: Platform) -> ColocationService:

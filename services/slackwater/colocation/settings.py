@@ -29,6 +29,7 @@ class ColocationSettings(BaseSettings):
     decay_to_seconds: float = Field(900.0, gt=0, description="age of usage at which nothing is offered")
     prediction_max_age_seconds: float = Field(900.0, gt=0, description="an older prediction is no prediction")
     age_check_seconds: float = Field(10.0, gt=0, description="how often ages are looked at")
+    full_pass_seconds: float = Field(60.0, gt=0, description="over how long a look at every offer is spread")
 
     @model_validator(mode="after")
     def _ages_in_order(self) -> Self:

@@ -138,6 +138,7 @@ async def test_a_change_is_followed_by_every_node_it_concerns_and_only_by_these(
     assert await here.follow() == 1
     assert here.offers("b")[-1].batch.cpu_milli == 2400 - 300 - 2000
     assert here.offers("b")[-1].strategies == ("cluster@1", "pool/gold@1")
+    assert here.offers("b")[-1].reason == "offer_strategy_changed"
     assert len(here.offers("a")) == before["a"]
     assert await here.follow() == 0
     await here.put("default", enable=False)
