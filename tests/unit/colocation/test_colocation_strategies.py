@@ -248,9 +248,9 @@ async def test_a_document_that_goes_bad_keeps_its_last_good_one_and_is_told_once
     status = here.in_force.status_of("gold", (await here.followers.followers(1))["pool/gold"])
     assert (status.observed_generation, status.nodes) == (1, 1)
     assert "keeps to generation 1" in status.conditions[0].message
-    with pytest.raises(InvalidInput):
-        await here.change.read("gold")
-    assert [one.metadata.name for one in await here.change.all()] == ["default"]
+    read = await here.change.read("gold")
+    assert (read.metadata.generation, read.spec.fields(), read.status) == (2, {"riseWindows": 4}, status)
+    assert [one.metadata.name for one in await here.change.all()] == ["default", "gold"]
     await here.put("gold", riseWindows=5)
     await here.follow()
     assert [(one.generation, one.usable) for one in here.checked()] == [(2, False), (3, True)]
@@ -274,6 +274,10 @@ async def test_after_a_restart_what_can_be_read_of_a_bad_document_counts() -> No
     assert followed.strategy.bind_settle_seconds == 7
     assert here.in_force.problems.keys() == {"default", "gold", "lost", "worse"}
     await here.follow()
+    shown = {one.metadata.name: one.spec.fields() for one in await here.change.all()}
+    assert shown == {
+        "default": {"cpuReclaimThresholdPercent": 40}, "gold": {"bindSettleSeconds": 7}, "lost": {}, "worse": {},
+    }  # fmt: skip
     told = {one.document: one.followed for one in here.checked()}
     assert told == {"default": ("cluster@0",), "gold": ("pool/gold@0",), "lost": (), "worse": ()}
 
