@@ -25,6 +25,7 @@ from slackwater.cli.output import (
     table,
 )
 from slackwater.cli.policy_columns import policy_lines, predictor_lines
+from slackwater.cli.strategy_columns import strategy_lines
 from slackwater.model.errors import InvalidInput
 
 
@@ -41,8 +42,8 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Describe a node (facts, usage by tier, the offer in force, its pods and its last decisions), a PredictPolicy
-    (what it comes to), or a model of peaks (what can be set).
+    """Describe a node (facts, usage by tier, the offer in force, its pods and its last decisions), a PredictPolicy or
+    a ColocationStrategy (what it comes to), or a model of peaks (what can be set).
 
     Examples: `slackwater describe node edge-7`, `slackwater describe predictor workload-profile`
     """
@@ -68,6 +69,7 @@ def command(
 
 ONE_OBJECT: Mapping[str, Callable[[Item], list[str]]] = {
     "predictpolicies": policy_lines,
+    "colocationstrategies": strategy_lines,
     "predictors": predictor_lines,
     **dict.fromkeys(("nodeqos", "podqos", "avoidanceactions", "autonomies"), document_lines),
 }

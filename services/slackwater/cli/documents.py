@@ -20,12 +20,15 @@ PATHS: Mapping[str, str] = {
     "AvoidanceAction": "/v1/avoidanceactions/{}",
     "Autonomy": "/v1/autonomies/{}",
     "PredictPolicy": "/v1/predictpolicies/{}",
+    "ColocationStrategy": "/v1/colocationstrategies/{}",
 }
 """Where the documents of each kind are."""
-DELETABLE = frozenset({"NodeQOS", "PodQOS", "AvoidanceAction", "Autonomy", "PredictPolicy"})
-"""Kinds of which there are several."""
 ALWAYS_THERE = ("NodeQOS", "default")
-"""That of the whole cluster."""
+"""The one of the whole cluster that no server removes."""
+TRIES_OFFERS = frozenset({"ColocationStrategy"})
+"""Kinds of which a dry run can also say what nodes would offer."""
+TRIAL_SECONDS = 120.0
+"""How long a server may take to compute the offers of a large fleet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +73,24 @@ def _document(origin: str, body: Any) -> Document:
     return Document(origin, kind, name, body)
 
 
-def put(client: httpx2.Client, document: Document, *, dry_run: bool) -> Any:
-    """What the server stored or, as a dry run, would store and change. Raises what the server names."""
-    return _send(client, "PUT", document, dry_run=dry_run)
+def put(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: int | None = None) -> Any:
+    """What the server stored or, as a dry run, would store and change; with `nodes`, also what would be offered then,
+    with so many nodes named. Raises what the server names."""
+    return _send(client, "PUT", document, dry_run=dry_run, nodes=nodes)
 
 
-def delete(client: httpx2.Client, document: Document, *, dry_run: bool) -> Any:
-    """What the server removed or, as a dry run, would. Raises what the server names, NotFound if there is nothing."""
-    if document.kind not in DELETABLE or (document.kind, document.name) == ALWAYS_THERE:
+def delete(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: int | None = None) -> Any:
+    """What the server removed or, as a dry run, would; with `nodes` as in `put`. Raises what the server names, NotFound
+    if there is nothing."""
+    if (document.kind, document.name) == ALWAYS_THERE:
         raise InvalidInput(
             f"{document.origin}: {document.title} cannot be deleted, only changed; it is always there",
             field="kind",
         )
-    return _send(client, "DELETE", document, dry_run=dry_run)
+    return _send(client, "DELETE", document, dry_run=dry_run, nodes=nodes)
 
 
-def _send(client: httpx2.Client, method: str, document: Document, *, dry_run: bool) -> Any:
+def _send(client: httpx2.Client, method: str, document: Document, *, dry_run: bool, nodes: int | None) -> Any:
     from urllib.parse import quote
 
     import httpx2
@@ -96,7 +101,8 @@ def _send(client: httpx2.Client, method: str, document: Document, *, dry_run: bo
             method,
             path,
             json=document.body if method == "PUT" else None,
-            params={"dryRun": "true"} if dry_run else {},
+            params=_trial(document, nodes) if dry_run else {},
+            timeout=client.timeout if nodes is None else TRIAL_SECONDS,
         )
     except httpx2.HTTPError as error:
         raise Unavailable(f"no answer from {client.base_url}: {error}") from None
@@ -104,3 +110,10 @@ def _send(client: httpx2.Client, method: str, document: Document, *, dry_run: bo
         return answer_of(response)
     except InvalidInput as error:
         raise InvalidInput(f"{document.origin}: {error.message}", code=error.code) from None
+
+
+def _trial(document: Document, nodes: int | None) -> dict[str, str]:
+    params = {"dryRun": "true"}
+    if document.kind not in TRIES_OFFERS:
+        return params
+    return params | ({"offers": "false"} if nodes is None else {"limit": str(nodes)})

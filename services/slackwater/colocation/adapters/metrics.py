@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slackwater.colocation.domain.node import PoolTotals
+from slackwater.colocation.ports import Found
 from slackwater.events.envelope import Event
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
@@ -54,6 +55,14 @@ class ColocationMetrics:
             ["result"],
             look="degraded: predictions or usage of a node are missing or old.",
         )
+        self._passed = meters.counter(
+            "slackwater_colocation_full_pass_nodes_total",
+            "Nodes of the periodic look at every offer, by result (skipped, same, followed, healed).",
+            ["result"],
+            look="healed: state was damaged or an event was missed; the records with offer_healed say where.",
+        )
+        for found in Found:
+            self._passed.labels(found.value)
         self._delay = meters.histogram(
             "slackwater_offer_delay_seconds",
             "From what led to an offer (the end of a window, mostly) to the offer.",
@@ -68,6 +77,11 @@ class ColocationMetrics:
                 self._changes.labels("whole" if offer.degraded is None else "degraded").inc()
                 if caused_seconds_ago is not None:
                     self._delay.observe(max(0.0, caused_seconds_ago))
+
+    def passed(self, counts: Mapping[Found, int]) -> None:
+        """Of one full pass."""
+        for found, count in counts.items():
+            self._passed.labels(found.value).inc(count)
 
     def totals(self, pools: Sequence[PoolTotals]) -> None:
         for total in pools:
