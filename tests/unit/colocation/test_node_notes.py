@@ -48,6 +48,11 @@ def test_every_note_is_read_by_either_name() -> None:
         )
 
 
+def test_nothing_is_kept_back_that_is_not_there() -> None:
+    much = {"slackwater.io/reservation": '{"resources": {"cpu": "9" , "memory": "1Pi"}}'}
+    assert notes_of(much, CAPACITY).reserved == CAPACITY
+
+
 def test_our_own_name_wins_and_nothing_said_changes_nothing() -> None:
     both = {"node.koordinator.sh/cpu-normalization-ratio": "2", "slackwater.io/cpu-normalization-ratio": "3.00"}
     assert notes_of(both, CAPACITY).cpu_ratio == "3"
