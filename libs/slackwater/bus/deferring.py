@@ -1,7 +1,7 @@
 """Reports whose pods are read when somebody looks at them: most reports are calm, and their pods are nobody's business.
 
-A report of 30 pods takes 43 us instead of 77 (medians of 7 x 300 rounds on one body). What of it is read is judged at once;
-how its pods are described is judged with the first look, and refused then as it would have been before.
+A report of 30 pods takes 43 us instead of 77 (medians of 7 x 300 rounds on one body). What of it is read is judged
+at once; how its pods are described is judged with the first look, and refused then as it would have been before.
 """
 
 from __future__ import annotations
