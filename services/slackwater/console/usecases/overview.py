@@ -22,12 +22,12 @@ from slackwater.console.domain.fleet import (
     Gained,
     Guard,
     NodeQuery,
-    PoolRow,
     Totals,
     borrowed,
     guards_of,
     state_of,
 )
+from slackwater.console.domain.pools import PoolRow
 from slackwater.console.domain.views import DecisionSummary, NodeView
 from slackwater.console.domain.words import cores, gibibytes
 from slackwater.console.ports import Reads
