@@ -70,11 +70,15 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     ),
     "fresh_1000": (
         "from a report to the new offer in the API, 1,000 nodes",
-        lambda path, given: freshness.measure(path, 1000, seconds=given.seconds),
+        lambda path, given: freshness.measure(path, freshness.Load(1000), seconds=given.seconds),
     ),
     "fresh_2000": (
         "the same with 2,000 nodes",
-        lambda path, given: freshness.measure(path, 2000, seconds=given.seconds),
+        lambda path, given: freshness.measure(path, freshness.Load(2000), seconds=given.seconds),
+    ),
+    "fresh_10000": (
+        "the same with 10,000 nodes that report every 10 s, of which a fifth changes with each window",
+        lambda path, given: freshness.measure(path, freshness.LARGE, seconds=given.seconds),
     ),
     "outbox": ("durable facts a second, and from commit to stream", lambda path, given: outbox.measure(path)),
     "handover": (

@@ -21,7 +21,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -34,16 +34,20 @@ from tests.bench.figures import spread
 from tests.bench.ingestion import describe
 
 TARGET_P99_SECONDS = 2.0
+"""At 2,000 nodes; 10,000 nodes that report half as often may take 5 s."""
 WINDOW_SECONDS = 60
 INTERVAL_SECONDS = 5.0
 WARM_SECONDS = 25.0
 _LAST_OFFERS_SECONDS = 6.0
 SETTINGS = {
-    "SLACKWATER_COLOCATION_RISE_WINDOWS": "1",
-    "SLACKWATER_COLOCATION_RESOURCE_DIFF_THRESHOLD": "0.01",
     "SLACKWATER_PREDICTION_CPU_SETTINGS": '{"cold_hours": 1}',
     "SLACKWATER_PREDICTION_MEMORY_SETTINGS": '{"cold_hours": 1}',
     "SLACKWATER_INGESTION_WINDOW_SECONDS": str(WINDOW_SECONDS),
+}
+"""Predictions that are not cold for a day."""
+RESTLESS = {
+    "SLACKWATER_COLOCATION_RISE_WINDOWS": "1",
+    "SLACKWATER_COLOCATION_RESOURCE_DIFF_THRESHOLD": "0.01",
 }
 """So that every change of usage is a change of the offer: else most windows would rightly lead to none."""
 
@@ -71,26 +75,56 @@ class Seen:
         return min(self.readable.get(one, float("inf")) for one in later)
 
 
-def measure(directory: Path, nodes: int, *, seconds: float = 75.0) -> dict[str, Any]:
-    """The figure for a fleet of so many nodes; see the module."""
-    return asyncio.run(_measure(directory, nodes, seconds))
+@dataclass(frozen=True, slots=True)
+class Load:
+    """So many nodes, each reporting every `interval_seconds`, what its offers may take at p99, and for how long nothing
+    is judged. A node's usage changes every `period_seconds`; `restless` has an offer follow every such change at once,
+    else offers change as they do by default: a drop at once, a rise after its second window."""
+
+    nodes: int
+    interval_seconds: float = INTERVAL_SECONDS
+    target_seconds: float = TARGET_P99_SECONDS
+    warm_seconds: float = WARM_SECONDS
+    period_seconds: float = float(WINDOW_SECONDS)
+    restless: bool = True
 
 
-async def _measure(directory: Path, nodes: int, seconds: float) -> dict[str, Any]:
-    async with control_plane(directory, settings=SETTINGS) as plane:
+LARGE = Load(10_000, 10.0, 5.0, warm_seconds=100.0, period_seconds=300.0, restless=False)
+"""With each window a fifth of the nodes changes: as many offers as 2,000 nodes make that change with every window."""
+
+
+def measure(directory: Path, fleet: Load, *, seconds: float = 75.0) -> dict[str, Any]:
+    """The figure for a fleet; see the module."""
+    return asyncio.run(_measure(directory, fleet, seconds))
+
+
+async def _measure(directory: Path, fleet: Load, seconds: float) -> dict[str, Any]:
+    nodes, interval, target, warm = fleet.nodes, fleet.interval_seconds, fleet.target_seconds, fleet.warm_seconds
+    settings = SETTINGS | (RESTLESS if fleet.restless else {})
+    async with control_plane(directory, settings=settings) as plane:
         await describe(plane, nodes)
         seen = Seen()
         ledger_file = directory / "ledger.json"
-        options = ("--nodes", nodes, "--interval", INTERVAL_SECONDS, "--seconds", WARM_SECONDS + seconds)
+        options = (
+            "--nodes",
+            nodes,
+            "--interval",
+            interval,
+            "--seconds",
+            warm + seconds,
+            "--period",
+            fleet.period_seconds,
+        )
         async with watching(plane, seen), load(plane, ledger_file, "--times", *map(str, options)) as generator:
-            await asyncio.sleep(WARM_SECONDS)
+            await asyncio.sleep(warm)
             before, began, began_at = plane.read(), time.monotonic(), time.time()
             await asyncio.sleep(seconds - 1)
             after, span = plane.read(), time.monotonic() - began
             await generator.wait()
             await asyncio.sleep(_LAST_OFFERS_SECONDS)
         ledger = json.loads(ledger_file.read_text())
-    settled, predicted, without = _delays(seen, ledger, nodes, began_at, began_at + span - TARGET_P99_SECONDS)
+    judged = _Judged(ledger, nodes, interval, began_at, began_at + span - target)
+    settled, predicted, without = _delays(seen, judged)
     cores = {name: round((after[name].cpu_seconds - before[name].cpu_seconds) / span, 3) for name in before}
     memory = {name: round(reading.memory_mb) for name, reading in after.items()}
     told = spread(settled)
@@ -101,14 +135,14 @@ async def _measure(directory: Path, nodes: int, seconds: float) -> dict[str, Any
         "windows_per_second": round(len(settled) / span, 1),
         "settled": told,
         "predicted": spread(predicted),
-        "stages": _stages(seen, ledger, nodes, began_at, began_at + span),
+        "stages": _stages(seen, replace(judged, until=began_at + span)),
         "windows_without_a_new_offer": without,
         "news_lost_by_the_reader": seen.lost_news,
         "cores": cores,
         "memory_mb": memory | {"control plane": sum(mb for name, mb in memory.items() if name != "generator")},
         "generator_worst_lag_seconds": round(ledger["worst_lag_seconds"], 3),
-        "target": f"settled p99 <= {TARGET_P99_SECONDS:g} s",
-        "passed": told["p99"] is not None and told["p99"] <= TARGET_P99_SECONDS,
+        "target": f"settled p99 <= {target:g} s",
+        "passed": told["p99"] is not None and told["p99"] <= target,
     }
 
 
@@ -161,9 +195,27 @@ async def _read_stream(url: str, seen: Seen) -> None:
                 seen.readable.setdefault((told["node"], told["data"]["generation"]), time.time())
 
 
-def _delays(
-    seen: Seen, ledger: dict[str, Any], nodes: int, since: float, until: float
-) -> tuple[list[float], list[float], int]:
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """The reports that count: those of the ledger that were sent in a span."""
+
+    ledger: dict[str, Any]
+    nodes: int
+    interval_seconds: float
+    since: float
+    until: float
+
+    def ended_by(self, node: int, end: float) -> float | None:
+        """When the first report of the node behind the window's end was handed to the broker, if within the span."""
+        sampled: Sequence[float] = self.ledger["sampled_at"]
+        for number in range(node, len(sampled), self.nodes):
+            if sampled[number] - self.interval_seconds / 2 >= end:
+                sent_at: float = self.ledger["sent_at"][number]
+                return sent_at if self.since <= sent_at <= self.until else None
+        return None
+
+
+def _delays(seen: Seen, judged: _Judged) -> tuple[list[float], list[float], int]:
     """Seconds from the ending report of each window to its offer, and to that of its prediction; and windows that
     changed nothing."""
     direct: dict[str, list[float]] = {}
@@ -175,8 +227,8 @@ def _delays(
             moments.setdefault(window, []).append(seen.read_at(offer))
     settled, predicted, without = [], [], 0
     for window, (node, end) in seen.windows.items():
-        sent_at = _ended_by(node, end, ledger, nodes)
-        if sent_at is None or not since <= sent_at <= until:
+        sent_at = judged.ended_by(node, end)
+        if sent_at is None:
             continue
         if window in direct:
             settled.append(max(direct[window]) - sent_at)
@@ -186,7 +238,7 @@ def _delays(
     return settled, predicted, without
 
 
-def _stages(seen: Seen, ledger: dict[str, Any], nodes: int, since: float, until: float) -> dict[str, Any]:
+def _stages(seen: Seen, judged: _Judged) -> dict[str, Any]:
     """Where the time goes: each step to the bus, from the event before it; then from the bus to the reader."""
     steps: dict[str, list[float]] = {
         "report to window": [],
@@ -195,24 +247,13 @@ def _stages(seen: Seen, ledger: dict[str, Any], nodes: int, since: float, until:
         "offer to API": [],
     }
     for window, (node, end) in seen.windows.items():
-        sent_at = _ended_by(node, end, ledger, nodes)
-        if sent_at is not None and since <= sent_at <= until:
+        if (sent_at := judged.ended_by(node, end)) is not None:
             steps["report to window"].append(seen.published[window] - sent_at)
     for event, cause in seen.causes.items():
-        if cause not in seen.published or not since <= seen.published[cause] <= until:
+        if cause not in seen.published or not judged.since <= seen.published[cause] <= judged.until:
             continue
         step = "cause to offer" if event in seen.offers else "window to peak"
         steps[step].append(seen.published[event] - seen.published[cause])
         if event in seen.offers and seen.offers[event] in seen.readable:
             steps["offer to API"].append(seen.readable[seen.offers[event]] - seen.published[event])
     return {name: spread(found) for name, found in steps.items()}
-
-
-def _ended_by(node: int, end: float, ledger: dict[str, Any], nodes: int) -> float | None:
-    """When the first report of the node behind the window's end was handed to the broker."""
-    sampled: Sequence[float] = ledger["sampled_at"]
-    for number in range(node, len(sampled), nodes):
-        if sampled[number] - INTERVAL_SECONDS / 2 >= end:
-            sent_at: float = ledger["sent_at"][number]
-            return sent_at
-    return None

@@ -1,6 +1,7 @@
 """One whole cycle of a node: readings, policies, state and time in; demands, plan and the next state out. Pure.
 
-The framework of issue 6. The planner that runs today is `planner.plan`; it stays until the services are moved here.
+With a loop policy throttling is a closed loop: nothing is decided on a sample that cannot show the last change, limits
+rise with patience, and what is told is told once (slackwater.waterline.loop). Without one each cycle stands alone.
 """
 
 from __future__ import annotations
@@ -10,11 +11,16 @@ from datetime import datetime
 
 from slackwater.decisions.reasons import Mode
 from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, Excess, analyse
+from slackwater.waterline.analysis.demands import Kind, Restorable
 from slackwater.waterline.execution.evicting import Attempt
 from slackwater.waterline.execution.executor import execute, preview
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.execution.plan import ExecutorState, Plan
 from slackwater.waterline.facts.node import NodeView
+from slackwater.waterline.loop.policy import LoopPolicy
+from slackwater.waterline.loop.raising import Raising
+from slackwater.waterline.loop.steadying import Allowance, LoopState, after_trigger, allowance, unsettled
+from slackwater.waterline.loop.telling import Told, tell
 from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metrics
@@ -26,25 +32,31 @@ class CycleState:
 
     analyzer: AnalyzerState = field(default_factory=AnalyzerState)
     executor: ExecutorState = field(default_factory=ExecutorState)
+    loop: LoopState = field(default_factory=LoopState)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`mode` is the pool's autonomy now: what it does not allow is planned all the same, and told in `would`."""
+    """`mode` is the pool's autonomy now: what it does not allow is planned all the same, and told in `would`. `loop`:
+    how the closed loop moves; None: each cycle stands alone."""
 
     mode: Mode = Mode.EVICT
     excess: Excess = field(default_factory=Excess)
     limits: Limits = field(default_factory=Limits)
+    loop: LoopPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """`plan` is to be carried out; `would` is what previews and the mode keep from being done."""
+    """`plan` is to be carried out; `would` is what previews and the mode keep from being done. `held_because`: why
+    nothing was decided although it might have been. `told` are the decisions worth a record."""
 
     analysis: Analysis
     plan: Plan
     would: Plan
     state: CycleState
+    held_because: str = ""
+    told: tuple[Told, ...] = ()
 
 
 def run_cycle(
@@ -61,9 +73,56 @@ def run_cycle(
     given = options or Options()
     allowed = _only_previews(policies) if given.mode is Mode.OBSERVE else policies
     analysis = _within(given.mode, analyse(view, allowed, metrics, before.analyzer, now, given.excess))
+    if given.loop is not None:
+        return _steadied(view, analysis, before, now, given, given.loop, attempt)
     plan = execute(analysis, before.executor, given.limits, now, attempt)
-    would = preview(analysis, before.executor, given.limits, now)
-    return Cycle(analysis, plan, would, CycleState(analysis.state, plan.state))
+    would = preview(analysis, before.executor, given.limits, now, plan)
+    return Cycle(analysis, plan, would, CycleState(analysis.state, plan.state, before.loop))
+
+
+def _steadied(
+    view: NodeView,
+    analysis: Analysis,
+    before: CycleState,
+    now: datetime,
+    given: Options,
+    policy: LoopPolicy,
+    attempt: Attempt | None,
+) -> Cycle:
+    """The same cycle within a closed loop. While anything is triggered nothing is given back."""
+    hold = unsettled(view, before.loop, policy, now)
+    state = before.loop
+    if analysis.throttles:
+        state = after_trigger(view, state, policy, now, fresh=hold is None)
+    elif analysis.verdicts and all(one.calm for one in analysis.verdicts):
+        state = replace(state, told=())
+    capacity = view.capacity_milli or 0
+    smallest = policy.smallest_milli(capacity)
+    limits = replace(given.limits, smallest_milli=smallest)
+
+    def allow(one: Restorable) -> Allowance:
+        return allowance(view, state, policy, one.headroom, one.cool_down_seconds, now)
+
+    plan = execute(_acted_on(analysis, hold), before.executor, limits, now, attempt, Raising(allow, capacity, smallest))
+    would = preview(analysis, before.executor, limits, now, plan)
+    told, state = tell(plan, would, state)
+    after = CycleState(analysis.state, plan.state, _acted(state, plan, now))
+    return Cycle(analysis, plan, would, after, hold or "", told)
+
+
+def _acted_on(analysis: Analysis, hold: str | None) -> Analysis:
+    if hold is not None:
+        return replace(analysis, throttles=(), evictions=(), restorable=())
+    return replace(analysis, restorable=()) if analysis.throttles else analysis
+
+
+def _acted(state: LoopState, plan: Plan, now: datetime) -> LoopState:
+    """Quotas that change have to be confirmed; an eviction is credited until it has ended, so nobody waits for it."""
+    changed = [step for step in plan.steps if step.changes]
+    if not changed:
+        return state
+    raised = any(step.kind is Kind.RESTORE for step in changed)
+    return replace(state, pending_since=now, settled_at=None, last_raise_at=now if raised else state.last_raise_at)
 
 
 def _within(mode: Mode, analysis: Analysis) -> Analysis:

@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from slackwater.colocation.domain.node import NodeState, PoolTotals
+from slackwater.colocation.domain.strategy import Strategy
 from slackwater.events.envelope import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The strategy that a node follows, and what it was merged from, the weakest first (see ResourcesOffered)."""
+
+    strategy: Strategy
+    sources: tuple[str, ...]
+
+
+class Strategies(Protocol):
+    """Which strategy each node follows now. Asked with every event: it answers from memory."""
+
+    def of(self, state: NodeState) -> Followed: ...
 
 
 class ColocationTransaction(Protocol):
@@ -41,6 +57,6 @@ class ColocationStore(Protocol):
         """What is offered now, by pool."""
         ...
 
-    async def ageing(self, before_seconds: float) -> Sequence[str]:
-        """Nodes that offer something although their last window ended before then (seconds since 1970)."""
+    async def ageing(self, at_seconds: float) -> Sequence[str]:
+        """Nodes that offer something and whose offer has been due by then (seconds since 1970) to change by itself."""
         ...

@@ -10,6 +10,7 @@ from slackwater.colocation.adapters.metrics import ColocationMetrics
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.edge.events import ON_DESCRIBED, ON_LIVENESS, ON_PEAKS, ON_USAGE, ColocationEvents
 from slackwater.colocation.settings import ColocationSettings
+from slackwater.colocation.usecases.one_strategy import OneStrategy
 from slackwater.colocation.usecases.recompute_offer import Offering, age_offers
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
@@ -51,7 +52,7 @@ class ColocationService:
         self._database = database = database.fenced(ownership)
         self._age_check_seconds = settings.age_check_seconds
         store = PostgresColocationStore(database)
-        self._offering = Offering(store, settings.strategy(), platform.clock, metrics.published)
+        self._offering = Offering(store, OneStrategy(settings.strategy()), platform.clock, metrics.published)
 
     async def run(self, started: Callable[[], None]) -> None:
         """Consume, relay and look at ages until cancelled."""

@@ -38,6 +38,7 @@ FULL = NodeState(
     cpu=Gate(published=100, rising_windows=1, rising_to=150, last_window=60),
     generation=4,
     degraded="node is lost",
+    due_at=1_700_000_180,
 )
 
 
@@ -99,9 +100,9 @@ async def test_writers_of_one_node_wait_for_each_other(store: ColocationStore) -
 
 async def test_only_old_offers_of_something_are_ageing(store: ColocationStore) -> None:
     await save(store, replace(FULL, node="old"))
-    await save(store, replace(FULL, node="young", window_end=FULL.window_end + 600))
+    await save(store, replace(FULL, node="young", due_at=FULL.due_at + 1))
     await save(store, replace(FULL, node="empty", cpu=Gate(published=0), memory=Gate(published=0)))
-    assert await store.ageing(FULL.window_end + 60.5) == ["old"]
+    assert await store.ageing(FULL.due_at + 0.5) == ["old"]
 
 
 async def test_totals_are_summed_per_pool_and_point_at_what_must_not_be(store: ColocationStore) -> None:

@@ -19,6 +19,7 @@ from slackwater.bus.port import Done, Received, Settlement
 from slackwater.colocation.adapters.memory import MemoryColocationStore
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.settings import ColocationSettings
+from slackwater.colocation.usecases.one_strategy import OneStrategy
 from slackwater.colocation.usecases.recompute_offer import Offering
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.events.decision_recorded import DecisionRecorded
@@ -234,7 +235,7 @@ class Offered:
             decay_from_seconds=1e9, decay_to_seconds=2e9, prediction_max_age_seconds=1e9, age_check_seconds=1000
         )
         store = MemoryColocationStore()
-        events = ColocationEvents(Offering(store, settings.strategy(), SystemClock()))
+        events = ColocationEvents(Offering(store, OneStrategy(settings.strategy()), SystemClock()))
         for node in NODES:
             await events.on_described([Received(described_node(node), 0, 1, node)])
         for number in range(ROUNDS):

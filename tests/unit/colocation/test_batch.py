@@ -52,6 +52,10 @@ def test_the_offer_is_what_margin_system_and_prod_leave() -> None:
         (pod(usage=None), 2000, Basis.UNMEASURED),
         (pod(usage=None, peak=900), 900, Basis.PREDICTED),
         (pod(usage=500, peak=900, qos="LSE"), 2000, Basis.OWNED),
+        (replace(pod(usage=500), bound_seconds_ago=60), 1000, Basis.SETTLING),
+        (replace(pod(usage=1100), bound_seconds_ago=60), 1100, Basis.USAGE),
+        (replace(pod(usage=500), bound_seconds_ago=120), 2000, Basis.COLD_REQUEST),
+        (replace(pod(usage=500, peak=900), bound_seconds_ago=1), 900, Basis.PREDICTED),
     ],
 )
 def test_a_pod_is_counted_by_what_is_known_of_it(counted: PodUse, value: int, basis: Basis) -> None:

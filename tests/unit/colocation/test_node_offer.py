@@ -127,10 +127,11 @@ def test_a_pod_that_has_just_been_bound_does_not_make_the_offer_jump() -> None:
     assert max(drops) < 5000
 
 
-def test_a_measured_pod_is_known_by_its_usage_however_young_it_is() -> None:
+def test_a_measured_pod_is_known_by_its_usage_and_age() -> None:
     listed = [ListedPod("new", "prod", "LSE", Resources(1000, 0), bound_at=at(1), numa=(1,))]
     found = pod_set(listed, at(10), [MeasuredPod("new", Resources(30, 0))], at(10), at(12))
-    assert found.pods == (PodUse("new", "prod", "LSE", Resources(1000, 0), Resources(30, 0), numa=(1,)),)
+    whole = PodUse("new", "prod", "LSE", Resources(1000, 0), Resources(30, 0), numa=(1,), bound_seconds_ago=11)
+    assert found.pods == (whole,)
 
 
 def test_gates_left_are_those_of_each_offer() -> None:

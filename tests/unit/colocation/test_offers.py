@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,14 +11,18 @@ import pytest
 
 from slackwater.bus.port import Received
 from slackwater.colocation.adapters.memory import MemoryColocationStore
+from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.colocation.edge.events import ColocationEvents
+from slackwater.colocation.ports import Followed
 from slackwater.colocation.settings import ColocationSettings
+from slackwater.colocation.usecases.one_strategy import OneStrategy
 from slackwater.colocation.usecases.recompute_offer import Offering, age_offers
 from slackwater.decisions.reasons import Reason
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
+from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted, PodPeak
 from slackwater.events.resources_offered import ResourcesOffered
@@ -33,7 +38,7 @@ class Colocation:
     def __init__(self, strategy: Strategy | None = None) -> None:
         self.store = MemoryColocationStore()
         self.clock = FakeClock(START + timedelta(seconds=60))
-        self.offering = Offering(self.store, strategy or Strategy(), self.clock)
+        self.offering = Offering(self.store, OneStrategy(strategy or Strategy()), self.clock)
         self.events = ColocationEvents(self.offering)
 
     def offers(self) -> list[ResourcesOffered]:
@@ -248,3 +253,40 @@ async def test_a_batch_has_the_effect_of_its_events_one_by_one() -> None:
     assert together.offers() == alone.offers()
     states = [one.store.states["n"] for one in (together, alone)]
     assert len({(state.cpu, state.memory, state.generation, state.window_end) for state in states}) == 1
+
+
+async def test_each_node_ages_by_the_strategy_that_it_follows() -> None:
+    class ByPool:
+        def of(self, state: NodeState) -> Followed:
+            hasty = Strategy(decay_from_seconds=60, decay_to_seconds=120)
+            return Followed(hasty if state.pool == "hasty" else Strategy(), (f"pool/{state.pool}@1",))
+
+    colocation = await offering_something()
+    colocation.offering = replace(colocation.offering, strategies=ByPool())
+    colocation.events = ColocationEvents(colocation.offering)
+    facts = described("m", number=1).data.facts
+    data = NodeDescribed(facts=replace(facts, pool="hasty"), boot_epoch="b", described_at=colocation.clock.now())
+    await colocation.events.on_described([received(event_of(data, source="agent", time=colocation.clock.now()))])
+    await colocation.events.on_usage([received(window("m", 2, {"p": 500}))])
+    assert colocation.offers()[-1].strategies == ("pool/hasty@1",)
+    await colocation.clock.advance(120)
+    assert await age_offers(colocation.offering) == 1
+    assert (colocation.offers()[-1].node, colocation.offers()[-1].batch) == ("m", Resources())
+
+
+async def test_a_prediction_becomes_too_old_by_the_timer_alone() -> None:
+    colocation = Colocation(Strategy(prediction_max_age_seconds=100, decay_from_seconds=600))
+    await colocation.describe()
+    await colocation.measure(0, 500)
+    await colocation.predict(0, 700)
+    assert await age_offers(colocation.offering) == 0
+    await colocation.clock.advance(101)
+    await age_offers(colocation.offering)
+    for number in (1, 2):
+        await colocation.measure(number, 500)
+        await colocation.predict(number, 700)
+    assert colocation.offers()[-1].batch.cpu_milli == 4800 - 300 - 700
+    await colocation.clock.advance(101)
+    assert await age_offers(colocation.offering) == 1
+    assert colocation.offers()[-1].batch.cpu_milli == 4800 - 300 - 2000  # the request holds again
+    assert colocation.store.states["n"].due_at == colocation.store.states["n"].window_end + 600

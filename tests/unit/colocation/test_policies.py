@@ -130,6 +130,17 @@ def test_a_peak_of_all_of_prod_together_stands_in_for_the_sum_of_its_pods() -> N
     assert offered(own, *pods[1:], prod_peak=Resources(1200, 0)) == 5800 - 1200 - (2000 - 1000)
 
 
+def test_the_part_of_a_common_peak_that_is_a_guess_is_counted_by_its_pod_instead() -> None:
+    warm = pod(100, predicted=Resources(1000, 0))
+    cold = pod(100, request=2000, predicted=Resources(3000, 0), cold=True)
+    together = Resources(4000, 0)
+    held = Strategy()
+    assert offered(warm, cold, prod_peak=together, strategy=held) == 5800 - 4000
+    young = replace(cold, bound_seconds_ago=40)
+    assert offered(warm, young, prod_peak=together, strategy=held) == 5800 - 1000 - 1000
+    assert offered(warm, cold, prod_peak=together) == 5800 - 1000 - 100  # who trusts lends what a cold pod asked for
+
+
 def test_where_colocation_is_off_nothing_is_offered_and_the_terms_say_so() -> None:
     computed = compute("cpu", NodeSnapshot(Resources(10_000, 0), Resources(), (), None), Strategy(enabled=False))
     assert (computed.offered, computed.ceiling) == (0, 0)

@@ -201,6 +201,15 @@ def test_what_was_above_the_forecast_of_its_time_stands_out() -> None:
     at = [START + timedelta(seconds=5 * number) for number in range(6)]
     actual = [(moment, value) for moment, value in zip(at, (9.0, 5.0, 7.0, 8.0, 8.0, 6.0), strict=True)]
     expected = [(at[1], 6.0), (at[4], 8.0)]
-    assert above(actual, expected) == [actual[2], actual[3]]
+    assert above(actual, expected) == [[(*actual[2], 6.0), (*actual[3], 6.0)]]
     assert forecast_chart(FRAMES[0], START, END, actual, expected).count("edge over") == 1
     assert "edge over" not in forecast_chart(FRAMES[0], START, END, actual, [])
+
+
+def test_what_was_below_the_forecast_in_between_is_not_drawn_over() -> None:
+    at = [START + timedelta(seconds=5 * number) for number in range(4)]
+    actual = [(moment, value) for moment, value in zip(at, (7.0, 5.0, 7.0, 5.0), strict=True)]
+    runs = above(actual, [(at[0], 6.0)])
+    assert runs == [[(*actual[0], 6.0)], [(*actual[2], 6.0)]]
+    drawn = forecast_chart(FRAMES[0], START, END, actual, [(at[0], 6.0)])
+    assert drawn.count("edge over") == 2, "each rises from what was expected to what came"

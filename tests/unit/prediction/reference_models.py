@@ -185,13 +185,15 @@ class ReferenceDecaying(Reference):
 
 
 class Known(NamedTuple):
-    """B, S, L, size, and the share of limits that is young."""
+    """B, S, L, size, and the shares of limits that are young, that change, and that do both."""
 
     together: float
     own: float
     limits: float
     size: float
     young: float
+    changing: float
+    both: float
 
 
 class ReferenceProfile(Reference):
@@ -223,7 +225,7 @@ class ReferenceProfile(Reference):
     def known(self, at: float, members: Sequence[Row]) -> Known:
         options = self.options
         together: dict[int, float] = defaultdict(float)
-        added = own = young = 0.0
+        added = own = young = changing = both = 0.0
         for member in members:
             hours = self.hours(member.workload)
             if len(hours) < options.cold_hours:
@@ -235,15 +237,18 @@ class ReferenceProfile(Reference):
             own += min(max(hours.values()) + gap, member.limit)
             for hour, amount in hours.items():
                 together[hour] += amount
-            if len(hours) < options.young_hours or self.announced.get(member.workload, 0.0) > at:
-                young += member.limit
+            is_young, changes = len(hours) < options.young_hours, self.announced.get(member.workload, 0.0) > at
+            young += member.limit * is_young
+            changing += member.limit * changes
+            both += member.limit * (is_young and changes)
         limits = sum(member.limit for member in members)
         own = min(own, limits)
         number = max(1, sum(member.limit > 0 for member in members))
         size = (options.size_reference / number) ** options.size_power
         size = min(max(size, 1 / options.size_most), options.size_most)
         base = min(max(together.values(), default=0.0) + added, own)
-        return Known(base, own, limits, size, young / limits if limits else 0.0)
+        shares = (part / limits if limits else 0.0 for part in (young, changing, both))
+        return Known(base, own, limits, size, *shares)
 
     def risk(self, known: Known) -> float:
         options = self.options
@@ -253,7 +258,9 @@ class ReferenceProfile(Reference):
 
     def peak(self, at: float, machine: int, members: Sequence[Row]) -> float:
         known, knob = self.known(at, members), self.options.knob
-        knob += max(self.options.young_knob - knob, 0.0) * known.young
+        for_young = max(self.options.young_knob - knob, 0.0)
+        for_changing = max(self.options.rollout_knob - knob, for_young)
+        knob += for_young * (known.young - known.both) + for_changing * known.changing
         return known.together + knob * self.risk(known)
 
 

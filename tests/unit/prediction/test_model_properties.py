@@ -171,7 +171,8 @@ def test_bounds_are_in_order_and_without_a_knob_the_peak_is_what_was_seen_togeth
     answer = model.peaks(at, members)
     present = np.unique(members.machine)
     assert answer.peak[present].tolist() == bounds.seen_together.tolist()
-    assert list(answer.terms) == ["seen_together", "coincidence", "novelty", "noise"]
+    assert list(answer.terms) == ["seen_together", "coincidence", "novelty", "noise", "rollout"]
+    assert not answer.terms["rollout"].any()
 
 
 @given(histories(rounds=20))
@@ -243,14 +244,29 @@ def test_a_workload_is_known_by_what_was_seen_of_it_not_by_the_age_of_its_pod() 
     assert 300 <= answer.peak[1] < 600
 
 
-def test_an_announced_change_raises_the_knob_for_a_while() -> None:
-    model = WorkloadProfile(replace(PROFILE, knob=0.1, young_knob=0.5))
+@pytest.mark.parametrize(("rate", "raised"), [(None, 0.4 * 0.5), (0.99, 0.5 * 0.5)])  # of which the knob is 0
+def test_an_announced_change_raises_the_knob_by_its_part_of_the_limits_for_a_while(
+    rate: float | None, raised: float
+) -> None:
+    model = WorkloadProfile(replace(PROFILE, knob=0.1, violation_rate=rate, rollout_knob=0.5, rollout_hours=1.0))
     pods = [Row(0, 0, 0, 1000.0, 300.0), Row(0, 1, 1, 1000.0, 200.0)]
     feed(model, [(3600.0 * (hour + 1), pods) for hour in range(4)])
+    before = model.peaks(14_400.0, members_of(pods))
+    model.announce(14_400.0, np.array([1]))
+    during, after = model.peaks(14_400.0, members_of(pods)), model.peaks(18_000.0, members_of(pods))
+    assert during.inputs["rollout"][0] == pytest.approx(raised * 10**0.5)
+    assert during.terms["rollout"][0] == pytest.approx(during.peak[0] - before.peak[0])
+    assert during.peak[0] > before.peak[0] == after.peak[0]
+    assert model.changing(14_400.0, np.arange(3)).tolist() == [False, True, False]
+
+
+def test_a_model_that_is_told_to_overlook_rollouts_does() -> None:
+    model = WorkloadProfile(replace(PROFILE, rollout_hours=0.0))
+    pods = [Row(0, 0, 0, 1000.0, 300.0)]
+    feed(model, [(3600.0 * (hour + 1), pods) for hour in range(4)])
     before = model.peaks(14_400.0, members_of(pods)).peak[0]
-    model.announce(np.array([1]), 20_000.0)
-    assert model.peaks(14_400.0, members_of(pods)).peak[0] > before
-    assert model.peaks(20_000.0, members_of(pods)).peak[0] == before
+    model.announce(14_400.0, np.array([0]))
+    assert model.peaks(14_400.0, members_of(pods)).peak[0] == before
 
 
 def test_young_workloads_raise_a_knob_by_their_part_of_the_limits_and_a_measured_one_further() -> None:

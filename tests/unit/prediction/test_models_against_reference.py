@@ -95,7 +95,7 @@ def test_workload_profile(history: History, changing: set[int]) -> None:
     model, reference = WorkloadProfile(PROFILE), ReferenceProfile(PROFILE)
     until = history[-1][0] + 60
     if changing:
-        model.announce(np.array(sorted(changing), dtype=np.intp), until)
+        model.announce(until - 3600 * PROFILE.rollout_hours, np.array(sorted(changing), dtype=np.intp))
         reference.announced = dict.fromkeys(changing, until)
     assert said(model, history) == pytest.approx(told(reference, history), rel=1e-9, abs=1e-9)
 

@@ -69,8 +69,18 @@ def _us_of(milli: Decimal, period_us: int) -> int:
     return int(milli * period_us / 1000)
 
 
+def quota_of(milli: Decimal, container: Container) -> int:
+    """The largest quota that a container can be given for so much CPU."""
+    return _us_of(milli, container.period_us) // container.grain_us * container.grain_us
+
+
 def floor_us(container: Container, bounds: ThrottleBounds) -> int:
     """The lowest quota that this container may get."""
+    lowest = _lowest_us(container, bounds)
+    return -(-lowest // container.grain_us) * container.grain_us
+
+
+def _lowest_us(container: Container, bounds: ThrottleBounds) -> int:
     if not (bounds.min_ratio and container.limit_milli) and not (bounds.request_ratio and container.request_milli):
         return max(-(-bounds.min_milli * container.period_us // 1000), KERNEL_MINIMUM_US)
     kept = max(
@@ -109,7 +119,7 @@ def _cut(uid: str, container: Container, bounds: ThrottleBounds, gap: Decimal | 
     if gap is not None and not bounds.whole_steps:
         wanted = max(wanted, base - gap)
     lowest = floor_us(container, bounds)
-    after = max(_us_of(wanted, period), lowest)
+    after = max(_cut_to(wanted, container), lowest)
     if before is not None:
         after = min(after, before)
     used = usage if bounds.whole_steps else base
@@ -117,6 +127,14 @@ def _cut(uid: str, container: Container, bounds: ThrottleBounds, gap: Decimal | 
     if after == before or (released <= 0 and not bounds.whole_steps):
         return None
     return QuotaChange(uid, container.name, before, after, period, released)
+
+
+def _cut_to(milli: Decimal, container: Container) -> int:
+    """In whole grains a cut stays short of the gap rather than going beyond it."""
+    if container.grain_us == 1:
+        return _us_of(milli, container.period_us)
+    us = (milli * container.period_us / 1000).to_integral_value(ROUND_CEILING)
+    return -(-int(us) // container.grain_us) * container.grain_us
 
 
 def restore_cpu(pod: PodUse, bounds: RestoreBounds, headroom_milli: Decimal | None) -> tuple[QuotaChange, ...]:
@@ -145,7 +163,8 @@ def _raise(uid: str, container: Container, bounds: RestoreBounds, headroom: Deci
         wanted = min(wanted, max(held, usage + headroom))
     if top is not None and wanted >= top:
         return QuotaChange(uid, container.name, before, original, period, max(ZERO, top - usage) if costs else ZERO)
-    after = max(_us_of(wanted, period), before + 1 if wanted > held and not bounds.whole_steps else 0)
+    least = before + container.grain_us if wanted > held and not bounds.whole_steps else 0
+    after = max(quota_of(wanted, container), least)
     if after <= before:
         return None
     return QuotaChange(uid, container.name, before, after, period, max(ZERO, wanted - usage) if costs else ZERO)

@@ -150,7 +150,15 @@ def _restorable(
         bounds = [headrooms[each.rule.key] for each in own]
         known = [bound for bound in bounds if bound is not None]
         steps = [actions[each.rule.action].restore for each in own]
-        found.append(Restorable(one.pod, min(known) if known else None, _most_careful(steps, view)))
+        found.append(
+            Restorable(
+                one.pod,
+                min(known) if known else None,
+                _most_careful(steps, view),
+                max((each.rule.cool_down_seconds for each in own), default=0.0),
+                bool(own),
+            )
+        )
     return tuple(found)
 
 

@@ -60,11 +60,14 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Restorable:
-    """A pod whose limits may rise: by `headroom` in milli-cores in all, or (None) by a step."""
+    """A pod whose limits may rise: by `headroom` in milli-cores in all, or (None) by a step. `cool_down_seconds` is the
+    longest of its rules; without `is_covered` no rule throttles it any more."""
 
     pod: PodUse
     headroom: Decimal | None
     bounds: RestoreBounds
+    cool_down_seconds: float = 0.0
+    is_covered: bool = True
 
 
 def gap_of(verdict: Verdict, view: NodeView, excess: Decimal) -> Decimal | None:

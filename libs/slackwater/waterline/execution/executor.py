@@ -5,7 +5,7 @@ What an earlier stage releases is credited to the later one, so both together go
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -13,7 +13,7 @@ from typing import Final
 
 from slackwater.waterline.analysis.analyzer import Analysis
 from slackwater.waterline.analysis.candidates import Exposure
-from slackwater.waterline.analysis.demands import Demand, Kind
+from slackwater.waterline.analysis.demands import Demand, Kind, Restorable
 from slackwater.waterline.execution.evicting import Attempt, Budget, EvictionPass
 from slackwater.waterline.execution.ledger import Ledger, nonzero
 from slackwater.waterline.execution.limits import Limits
@@ -23,17 +23,28 @@ from slackwater.waterline.execution.throttling import ThrottlePass
 from slackwater.waterline.facts.amounts import ZERO
 
 HOUR: Final = timedelta(hours=1)
+Restore = Callable[[Sequence[Restorable], Mapping[str, str]], tuple[tuple[Step, ...], tuple[Spared, ...]]]
+"""Which quotas rise: of these pods, except (by uid, with the reason) those that were refused."""
 
 
 def execute(
-    analysis: Analysis, before: ExecutorState, limits: Limits, now: datetime, attempt: Attempt | None = None
+    analysis: Analysis,
+    before: ExecutorState,
+    limits: Limits,
+    now: datetime,
+    attempt: Attempt | None = None,
+    restore: Restore = give_back,
+    already: Plan | None = None,
 ) -> Plan:
-    """The plan of a cycle and the state after it. `attempt` begins evictions one by one; see Attempt."""
+    """The plan of a cycle and the state after it. `attempt` begins evictions one by one; see Attempt.
+    `already`: what is done anyway, and counts for evictions."""
     state = _still_true(before, analysis, now)
     quotas, ledger = Ledger(), Ledger()
     throttling = ThrottlePass(_without(analysis.throttles, state), _refused(state, Kind.THROTTLE), limits)
     left_after_throttle = throttling.run(quotas)
     taken = {step.uid: _milli_of(step) for step in throttling.steps}
+    if already is not None:
+        taken = {step.uid: _milli_of(step) for step in already.of(Kind.THROTTLE)} | taken
     _credit_throttles(ledger, taken, analysis)
     _credit_underway(ledger, state, analysis)
     evicting = EvictionPass(
@@ -46,7 +57,7 @@ def execute(
     left_after_evictions = evicting.run(ledger, attempt)
     leaving = {one.uid for one in state.underway}
     staying = [one for one in analysis.restorable if one.pod.uid not in leaving]
-    raised, kept_down = give_back(staying, _refused(state, Kind.THROTTLE))
+    raised, kept_down = restore(staying, _refused(state, Kind.THROTTLE))
     return Plan(
         steps=(*throttling.steps, *evicting.steps, *raised),
         spared=(*_protected(analysis), *throttling.spared, *evicting.spared, *kept_down),
@@ -55,8 +66,11 @@ def execute(
     )
 
 
-def preview(analysis: Analysis, before: ExecutorState, limits: Limits, now: datetime) -> Plan:
-    """What the rules with strategy Preview would do now: the same plan of their demands; nothing of it is begun."""
+def preview(
+    analysis: Analysis, before: ExecutorState, limits: Limits, now: datetime, already: Plan | None = None
+) -> Plan:
+    """What rules with strategy Preview would do now, beyond `already`: the same plan of their demands; nothing of it
+    it is begun."""
     if not analysis.previews:
         return Plan(state=before)
     asked = replace(
@@ -65,7 +79,7 @@ def preview(analysis: Analysis, before: ExecutorState, limits: Limits, now: date
         evictions=tuple(one for one in analysis.previews if one.kind is Kind.EVICT),
         restorable=(),
     )
-    return replace(execute(asked, before, limits, now), state=before)
+    return replace(execute(asked, before, limits, now, already=already), state=before)
 
 
 def refused(state: ExecutorState, uid: str, kind: Kind, because: str, now: datetime, limits: Limits) -> ExecutorState:

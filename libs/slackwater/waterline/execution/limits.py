@@ -15,6 +15,7 @@ class Limits:
     retry_seconds     after a refusal the pod is left alone for so long
     blanket_throttles, blanket_evictions  pods per cycle that may be acted on for a metric that cannot be quantified
     blanket_step_ratio  and how far each of them is then throttled
+    smallest_milli      a throttle that would release less is not worth a write
     """
 
     evictions_per_cycle: int | None = 3
@@ -24,3 +25,4 @@ class Limits:
     blanket_throttles: int = 2
     blanket_evictions: int = 0
     blanket_step_ratio: Decimal = Decimal("0.2")
+    smallest_milli: int = 0

@@ -54,11 +54,11 @@ class ThrottlePass:
             return False
         gap = self._largest_gap(pod, ledger) if demand.gap is not None else None
         changes = self._cut(demand, candidate, gap)
-        if not changes:
-            self._spare(pod, "at its floor, or it releases nothing that was measured")
+        milli = sum((change.amount_milli for change in changes), ZERO)
+        if not changes or milli < self._limits.smallest_milli:
+            self._spare(pod, _why_nothing(pod) if not changes else "would release less than the smallest change")
             return False
         self._asked.add(pod.uid)
-        milli = sum((change.amount_milli for change in changes), ZERO)
         credited = nonzero((one.metric.name, one.metric.released_by_throttle(pod, milli)) for one in self._demands)
         ledger.credit(credited)
         self.steps.append(
@@ -99,7 +99,14 @@ class ThrottlePass:
         self.spared.append(Spared(Kind.THROTTLE, pod.uid, pod.name, because))
 
 
+def _why_nothing(pod: PodUse) -> str:
+    used = [container.usage_milli for container in pod.containers]
+    if not used or any(one is None for one in used):
+        return "what it uses was not measured"
+    return "at its floor" if any(used) else "uses nothing"
+
+
 def _why_open(demand: Demand) -> str:
     if not demand.candidates:
         return "no pod may be throttled for it"
-    return "every pod that may be throttled is at its floor, releases nothing or was refused"
+    return "every pod that may be throttled is at its floor, uses nothing, would release too little or was refused"

@@ -23,6 +23,7 @@ class Container:
     request_milli      what was asked for in plain CPU; None = nothing
     limit_milli        what its owner declared as limit; None = none
     is_readable        False: the quota in force could not be read, so nothing is written
+    grain_us           quotas are only written in multiples of this
     """
 
     name: str
@@ -33,6 +34,7 @@ class Container:
     request_milli: int | None = None
     limit_milli: int | None = None
     is_readable: bool = True
+    grain_us: int = 1
 
 
 @dataclass(frozen=True, slots=True)

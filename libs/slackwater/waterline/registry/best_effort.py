@@ -154,6 +154,7 @@ def _threshold(name: str, source: str, resource: Resource) -> Metric:
         evictable=True,
         evict=evict,
         evict_quantified=True,
+        reads_pods=False,
         concerns=is_best_effort,
         check=check_threshold,
         target_of=lambda value: max(ZERO, value - DEFAULT_BELOW),

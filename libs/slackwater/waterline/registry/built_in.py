@@ -55,7 +55,7 @@ def _lacked_by_prod(view: NodeView, reading: Decimal, target: Decimal) -> Decima
     if view.prod_usage_milli is None or reading <= target:
         return None
     used, pressure = exact(view.prod_usage_milli), min(reading, PRESSURE_CAP)
-    wanted = used / (1 - pressure)
+    wanted = (used / (1 - pressure)).to_integral_value()  # pressure is no better known than that
     return (wanted if view.capacity_milli is None else min(wanted, Decimal(view.capacity_milli))) - used
 
 

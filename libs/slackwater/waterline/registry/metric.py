@@ -78,6 +78,7 @@ class Metric:
     throttle_quantified  what a throttle releases can be told, so it is done exactly as far as the gap
     evict                what the end of one pod releases, in the unit of `resource`; None = unknown for this pod
     evictable, evict_quantified  the same for eviction
+    reads_pods           its readings depend on the pods, not on the view's readings alone
     concerns             whose usage is part of the reading: only they are candidates, and only they are credited
     check                (value, target) of a rule: what is wrong with it, or None
     target_of            what a rule without a target releases down to; by default its waterline
@@ -98,6 +99,7 @@ class Metric:
     evictable: bool = False
     evict: Evict | None = None
     evict_quantified: bool = False
+    reads_pods: bool = True
     concerns: Callable[[PodUse], bool] = _everybody
     check: RuleCheck = _any_rule
     target_of: Callable[[Decimal], Decimal] = _itself
@@ -121,6 +123,11 @@ class Metric:
             raise InvalidInput(
                 f"metric {self.name}: evict_quantified needs evictable and an evict function", field="evict_quantified"
             )
+
+    @property
+    def needs_pods(self) -> bool:
+        """Whether a view without pods cannot be read."""
+        return self.readings is not None and self.reads_pods
 
     @property
     def sortable(self) -> bool:

@@ -60,9 +60,9 @@ class MemoryColocationStore:
             pools.setdefault(state.pool, []).append(state)
         return [_total(pool, states) for pool, states in sorted(pools.items())]
 
-    async def ageing(self, before_seconds: float) -> Sequence[str]:
+    async def ageing(self, at_seconds: float) -> Sequence[str]:
         return sorted(
-            state.node for state in self.states.values() if state.offers_something and state.window_end < before_seconds
+            state.node for state in self.states.values() if state.offers_something and state.due_at < at_seconds
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from math import ceil
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -17,16 +18,17 @@ from slackwater.store.port import Database, UnitOfWork
 
 _STATE = TypeAdapter(NodeState)
 _APPEAR = text("""
-INSERT INTO nodes (node, state, window_end, offers)
-SELECT node, CAST(state AS jsonb), 0, false
+INSERT INTO nodes (node, state, window_end, due_at, offers)
+SELECT node, CAST(state AS jsonb), 0, 0, false
 FROM unnest(CAST(:nodes AS text[]), CAST(:states AS text[])) AS new(node, state) ORDER BY node
 ON CONFLICT (node) DO NOTHING
 """)
 _LOAD = text("SELECT node, CAST(state AS text) AS state FROM nodes WHERE node = ANY(:nodes) ORDER BY node FOR UPDATE")
 _SAVE = text("""
-UPDATE nodes SET state = CAST(new.state AS jsonb), window_end = new.window_end, offers = new.offers, changed_at = now()
-FROM unnest(CAST(:nodes AS text[]), CAST(:states AS text[]), CAST(:window_ends AS bigint[]), CAST(:offers AS boolean[]))
-    AS new(node, state, window_end, offers)
+UPDATE nodes SET state = CAST(new.state AS jsonb), window_end = new.window_end, due_at = new.due_at,
+    offers = new.offers, changed_at = now()
+FROM unnest(CAST(:nodes AS text[]), CAST(:states AS text[]), CAST(:window_ends AS bigint[]),
+    CAST(:dues AS bigint[]), CAST(:offers AS boolean[])) AS new(node, state, window_end, due_at, offers)
 WHERE nodes.node = new.node
 """)
 _TOTALS = text("""
@@ -42,7 +44,7 @@ FROM (
     FROM nodes
 ) known GROUP BY pool ORDER BY pool
 """)
-_AGEING = text("SELECT node FROM nodes WHERE offers AND window_end < :before ORDER BY node")
+_AGEING = text("SELECT node FROM nodes WHERE offers AND due_at < :at ORDER BY node")
 
 
 class _Transaction:
@@ -93,6 +95,7 @@ class _Transaction:
             "nodes": [state.node for state in states],
             "states": [_STATE.dump_json(state).decode() for state in states],
             "window_ends": [state.window_end for state in states],
+            "dues": [state.due_at for state in states],
             "offers": [state.offers_something for state in states],
         }
         await self._unit.connection.execute(_SAVE, values)
@@ -128,7 +131,7 @@ class PostgresColocationStore:
                 for row in rows
             ]
 
-    async def ageing(self, before_seconds: float) -> Sequence[str]:
+    async def ageing(self, at_seconds: float) -> Sequence[str]:
         async with self._database.unit_of_work() as unit:
-            rows = await unit.connection.execute(_AGEING, {"before": before_seconds})
+            rows = await unit.connection.execute(_AGEING, {"at": ceil(at_seconds)})
             return [row.node for row in rows]

@@ -143,8 +143,9 @@ def _held(pods: PodRows, strategy: Strategy) -> Ints:
     """(pods, 2), by the policy `usage`: see `holding.held_by`, in the reverse order of its rules."""
     claim = np.maximum(pods.request, pods.predicted)
     usage, measured = pods.usage, pods.measured[:, None]
+    claim = _settling(claim, pods.bound_seconds, strategy.bind_settle_seconds)
     held = np.maximum(claim, usage) if strategy.cold_start_holds_request else usage
-    held = np.where(measured, held, _settling(claim, pods.bound_seconds, strategy.bind_settle_seconds))
+    held = np.where(measured, held, claim)
     warm = (pods.has_prediction & ~pods.cold)[:, None]
     held = np.where(warm, np.maximum(usage, pods.predicted), held)
     owned = np.maximum(pods.request[:, 0], usage[:, 0])
@@ -165,12 +166,13 @@ def _settling(claim: Ints, bound: Floats, settle: float) -> Ints:
 def _together(fleet: Fleet, held: Ints) -> Ints:
     """The common peak of prod on each node: see `holding`."""
     pods, nodes = fleet.pods, len(fleet)
-    covered = pods.has_prediction[:, None]
+    covered = (pods.has_prediction & ~pods.cold)[:, None]
+    guessed = np.where((pods.has_prediction & pods.cold)[:, None], pods.predicted, 0)
     beyond = np.zeros_like(held)
     beyond[:, 0] = np.where(pods.lse, np.maximum(0, held[:, 0] - np.maximum(pods.predicted, pods.usage)[:, 0]), 0)
     used = _by_tier(pods, np.where(covered, pods.usage, 0), nodes)[:, 0]
     alone = _by_tier(pods, np.where(covered, beyond, held), nodes)[:, 0]
-    return np.maximum(fleet.prod_peak, used) + alone
+    return np.maximum(fleet.prod_peak - _by_tier(pods, guessed, nodes)[:, 0], used) + alone
 
 
 def _by_tier(pods: PodRows, amounts: Ints, nodes: int) -> Ints:

@@ -7,12 +7,14 @@ By the policy `usage` a pod is counted with
   takes back in the morning, prediction alone ignores what is happening now;
 * the larger of current p95 and its request while the model is cold or there is none: nothing is known about its
   peak, so nothing of its request is lent (`cold_start_holds_request` off: usage alone, as the peer does);
-* its request when it was not measured; right after it was bound, a share of it that grows with time, so that the
-  offer goes down in steps that batch can follow and does not fall off a cliff;
+* its request when it was not measured; right after it was bound, a share of request (or of usage, if that is more)
+  that grows with time, measured or not, so that the offer goes down in steps that batch can follow and does not fall
+  off a cliff;
 * its usage alone when nobody lists it as a pod of the node: somebody uses it.
 
 By the policy `request` it is counted with its request, by `maxUsageRequest` with the larger of both. Where the peak of
-all of prod together is predicted, it stands in for the sum of its pods' peaks: not all of them peak at once.
+all of prod together is predicted, it stands in for the sum of its pods' peaks: not all of them peak at once. The part
+of it that cold pods have is a guess (their requests or limits): they are counted as said above instead.
 """
 
 from __future__ import annotations
@@ -94,9 +96,11 @@ def held_by(pod: PodUse, resource: str, strategy: Strategy) -> Held:
     if pod.predicted and not pod.cold:
         return (usage, Basis.USAGE_ABOVE_PREDICTION) if usage > peak else (peak, Basis.PREDICTED)
     if pod.usage is None:
-        return _unmeasured(pod, max(request, peak), strategy)
-    if strategy.cold_start_holds_request and max(request, peak) > usage:
-        return max(request, peak), Basis.COLD_REQUEST
+        return _claimed(pod, max(request, peak), Basis.UNMEASURED, strategy)
+    if strategy.cold_start_holds_request:
+        claim, basis = _claimed(pod, max(request, peak), Basis.COLD_REQUEST, strategy)
+        if claim > usage:
+            return claim, basis
     return usage, Basis.USAGE
 
 
@@ -117,20 +121,21 @@ def _counted(pod: PodUse, resource: str, strategy: Strategy, policy: Policy) -> 
     return held, basis
 
 
-def _unmeasured(pod: PodUse, claim: int, strategy: Strategy) -> Held:
+def _claimed(pod: PodUse, claim: int, basis: Basis, strategy: Strategy) -> Held:
     since, settle = pod.bound_seconds_ago, strategy.bind_settle_seconds
     if since is None or since >= settle:
-        return claim, Basis.UNMEASURED
+        return claim, basis
     return ceil(claim * max(0.0, since) / settle), Basis.SETTLING
 
 
 def _together(resource: str, peak: int, pods: Iterable[PodUse], strategy: Strategy) -> int:
-    """The common peak, or what its pods use now if that is more; the pods it does not know each for itself, and what
-    LSE pods own beyond their part of it."""
+    """The common peak of those that are known, or what they use now if that is more; each of the others for itself, and
+    what LSE pods own beyond their part of it."""
     used = alone = owned = 0
     for pod in pods:
         held = held_by(pod, resource, strategy)[0]
-        if pod.predicted is None:
+        if pod.predicted is None or pod.cold:
+            peak -= amount(pod.predicted, resource) if pod.predicted else 0
             alone += held
             continue
         part = max(amount(pod.predicted, resource), amount(pod.usage, resource) if pod.usage else 0)

@@ -50,6 +50,8 @@ class NodeState:
     generation: int = 0
     degraded: str | None = None
     pool: str = "default"
+    due_at: int = 0
+    """From when on the offer changes although nothing is news, seconds since 1970: see `due_at_of`."""
 
     @property
     def offers_something(self) -> bool:
@@ -122,6 +124,15 @@ def snapshot_of(state: NodeState, strategy: Strategy, now: datetime) -> NodeSnap
         age_seconds=max(0.0, now.timestamp() - state.window_end),
         lost=state.lost,
     )
+
+
+def due_at_of(state: NodeState, strategy: Strategy, now: datetime) -> int:
+    """When time alone changes the offer: as the prediction becomes too old to be one, and once the usage is so old that
+    the offer shrinks. In whole seconds, cut: asked a little early, the answer is that nothing changed yet."""
+    shrinks = state.window_end + strategy.decay_from_seconds
+    if state.predicted_by is None or not _is_usable(state, strategy, now):
+        return int(shrinks)
+    return int(min(shrinks, state.predicted_by.at.timestamp() + strategy.prediction_max_age_seconds))
 
 
 def _is_usable(state: NodeState, strategy: Strategy, now: datetime) -> bool:

@@ -3,7 +3,8 @@
 The two most reported surprises of the field come from mixing them. A pod that finished after it was measured is no pod
 of the node any more, but its usage is in the node's: the system's usage comes from the time of the measurement, so
 nothing of it turns into "system". A pod that was bound after the measurement uses nothing yet, and its request does not
-fall on the offer at once: it is told with the time since it was bound, and `holding` lets its claim grow.
+fall on the offer at once: it is told with the time since it was bound, and `holding` lets its claim grow. So is one
+that was bound a moment before.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def pod_set(
 
 def _listed(pod: ListedPod, usage: Mapping[str, MeasuredPod], now: datetime) -> PodUse:
     measured = usage.get(pod.uid)
-    since = None if pod.bound_at is None or measured else max(0.0, (now - pod.bound_at).total_seconds())
+    since = None if pod.bound_at is None else max(0.0, (now - pod.bound_at).total_seconds())
     return PodUse(
         uid=pod.uid,
         tier=pod.tier,

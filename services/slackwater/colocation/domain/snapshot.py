@@ -16,8 +16,8 @@ class PodUse:
     """A pod's claim: current p95 (None: not measured), predicted peak (None: none), and whether that is cold.
 
     `numa` are the NUMA nodes it was given (none: it may be on any). `listed` False: measured, but nobody lists it as a
-    pod of the node; it has no request then. `bound_seconds_ago` is how long ago a pod without usage was bound to the
-    node, None if that is not known.
+    pod of the node; it has no request then. `bound_seconds_ago` is how long ago a pod was bound to the node, None if that
+    is not known.
     """
 
     uid: str

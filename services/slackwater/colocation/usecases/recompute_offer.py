@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from slackwater.colocation.domain.degrade import degraded_because
-from slackwater.colocation.domain.node import NodeState, snapshot_of
+from slackwater.colocation.domain.node import NodeState, due_at_of, snapshot_of
 from slackwater.colocation.domain.offer import Decided, decide_resource
 from slackwater.colocation.domain.snapshot import NodeSnapshot
-from slackwater.colocation.domain.strategy import Strategy
-from slackwater.colocation.ports import ColocationStore, ColocationTransaction
+from slackwater.colocation.ports import ColocationStore, ColocationTransaction, Followed, Strategies
 from slackwater.colocation.usecases.record_offer import SUBJECTS, Told, offer_record
 from slackwater.decisions.reasons import Reason
 from slackwater.events.decision_recorded import DecisionRecorded
@@ -34,7 +33,7 @@ class Offering:
     cause was published, after the commit."""
 
     store: ColocationStore
-    strategy: Strategy
+    strategies: Strategies
     clock: Clock
     published: Callable[[Sequence[Event[Any]], float | None], None] = lambda events, caused_seconds_ago: None
 
@@ -66,13 +65,19 @@ async def take_news(offering: Offering, consumer: str, batch: Sequence[News]) ->
 
 
 async def age_offers(offering: Offering, partitions: Collection[int] = ALL_PARTITIONS) -> int:
-    """Decide anew where usage has grown old, for the nodes of these partitions; returns how many offers changed.
+    """Decide anew where usage or prediction has grown old, for the nodes of these partitions.
 
-    Called by a timer. Raises Unavailable, Fenced.
+    Called by a timer; returns how many offers changed. Raises Unavailable, Fenced.
+    """
+    return await revisit(offering, await offering.store.ageing(offering.clock.now().timestamp()), partitions)
+
+
+async def revisit(offering: Offering, nodes: Iterable[str], partitions: Collection[int] = ALL_PARTITIONS) -> int:
+    """Decide anew for these nodes without any news of them, each in a transaction of its own; those of other partitions
+    are left alone. Returns how many offers changed. Raises Unavailable, Fenced.
     """
     changed = 0
-    before = offering.clock.now().timestamp() - offering.strategy.decay_from_seconds
-    for node in await offering.store.ageing(before):
+    for node in nodes:
         if partition_of(node) not in partitions:
             continue
         async with offering.store.begin() as transaction:
@@ -90,7 +95,8 @@ async def _decide_anew(
     trigger: Event[Any] | None,
 ) -> Sequence[Event[Any]]:
     state = await transaction.load(node)
-    after, events = recompute(change(state), offering.strategy, offering.clock.now(), trigger)
+    changed = change(state)
+    after, events = recompute(changed, offering.strategies.of(changed), offering.clock.now(), trigger)
     if after != state:
         await transaction.save(after)
     for event in events:
@@ -99,34 +105,41 @@ async def _decide_anew(
 
 
 def recompute(
-    state: NodeState, strategy: Strategy, now: datetime, trigger: Event[Any] | None
+    state: NodeState, followed: Followed, now: datetime, trigger: Event[Any] | None
 ) -> tuple[NodeState, list[Event[Any]]]:
     """The node's state after deciding, and what is to be published: nothing while nothing changed."""
+    strategy = followed.strategy
     snapshot = snapshot_of(state, strategy, now)
     if snapshot is None:
         return state, []
     cpu = decide_resource("cpu", snapshot, strategy, state.cpu, state.window_end)
     memory = decide_resource("memory", snapshot, strategy, state.memory, state.window_end)
     degraded = degraded_because(snapshot, strategy)
-    after = replace(state, cpu=cpu.gate, memory=memory.gate, degraded=degraded)
+    after = replace(
+        state,
+        cpu=cpu.gate,
+        memory=memory.gate,
+        degraded=degraded,
+        due_at=due_at_of(state, strategy, now),
+    )
     unchanged = (cpu.value, memory.value) == (state.cpu.published, state.memory.published)
     if unchanged and degraded == state.degraded:
         return after, []
     told = replace(after, generation=state.generation + 1)
-    return told, _events(state, told, snapshot, strategy, (cpu, memory), now, trigger)
+    return told, _events(state, told, snapshot, followed, (cpu, memory), now, trigger)
 
 
 def _events(
     before: NodeState,
     after: NodeState,
     snapshot: NodeSnapshot,
-    strategy: Strategy,
+    followed: Followed,
     decided: tuple[Decided, Decided],
     now: datetime,
     trigger: Event[Any] | None,
 ) -> list[Event[Any]]:
     trigger_id, trace_id = (trigger.id, trace_id_of(trigger.traceparent)) if trigger else (None, None)
-    told = Told(before, after, snapshot, strategy, _reason(before, after), now, trigger_id, trace_id)
+    told = Told(before, after, snapshot, followed.strategy, _reason(before, after), now, trigger_id, trace_id)
     records = [
         offer_record(told, resource, result, _id(after, SUBJECTS[resource], told))
         for resource, result in zip(SUBJECTS, decided, strict=True)
@@ -138,6 +151,8 @@ def _events(
         batch=Resources(decided[0].value, decided[1].value),
         degraded=after.degraded,
         decision_ids={record.subject: record.id for record in records},
+        reason=told.reason.value,
+        strategies=followed.sources,
     )
     events: list[Event[Any]] = [
         _event(DecisionRecorded(record=record), _id(after, f"{record.subject}/recorded", told), now, trigger)

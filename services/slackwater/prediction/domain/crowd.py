@@ -15,14 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.prediction.domain.models.port import Floats, KeptModel, Members, Peaks, Rows
+from slackwater.prediction.domain.models.port import ByClass, Floats, KeptModel, Listening, Members, Peaks, Rows
 from slackwater.prediction.domain.models.tables import Column, State, Table, named, part_of
 from slackwater.prediction.domain.numbers import Numbers
+from slackwater.prediction.domain.rollouts import Rollouts, Sighting, Span
 
 RESOURCES = ("cpu", "memory")
 """In this order wherever amounts of both are beside each other: milli-cores, bytes."""
 TIERS = ("prod", "mid", "batch", "free", "")
 QOS = ("LSE", "LSR", "LS", "BE", "SYSTEM", "")
+_ASKED = ("request_cpu", "request_memory", "revision")
 _NEVER = -(2**62)
 _FIRST = 64
 Flags = NDArray[np.bool_]
@@ -38,6 +40,8 @@ class Member(NamedTuple):
     qos: int = len(QOS) - 1
     cpu_milli: int = 0
     memory_bytes: int = 0
+    revision: int = 0
+    """Which one of its workload, as a number; 0 where nobody says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,36 +93,66 @@ class Crowd:
                 "qos": Column(np.int8),
                 "present": Column(np.bool_),
                 "last": Column(np.int64, empty=_NEVER),
+                "revision": Column(np.int64),
                 **amounts,
             }
         )
         self.places = Table({"node": Column(np.int32), "tier": Column(np.int8), "last": Column(np.int64, empty=_NEVER)})
         self.known = Table({"last": Column(np.int64, empty=_NEVER)})
+        self.rollouts = Rollouts()
         self.waiting: dict[int, Slot] = {}
         self._here: dict[int, Rows] = {}
 
-    def take(self, node: int, slot: int, end: int, members: Sequence[Member], usage: Floats) -> None:
-        """A window that ends at `end`: who is on the node now, and the amounts (n, 2) of each, NaN where unknown."""
+    def take(
+        self, node: int, slot: int, span: Span, members: Sequence[Member], usage: Floats, *, is_back: bool = False
+    ) -> None:
+        """A window: who is on the node now, and the amounts (n, 2) of each, NaN where unknown.
+
+        `is_back`: the node had been silent, so who is on it may have been there for long."""
         self._leave(node)
         if not members:
             return
         rows, groups, workloads = self._numbers_of(members)
-        table = self.members
+        table, end = self.members, span.end
         table.reach(rows)
+        self.known.reach(workloads)
+        asked = (
+            np.array([member.cpu_milli for member in members], dtype=np.float64),
+            np.array([member.memory_bytes for member in members], dtype=np.float64),
+            np.array([member.revision for member in members], dtype=np.int64),
+        )
+        new = table["last"][rows] == _NEVER
+        other = new.copy()
+        for column, amounts in zip(_ASKED, asked, strict=True):
+            other |= table[column][rows] != amounts
+            table[column][rows] = amounts
         table["group"][rows], table["workload"][rows] = groups, workloads
         table["qos"][rows] = [member.qos for member in members]
-        table["request_cpu"][rows] = [member.cpu_milli for member in members]
-        table["request_memory"][rows] = [member.memory_bytes for member in members]
         table["last"][rows] = end
         table["present"][rows] = True
+        if other.any():
+            counted = new & (not is_back)
+            self._notice(span, Sighting(workloads[other], counted[other], *(amounts[other] for amounts in asked)))
         self.places.reach(groups)
         self.places["node"][groups] = node
         self.places["tier"][groups] = [member.tier for member in members]
         self.places["last"][groups] = end
-        self.known.reach(workloads)
         self.known["last"][workloads] = np.maximum(self.known["last"][workloads], end)
         self._here[node] = np.sort(rows)
         self.waiting.setdefault(slot, Slot()).add(rows, usage)
+
+    def _notice(self, span: Span, seen: Sighting) -> None:
+        """Tell the models whose workloads change."""
+        changing = self.rollouts.notice(span, seen, self.known["last"][seen.workload], self._running)
+        if changing:
+            for model in self.models.values():
+                if isinstance(model, Listening):
+                    model.announce(span.end, np.array(changing, dtype=np.intp))
+
+    def _running(self, workload: int) -> int:
+        used = self.members.used
+        mine = self.members["workload"][:used] == workload
+        return int(np.count_nonzero(mine & self.members["present"][:used]))
 
     def _numbers_of(self, members: Sequence[Member]) -> tuple[Rows, Rows, Rows]:
         count = len(members)
@@ -162,12 +196,19 @@ class Crowd:
         """As a model takes them; the rows are ordered by group."""
         group = self.members["group"][rows].astype(np.intp)
         workload = self.members["workload"][rows].astype(np.intp)
-        return Members(group, rows, workload, limit, np.zeros(len(self.groups.names)))
+        return Members(group, rows, workload, limit, np.zeros(len(self.groups.names)), self._kinds(rows))
 
     def alone(self, rows: Rows, limit: Floats) -> Members:
         """Each one as a group of its own."""
         workload = self.members["workload"][rows].astype(np.intp)
-        return Members(np.arange(len(rows)), rows, workload, limit, np.zeros(len(rows)))
+        return Members(np.arange(len(rows)), rows, workload, limit, np.zeros(len(rows)), self._kinds(rows))
+
+    def _kinds(self, rows: Rows) -> Rows | None:
+        """Tier and QoS class of each as one number, if a model asks for it."""
+        if not any(isinstance(model, ByClass) and model.by_class for model in self.models.values()):
+            return None
+        tier = self.places["tier"][self.members["group"][rows]].astype(np.intp)
+        return kind_of(tier, self.members["qos"][rows])
 
     def peaks(self, resource: str, at_seconds: float, members: Members) -> Peaks:
         if not len(members.machine):
@@ -200,6 +241,7 @@ class Crowd:
             return
         for model in self.models.values():
             model.forget(groups, series, workloads)
+        self.rollouts.forget(workloads)
         absent = series[self.members["present"][series]]
         for node in np.unique(self.places["node"][self.members["group"][absent]]).tolist():
             here = self._here.get(node, absent)
@@ -226,18 +268,24 @@ class Crowd:
         }
         tables = {"members": self.members, "places": self.places, "known": self.known}
         found = {name: array for part, table in tables.items() for name, array in named(part, table.state()).items()}
-        return {**found, **named("waiting", waiting)}
+        return {**found, **named("rollouts", self.rollouts.state()), **named("waiting", waiting)}
 
     def names(self) -> dict[str, Any]:
         """As JSON."""
         allocators = {"series": self.series, "groups": self.groups, "workloads": self.workloads}
         return {name: [list(one.names), list(one.free)] for name, one in allocators.items()}
 
-    def restore(self, state: Mapping[str, NDArray[Any]], names: Mapping[str, Any]) -> None:
+    def restore(self, state: Mapping[str, NDArray[Any]], names: Mapping[str, Any], version: int = 4) -> None:
         """What `state` and `names` gave. Raises InvalidInput, KeyError or ValueError if it does not fit."""
+        if version < 4:
+            state = {**state, "members.revision": np.zeros_like(state["members.last"])}
         self.series, self.groups, self.workloads = (Numbers(*names[kind]) for kind in ("series", "groups", "workloads"))
         for part, table in (("members", self.members), ("places", self.places), ("known", self.known)):
             table.restore(part_of(state, part))
+        if version < 4:
+            self._begin_to_notice()
+        else:
+            self.rollouts.restore(part_of(state, "rollouts"))
         waiting = part_of(state, "waiting")
         self.waiting = {}
         for slot in np.unique(waiting["slots"]).tolist():
@@ -248,6 +296,18 @@ class Crowd:
         order = np.argsort(nodes, kind="stable")
         cuts = np.flatnonzero(np.diff(nodes[order])) + 1
         self._here = {int(nodes[part[0]]): rows[part] for part in np.split(order, cuts) if len(part)}
+
+    def _begin_to_notice(self) -> None:
+        """From a snapshot that did not: what everyone asks for now is nothing new."""
+        rows = np.flatnonzero(self.members["last"][: self.members.used] > _NEVER)
+        asked = (self.members[column][rows] for column in _ASKED)
+        workloads = self.members["workload"][rows].astype(np.intp)
+        self.rollouts.learn(Sighting(workloads, np.zeros(len(rows), dtype=bool), *asked))
+
+
+def kind_of(tier: Rows | int, qos: Rows | int) -> Rows:
+    """The class of a workload, by the numbers of its tier and of its QoS class."""
+    return np.asarray(np.multiply(tier, len(QOS)) + qos, dtype=np.intp)
 
 
 def largest_of_each(rows: Rows, usage: Floats) -> tuple[Rows, Floats]:

@@ -2,7 +2,8 @@
 
     peak = min(sum of the model's terms, limits), cut up to a whole unit, + what is owned and never lent
 
-`workload-profile` is made again from B, S, L and the knob; of other models the terms are the record.
+`workload-profile` is made again from B, S, L and the knob (and what rollouts add to it); of other models the terms are
+the record.
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ import numpy as np
 
 from slackwater.decisions.record import Term
 from slackwater.prediction.domain.forecast import Seen
-from slackwater.prediction.domain.models.workload_profile import four_terms
+from slackwater.prediction.domain.models.port import Floats
+from slackwater.prediction.domain.models.workload_profile import four_terms, insured_risk
 
 _LEAST = 1e-6
 _FORMULA = frozenset({"seen_together", "own_peaks", "limits", "insured", "novelty", "noise"})
+_ROLLOUT = frozenset({"rollout", "rollout_share"})
+_COLD = frozenset({"cold_stand_in", "cold_limits"})
 NOTES: Mapping[str, str] = {
     "seen_together": "the largest hour of two weeks of what is here now, together",
     "coincidence": "insured: each at its own largest hour at once",
     "novelty": "insured: all at their limits",
     "noise": "insured: what hourly maxima do not show",
+    "rollout": "insured while something was deployed, scaled or configured anew",
     "limits_cut": "a peak is at most the sum of the limits",
     "owned_cores": "limits of those whose CPU is never lent",
     "cold_start_limits": "limits of those that are not known yet",
@@ -50,6 +55,9 @@ def reasons(seen: Seen, node: int) -> Reasons:
         return Reasons({}, 0.0, owned, {})
     terms = {name: float(values[group]) for name, values in seen.peaks.terms.items()}
     inputs = {name: float(values[group]) for name, values in seen.peaks.inputs.items()}
+    silent = set() if inputs.get("rollout_share") else _ROLLOUT  # nothing changes: nothing to say
+    silent = silent | (set() if inputs.get("cold_limits") else _COLD)
+    terms, inputs = ({name: one for name, one in said.items() if name not in silent} for said in (terms, inputs))
     return Reasons(terms, float(seen.limits[group]), owned, inputs if inputs.keys() >= _FORMULA else {})
 
 
@@ -79,16 +87,16 @@ def _again(why: Reasons) -> Mapping[str, float]:
     """The terms, made anew where the formula is known."""
     if not why.formula:
         return why.terms
-    given = {name: np.array([value]) for name, value in why.formula.items()}
-    made = four_terms(
-        given["seen_together"],
-        given["own_peaks"],
-        given["limits"],
-        given["insured"],
-        why.formula["novelty"],
-        why.formula["noise"],
-    )
-    return {name: float(values[0]) for name, values in made.items()}
+    terms = _four(why.formula, "insured")
+    if "rollout" in why.formula:
+        terms["rollout"] = insured_risk(_four(why.formula, "rollout"))
+    return {name: float(values[0]) for name, values in terms.items()}
+
+
+def _four(formula: Mapping[str, float], insured: str) -> dict[str, Floats]:
+    names = ("seen_together", "own_peaks", "limits", insured)
+    together, own_peaks, limits, knob = (np.array([formula[name]]) for name in names)
+    return four_terms(together, own_peaks, limits, knob, formula["novelty"], formula["noise"])
 
 
 def _whole(amounts: Sequence[float]) -> list[int]:

@@ -1,7 +1,8 @@
 """What each pod is counted with: its part of the peak of those it was predicted together with.
 
 A group needs less than its members one by one, so a pod's part is what it would need alone, scaled to the peak of all.
-A pod that the model does not know counts with its limit, and so does the CPU of one that owns its cores.
+A pod that the model does not know counts with its limit (or with what its class needs, if so wished), and so does the
+CPU of one that owns its cores.
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ from slackwater.prediction.domain.state import Pool
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Pods of some nodes, node by node. `peaks`, `limits` and `cold` (n, 2) by resource."""
+    """Pods of some nodes, node by node. `peaks`, `limits`, `cold` and `held` (n, 2) by resource."""
 
     rows: Rows
     node: Rows
     peaks: Floats
     limits: Floats
     cold: Flags
+    """Not known yet."""
+    held: Flags
+    """Of those, for whom nothing stands in but the limit."""
 
     def of(self, node: int) -> Rows:
         """The places of a node's pods."""
@@ -39,22 +43,23 @@ def shares(pool: Pool, policy: PoolPolicy, found: Forecast, nodes: Sequence[int]
     rows = pods.on(nodes)
     node = pods.places["node"][pods.members["group"][rows]].astype(np.intp)
     peaks, limits = np.zeros((len(rows), 2)), np.zeros((len(rows), 2))
-    cold = np.zeros((len(rows), 2), dtype=bool)
+    cold, held = np.zeros((2, len(rows), 2), dtype=bool)
     for place, each in enumerate(RESOURCES):
         limit = limits[:, place] = pods.limits(rows, each)
         alone = pods.peaks(each, found.at_seconds, pods.alone(rows, limit))
         cold[:, place] = alone.cold_share > 0
+        held[:, place] = cold[:, place] & (alone.inputs.get("cold_stand_in", limit) >= limit)
         owns = protected(pods.members["qos"][rows], each, policy.protect_lsr)
         whole = found.seen[each].peaks.peak[pods.members["group"][rows]]
         group = pods.members["group"][rows].astype(np.intp)
-        peaks[:, place] = np.where(owns, limit, _parts(group, whole, alone.peak, limit, cold[:, place], ~owns))
-    return Shares(rows, node, peaks, limits, cold)
+        peaks[:, place] = np.where(owns, limit, _parts(group, whole, alone.peak, limit, held[:, place], ~owns))
+    return Shares(rows, node, peaks, limits, cold, held)
 
 
-def _parts(group: Rows, whole: Floats, alone: Floats, limit: Floats, cold: Flags, counts: Flags) -> Floats:
+def _parts(group: Rows, whole: Floats, alone: Floats, limit: Floats, held: Flags, counts: Flags) -> Floats:
     """Of the `whole` of each one's group, among those that count."""
-    stand_in = np.bincount(group, np.where(cold & counts, limit, 0.0))[group] if len(group) else whole
-    warm = np.bincount(group, np.where(~cold & counts, alone, 0.0))[group] if len(group) else whole
+    stand_in = np.bincount(group, np.where(held & counts, limit, 0.0))[group] if len(group) else whole
+    warm = np.bincount(group, np.where(~held & counts, alone, 0.0))[group] if len(group) else whole
     left = np.maximum(whole - stand_in, 0.0)
     scale = np.divide(left, warm, out=np.zeros_like(left), where=warm > 0)
-    return np.rint(np.where(cold, limit, np.minimum(alone * scale, limit)))
+    return np.rint(np.where(held, limit, np.minimum(alone * scale, limit)))

@@ -23,7 +23,9 @@ from slackwater.prediction.domain.models.tables import State, named, part_of
 from slackwater.prediction.domain.policy import Policies
 from slackwater.prediction.domain.state import Heard, Keeping, MakeModel, Node, PartitionState
 
-VERSION = 3
+VERSION = 4
+_READABLE = frozenset({3, VERSION})
+"""Version 3 knew nothing of rollouts: they are noticed from then on."""
 _QUICK = 1
 """zlib's level: numbers compress little better with more effort."""
 
@@ -96,13 +98,14 @@ def decode(
     snapshot: Snapshot, policies: Policies, make: MakeModel, keeping: Keeping | None = None
 ) -> tuple[PartitionState, list[str]]:
     """The state that was frozen, and why models of it begin anew: those in force now cannot take their history."""
-    if snapshot.version != VERSION:
-        raise _corrupt(f"version is {snapshot.version}, this program reads {VERSION}")
+    if snapshot.version not in _READABLE:
+        readable = " and ".join(map(str, sorted(_READABLE)))
+        raise _corrupt(f"version is {snapshot.version}, this program reads {readable}")
     if hashlib.sha256(snapshot.body).hexdigest() != snapshot.checksum:
         raise _corrupt("checksum does not match")
     try:
         about, arrays = _unpack(snapshot.body)
-        return _rebuild(about, arrays, PartitionState(policies, make, keeping))
+        return _rebuild(about, arrays, PartitionState(policies, make, keeping), snapshot.version)
     except (zlib.error, KeyError, IndexError, ValueError, TypeError) as error:
         raise _corrupt(f"not readable: {error}") from error
 
@@ -120,7 +123,7 @@ def _unpack(body: bytes) -> tuple[dict[str, Any], State]:
 
 
 def _rebuild(
-    about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], state: PartitionState
+    about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], state: PartitionState, version: int
 ) -> tuple[PartitionState, list[str]]:
     anew: list[str] = []
     for number, node in enumerate(about["nodes"]):
@@ -134,7 +137,7 @@ def _rebuild(
         pool.slot_seconds, pool.newest_slot = told["slot_seconds"], told["newest_slot"]
         pool.waiting = {waiting: state.nodes[waiting] for waiting in told["waiting"]}
         for kind, crowd in pool.crowds():
-            crowd.restore(part_of(mine, f"{kind}.crowd"), told[kind]["names"])
+            crowd.restore(part_of(mine, f"{kind}.crowd"), told[kind]["names"], version)
             for each in RESOURCES:
                 why = _refill(crowd, each, told[kind]["models"][each], part_of(mine, f"{kind}.{each}"))
                 if why:

@@ -24,6 +24,7 @@ from slackwater.prediction.domain.crowd import QOS, RESOURCES, TIERS, Crowd, Gon
 from slackwater.prediction.domain.models.port import Floats, KeptModel
 from slackwater.prediction.domain.numbers import joined
 from slackwater.prediction.domain.policy import ModelChoice, Policies
+from slackwater.prediction.domain.rollouts import Span, revision_of
 
 DEFAULT_POOL = "default"
 """Of a node that was not described yet."""
@@ -153,14 +154,17 @@ class PartitionState:
             pool.newest_slot = slot if pool.newest_slot is None else max(slot, pool.newest_slot)
             self._collect(sight.end)
             node = self.nodes.get(sight.name)  # it may just have been forgotten
+        now = max(sight.start, self.latest_seconds)  # the node's own clock, or that of others where it lags behind
+        is_back = node is not None and now - node.taken.end >= self.keeping.pod_seconds / 2
         windows = 1 if node is None else node.taken.windows + 1
         heard = Heard(sight.end, sight.number, sight.end - sight.start, windows, sight.event_id, sight.traceparent)
         if node is None:
             node = self._enter(sight.name, pool_name, heard)
         node.taken = heard
         pool.waiting[node.name] = node
-        pool.pods.take(node.number, slot, sight.end, *_pods_of(sight))
-        pool.whole.take(node.number, slot, sight.end, *_whole_of(sight, pool.whole))
+        span = Span(sight.start, sight.end)
+        pool.pods.take(node.number, slot, span, *_pods_of(sight), is_back=is_back)
+        pool.whole.take(node.number, slot, span, *_whole_of(sight, pool.whole))
         self.latest_seconds = max(self.latest_seconds, sight.end)
         return True
 
@@ -270,6 +274,7 @@ def _pods_of(sight: Sight) -> tuple[list[Member], Floats]:
             _QOS.get(pod.qos.value, len(QOS) - 1),
             max(pod.request.cpu_milli, 0),
             max(pod.request.memory_bytes, 0),
+            revision_of(pod.labels) if pod.labels else 0,
         )
         places.append(place)
     return list(members.values()), sight.usage[places]

@@ -16,9 +16,9 @@ from slackwater.model.errors import Fenced, Unavailable
 from slackwater.model.identifiers import PARTITIONS
 from slackwater.model.time import Clock
 from slackwater.prediction.domain.cadence import Cause, Published, causes
-from slackwater.prediction.domain.crowd import RESOURCES, TIERS
+from slackwater.prediction.domain.crowd import QOS, RESOURCES, TIERS, Crowd, kind_of
 from slackwater.prediction.domain.forecast import Forecast, forecast
-from slackwater.prediction.domain.models.port import Calibrated, Floats, Standing
+from slackwater.prediction.domain.models.port import ByClass, Calibrated, Floats, KeptModel, Listening, Standing
 from slackwater.prediction.domain.numbers import parts_of
 from slackwater.prediction.domain.policy import PoolPolicy
 from slackwater.prediction.domain.shares import Shares, shares
@@ -29,6 +29,8 @@ from slackwater.prediction.usecases.tell_prediction import NodePrediction, PodPa
 
 _AT_ONCE = 64
 """Nodes in one transaction."""
+_NAMED = 3
+"""Workloads that are named when many on a node change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Due:
     parts: Mapping[int, Sequence[PodPart]]
     unknown: tuple[int, float]
     """How many nodes of the pool have prod, and the mean share (0..1) of its pods that are not known yet."""
+    rollouts: Mapping[str, Mapping[int, str]]
+    """By resource and number of a node: which workloads on it change, and why that is thought."""
     cold: Floats
     """(nodes due, 2) share of prod's requests, and of prod's limits, that is not known yet."""
 
@@ -154,12 +158,33 @@ def _due(pool: Pool, name: str, policy: PoolPolicy, found: Forecast, nodes: Sequ
     groups = pods.members["group"][seen.rows]
     workloads = pods.members["workload"][seen.rows]
     tiers = pods.places["tier"][groups]
-    columns = (seen.rows, seen.node, workloads, tiers, seen.peaks.astype(np.int64), seen.cold.any(axis=1))
+    columns = (seen.rows, seen.node, workloads, tiers, seen.peaks.astype(np.int64), seen.held.any(axis=1))
     for row, number, workload, tier, peak, cold in zip(*(column.tolist() for column in columns), strict=True):
         uid = parts_of(pods.series.name(row))[1]
         parts[number].append(PodPart(uid, pods.workloads.name(workload), TIERS[tier], peak[0], peak[1], cold))
     models = {each: _used(pool, each) for each in RESOURCES}
-    return Due(name, policy, found, nodes, models, parts, _unknown(found), _cold(pool, seen, numbers))
+    changes = {each: _rollouts(pool, each, seen, found) for each in RESOURCES}
+    return Due(name, policy, found, nodes, models, parts, _unknown(found), changes, _cold(pool, seen, numbers))
+
+
+def _rollouts(pool: Pool, resource: str, seen: Shares, found: Forecast) -> Mapping[int, str]:
+    """Of prod, for nodes of which the knob is raised by a rollout."""
+    model, pods = pool.pods.models[resource], pool.pods
+    if not isinstance(model, Listening):
+        return {}
+    workloads = pods.members["workload"][seen.rows].astype(np.intp)
+    prod = pods.places["tier"][pods.members["group"][seen.rows]] == 0
+    changing = np.flatnonzero(prod & model.changing(found.at_seconds, workloads))
+    by_node: dict[int, dict[int, None]] = {}
+    for node, workload in zip(seen.node[changing].tolist(), workloads[changing].tolist(), strict=True):
+        by_node.setdefault(node, {})[workload] = None
+    return {node: _said(pods, list(one)) for node, one in by_node.items()}
+
+
+def _said(pods: Crowd, workloads: Sequence[int]) -> str:
+    named = [f"{pods.workloads.name(one)} {pods.rollouts.said(one)}" for one in workloads[:_NAMED]]
+    more = len(workloads) - len(named)
+    return "; ".join(named) + (f"; and {more} more" if more else "")
 
 
 def _unknown(found: Forecast) -> tuple[int, float]:
@@ -172,7 +197,16 @@ def _unknown(found: Forecast) -> tuple[int, float]:
 def _used(pool: Pool, resource: str) -> UsedModel:
     model = pool.pods.models[resource]
     standing = model.standing() if isinstance(model, Calibrated) else Standing()
-    return UsedModel(model.name, model.version, standing)
+    return UsedModel(model.name, model.version, standing, _fallback(model))
+
+
+def _fallback(model: KeptModel) -> str:
+    """What stands in for those of prod who are not known."""
+    if not (isinstance(model, ByClass) and model.by_class):
+        return "the limits of those who are not known"
+    priors = {qos: model.prior(int(kind_of(0, number))) for number, qos in enumerate(QOS) if qos}
+    said = [f"prod/{qos}: {share:.2f} ({known} known)" for qos, (share, known) in priors.items() if known]
+    return f"class priors, shares of the limit: {', '.join(said) or 'none known yet: the limit'}"
 
 
 def _cold(pool: Pool, seen: Shares, numbers: Sequence[int]) -> Floats:
@@ -211,6 +245,7 @@ async def _publish(living: LivingState, due: Due, places: range, now: datetime) 
             policy=due.policy,
             models=due.models,
             pods=due.parts[node.number],
+            rollouts={each: due.rollouts[each].get(node.number, "") for each in RESOURCES},
             cold_of_requests=float(due.cold[place, 0]),
             cold_of_limits=float(due.cold[place, 1]),
         )

@@ -26,7 +26,7 @@ SOURCE = "prediction"
 SUBJECTS = {"cpu": "prod-cpu-peak", "memory": "prod-memory-peak"}
 _IDS = uuid.UUID("0e9a3c52-6f0b-5c58-9f43-3b6f2f7f5a10")
 _UNITS = {"cpu": "milli-cores", "memory": "bytes"}
-_RATIOS = frozenset({"insured", "novelty", "noise", "knob", "young_share"})
+_RATIOS = frozenset({"insured", "novelty", "noise", "knob", "young_share", "rollout", "rollout_share"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,8 @@ class UsedModel:
     name: str
     version: str
     standing: Standing
+    fallback: str = ""
+    """What those who are not known count with, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class NodePrediction:
     policy: PoolPolicy
     models: Mapping[str, UsedModel]
     pods: Sequence[PodPart]
+    rollouts: Mapping[str, str]
+    """By resource: who among prod changes, and why that is thought; empty where nobody does."""
     cold_of_requests: float
     cold_of_limits: float
 
@@ -152,6 +156,8 @@ def _recorded(
 ) -> Event[DecisionRecorded]:
     subject, unit = SUBJECTS[resource], _UNITS[resource]
     result, terms = peak
+    note = {"note": told.rollouts[resource]}
+    terms = tuple(term.model_copy(update=note) if term.name == "rollout" else term for term in terms)
     record = DecisionRecord(
         id=told.stable_id(subject),
         kind=DecisionKind.PREDICTION,
@@ -197,7 +203,13 @@ def _inputs(told: NodePrediction, resource: str, why: Reasons) -> tuple[Input, .
         if name == "limits":
             continue
         ratio = name in _RATIOS
-        where = _knob_source(told, used, policy) if name == "knob" else f"model of pool {told.pool}"
+        where = f"model of pool {told.pool}"
+        if name == "knob":
+            where = _knob_source(told, used, policy)
+        elif name in ("cold_stand_in", "cold_limits"):
+            where = used.fallback
+        elif name == "rollout_share":
+            where = told.rollouts[resource] or where
         found.append(
             Input(name=name, value=value if ratio else round(value), unit="ratio" if ratio else unit, source=where)
         )

@@ -67,23 +67,32 @@ def forecast_chart(
         body.append(svg.polygon([(line[0][0], frame.y0), *line, (line[-1][0], frame.y0)], "layer forecast"))
         body.append(svg.polyline(line, "edge forecast"))
     body += [svg.polyline(part, "edge prod") for part in _joined(actual, x, y)]
-    body += [svg.polyline(part, "edge over") for part in _joined(above(actual, expected), x, y) if len(part) > 1]
+    for run in above(actual, expected):
+        first, in_force = run[0][0], run[0][2]
+        parts = _joined([(at, value) for at, value, _ in run], x, y)
+        rise = (x(first.timestamp()), y(in_force))
+        body += [svg.polyline([rise, *part] if place == 0 else part, "edge over") for place, part in enumerate(parts)]
     body += axes.time_axis(frame, x, since, until, most=5 if frame.width > 500 else 3)
     return svg.figure(frame, body, f"Expected prod {resource} peak against prod usage over time")
 
 
-def above(actual: Series, expected: Series) -> Series:
-    """The samples that were above what was expected at their time."""
-    found = []
+def above(actual: Series, expected: Series) -> list[list[tuple[datetime, float, float]]]:
+    """The samples above what was expected at their time, with what that was: one list for each unbroken run of them."""
+    runs: list[list[tuple[datetime, float, float]]] = []
     following = iter([*expected, None])
     in_force: float | None = None
+    was_above = False
     coming = next(following)
     for at, value in actual:
         while coming is not None and coming[0] <= at:
             in_force, coming = coming[1], next(following)
-        if in_force is not None and value > in_force:
-            found.append((at, value))
-    return found
+        is_above = in_force is not None and value > in_force
+        if in_force is not None and is_above:
+            if not was_above:
+                runs.append([])
+            runs[-1].append((at, value, in_force))
+        was_above = is_above
+    return runs
 
 
 def limit_lane(frame: Frame, since: datetime, until: datetime, limits: Sequence[tuple[datetime, datetime, int]]) -> str:

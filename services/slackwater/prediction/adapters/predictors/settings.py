@@ -79,9 +79,22 @@ class WorkloadProfileSettings(PredictorSettings):
     history_hours: int = Field(336, ge=24, le=400, description="hours that are remembered; 2 bytes each and workload")
     live_days: int = Field(14, ge=1, description="days of a pod's own peaks, for the live gap; within history_hours")
     cold_hours: int = Field(24, ge=1, description="hours seen that make a workload known; before, its limit counts")
+    cold_start: Literal["request", "class-prior"] = Field(
+        "request", description="what stands in for an unknown workload: its limit, or what its class needs of it"
+    )
+    prior_quantile: float = Field(
+        0.95, ge=0.5, le=1, description="of the shares of their limits that known workloads of a class need"
+    )
+    prior_workloads: int = Field(50, ge=1, description="of a class that must be known; before, the limit stands in")
     young_hours: int = Field(168, ge=0, description="hours seen below which a workload raises the knob")
-    young_knob: float = Field(0.30, ge=0, le=100, description="the knob where all is young or about to change")
+    young_knob: float = Field(0.30, ge=0, le=100, description="the knob where all is young")
     young_extra: float = Field(0.15, ge=0, le=100, description="on top of that, where the knob follows from a rate")
+    rollout_hours: float = Field(
+        24.0, ge=0, le=720, description="for how long a rollout that was noticed raises the knob; 0: not at all"
+    )
+    rollout_knob: float = Field(
+        1.0, ge=0, le=100, description="the knob where all was deployed, scaled or configured anew; 1: the whole risk"
+    )
     novelty: float = Field(0.05, ge=0, le=1, description="share of the unused limits that belongs to the risk")
     noise: float = Field(0.10, ge=0, le=1, description="share of the level that belongs to the risk")
     size_reference: float = Field(20.0, gt=0, description="members at which the risk is not scaled by size")

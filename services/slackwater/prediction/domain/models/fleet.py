@@ -78,6 +78,7 @@ def measured(members: Members, usage: Floats) -> tuple[Fleet, Floats]:
             series=members.series[known],
             workload=members.workload[known],
             limit=members.limit[known],
+            kind=None if members.kind is None else members.kind[known],
         )
         usage = usage[known]
     fleet = fleet_of(members)

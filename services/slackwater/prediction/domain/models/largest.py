@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.prediction.domain.models.port import Floats, KeptModel, Members, Peaks, Rows
+from slackwater.prediction.domain.models.port import ByClass, Floats, KeptModel, Listening, Members, Peaks, Rows
 from slackwater.prediction.domain.models.tables import State, named, part_of
 
 
@@ -37,6 +37,27 @@ class Largest:
             terms,
             np.max([answer.cold_share for answer in answers], axis=0),
         )
+
+    @property
+    def by_class(self) -> bool:
+        return any(isinstance(model, ByClass) and model.by_class for model in self.models)
+
+    def prior(self, kind: int) -> tuple[float, int]:
+        """The largest of its models', with the fewest workloads behind it."""
+        found = [model.prior(kind) for model in self.models if isinstance(model, ByClass) and model.by_class]
+        return max((share for share, _ in found), default=1.0), min((known for _, known in found), default=0)
+
+    def announce(self, at_seconds: float, workloads: Rows) -> None:
+        for model in self.models:
+            if isinstance(model, Listening):
+                model.announce(at_seconds, workloads)
+
+    def changing(self, at_seconds: float, workloads: Rows) -> NDArray[np.bool_]:
+        found = np.zeros(len(workloads), dtype=bool)
+        for model in self.models:
+            if isinstance(model, Listening):
+                found |= model.changing(at_seconds, workloads)
+        return found
 
     def state(self) -> State:
         parts = (named(str(number), model.state()) for number, model in enumerate(self.models))

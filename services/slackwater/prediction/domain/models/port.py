@@ -39,6 +39,8 @@ class Members:
     """(m,) the most it may use (in the traces: what it has reserved); may be 0."""
     capacity: Floats
     """(machines,); may be 0."""
+    kind: Rows | None = None
+    """(m,) a number of each one's class, by tier and QoS; None where nobody asked for it (see `ByClass`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +110,29 @@ class Calibrated(Protocol):
     """A model that keeps count of what came of its predictions. Others simply lack this."""
 
     def standing(self) -> Standing: ...
+
+
+@runtime_checkable
+class Listening(Protocol):
+    """A model that is told which workloads are being deployed, scaled or configured. Others simply lack this."""
+
+    def announce(self, at_seconds: float, workloads: Rows) -> None:
+        """From now on the past says less about these, for as long as the model's settings say."""
+        ...
+
+    def changing(self, at_seconds: float, workloads: Rows) -> NDArray[np.bool_]:
+        """(n,) about whom it was told so, not too long ago."""
+        ...
+
+
+@runtime_checkable
+class ByClass(Protocol):
+    """A model that may want to be told of which class members are. Others simply lack this."""
+
+    @property
+    def by_class(self) -> bool: ...
+
+    def prior(self, kind: int) -> tuple[float, int]:
+        """Of a class: the share of its limit that a workload counts with while it is not known, and how many workloads
+        say so."""
+        ...

@@ -7,10 +7,14 @@
     P  = min(L, B + k R)                       0 <= B <= S <= L, and one knob k
 
 History belongs to the workload: a pod that was moved or replaced is known at once. Two things look after what is not
-known: a workload of which fewer than `cold_hours` hours were seen counts with its limit in B and S; and where pods use
-more than their workload ever did (another key than it should have, a new release), the excess is added to B and S:
-the live gap, which is exactly 0 while keys are right. A workload younger than `young_hours`, or about which an event
-announced a change, raises the knob of its machine towards `young_knob` by its part of the limits.
+known. A workload of which fewer than `cold_hours` hours were seen counts with its limit in B and S; or, by
+`cold_start`, with what its class needs of it (see `priors`), and then as young. Where pods use more than their workload
+ever did (another key than it should have, a new release), the excess is added to B and S: the live gap, which is
+exactly 0 while keys are right. A workload younger than `young_hours` raises the knob of its machine towards
+`young_knob` by its part of the limits; one that was deployed, scaled or configured anew does so towards `rollout_knob`
+for `rollout_hours`, and what that comes to is a term of its own:
+
+    P  = min(L, B + (k + rollout) R)
 
 The knob is given, or follows from a stated rate of violations and the ledger of what came of earlier predictions.
 """
@@ -27,8 +31,12 @@ from numpy.typing import NDArray
 from slackwater.prediction.domain.models.fleet import Fleet, fleet_of, measured
 from slackwater.prediction.domain.models.ledger import Ledger, LedgerOptions, Record
 from slackwater.prediction.domain.models.port import Floats, Members, Peaks, Rows, Standing
-from slackwater.prediction.domain.models.profiles import DailyPeaks, Profiles
+from slackwater.prediction.domain.models.priors import ClassPriors
+from slackwater.prediction.domain.models.profiles import HOUR, DailyPeaks, Profiles
 from slackwater.prediction.domain.models.tables import Column, State, Table, named, part_of
+
+REQUEST, CLASS_PRIOR = "request", "class-prior"
+"""What stands in for a workload that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +48,14 @@ class ProfileOptions:
     history_hours: int = 336
     live_days: int = 14
     cold_hours: int = 24
+    cold_start: str = REQUEST
+    prior_quantile: float = 0.95
+    prior_workloads: int = 50
     young_hours: int = 168
     young_knob: float = 0.30
     young_extra: float = 0.15
+    rollout_hours: float = 24.0
+    rollout_knob: float = 1.0
     novelty: float = 0.05
     noise: float = 0.10
     size_reference: float = 20.0
@@ -62,7 +75,13 @@ class Bounds:
     size: Floats
     live_gap: Floats
     young_share: Floats
+    rollout_share: Floats
+    """Of the limits, who is changing; `young_rollout_share` those of them who are young."""
+    young_rollout_share: Floats
     known_share: Floats
+    stand_in: Floats
+    """What those who are not known count with; `unknown` are their limits."""
+    unknown: Floats
     cold: NDArray[np.bool_]
 
 
@@ -78,6 +97,14 @@ class WorkloadProfile:
         self.live = DailyPeaks(options.live_days)
         self.ledger = Ledger(options.ledger)
         self.announced = Table({"until": Column(np.float64)})
+        self.priors = ClassPriors(options.prior_quantile, options.prior_workloads)
+
+    @property
+    def by_class(self) -> bool:
+        return self.options.cold_start == CLASS_PRIOR
+
+    def prior(self, kind: int) -> tuple[float, int]:
+        return self.priors.of(kind)
 
     def fold(self, at_seconds: float, members: Members, usage: Floats) -> None:
         fleet, used = measured(members, usage)
@@ -89,13 +116,16 @@ class WorkloadProfile:
             self.ledger.write(fleet, lacking, self._record(at_seconds, fleet))
         if in_time:
             self.ledger.watch(fleet, used, lacking)
+        if self.by_class:
+            self.priors.learn(at_seconds, self.profiles, max(self.options.cold_hours, self.options.young_hours))
+            self.priors.fold(at_seconds, fleet.members, fleet.limit)
         self.profiles.fold(at_seconds, fleet.members.workload, used, fleet.limit)
         self.live.fold(at_seconds, fleet.members.series, used)
 
     def peaks(self, at_seconds: float, members: Members) -> Peaks:
         fleet = fleet_of(members)
         bounds = self.bounds(at_seconds, fleet)
-        knobs = self.knobs(bounds)
+        knobs, more = self.knobs(bounds), self.rollout(bounds)
         inputs = {
             "seen_together": bounds.seen_together,
             "own_peaks": bounds.own_peaks,
@@ -106,8 +136,13 @@ class WorkloadProfile:
             "knob": knobs,
             "live_gap": bounds.live_gap,
             "young_share": bounds.young_share,
+            "rollout": more * bounds.size,
+            "rollout_share": bounds.rollout_share,
+            "cold_stand_in": bounds.stand_in,
+            "cold_limits": bounds.unknown,
         }
-        return fleet.answer(self.terms(bounds, knobs), bounds.cold, inputs)
+        terms = self.terms(bounds, knobs)
+        return fleet.answer({**terms, "rollout": self._risk(bounds, more)}, bounds.cold, inputs)
 
     def bounds(self, at_seconds: float, fleet: Fleet) -> Bounds:
         """B, S and L with what was added to them, and what decides about the knob."""
@@ -116,20 +151,34 @@ class WorkloadProfile:
         cold = hours < max(options.cold_hours, 1)
         own = self.profiles.own(workload)
         gap = np.where(cold, 0.0, np.maximum(self.live.own(fleet.members.series) - own, 0.0))
-        most = np.where(cold, limit, np.minimum(own + gap, limit))
+        stand_in = np.where(cold, self._stand_in(fleet, own), 0.0)
+        most = np.where(cold, stand_in, np.minimum(own + gap, limit))
         own_peaks = np.minimum(fleet.sums(most), fleet.total)
-        together = self.profiles.together(workload, ~cold, fleet.starts) + fleet.sums(np.where(cold, limit, gap))
-        young = ~cold & ((hours < options.young_hours) | self._changing(at_seconds, workload))
+        together = self.profiles.together(workload, ~cold, fleet.starts) + fleet.sums(np.where(cold, stand_in, gap))
+        guessed = cold & (stand_in < limit)
+        young = np.where(guessed | (~cold & (hours < options.young_hours)), limit, 0.0)
+        changing = ~cold & self.changing(at_seconds, workload)
         return Bounds(
             seen_together=np.minimum(together, own_peaks),
             own_peaks=own_peaks,
             limits=fleet.total,
             size=self.size(fleet),
             live_gap=fleet.sums(gap),
-            young_share=_share(fleet.sums(np.where(young, limit, 0.0)), fleet.total),
+            young_share=_share(fleet.sums(young), fleet.total),
+            rollout_share=_share(fleet.sums(np.where(changing, limit, 0.0)), fleet.total),
+            young_rollout_share=_share(fleet.sums(np.where(changing, young, 0.0)), fleet.total),
             known_share=_share(fleet.sums(np.where(cold, 0.0, limit * self._matured(hours))), fleet.total),
+            stand_in=fleet.sums(stand_in),
+            unknown=fleet.sums(np.where(cold, limit, 0.0)),
             cold=cold,
         )
+
+    def _stand_in(self, fleet: Fleet, own: Floats) -> Floats:
+        """(m,) what each one counts with while it is not known."""
+        if not self.by_class:
+            return fleet.limit
+        seen = np.maximum(own, self.live.own(fleet.members.series))
+        return np.asarray(np.minimum(np.maximum(self.priors.share(fleet.members) * fleet.limit, seen), fleet.limit))
 
     def terms(self, bounds: Bounds, knobs: Floats) -> dict[str, Floats]:
         """The four parts of a peak, by machine present."""
@@ -146,10 +195,20 @@ class WorkloadProfile:
         return self.options.knob if rate is None else self.ledger.knob(rate)
 
     def knobs(self, bounds: Bounds) -> Floats:
-        """The knob in force, by machine present. One that follows from measurements has few of young machines."""
-        knob, options = self.knob(), self.options
+        """The knob in force, by machine present, without what rollouts add."""
+        return self.knob() + self._for_young() * bounds.young_share
+
+    def rollout(self, bounds: Bounds) -> Floats:
+        """What rollouts add to the knob, by machine present: who is young and changing raises it once."""
+        young = self._for_young()
+        most = max(self.options.rollout_knob - self.knob(), young)
+        return most * bounds.rollout_share - young * bounds.young_rollout_share
+
+    def _for_young(self) -> float:
+        """What is added where all is young. A knob that follows from measurements has few of young machines."""
+        options = self.options
         extra = 0.0 if options.violation_rate is None else options.young_extra
-        return knob + (max(options.young_knob - knob, 0.0) + extra) * bounds.young_share
+        return max(options.young_knob - self.knob(), 0.0) + extra
 
     def size(self, fleet: Fleet) -> Floats:
         """Small sets are riskier: sqrt(reference / number of members), between 1 / most and most.
@@ -161,11 +220,19 @@ class WorkloadProfile:
         factor = (self.options.size_reference / number) ** self.options.size_power
         return np.clip(factor, 1 / self.options.size_most, self.options.size_most)
 
-    def announce(self, workloads: Rows, until_seconds: float) -> None:
-        """A deploy, a scaling or a new configuration: until then, the past says less about these."""
+    def announce(self, at_seconds: float, workloads: Rows) -> None:
+        """A deploy, a scaling or a new configuration: for `rollout_hours`, the past says less about these."""
+        if not self.options.rollout_hours:
+            return
         self.announced.reach(workloads)
         until = self.announced["until"]
-        until[workloads] = np.maximum(until[workloads], until_seconds)
+        until[workloads] = np.maximum(until[workloads], at_seconds + self.options.rollout_hours * HOUR)
+
+    def changing(self, at_seconds: float, workloads: Rows) -> NDArray[np.bool_]:
+        if not self.options.rollout_hours:
+            return np.zeros(len(workloads), dtype=bool)
+        self.announced.see(workloads)
+        return np.asarray(self.announced["until"][workloads] > at_seconds)
 
     def merge(self, other: WorkloadProfile) -> None:
         """Add what another one has seen of the same workloads; pods and ledger stay with their machines."""
@@ -177,6 +244,7 @@ class WorkloadProfile:
             "live": self.live.state(),
             "ledger": self.ledger.state(),
             "announced": self.announced.state(),
+            "priors": self.priors.state(),
         }
         return {name: array for part, arrays in parts.items() for name, array in named(part, arrays).items()}
 
@@ -185,25 +253,27 @@ class WorkloadProfile:
         self.live.restore(part_of(state, "live"))
         self.ledger.restore(part_of(state, "ledger"))
         self.announced.restore(part_of(state, "announced"))
+        self.priors.restore(part_of(state, "priors"))
 
     def forget(self, machines: Rows, series: Rows, workloads: Rows) -> None:
         self.profiles.forget(workloads)
         self.announced.forget(workloads)
+        self.priors.forget(workloads)
         self.live.forget(series)
         self.ledger.forget(machines, series)
 
     def _record(self, at_seconds: float, fleet: Fleet) -> Record:
         bounds = self.bounds(at_seconds, fleet)
-        risk = sum(part for name, part in self.terms(bounds, np.ones(1)).items() if name != "seen_together")
-        return Record(bounds.seen_together, np.asarray(risk), self.knobs(bounds), bounds.known_share)
+        knobs = self.knobs(bounds) + self.rollout(bounds)
+        return Record(bounds.seen_together, self._risk(bounds, np.ones(1)), knobs, bounds.known_share)
+
+    def _risk(self, bounds: Bounds, knobs: Floats) -> Floats:
+        """k R, by machine present."""
+        return insured_risk(self.terms(bounds, knobs))
 
     def _matured(self, hours: Rows) -> Floats:
         """0..1: how well a workload is known for what the ledger makes of it. Half of the hours: an eighth."""
         return np.minimum(hours / self.options.ledger_after_hours, 1.0) ** 3
-
-    def _changing(self, at_seconds: float, workloads: Rows) -> NDArray[np.bool_]:
-        self.announced.see(workloads)
-        return np.asarray(self.announced["until"][workloads] > at_seconds)
 
 
 def four_terms(
@@ -216,6 +286,11 @@ def four_terms(
         "novelty": insured * novelty * (limits - own_peaks),
         "noise": insured * noise * together,
     }
+
+
+def insured_risk(terms: Mapping[str, Floats]) -> Floats:
+    """k R: all of the four terms but B."""
+    return np.asarray(terms["coincidence"] + terms["novelty"] + terms["noise"])
 
 
 def _share(part: Floats, whole: Floats) -> Floats:

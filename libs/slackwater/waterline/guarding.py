@@ -1,0 +1,173 @@
+"""What guards one node, wherever it runs: a view and the state since the last one in, a plan and the next state out.
+
+Ensurance runs this for every report; an agent that is cut off runs it for its own machine. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from slackwater.decisions.reasons import Mode
+from slackwater.waterline.actuation.cpu_quota import QuotaChange
+from slackwater.waterline.analysis.analyzer import AnalyzerState
+from slackwater.waterline.analysis.counting import RuleState, judge
+from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline.cycle import Cycle, CycleState, Options, run_cycle
+from slackwater.waterline.execution import executor
+from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.execution.plan import Plan, Step
+from slackwater.waterline.facts.amounts import exact
+from slackwater.waterline.facts.node import NodeView
+from slackwater.waterline.facts.pods import PERIOD_US
+from slackwater.waterline.loop import steadying
+from slackwater.waterline.loop.in_force import GRAIN_US, Throttled, after
+from slackwater.waterline.loop.policy import LoopPolicy
+from slackwater.waterline.policies.values import Policies
+from slackwater.waterline.registry.built_in import BUILT_IN
+from slackwater.waterline.registry.metric import Metrics
+
+FORMAT = 2
+"""Of what is stored; 1 was the planner with two metrics."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardState:
+    """What is remembered of a node between two views. `throttles` is in no particular order."""
+
+    throttles: tuple[Throttled, ...] = ()
+    cycle: CycleState = field(default_factory=CycleState)
+    format: int = FORMAT
+
+    def limit_of(self, uid: str) -> int | None:
+        """The limit of ours on a pod, None if there is none."""
+        return next((one.limit_milli for one in self.throttles if one.uid == uid), None)
+
+    def by_uid(self) -> dict[str, Throttled]:
+        return {one.uid: one for one in self.throttles}
+
+
+@dataclass(frozen=True, slots=True)
+class Guarding:
+    """A cycle and the state that follows if it is carried out. `forgotten` are throttled pods that are gone."""
+
+    cycle: Cycle
+    state: GuardState
+    forgotten: tuple[str, ...] = ()
+
+
+def guard(
+    view: NodeView,
+    state: GuardState,
+    policies: Policies,
+    now: datetime,
+    options: Options,
+    metrics: Metrics = BUILT_IN,
+) -> Guarding:
+    """One cycle. The view's quotas are those of `state` (see loop.in_force.container_of)."""
+    pods = {pod.uid: pod for pod in view.pods}
+    present = tuple(one for one in state.throttles if one.uid in pods)
+    forgotten = tuple(sorted(one.uid for one in state.throttles if one.uid not in pods))
+    cycle = run_cycle(view, policies, state.cycle, now, options=options, metrics=metrics)
+    return Guarding(cycle, GuardState(after(present, cycle.plan, pods), cycle.state), forgotten)
+
+
+def glance(
+    view: NodeView, state: GuardState, policies: Policies, now: datetime, metrics: Metrics = BUILT_IN
+) -> GuardState | None:
+    """The next state if nothing is to be done whatever the pods are: nothing is triggered, nothing is in force, nothing
+    waits to be forgotten. None: look properly. The view needs no pods, so a calm report costs no candidates.
+    """
+    cycle = state.cycle
+    if state.throttles or cycle.analyzer.scheduling.is_disabled or cycle.loop.told:
+        return None
+    if cycle.executor.underway or cycle.executor.refused or cycle.executor.begun_at:
+        return None
+    known = {one.rule: one for one in cycle.analyzer.rules}
+    actions = {one.name for one in policies.actions}
+    counted = []
+    for node in policies.nodes:
+        if node.selector is not None and not node.selector.matches(view.labels):
+            continue
+        for rule in node.rules:
+            metric = metrics.get(rule.metric)
+            if metric is not None and metric.needs_pods:
+                return None
+            if rule.action in actions:
+                verdict = judge(rule, metric, view, known.get(rule.key, RuleState(rule.key)), now)
+                if verdict.triggered:
+                    return None
+                counted.append(verdict.state)
+    rules = tuple(counted)
+    if rules == cycle.analyzer.rules:
+        return state
+    return replace(state, cycle=replace(cycle, analyzer=replace(cycle.analyzer, rules=rules)))
+
+
+def release(state: GuardState, capacity_milli: int) -> tuple[Plan, GuardState]:
+    """Give every limit back at once because the mode no longer allows any."""
+    steps = tuple(_back(one, capacity_milli) for one in sorted(state.throttles, key=lambda one: one.uid))
+    loop = replace(state.cycle.loop, told=(), pending_since=None)
+    return Plan(steps=steps), replace(state, throttles=(), cycle=replace(state.cycle, loop=loop))
+
+
+def _back(one: Throttled, capacity_milli: int) -> Step:
+    original = one.original_limit_milli
+    full = capacity_milli if original is None else min(original, capacity_milli)
+    change = QuotaChange(
+        one.uid,
+        "main",
+        one.limit_milli * GRAIN_US,
+        None if original is None else original * GRAIN_US,
+        PERIOD_US,
+        exact(max(0, full - one.limit_milli)),
+    )
+    return Step(Kind.RESTORE, one.uid, one.name, "", (), (("cpu", change.amount_milli),), (change,))
+
+
+def is_released(state: GuardState, options: Options) -> bool:
+    """Whether limits are in force that the mode does not allow."""
+    return options.mode is Mode.OBSERVE and bool(state.throttles)
+
+
+def under_new_rules(state: GuardState) -> GuardState:
+    """Counting starts anew; limits, cool-downs, evictions under way and a closed node stay."""
+    cycle = state.cycle
+    analyzer = AnalyzerState((), cycle.analyzer.scheduling)
+    return replace(
+        state,
+        cycle=replace(cycle, analyzer=analyzer, loop=replace(cycle.loop, told=())),
+    )
+
+
+def confirmed(state: GuardState, observed_at: datetime) -> GuardState:
+    """The node has carried out everything that was asked, its last write at `observed_at`."""
+    return replace(state, cycle=replace(state.cycle, loop=steadying.confirmed(state.cycle.loop, observed_at)))
+
+
+def refused(state: GuardState, uid: str, in_force_milli: int | None, now: datetime, limits: Limits) -> GuardState:
+    """The node could not write this pod's limit; what is in force is what it read back (None = no limit)."""
+    kept = tuple(
+        replace(one, limit_milli=in_force_milli or one.limit_milli) if one.uid == uid else one
+        for one in state.throttles
+        if one.uid != uid or in_force_milli is not None
+    )
+    known = executor.refused(
+        state.cycle.executor, uid, Kind.THROTTLE, "the node could not write its limit", now, limits
+    )
+    return replace(state, throttles=kept, cycle=replace(state.cycle, executor=known))
+
+
+def without(state: GuardState, uid: str) -> GuardState:
+    """A pod has ended: its limit is forgotten. Its eviction stays credited until a view shows that it is gone."""
+    return replace(state, throttles=tuple(one for one in state.throttles if one.uid != uid))
+
+
+def eviction_failed(state: GuardState, uid: str, because: str, now: datetime, limits: Limits) -> GuardState:
+    """An eviction was refused or came to nothing: no longer credited, and the next candidate is tried."""
+    known = executor.refused(state.cycle.executor, uid, Kind.EVICT, because, now, limits)
+    return replace(state, cycle=replace(state.cycle, executor=known))
+
+
+def settle_seconds(options: Options) -> float:
+    return (options.loop or LoopPolicy()).settle_seconds

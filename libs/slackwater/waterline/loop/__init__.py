@@ -1,0 +1,1 @@
+"""What keeps throttling steady: one node's CPU as a closed loop with memory, patience and careful steps back up."""

@@ -1,0 +1,35 @@
+"""How a node's closed loop moves: how patiently it waits, how carefully it gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LoopPolicy:
+    """Ratios are 0..1 of the node's capacity unless they say otherwise.
+
+    min_change_ratio      a change that is smaller is not worth a write
+    step_ratio            is given back per cycle
+    release_ratio         prod usage at or below this share of its demand at the trigger: the demand is gone
+    headroom_margin_ratio stays idle when limits rise although the demand is still high
+    settle_seconds        a sample counts only if it ends this long after the last write was observed
+    pending_seconds       a write that nobody confirmed for so long is no longer waited for
+    relapse_seconds       a trigger this soon after a raise blames the raise: the next ones come later and smaller
+    probe_seconds         calm for so long allows small raises, up to the originals, whatever prod uses:
+    probe_ratio           this much per cycle
+    """
+
+    min_change_ratio: float = 0.01
+    step_ratio: float = 0.5
+    release_ratio: float = 0.7
+    headroom_margin_ratio: float = 0.05
+    settle_seconds: float = 0.5
+    pending_seconds: float = 10.0
+    relapse_seconds: float = 10.0
+    probe_seconds: float = 60.0
+    probe_ratio: float = 0.05
+
+    def smallest_milli(self, capacity_milli: int) -> int:
+        """Changes below this are not worth a write."""
+        return max(1, int(self.min_change_ratio * capacity_milli))

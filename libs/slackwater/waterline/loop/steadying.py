@@ -1,0 +1,167 @@
+"""The memory of a node's closed loop: when a sample may be acted on, what prod wanted, how much may go back. Pure.
+
+Backoff: a raise that is answered by a trigger doubles the next wait and halves the next raise. Holding: nothing is
+decided on a sample that cannot show the last change yet. Probing: after a long calm small raises find out whether the
+demand is gone, whatever the estimate of it says.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Final
+
+from slackwater.waterline.facts.amounts import Number, exact
+from slackwater.waterline.facts.node import NodeView
+from slackwater.waterline.loop.policy import LoopPolicy
+from slackwater.waterline.registry.built_in import PRESSURE_CAP
+
+BACKOFF_LIMIT: Final = 6
+
+
+@dataclass(frozen=True, slots=True)
+class LoopState:
+    """All times are UTC and come from the `now` that the cycle was given.
+
+    demand_at_trigger_milli  what prod wanted when a waterline was last crossed: usage / (1 - pressure)
+    pending_since            something was changed then and the node has not confirmed it yet
+    settled_at               when the node confirmed its last change: older samples do not show it
+    backoff                  how many raises in a row were answered by a new trigger
+    told                     what this episode has told already, so that it is told once (see loop.telling)
+    """
+
+    demand_at_trigger_milli: int = 0
+    last_trigger_at: datetime | None = None
+    last_raise_at: datetime | None = None
+    backoff: int = 0
+    pending_since: datetime | None = None
+    settled_at: datetime | None = None
+    told: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """How much may be given back now (milli-cores), whether limits may go altogether; or why nothing may."""
+
+    milli: int
+    to_original: bool = False
+    all_at_once: bool = False
+    idle_because: str = ""
+
+
+EVERYTHING: Final = Allowance(0, to_original=True, all_at_once=True)
+"""For whom no rule covers any more."""
+
+
+def confirmed(state: LoopState, observed_at: datetime) -> LoopState:
+    """The node has carried out everything that was asked, its last write at `observed_at`."""
+    if state.pending_since is None:
+        return state
+    return replace(state, pending_since=None, settled_at=observed_at)
+
+
+def unsettled(view: NodeView, state: LoopState, policy: LoopPolicy, now: datetime) -> str | None:
+    """Why this sample may not yet show the last change, or None if it does."""
+    if state.pending_since is not None and (now - state.pending_since).total_seconds() < policy.pending_seconds:
+        return "the node has not confirmed the last change"
+    if state.settled_at is None:
+        return None
+    if (view.sampled_at - state.settled_at).total_seconds() < policy.settle_seconds:
+        return "the sample is older than the last change"
+    return None
+
+
+def prod_demand_milli(view: NodeView) -> int:
+    """What prod wanted: tasks that ran for R and waited a share p of their time wanted R / (1 - p). A lower bound; more
+    than the node has can be wanted but not had. Without pressure, what prod used."""
+    pressure = min(_largest(view, "prod_cpu_pressure") or 0.0, float(PRESSURE_CAP))
+    wanted = round(float(view.prod_usage_milli or 0) / (1 - pressure))
+    return wanted if view.capacity_milli is None else min(view.capacity_milli, wanted)
+
+
+def after_trigger(view: NodeView, state: LoopState, policy: LoopPolicy, now: datetime, *, fresh: bool) -> LoopState:
+    """Restart the cool-down, and once per raise blame it if it was answered by this trigger.
+
+    A sample from before the last change was visible neither renews the estimate of the demand nor blames anybody.
+    """
+    if not fresh:
+        return replace(state, last_trigger_at=now)
+    backoff = state.backoff
+    if state.last_raise_at is not None and (now - state.last_raise_at).total_seconds() <= policy.relapse_seconds:
+        backoff = min(backoff + 1, BACKOFF_LIMIT)
+    elif _calm_seconds(state, now) > policy.probe_seconds:
+        backoff = 0
+    return replace(
+        state,
+        last_trigger_at=now,
+        last_raise_at=None,
+        backoff=backoff,
+        demand_at_trigger_milli=prod_demand_milli(view),
+    )
+
+
+def quiet_until(state: LoopState, seconds: float, now: datetime) -> float:
+    """Seconds still to wait since the last trigger; every raise that was answered by a trigger doubles the wait."""
+    if state.last_trigger_at is None:
+        return 0.0
+    return seconds * (1 << state.backoff) - (now - state.last_trigger_at).total_seconds()
+
+
+def allowance(
+    view: NodeView,
+    state: LoopState,
+    policy: LoopPolicy,
+    bound: Decimal | None,
+    cool_down_seconds: float,
+    now: datetime,
+) -> Allowance:
+    """How much may be given back in this cycle to a pod whose rules are calm, whose longest cool-down is
+    `cool_down_seconds`, and whose metrics leave `bound` milli-cores of headroom (None: they set no bound)."""
+    if quiet_until(state, cool_down_seconds, now) > 0:
+        return Allowance(0, idle_because="cool-down since the last trigger is not over")
+    used = _largest(view, "node_cpu_usage")
+    if used is None or view.capacity_milli is None:
+        return Allowance(0, idle_because="no reading of the node's usage")
+    idle, most = int(view.capacity_milli - used), None if bound is None else math.floor(bound)
+    if float(view.prod_usage_milli or 0) <= policy.release_ratio * state.demand_at_trigger_milli:
+        return _demand_gone(view.capacity_milli, idle, most, policy)
+    return _demand_high(view.capacity_milli, state, idle, most, policy, now)
+
+
+def _demand_gone(capacity: int, idle: int, bound: int | None, policy: LoopPolicy) -> Allowance:
+    """A step of the capacity, up to the originals. When no more than a step is idle everything goes at once:
+    all pods together cannot take more than what is idle."""
+    step = int(policy.step_ratio * capacity)
+    if bound is None:
+        return Allowance(step, to_original=True, all_at_once=idle <= step)
+    return Allowance(max(0, min(step, bound)), to_original=True)
+
+
+def _demand_high(
+    capacity: int, state: LoopState, idle: int, bound: int | None, policy: LoopPolicy, now: datetime
+) -> Allowance:
+    """CPU that is idle goes back so that slack is not wasted, but no limit goes altogether. After a long calm small
+    raises probe whether the demand has gone in the meantime, however the estimate of it was."""
+    smallest = policy.smallest_milli(capacity)
+    headroom = min(int(policy.step_ratio * capacity), idle - int(policy.headroom_margin_ratio * capacity))
+    if bound is not None:
+        headroom = min(headroom, bound)
+    raise_milli = headroom // (1 << state.backoff)
+    if raise_milli > 2 * smallest:
+        return Allowance(raise_milli)
+    if quiet_until(state, policy.probe_seconds, now) <= 0 and (bound is None or bound > 2 * smallest):
+        probe = max(2 * smallest, int(policy.probe_ratio * capacity))
+        return Allowance(probe if bound is None else min(probe, bound), to_original=True)
+    return Allowance(0, idle_because="prod still wants what it wanted and no CPU is idle")
+
+
+def _calm_seconds(state: LoopState, now: datetime) -> float:
+    return math.inf if state.last_trigger_at is None else (now - state.last_trigger_at).total_seconds()
+
+
+def _largest(view: NodeView, metric: str) -> float | None:
+    values: list[Number] = [one.value for one in view.readings.get(metric, ())]
+    known = [value for value in map(exact, values) if not value.is_nan()]
+    return float(max(known)) if known else None

@@ -1,0 +1,42 @@
+"""What of a cycle is worth a record: whatever is done, and once per episode what would be done or cannot be done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline.execution.plan import Plan
+from slackwater.waterline.loop.steadying import LoopState
+
+_ASKED: Final = (Kind.THROTTLE, Kind.EVICT)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One decision of a cycle. `carried_out` False: only told, for a preview or because nobody can be asked."""
+
+    kind: Kind
+    plan: Plan
+    carried_out: bool
+
+
+def tell(plan: Plan, would: Plan, state: LoopState) -> tuple[tuple[Told, ...], LoopState]:
+    """The decisions, and the state that remembers what was told."""
+    known, found = set(state.told), [Told(kind, plan, True) for kind in Kind if plan.of(kind)]
+    for kind in _ASKED:
+        if not plan.of(kind) and _is_open(plan, kind) and (mark := f"open/{kind}") not in known:
+            known.add(mark)
+            found.append(Told(kind, plan, False))
+        named = {f"would/{kind}/{step.uid}" for step in would.of(kind)}
+        if not named and _is_open(would, kind):
+            named = {f"would/{kind}/"}
+        if named - known:
+            known |= named
+            found.append(Told(kind, would, False))
+    return tuple(found), replace(state, told=tuple(sorted(known)))
+
+
+def _is_open(plan: Plan, kind: Kind) -> bool:
+    """A gap of at least one unit that nobody can be asked to close, or one that cannot be told."""
+    return any(one.kind is kind and (one.open is None or one.open >= 1) for one in plan.remaining)

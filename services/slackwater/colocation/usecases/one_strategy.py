@@ -1,0 +1,17 @@
+"""The simplest answer to which strategy a node follows: always the same one."""
+
+from __future__ import annotations
+
+from slackwater.colocation.domain.node import NodeState
+from slackwater.colocation.domain.strategy import Strategy
+from slackwater.colocation.ports import Followed
+
+
+class OneStrategy:
+    """slackwater.colocation.ports.Strategies. Every node follows what the settings say."""
+
+    def __init__(self, strategy: Strategy, sources: tuple[str, ...] = ("settings",)) -> None:
+        self._followed = Followed(strategy, sources)
+
+    def of(self, state: NodeState) -> Followed:
+        return self._followed

@@ -1,0 +1,91 @@
+"""What workloads of a class need of what they asked for: what stands in for one that is not known yet, if so wished.
+
+    share of a class = the `quantile` of (largest hour / limit) over its workloads that are known well, at most 1
+    stand-in         = share x limit, or what was already seen if that is more; never above the limit
+
+Until `at_least` workloads of a class are known well, its share is 1: the limit stands in. Shares are computed anew when
+an hour of the stream begins, so they follow from what was folded by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.prediction.domain.models.port import Floats, Members, Rows
+from slackwater.prediction.domain.models.profiles import HOUR, Profiles
+from slackwater.prediction.domain.models.tables import Column, State, Table, named, part_of
+
+_NOBODY = -1
+
+
+class ClassPriors:
+    """The class and limit of each workload, and the share of each class."""
+
+    def __init__(self, quantile: float, at_least: int) -> None:
+        self.quantile, self.at_least = quantile, at_least
+        self.workloads = Table({"kind": Column(np.int16, empty=_NOBODY), "limit": Column(np.float64)})
+        self.classes = Table({"share": Column(np.float64, empty=1.0), "known": Column(np.int32)})
+        self.hour: int | None = None
+
+    def fold(self, at_seconds: float, members: Members, limit: Floats) -> None:
+        """Who asks for how much; of several pods of a workload the largest."""
+        rows = members.workload
+        self.workloads.reach(rows)
+        self.workloads["kind"][rows] = kinds_of(members)
+        largest = self.workloads["limit"]
+        largest[rows] = 0.0
+        np.maximum.at(largest, rows, limit)
+
+    def learn(self, at_seconds: float, profiles: Profiles, known_hours: int) -> None:
+        """Once an hour: the shares, from workloads that were seen for so many hours."""
+        hour = int(at_seconds // HOUR)
+        if self.hour is not None and hour <= self.hour:
+            return
+        self.hour = hour
+        rows = np.flatnonzero(self.workloads["kind"][: self.workloads.used] != _NOBODY)
+        rows = rows[(profiles.hours(rows) >= known_hours) & (self.workloads["limit"][rows] > 0)]
+        kind = self.workloads["kind"][rows].astype(np.intp)
+        needed = np.minimum(profiles.own(rows) / self.workloads["limit"][rows], 1.0)
+        self.classes = Table(self.classes.columns)
+        self.classes.reach(kind)
+        for each in np.unique(kind).tolist():
+            mine = needed[kind == each]
+            self.classes["known"][each] = len(mine)
+            if len(mine) >= self.at_least:
+                self.classes["share"][each] = np.quantile(mine, self.quantile, method="higher")
+
+    def share(self, members: Members) -> Floats:
+        """(m,) of the limit; 1 where too few of the class are known."""
+        kinds = kinds_of(members)
+        self.classes.see(kinds)
+        return np.asarray(self.classes["share"][kinds])
+
+    def of(self, kind: int) -> tuple[float, int]:
+        """The share of a class, and how many of its workloads are known well."""
+        self.classes.see(np.array([kind]))
+        return float(self.classes["share"][kind]), int(self.classes["known"][kind])
+
+    def forget(self, workloads: Rows) -> None:
+        self.workloads.forget(workloads)
+
+    def state(self) -> State:
+        hour = np.array([] if self.hour is None else [self.hour], dtype=np.int64)
+        parts = {"workloads": self.workloads.state(), "classes": self.classes.state(), "at": {"hour": hour}}
+        return {name: array for part, arrays in parts.items() for name, array in named(part, arrays).items()}
+
+    def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Empty: of before there were priors; they are learned from now on."""
+        if not state:
+            return
+        self.workloads.restore(part_of(state, "workloads"))
+        self.classes.restore(part_of(state, "classes"))
+        self.hour = int(state["at.hour"][0]) if len(state["at.hour"]) else None
+
+
+def kinds_of(members: Members) -> Rows:
+    """All of one class where nobody says of which they are."""
+    return np.zeros(len(members.machine), dtype=np.intp) if members.kind is None else members.kind

@@ -1,0 +1,260 @@
+"""The closed loop one cycle at a time: holding, backoff, probing, telling once, and the quick look at a calm node."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from waterline_crowd import crowds
+from waterline_loop import CLOSED_LOOP, at, held, line, of, pod, seen, under
+
+from slackwater.decisions.reasons import Mode
+from slackwater.model.tiers import Tier
+from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.facts.pods import PodUse
+from slackwater.waterline.guarding import (
+    GuardState,
+    confirmed,
+    eviction_failed,
+    glance,
+    guard,
+    refused,
+    release,
+    under_new_rules,
+)
+from slackwater.waterline.loop.in_force import Throttled, limits_of
+from slackwater.waterline.loop.policy import LoopPolicy
+from slackwater.waterline.loop.steadying import LoopState, after_trigger
+from slackwater.waterline.registry.built_in import BUILT_IN
+
+PROD = pod("p", Tier.PROD, 1000)
+RULES = under()
+HELD = "the node has not confirmed the last change"
+
+
+def test_the_cut_is_what_prod_lacked_and_a_tenth_more_in_whole_milli_cores() -> None:
+    made = guard(seen(PROD, pod("b", cpu=1000), pressure=0.2), GuardState(), RULES, at(0), CLOSED_LOOP)
+    assert made.state.throttles == (Throttled("b", "name-b", "batch", 725, None),)  # 1000 x 0.2 / 0.8 x 1.1 = 275
+    odd = guard(seen(PROD, pod("b", cpu=1000), pressure=0.3), GuardState(), RULES, at(0), CLOSED_LOOP)
+    (step,) = odd.cycle.plan.of(Kind.THROTTLE)
+    assert limits_of(step) == (None, 529)  # 471.4 are lacking: not one milli-core more than that
+    assert int(odd.cycle.plan.remaining[0].open or 0) == 0
+
+
+def test_after_a_change_it_waits_for_the_confirmation_and_for_a_sample_that_shows_it() -> None:
+    first = guard(seen(PROD, pod("b", cpu=900), pressure=0.2), GuardState(), RULES, at(0), CLOSED_LOOP)
+    ours = first.state.by_uid()["b"]
+    again = seen(PROD, pod("b", cpu=900, ours=ours), pressure=0.2, when=1)
+    waiting = guard(again, first.state, RULES, at(1), CLOSED_LOOP)
+    assert (waiting.cycle.held_because, waiting.cycle.plan.steps) == (HELD, ())
+    told = confirmed(waiting.state, at(1.2))
+    stale = guard(replace(again, sampled_at=at(1.5)), told, RULES, at(1.6), CLOSED_LOOP)
+    assert stale.cycle.held_because == "the sample is older than the last change"
+    shows = seen(PROD, pod("b", cpu=625, ours=ours), pressure=0.2, when=2)
+    assert of(guard(shows, stale.state, RULES, at(2), CLOSED_LOOP).cycle.plan, Kind.THROTTLE) == ["b"]
+
+
+def test_a_confirmation_that_never_comes_is_not_waited_for_for_ever() -> None:
+    first = guard(seen(PROD, pod("b", cpu=900), pressure=0.2), GuardState(), RULES, at(0), CLOSED_LOOP)
+    later = seen(PROD, pod("b", cpu=900, ours=first.state.by_uid()["b"]), pressure=0.2, when=11)
+    assert guard(later, first.state, RULES, at(9.9), CLOSED_LOOP).cycle.held_because == HELD
+    late = guard(later, first.state, RULES, at(11), CLOSED_LOOP)
+    (step,) = late.cycle.plan.of(Kind.THROTTLE)
+    assert limits_of(step) == (625 + 25 - 25, 350), "a limit in force is credited although the sample shows more use"
+
+
+def test_a_raise_that_is_answered_by_a_trigger_doubles_the_next_wait_once() -> None:
+    state = held(100, last_raise_at=at(0))
+    ours = state.by_uid()["b"]
+    first = guard(seen(PROD, pod("b", cpu=100, ours=ours), when=5), state, RULES, at(5), CLOSED_LOOP)
+    second = guard(
+        seen(PROD, pod("b", cpu=100, ours=first.state.by_uid()["b"]), when=6),
+        confirmed(first.state, at(5)),
+        RULES,
+        at(6),
+        CLOSED_LOOP,
+    )
+    assert (first.state.cycle.loop.backoff, second.state.cycle.loop.backoff) == (1, 1)
+
+
+@given(st.integers(0, 6), st.booleans(), st.floats(0, 200))
+def test_backoff_grows_only_after_a_raise_and_falls_only_after_a_long_calm(
+    backoff: int, raised: bool, calm: float
+) -> None:
+    now, policy = at(1000), LoopPolicy()
+    before = now - timedelta(seconds=calm)
+    state = LoopState(backoff=backoff, last_trigger_at=before, last_raise_at=now if raised else None)
+    after = after_trigger(seen(PROD), state, policy, now, fresh=True)
+    expected = min(6, backoff + 1) if raised else 0 if calm > policy.probe_seconds else backoff
+    assert (after.backoff, after.last_raise_at, after.last_trigger_at) == (expected, None, now)
+    stale = after_trigger(seen(PROD), state, policy, now, fresh=False)
+    assert replace(stale, last_trigger_at=before) == state
+
+
+@pytest.mark.parametrize(("backoff", "raised"), [(0, 400), (1, 200), (2, 100), (6, None)])
+def test_idle_cpu_goes_back_in_smaller_parts_after_each_relapse(backoff: int, raised: int | None) -> None:
+    state = held(500, demand_at_trigger_milli=1000, backoff=backoff, last_trigger_at=at(-4 * 2**backoff))
+    calm = seen(PROD, pod("b", cpu=500, ours=state.by_uid()["b"]), pressure=0.0)
+    made = guard(calm, state, under(line(restore_threshold=1)), at(0), CLOSED_LOOP)
+    limits = [limits_of(step)[1] for step in made.cycle.plan.steps]
+    assert limits == ([] if raised is None else [500 + raised])
+
+
+@pytest.mark.parametrize(
+    ("backoff", "waited", "is_raised"), [(0, 3, True), (0, 2, False), (2, 11, False), (2, 12, True)]
+)
+def test_each_relapse_doubles_the_cool_down(backoff: int, waited: float, is_raised: bool) -> None:
+    state = held(500, demand_at_trigger_milli=2000, backoff=backoff, last_trigger_at=at(-waited))
+    calm = seen(pod("p", Tier.PROD, 100), pod("b", cpu=500, ours=state.by_uid()["b"]), pressure=0.0)
+    made = guard(calm, state, under(line(restore_threshold=1)), at(0), CLOSED_LOOP)
+    assert bool(made.cycle.plan.steps) is is_raised
+
+
+def test_after_a_long_calm_a_small_raise_probes_although_no_cpu_is_idle() -> None:
+    state = held(500, demand_at_trigger_milli=1500, last_trigger_at=at(-61))
+    full = seen(pod("p", Tier.PROD, 1500), pod("b", cpu=500, ours=state.by_uid()["b"]), pressure=0.0)
+    made = guard(full, state, under(line(restore_threshold=1)), at(0), CLOSED_LOOP)
+    assert [limits_of(step)[1] for step in made.cycle.plan.steps] == [600]
+    early = held(500, demand_at_trigger_milli=1500, last_trigger_at=at(-59))
+    assert not guard(full, early, under(line(restore_threshold=1)), at(0), CLOSED_LOOP).cycle.plan.steps
+
+
+@given(st.none() | st.integers(51, 8000))
+def test_the_last_step_leaves_no_limit_at_all(original: int | None) -> None:
+    state, rules = held(50, original=original, demand_at_trigger_milli=2000), under(line(restore_threshold=1))
+    last: int | None = 50
+    for when in range(4):
+        ours = state.by_uid().get("b")
+        calm = seen(pod("p", Tier.PROD, 0), pod("b", cpu=0, ours=ours, original=original), pressure=0.0, when=when)
+        made = guard(calm, state, rules, at(when), CLOSED_LOOP)
+        for step in made.cycle.plan.steps:
+            last = limits_of(step)[1]
+            assert last == original or (last is not None and last < min(2000, original or 2000))
+        state = confirmed(made.state, at(when))
+    assert (state.throttles, last) == ((), original)
+
+
+def test_a_missing_reading_counts_for_nothing() -> None:
+    rules = under(line(avoidance_threshold=2))
+    state, acted = GuardState(), []
+    for when, pressure in enumerate((0.5, None, 0.5)):
+        made = guard(seen(PROD, pod("b", cpu=1000), pressure=pressure, when=when), state, rules, at(when), CLOSED_LOOP)
+        state, acted = made.state, [*acted, bool(made.cycle.plan.steps)]
+    assert acted == [False, False, True]
+
+
+# ---- told once
+
+
+def test_a_gap_that_nobody_can_close_is_told_once_per_episode() -> None:
+    state, told = GuardState(), []
+    for when, pressure in enumerate((0.5, 0.5, 0.0, 0.0, 0.5)):
+        made = guard(seen(PROD, pressure=pressure, when=when), state, RULES, at(when), CLOSED_LOOP)
+        state, told = made.state, [*told, [(one.kind, one.carried_out) for one in made.cycle.told]]
+    assert told == [[(Kind.THROTTLE, False)], [], [], [], [(Kind.THROTTLE, False)]]
+
+
+def test_observe_tells_the_same_plan_once_and_again_for_further_pods() -> None:
+    observe = replace(CLOSED_LOOP, mode=Mode.OBSERVE)
+    view = seen(PROD, pod("b", cpu=900), pressure=0.2)
+    acted, told = (guard(view, GuardState(), RULES, at(0), one) for one in (CLOSED_LOOP, observe))
+    assert told.cycle.would.steps == acted.cycle.plan.steps
+    assert (told.cycle.plan.steps, told.state.throttles) == ((), ())
+    assert [(one.kind, one.carried_out) for one in told.cycle.told] == [(Kind.THROTTLE, False)]
+    again = guard(view, told.state, RULES, at(1), observe)
+    assert again.cycle.told == ()
+    other = guard(seen(PROD, pod("c", cpu=900), pressure=0.2), again.state, RULES, at(2), observe)
+    assert len(other.cycle.told) == 1
+
+
+def test_a_mode_without_evictions_tells_those_that_throttling_would_leave_necessary() -> None:
+    both = under(line(), line(name="last-resort", action="evict", waterline="0.1"))
+    enough = guard(seen(PROD, pod("b", cpu=900), pressure=0.2), GuardState(), both, at(0), CLOSED_LOOP)
+    assert [one.kind for one in enough.cycle.told] == [Kind.THROTTLE], "throttling is enough"
+    short = guard(seen(PROD, pod("b", cpu=60), pod("c", cpu=60)), GuardState(), both, at(0), CLOSED_LOOP)
+    assert of(short.cycle.would, Kind.EVICT) == ["b", "c"]
+    evicting = replace(CLOSED_LOOP, mode=Mode.EVICT)
+    assert of(guard(seen(PROD, pod("b", cpu=60)), GuardState(), both, at(0), evicting).cycle.plan, Kind.EVICT) == ["b"]
+
+
+# ---- refused, released, forgotten
+
+
+def test_a_refused_limit_is_not_counted_and_its_pod_not_asked_again_for_a_while() -> None:
+    crowd = (PROD, pod("b", cpu=900), pod("c", cpu=900))
+    first = guard(seen(*crowd, pressure=0.2), GuardState(), RULES, at(0), CLOSED_LOOP)
+    assert [one.uid for one in first.state.throttles] == ["b"]
+    state = refused(confirmed(first.state, at(1)), "b", None, at(1), Limits())
+    again = guard(seen(*crowd, when=2), state, RULES, at(2), CLOSED_LOOP)
+    assert of(again.cycle.plan, Kind.THROTTLE) == ["c"]
+    assert ("b", "the node could not write its limit") in [(one.uid, one.because) for one in again.cycle.plan.spared]
+
+
+def test_a_refused_raise_keeps_the_limit_that_is_in_force() -> None:
+    assert refused(held(500), "b", 300, at(0), Limits()).limit_of("b") == 300
+
+
+def test_a_refused_eviction_leads_to_the_next_candidate() -> None:
+    rules, evicting = under(line(action="evict")), replace(CLOSED_LOOP, mode=Mode.EVICT)
+    crowd = (PROD, pod("b", cpu=900), pod("c", cpu=900))
+    first = guard(seen(*crowd, pressure=0.2), GuardState(), rules, at(0), evicting)
+    assert of(first.cycle.plan, Kind.EVICT) == ["b"]
+    under_way = guard(seen(*crowd, pressure=0.2, when=1), first.state, rules, at(1), evicting)
+    assert under_way.cycle.plan.steps == (), "what is under way is credited"
+    state = eviction_failed(under_way.state, "b", "refused: critical", at(2), Limits())
+    again = guard(seen(*crowd, pressure=0.2, when=2), state, rules, at(2), evicting)
+    assert of(again.cycle.plan, Kind.EVICT) == ["c"]
+
+
+def test_a_release_gives_everything_back_at_once() -> None:
+    state = GuardState((Throttled("b", "b", "batch", 100, None), Throttled("c", "c", "free", 50, 400)))
+    plan, after = release(state, 2000)
+    assert [(step.uid, limits_of(step), step.released) for step in plan.steps] == [
+        ("b", (100, None), (("cpu", 1900),)),
+        ("c", (50, 400), (("cpu", 350),)),
+    ]
+    assert after.throttles == ()
+
+
+def test_a_throttled_pod_that_has_ended_is_forgotten() -> None:
+    made = guard(seen(PROD, pressure=0.05), held(100, uid="gone"), RULES, at(0), CLOSED_LOOP)
+    assert (made.forgotten, made.state.throttles) == (("gone",), ())
+
+
+# ---- the quick look
+
+
+@given(st.lists(st.none() | st.sampled_from([0.0, 0.05, 0.1, 0.11, 0.9]), max_size=8), crowds)
+@settings(max_examples=40)
+def test_a_glance_is_either_the_whole_cycle_or_says_that_one_must_look(
+    pressures: list[float | None], crowd: list[PodUse]
+) -> None:
+    rules = under(line(avoidance_threshold=2, restore_threshold=3), line("node_cpu_usage_ratio", "0.9", name="cpu"))
+    state = GuardState()
+    for when, pressure in enumerate(pressures):
+        view = seen(*crowd, pressure=pressure, capacity=20_000, when=when)
+        quick = glance(replace(view, pods=()), state, rules, at(when))
+        made = guard(view, state, rules, at(when), CLOSED_LOOP)
+        if quick is not None:
+            assert (quick, made.cycle.told, made.cycle.plan.steps) == (made.state, (), ())
+        state = made.state
+
+
+def test_a_glance_is_not_enough_where_limits_are_in_force_or_the_metric_reads_pods() -> None:
+    calm = replace(seen(PROD, pressure=0.0), pods=())
+    assert glance(calm, GuardState(), RULES, at(0)) is not None
+    assert glance(calm, held(100), RULES, at(0)) is None
+    assert glance(calm, GuardState(), under(line("batch_cpu_usage", "1000")), at(0)) is None
+    assert [metric.name for metric in BUILT_IN if metric.name.endswith("_threshold") and metric.needs_pods] == []
+
+
+def test_new_rules_count_anew_and_keep_what_is_in_force() -> None:
+    made = guard(seen(PROD, pod("b", cpu=900)), GuardState(), RULES, at(0), CLOSED_LOOP)
+    fresh = under_new_rules(made.state)
+    assert fresh.throttles == made.state.throttles
+    assert fresh.cycle.analyzer.rules == ()
+    assert fresh.cycle.loop.last_trigger_at == made.state.cycle.loop.last_trigger_at
