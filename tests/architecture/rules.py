@@ -10,7 +10,10 @@ from collections.abc import Collection, Iterator, Mapping
 from sources import Source, within
 
 SERVICES = frozenset(
-    {"agent", "backtest", "cli", "colocation", "console", "demo", "ensurance", "ingestion", "prediction"}
+    {
+        *("agent", "backtest", "cli", "colocation", "console", "demo", "ensurance", "ingestion", "prediction"),
+        "simulation",
+    }
 )
 """A test compares this with the tree."""
 
@@ -29,13 +32,22 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.agent.domain.admission",
         "slackwater.agent.edge.late_bus",  # a bus that is not there: what the API description is made with
         "slackwater.backtest.adapters.predictors",  # to list them
-        "slackwater.backtest.domain.choices",
         "slackwater.backtest.edge",
         "slackwater.backtest.service",
         "slackwater.console.adapters.postgres",
         "slackwater.console.edge.stream",
         "slackwater.console.service",
         "slackwater.demo.director",
+        "slackwater.simulation.edge",
+        "slackwater.simulation.service",
+    },
+    "simulation": {  # a tool beside the services, like the backtest: decides with the functions that decide offers
+        "slackwater.backtest.adapters.predictors",  # models by name and settings
+        "slackwater.backtest.domain.measures",  # judged as the backtest judges them
+        "slackwater.backtest.domain.oracle",
+        "slackwater.colocation.domain",
+        "slackwater.console.domain.drawing",
+        "slackwater.prediction.domain.models",
     },
     "demo": {
         "slackwater.agent.adapters.linux.hierarchy",  # a witness of its own of what the kernel holds
@@ -76,7 +88,7 @@ def libraries_below(source: Source) -> Iterator[str]:
         yield from (f"{source.path}: library {source.part} imports {target}" for target in foreign(source))
 
 
-PURE_PACKAGES = ("slackwater.model", "slackwater.waterline", "slackwater.decisions", "numpy")
+PURE_PACKAGES = ("slackwater.model", "slackwater.waterline", "slackwater.decisions", "slackwater.traces", "numpy")
 IMPURE_STANDARD = frozenset(
     {
         *("asyncio", "concurrent", "logging", "multiprocessing", "os", "pathlib", "random", "secrets", "select"),
@@ -86,7 +98,7 @@ IMPURE_STANDARD = frozenset(
 )
 """Of the standard library: what reads a clock, a socket, a file, the process or chance. uuid5 is pure, but unneeded."""
 _CLOCK_CALLS = frozenset({"now", "utcnow", "today", "localtime", "monotonic", "perf_counter", "uuid4", "uuid1"})
-_IMPURE_OWN = ("slackwater.model.identifiers.new_id", "slackwater.model.time.SystemClock")
+_IMPURE_OWN = ("slackwater.model.identifiers.new_id", "slackwater.model.time.SystemClock", "slackwater.traces.readers")
 _IMPURE_BUILTINS = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
 
 
@@ -99,7 +111,7 @@ def domain_pure(source: Source) -> Iterator[str]:
         top = target.split(".")[0]
         standard = top in sys.stdlib_module_names and top not in IMPURE_STANDARD
         ours = within(target, own) or any(within(target, package) for package in PURE_PACKAGES)
-        if not (standard or ours) or target in _IMPURE_OWN or within(target, "numpy.random"):
+        if not (standard or ours) or any(within(target, one) for one in (*_IMPURE_OWN, "numpy.random")):
             yield f"{source.path}: domain imports {target}"
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call) and (called := _impure_call(node.func)):
@@ -166,8 +178,8 @@ MORE_ROOMS: Mapping[str, Collection[str]] = {
 }
 WITHOUT_ROOMS = frozenset({"cli", "demo"})
 """A table of verbs, and a program that watches: nothing is decided there."""
-WITHOUT_BUS = frozenset({"backtest"})
-"""Has the rooms, but reads files only: there is nothing to declare."""
+WITHOUT_BUS = frozenset({"backtest", "simulation"})
+"""Have the rooms, but read files only: there is nothing to declare."""
 
 
 def known_rooms(source: Source) -> Iterator[str]:

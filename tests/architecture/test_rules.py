@@ -61,6 +61,7 @@ def test_the_tree_keeps_the_rule(rule: Rule) -> None:
         (domain_pure, DOMAIN, "from ..ports import Store"),
         (domain_pure, DOMAIN, "from slackwater.model.time import SystemClock"),
         (domain_pure, DOMAIN, "from slackwater.model.identifiers import new_id"),
+        (domain_pure, DOMAIN, "from slackwater.traces.readers.formats import read_trace"),
         (domain_pure, DOMAIN, "import random"),
         (domain_pure, DOMAIN, "from time import time"),
         (domain_pure, DOMAIN, "from uuid import uuid4"),

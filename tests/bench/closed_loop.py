@@ -8,22 +8,16 @@ thirty times what a node's agent takes, in which nothing is taken back.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from slackwater.backtest.adapters import bitbrains, google2011
-from slackwater.backtest.adapters.predictors import contenders
-from slackwater.backtest.domain.choices import Resource
-from slackwater.backtest.domain.placement import Stays, churned, each_its_own, still
-from slackwater.backtest.domain.trace import CELL_SECONDS, DAY_CELLS, Trace
-from slackwater.backtest.usecases.judge import Moment, moments
-from slackwater.colocation.domain.closed_loop import Loop, LoopFigures, Period, closed_loops
-from slackwater.colocation.domain.fleet import Fleet, Ints, PodRows
+from slackwater.colocation.domain.closed_loop import Loop, LoopFigures, closed_loops
 from slackwater.colocation.domain.strategy import Strategy
+from slackwater.simulation.adapters.trace_history import Layout, TraceHistory, both, placed
+from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS
 
 TRACES = Path(os.environ.get("SLACKWATER_TRACES", Path(__file__).resolve().parents[2].parent / "shared" / "data"))
 FIXTURE = TRACES / "bitbrains_rnd" / "fixture_60vm_4weeks.parquet"
@@ -48,7 +42,7 @@ def measure(days: float | None = None) -> dict[str, Any]:
     found = {
         "bitbrains": _said(run(WHOLE, days=days)),
         "bitbrains_churn": _said(run(WHOLE, churn_days=2.0, days=days)),
-        "google_machines": _said(run(GOOGLE, days=days, reader=google2011.read)),
+        "google_machines": _said(run(GOOGLE, days=days, form=TraceFormat.GOOGLE2011)),
     }
     judged = [figures for trace in found.values() for figures in trace["default"].values()]
     worst, longest = (max(each[name] for each in judged) for name in ("exceeded_share", "longest_episode"))
@@ -67,86 +61,15 @@ def run(
     churn_days: float | None = None,
     days: float | None = None,
     model: str = "workload-profile",
-    reader: Callable[[Path, Resource], Trace] = bitbrains.read,
+    form: TraceFormat = TraceFormat.BITBRAINS,
 ) -> dict[str, Loop]:
     """From the beginning of the trace: cold starts are part of it."""
-    both = {each: reader(path, each) for each in Resource}
-    first = both[Resource.CPU]
+    traces = both(path, form, tuple(Resource))
+    first = traces[Resource.CPU]
     cells = first.cells if days is None else min(int(days * DAY_CELLS), first.cells)
-    periods = _periods(both, _placed(first, churn_days), cells, model)
+    on_nodes = placed(traces, Layout(None if first.whole_machines else PER_NODE, churn_days))
+    periods = TraceHistory(on_nodes, model, 0, cells).periods()
     return dict(zip(STRATEGIES, closed_loops(periods, list(STRATEGIES.values())), strict=True))
-
-
-def _placed(trace: Trace, churn_days: float | None) -> Stays:
-    chance = np.random.default_rng(1)
-    if trace.whole_machines:
-        return each_its_own(trace.present)
-    if churn_days is None:
-        return still(trace.present, PER_NODE, chance)
-    return churned(trace.present, PER_NODE, churn_days * DAY_CELLS, chance)
-
-
-def _periods(traces: Mapping[Resource, Trace], stays: Stays, cells: int, model: str) -> Iterator[Period]:
-    models = {each: contenders(model, each)[0].make() for each in Resource}
-    streams = [_told(traces[each], stays, cells) for each in Resource]
-    capacity = np.column_stack([_capacity(traces[each], stays, cells) for each in Resource])
-    for pair in zip(*streams, strict=True):
-        peaks = []
-        for each, moment in zip(Resource, pair, strict=True):
-            models[each].fold(moment.at_seconds, moment.members, moment.usage)
-            peaks.append(np.ceil(models[each].peaks(moment.at_seconds, moment.members).peak))
-        yield _period(pair, np.column_stack(peaks).astype(np.int64), capacity)
-
-
-def _told(trace: Trace, stays: Stays, cells: int) -> Iterator[Moment]:
-    return moments(trace, stays, cells, np.arange(int(trace.workload.max()) + 1))
-
-
-def _capacity(trace: Trace, stays: Stays, cells: int) -> Ints:
-    """The most that the members of each node were given at one time."""
-    most = np.zeros(stays.machines)
-    for moment in _told(trace, stays, cells):
-        most = np.maximum(most, moment.limits)
-    return np.ceil(most).astype(np.int64)
-
-
-def _period(pair: tuple[Moment, ...], peaks: Ints, capacity: Ints) -> Period:
-    cpu, memory = pair
-    count, nodes = len(cpu.usage), len(capacity)
-    usage = np.ceil(np.column_stack([cpu.usage, memory.usage])).astype(np.int64)
-    zero, yes = np.zeros_like(capacity), np.ones(count, bool)
-    pods = PodRows(
-        node=cpu.members.machine,
-        tier=np.zeros(count, np.intp),
-        lse=~yes,
-        listed=yes,
-        cold=~yes,
-        request=np.ceil(np.column_stack([cpu.members.limit, memory.members.limit])).astype(np.int64),
-        usage=usage,
-        measured=yes,
-        predicted=np.zeros_like(usage),
-        has_prediction=yes,
-        bound_seconds=np.full(count, np.inf),
-    )
-    sums = [np.bincount(cpu.members.machine, usage[:, place], nodes) for place in (0, 1)]
-    prod = np.column_stack(sums).astype(np.int64)
-    known = Fleet(
-        capacity=capacity,
-        reserved=zero,
-        allocatable=capacity,
-        system=zero,
-        system_known=np.ones(nodes, bool),
-        prod_apps=zero,
-        mid_apps=zero,
-        node_usage=prod,
-        node_usage_known=np.ones(nodes, bool),
-        prod_peak=peaks,
-        prod_peak_known=np.ones(nodes, bool),
-        age_seconds=np.zeros(nodes),
-        lost=np.zeros(nodes, bool),
-        pods=pods,
-    )
-    return Period(prod, known, int(cpu.at_seconds))
 
 
 def _said(loops: Mapping[str, Loop]) -> dict[str, dict[str, dict[str, float]]]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
 
+import numpy as np
+from crane_settings import EstimateSettings, number_of, seconds_of, settings_of
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
 from slackwater.model.errors import InvalidInput
-from slackwater.prediction.domain.estimate import EstimateSettings, Signal, number_of, seconds_of, settings_of
+from slackwater.prediction.domain.models.decaying import DecayingHistograms
+from slackwater.prediction.domain.models.port import Members
 
 _BASE = 1_700_000_000.0
+_ONE = np.zeros(1, dtype=np.intp)
+_ALONE = Members(_ONE, _ONE, _ONE, np.array([1e300]), np.zeros(1))
 _NAMES = {"bucketSizeGrowthRatio": "growth"}
 """The configuration's own name for what the vectors call growth."""
 
@@ -44,15 +49,22 @@ def _refused(want: Mapping[str, Any], error: InvalidInput) -> Verdict:
 
 
 def _answers(settings: EstimateSettings, given: Mapping[str, Any]) -> dict[str, Any]:
-    signal = Signal(settings)
-    for number, value in enumerate(given["samples"]):
-        signal.add(value, _BASE + number * given.get("sample_step_s", 60))
+    samples = given["samples"]
     return {
-        "estimate": signal.estimate(),
+        "estimate": estimate(settings, samples, given.get("sample_step_s", 60)),
         "num_buckets": settings.buckets.count,
-        "window_seconds": signal.window_seconds,
+        "window_seconds": len(samples) * settings.sample_interval_seconds,
         "error": False,
     }
+
+
+def estimate(settings: EstimateSettings, samples: Sequence[float], step_seconds: float = 60.0) -> float:
+    """What the model says of one pod that may use anything; nothing before the first sample."""
+    model = DecayingHistograms(settings.options, settings.buckets)
+    for number, value in enumerate(samples):
+        model.fold(_BASE + number * step_seconds, _ALONE, np.array([float(value)]))
+    found = model.peaks(_BASE, _ALONE)
+    return 0.0 if found.cold_share[0] else float(found.peak[0])
 
 
 def duration(case: Case) -> Verdict:

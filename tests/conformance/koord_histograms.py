@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from peer_checkpoints import from_json, load, save, to_json
 from verdicts import Adaptor, Case, Verdict, compare, not_covered, wanted
 
 from slackwater.model.errors import InvalidInput
@@ -21,7 +22,6 @@ from slackwater.prediction.domain.buckets import (
     ExponentialBuckets,
     LinearBuckets,
 )
-from slackwater.prediction.domain.checkpoint import from_json, load, save, to_json
 from slackwater.prediction.domain.histogram import EPSILON, HistogramMatrix
 
 CPU_CORES = ExponentialBuckets(CPU_MILLI.first / 1000, CPU_MILLI.maximum / 1000, CPU_MILLI.growth)

@@ -11,18 +11,10 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
+from peer_views import Learned, NodeSeries, PeakSettings, PodSeries, View, pod_view, tier_view
 from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
 from slackwater.model.quantities import Resources
-from slackwater.prediction.domain.peaks import (
-    Learned,
-    NodeSeries,
-    PeakSettings,
-    PodSeries,
-    View,
-    pod_view,
-    tier_view,
-)
 
 _WARM = PeakSettings().min_windows
 _KEYS = {"cpu": "cpu", "mem": "memory"}

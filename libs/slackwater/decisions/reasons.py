@@ -41,3 +41,4 @@ class Reason(StrEnum):
     RESTORE_COMPLETE = "restore_complete"
     RESTORE_MODE_CHANGED = "restore_mode_changed"
     EVICT_WATERLINE_CROSSED = "evict_waterline_crossed"
+    EVICT_OBSERVED_ONLY = "evict_observed_only"

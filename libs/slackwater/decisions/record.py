@@ -39,16 +39,20 @@ class Term(BaseModel):
 
 
 class Alternative(BaseModel):
-    """What was considered and not done, and why."""
+    """What was considered and not done, and why. `keys` are its place in the order of the record, `would_release` what
+    it could have released at most, in the unit of the result; both where there are any."""
 
     model_config = ConfigDict(frozen=True)
 
     what: str
     rejected_because: str
+    keys: tuple[float, ...] = ()
+    would_release: int | None = None
 
 
 class Action(BaseModel):
-    """What follows for one pod: its limit before and after (None = unlimited), in milli-cores."""
+    """What follows for one pod: its limit before and after (None = unlimited), in milli-cores, or its eviction. `keys`
+    are its place in the order of the record."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -58,6 +62,8 @@ class Action(BaseModel):
     cpu_limit_before_milli: int | None
     cpu_limit_after_milli: int | None
     released_milli: int
+    evicted: bool = False
+    keys: tuple[float, ...] = ()
 
 
 class Replay(BaseModel):
@@ -73,7 +79,8 @@ class DecisionRecord(BaseModel):
     """See the module's docstring. `subject` is what was decided about: `batch-cpu`, `batch-memory`, `cpu`.
 
     `trigger_event_id` is the event that led to the decision; `remaining` what could not be closed of a gap and
-    `remaining_because` why. Throttle and restore records carry one Action per pod touched.
+    `remaining_because` why. Throttle, restore and evict records carry one Action per pod touched; `order` names what
+    their keys compare, the first that decides counts.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -96,6 +103,7 @@ class DecisionRecord(BaseModel):
     actions: tuple[Action, ...] = ()
     remaining: int = 0
     remaining_because: str = ""
+    order: str = ""
     replay: Replay
     trace_id: str | None = None
     """The trace that led here and goes on with what follows (32 hex digits); None where nothing was measured."""

@@ -18,11 +18,20 @@ class CpuTopology:
 
 
 @dataclass(frozen=True, slots=True)
+class NumaNode:
+    """CPUs and memory that are near each other, `node0` as the kernel names them."""
+
+    name: str
+    capacity: Resources
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFacts:
     """What a node is: changes rarely, is published on start and on change.
 
     `capacity` is all the machine has; `reserved` is what its operator keeps back from every tier.
-    `cgroup_version` is "v1", "v2", "hybrid" (v1 controllers beside a v2 tree for pressure) or "none".
+    `cgroup_version` is "v1", "v2", "hybrid" (v1 controllers beside a v2 tree for pressure) or "none". `numa` is empty
+    where all of the machine is one zone.
     """
 
     name: str
@@ -35,3 +44,4 @@ class NodeFacts:
     driver: str
     agent_version: str
     labels: dict[str, str] = field(default_factory=dict)
+    numa: tuple[NumaNode, ...] = ()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import Header
 
-from slackwater.model.errors import Conflict
+from slackwater.model.errors import Conflict, NotFound
 
 IfMatch = Annotated[
     str | None, Header(description='Only if the ETag is still this one, e.g. `"3"`; `*` for any. Else 412.')
@@ -37,6 +38,16 @@ def refuse_other(if_match: str | None, present: str) -> None:
     """Raises PreconditionFailed if the caller read something else (strong comparison)."""
     if if_match is not None and not _names(if_match, present, weak=False):
         raise PreconditionFailed(f"If-Match: {if_match} was read, {present} is stored; read it again", field="If-Match")
+
+
+async def matched(generation: Callable[[], Awaitable[int]], if_match: str) -> int:
+    """The present generation, if it is the one that was read. Raises PreconditionFailed."""
+    try:
+        present = await generation()
+    except NotFound:
+        raise PreconditionFailed(f"If-Match: {if_match} was read, nothing is stored", field="If-Match") from None
+    refuse_other(if_match, etag(present))
+    return present
 
 
 def _names(header: str, present: str, *, weak: bool) -> bool:

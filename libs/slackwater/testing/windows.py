@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_windowed import UsageWindowed, WindowedPod, WindowedUsage
-from slackwater.model.nodes import CpuTopology, NodeFacts
+from slackwater.model.nodes import CpuTopology, NodeFacts, NumaNode
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
@@ -33,9 +33,9 @@ def usage(cpu: int, memory: int = 2**30, samples: int = 60) -> WindowedUsage:
 
 
 def pod(uid: str, tier: Tier = Tier.PROD, request: int = 2000) -> Pod:
-    """A pod that asks for `request` milli-cores and 2 GiB."""
+    """A pod that asks for `request` milli-cores and 2 GiB, and started the day before START."""
     qos = QoSClass.LS if tier in (Tier.PROD, Tier.MID) else QoSClass.BE
-    return Pod(uid, uid, "default", f"w-{uid}", tier, qos, 9500, Resources(request, 2**31), START)
+    return Pod(uid, uid, "default", f"w-{uid}", tier, qos, 9500, Resources(request, 2**31), START - timedelta(days=1))
 
 
 def window(node: str, number: int, pods: dict[str, int], *, system: int | None = 300) -> Event[UsageWindowed]:
@@ -58,19 +58,26 @@ def window(node: str, number: int, pods: dict[str, int], *, system: int | None =
     return event_of(data, source="ingestion", time=start, id=event_id("usage.windowed", node, number))
 
 
-def described(node: str, cpu_milli: int = 8000, memory_bytes: int = 2**34, *, number: int = 0) -> Event[NodeDescribed]:
-    """A node as its agent would describe it in the `number`-th minute."""
+def described(
+    node: str, cpu_milli: int = 8000, memory_bytes: int = 2**34, *, number: int = 0, zones: int = 1
+) -> Event[NodeDescribed]:
+    """A node as its agent would describe it in the `number`-th minute, of NUMA zones that are alike."""
     at = START + timedelta(minutes=number)
     facts = NodeFacts(
         name=node,
         pool="default",
         capacity=Resources(cpu_milli, memory_bytes),
         reserved=Resources(),
-        topology=CpuTopology(cpus=8, cores=4, sockets=1, numa_nodes=1),
+        topology=CpuTopology(cpus=8, cores=4, sockets=1, numa_nodes=zones),
         kernel="6.1.0",
         cgroup_version="v2",
         driver="simulated",
         agent_version="0.0.0",
+        numa=tuple(
+            NumaNode(f"node{each}", Resources(cpu_milli // zones, memory_bytes // zones)) for each in range(zones)
+        )
+        if zones > 1
+        else (),
     )
     data = NodeDescribed(facts=facts, boot_epoch="boot-1", described_at=at)
     return event_of(data, source="agent", time=at, id=event_id("node.described", node, number))

@@ -1,14 +1,11 @@
-"""What a backtest needs from outside: a trace, models, a stopwatch, and somebody who wants to know how far it is."""
+"""What a backtest needs from outside: models, a stopwatch, and somebody who wants to know how far it is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
-from slackwater.backtest.domain.choices import Resource
-from slackwater.backtest.domain.trace import Trace
 from slackwater.prediction.domain.models.port import PeakModel
 
 Stopwatch = Callable[[], float]
@@ -24,14 +21,6 @@ class Watch(Protocol):
 
     def advance(self, cells: int) -> None:
         """So much more is done."""
-        ...
-
-
-class TraceReader(Protocol):
-    """One format of trace files."""
-
-    def __call__(self, path: Path, resource: Resource) -> Trace:
-        """Raises InvalidInput that names the file and what is wrong with it; Misconfigured without a library."""
         ...
 
 

@@ -6,13 +6,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from slackwater.backtest.adapters.formats import read_trace
 from slackwater.backtest.adapters.predictors import contenders
-from slackwater.backtest.domain.choices import Resource, TraceFormat
 from slackwater.backtest.domain.span import Span, span_of
-from slackwater.backtest.domain.trace import Trace
 from slackwater.backtest.ports import Watch
 from slackwater.backtest.usecases.compare import Comparison, Layout, compare
+from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.traces.readers.formats import read_trace
+from slackwater.traces.trace import Trace
 
 USUAL_VMS_PER_NODE = 20
 

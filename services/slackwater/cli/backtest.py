@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slackwater.backtest.domain.choices import Resource, TraceFormat
 from slackwater.cli.output import Column, Item, errors_to_stderr, message, print_object, table
 from slackwater.cli.output import Format as Shown
+from slackwater.cli.progress import progress_bar
 from slackwater.model.errors import InvalidInput
+from slackwater.traces.choices import Resource, TraceFormat
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -112,18 +110,6 @@ def days_of(churn: str) -> float | None:
     if found is None or float(found[1]) == 0:
         raise InvalidInput(f"--churn: {churn!r} is not allowed; none, or a mean stay: 2d, 12h", field="churn")
     return float(found[1]) / (1 if found[2] == "d" else 24)
-
-
-@contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """On stderr, and only on a terminal: it goes away when it is done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
-        yield bar
 
 
 class Told:

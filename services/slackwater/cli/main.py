@@ -23,7 +23,7 @@ from slackwater.model.errors import InvalidInput, SlackwaterError
 VERBS: Sequence[str] = (
     *("up", "run", "agent", "exec"),
     *("apply", "diff", "delete", "get", "describe", "why", "events", "replay"),
-    *("backtest",),
+    *("simulate", "backtest"),
     *("doctor", "openapi", "nats-config", "secrets", "migrate", "backup", "restore"),
 )
 """Verb = module `slackwater.cli.<verb>` (a `-` in the verb is a `_` in the module), in the order of the help."""

@@ -108,7 +108,7 @@ class EnsuranceService:
         for node in self._book.nodes():
             self._meter.standing(node.node, len(node.state.throttles), 0)
         await self._change.catch_up()
-        await self._renew()
+        await self._renew(everybody=True)
 
     async def give(self, leases: Sequence[Lease]) -> None:
         """Everything that matters is written with each decision."""

@@ -27,7 +27,8 @@ class EnsuranceSettings(BaseSettings):
     cool_down_seconds: float = Field(default=3.0, ge=0)
 
     lease_seconds: float = Field(default=15.0, gt=0)
-    """Throttles go back by themselves when the agent has not heard from us for so long."""
+    """Throttles go back by themselves when the agent has not heard from us for so long. A node without throttles and
+    evictions has four times as long, for nothing goes back there."""
     max_report_age_seconds: float = Field(default=10.0, gt=0)
     """An older sample never causes action, nor one so far in the future."""
     silent_seconds: float = Field(default=60.0, gt=0)

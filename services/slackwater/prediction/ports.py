@@ -59,37 +59,6 @@ class PredictionStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPolicy:
-    """A policy document as it was written. `document` None: it was deleted; its generations go on from here."""
-
-    name: str
-    generation: int
-    document: Mapping[str, Any] | None
-
-
-class PolicyTransaction(Protocol):
-    """One transaction on the policy documents."""
-
-    async def policies(self) -> Sequence[StoredPolicy]:
-        """All there are and all there were, by name. Nobody else writes any until the transaction ends."""
-        ...
-
-    async def save(self, policy: StoredPolicy) -> None:
-        """The next generation of a document (1: the first), and news of it to every replica. Raises Conflict."""
-        ...
-
-
-class PolicyStore(Protocol):
-    """Where policy documents are. Raises Unavailable while the store does not answer."""
-
-    def changing(self) -> AbstractAsyncContextManager[PolicyTransaction]: ...
-
-    async def policies(self) -> Sequence[StoredPolicy]:
-        """As they are now, by name."""
-        ...
-
-
 class Predictors(Protocol):
     """The models that there are."""
 
@@ -99,14 +68,6 @@ class Predictors(Protocol):
 
     def takes_rate(self, name: str) -> bool:
         """Whether the model can be told an accepted rate of violations. False for one that there is not."""
-        ...
-
-
-class PolicyMeter(Protocol):
-    """What operators watch of the policies."""
-
-    def policies(self, followed: int, unusable: int) -> None:
-        """How many documents are followed as they are stored, and how many cannot be."""
         ...
 
 

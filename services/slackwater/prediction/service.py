@@ -13,13 +13,11 @@ from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.errors import Fenced, InvalidInput, Misconfigured, SlackwaterError, Unavailable
 from slackwater.prediction.adapters.metrics import CalibrationMetrics, PolicyMetrics, PredictionMetrics
 from slackwater.prediction.adapters.postgres import PostgresPredictionStore
-from slackwater.prediction.adapters.postgres_policies import PostgresPolicyStore
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue
 from slackwater.prediction.adapters.predictors.registry import make_model
 from slackwater.prediction.domain.models.port import KeptModel
 from slackwater.prediction.domain.policy import ModelChoice, Policies
 from slackwater.prediction.edge.events import ON_DESCRIBED, WindowsOf, describing
-from slackwater.prediction.edge.policy_news import PolicyNews, said
 from slackwater.prediction.edge.policy_routes import policy_router
 from slackwater.prediction.edge.predictor_routes import predictor_router
 from slackwater.prediction.settings import PredictionSettings
@@ -28,11 +26,13 @@ from slackwater.prediction.usecases.policies_in_force import PoliciesInForce
 from slackwater.prediction.usecases.publish_predictions import next_check, publish_predictions
 from slackwater.prediction.usecases.shares import Shares
 from slackwater.prediction.usecases.state import LivingState, Restored
+from slackwater.runtime.document_news import DocumentNews, said_of
 from slackwater.runtime.ownership import Lease, Standing
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
 from slackwater.runtime.sharding import Ownership
+from slackwater.store.documents import PostgresDocumentStore
 from slackwater.store.port import Database
 from slackwater.telemetry.metrics import process_meters
 
@@ -67,12 +67,12 @@ class PredictionService:
         self._database = database = database.fenced(ownership)
         self._metrics = metrics
         store = PostgresPredictionStore(database)
-        catalogue, policies = Catalogue(), PostgresPolicyStore(database)
+        catalogue, policies = Catalogue(), policy_store(database)
         self.policies = PoliciesInForce(policies, catalogue, settings.first_policy(), PolicyMetrics(process_meters()))
         """Ask `policies.policies` for those of now, or have `policies.on_change` told."""
         self._routers = (policy_router(ChangePolicies(policies, self.policies)), predictor_router(catalogue))
         self._meter = CalibrationMetrics(process_meters())
-        self._news = PolicyNews(self.policies, platform.clock)
+        self._news = DocumentNews(self.policies, platform.clock)
         ownership.on_news(self._news.tell)
         self._shares = Shares(store, settings.policy(model_of), self._reading, self._restored, self._failed)
         self._changed = asyncio.Event()
@@ -98,7 +98,7 @@ class PredictionService:
             Check("prediction-bus", connected, "" if connected else "NATS does not answer"),
             Check("prediction-database", answers, "" if answers else "PostgreSQL does not answer"),
             Check("prediction-state", True, f"{self._shares.series} series"),
-            Check("prediction-policies", True, said(self.policies)),
+            Check("prediction-policies", True, self._said()),
             ownership_check(self._ownership),
         ]
 
@@ -170,6 +170,11 @@ class PredictionService:
             waits = [next_check(living, self._platform.clock) for living in self._shares]
             await self._platform.clock.sleep(min(max(min(waits, default=_LONGEST_LOOK), _SHORTEST_LOOK), _LONGEST_LOOK))
 
+    def _said(self) -> str:
+        """How many pools have a policy of their own, and which documents cannot be used."""
+        pools = len(self.policies.policies.pools)
+        return f"{pools} pools with a policy of their own{said_of(self.policies.problems)}"
+
     def _tell(self, policies: Policies) -> None:
         self._changed.set()
 
@@ -192,6 +197,11 @@ class PredictionService:
 def model_of(choice: ModelChoice, resource: str) -> KeptModel:
     """A new model of the registry. Raises InvalidInput that names what is wrong."""
     return make_model(choice.name, choice.settings, "cpu" if resource == "cpu" else "memory")
+
+
+def policy_store(database: Database) -> PostgresDocumentStore:
+    """Where the PredictPolicy documents are."""
+    return PostgresDocumentStore(database, service=PredictionService.name, kind="predictpolicy", table="policies")
 
 
 def refuse_unusable(settings: PredictionSettings) -> None:

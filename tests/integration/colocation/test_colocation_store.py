@@ -12,7 +12,7 @@ from slackwater.colocation.adapters.memory import MemoryColocationStore
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.domain.gating import Gate
 from slackwater.colocation.domain.node import KnownPeak, NodeState, Source
-from slackwater.colocation.domain.snapshot import PodUse
+from slackwater.colocation.domain.snapshot import PodUse, Zone
 from slackwater.colocation.ports import ColocationStore
 from slackwater.model.identifiers import new_id
 from slackwater.model.quantities import Resources
@@ -39,6 +39,15 @@ FULL = NodeState(
     generation=4,
     degraded="node is lost",
     due_at=1_700_000_180,
+    mid_cpu=Gate(published=0),
+    mid_memory=Gate(published=7, drifting_since=5, drifting_to=6),
+    zones={"node0": Resources(1, 2)},
+    strategies=("cluster@1", "node-label"),
+    numa=(Zone("node0", Resources(8, 9)),),
+    node_usage=Resources(9, 10),
+    prod_peak=Resources(11, 12),
+    system_by=Source("e5", START),
+    whole_end=1_699_999_940,
 )
 
 
@@ -101,15 +110,18 @@ async def test_writers_of_one_node_wait_for_each_other(store: ColocationStore) -
 async def test_only_old_offers_of_something_are_ageing(store: ColocationStore) -> None:
     await save(store, replace(FULL, node="old"))
     await save(store, replace(FULL, node="young", due_at=FULL.due_at + 1))
-    await save(store, replace(FULL, node="empty", cpu=Gate(published=0), memory=Gate(published=0)))
+    await save(store, replace(FULL, node="empty", cpu=Gate(published=0), memory=Gate(published=0), mid_memory=Gate()))
     assert await store.ageing(FULL.due_at + 0.5) == ["old"]
 
 
 async def test_totals_are_summed_per_pool_and_point_at_what_must_not_be(store: ColocationStore) -> None:
     gold = replace(FULL, node="g", pool="gold", cpu=Gate(published=None))
-    for state in (FULL, replace(FULL, node="m", cpu=Gate(published=8001), memory=Gate(published=5)), gold):
+    much = replace(FULL, node="m", cpu=Gate(published=8001), memory=Gate(published=5), mid_cpu=Gate())
+    both = replace(FULL, node="b", cpu=Gate(published=1001), mid_cpu=Gate(published=7000))
+    for state in (FULL, much, both, gold):
         await save(store, state)
     default, other = await store.totals()
-    assert (default.pool, default.nodes, default.overoffered) == ("default", 2, 1)
-    assert (default.capacity, default.batch) == (Resources(16000, 2**41), Resources(8101, 5))
+    assert (default.pool, default.nodes, default.overoffered) == ("default", 3, 2)
+    assert (default.capacity, default.batch) == (Resources(24000, 3 * 2**40), Resources(9102, 5))
+    assert default.mid == Resources(7000, 21)
     assert (other.pool, other.nodes, other.overoffered, other.batch) == ("gold", 1, 0, Resources())

@@ -23,13 +23,12 @@ from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.prediction import service as prediction
 from slackwater.prediction.adapters.postgres import PostgresPredictionStore
-from slackwater.prediction.adapters.postgres_policies import PostgresPolicyStore
 from slackwater.prediction.domain.snapshot import Snapshot, decode, encode
 from slackwater.prediction.domain.state import PartitionState
-from slackwater.prediction.ports import StoredPolicy
-from slackwater.prediction.service import model_of
+from slackwater.prediction.service import model_of, policy_store
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.fold_windows import sight_of
+from slackwater.runtime.documents import StoredDocument
 from slackwater.runtime.platform import Platform, new_member
 from slackwater.runtime.service import Service
 from slackwater.store.engine import connect_database
@@ -242,13 +241,13 @@ async def _apply(stack: Stack, name: str, spec: dict[str, Any]) -> None:
     """As the next generation, from another process."""
     database = connect_database(stack._addresses["prediction"], "prediction", stack.clock)
     try:
-        store = PostgresPolicyStore(database)
-        known = {row.name: row.generation for row in await store.policies()}
+        store = policy_store(database)
+        known = {row.name: row.generation for row in await store.documents()}
         generation = known.get(name, 0) + 1
         metadata = {"name": name, "generation": generation}
         document = {"apiVersion": "slackwater.io/v1alpha1", "kind": "PredictPolicy", "metadata": metadata, "spec": spec}
         async with store.changing() as transaction:
-            await transaction.save(StoredPolicy(name, generation, document))
+            await transaction.save(StoredDocument(name, generation, document))
     finally:
         await database.close()
 

@@ -150,7 +150,7 @@ async def until_confirmed(service: EnsuranceService) -> None:
     with anyio.fail_after(20):
         while True:
             node = service._book.node("n1")
-            if node is not None and node.state.pending_since is None:
+            if node is not None and node.state.cycle.loop.pending_since is None:
                 return
             await asyncio.sleep(0.01)
 

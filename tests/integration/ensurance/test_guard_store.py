@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 import pytest_asyncio
 from ensurance_scene import described
+from sqlalchemy import text
 
 from slackwater.ensurance.adapters.memory import MemoryGuardStore
 from slackwater.ensurance.adapters.postgres import PostgresGuardStore
-from slackwater.ensurance.domain.guarded import Awaited, Guarded, LastReport
+from slackwater.ensurance.domain.guarded import Awaited, Evicting, Guarded, LastReport
 from slackwater.ensurance.ports import GuardStore
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.model.errors import Conflict
@@ -20,29 +22,55 @@ from slackwater.store.engine import connect_database
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.store import MemoryDatabase
-from slackwater.waterline.state import GuardState, RuleCount, Throttled
+from slackwater.waterline.analysis.analyzer import AnalyzerState
+from slackwater.waterline.analysis.counting import RuleState
+from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline.analysis.scheduling import Scheduling
+from slackwater.waterline.cycle import CycleState
+from slackwater.waterline.execution.plan import ExecutorState, Refused, Underway
+from slackwater.waterline.guarding import GuardState
+from slackwater.waterline.loop.in_force import Throttled
+from slackwater.waterline.loop.steadying import LoopState
 
 FULL = Guarded(
     node="n.1",
     capacity_milli=2000,
     generation=3,
     state=GuardState(
-        counts=(RuleCount("prod-cpu", 1, 0, "no reading"),),
         throttles=(Throttled("b", "name-b", "batch", 725, None), Throttled("c", "name-c", "free", 50, 1500)),
-        demand_at_trigger_milli=1250,
-        last_trigger_at=EPOCH,
-        last_raise_at=EPOCH,
-        backoff=2,
-        pending_since=EPOCH,
-        settled_at=EPOCH,
-        told=("b",),
-        exhausted_told=True,
-        refused=("z",),
+        cycle=CycleState(
+            AnalyzerState(
+                (RuleState("d.prod-cpu", 1, 0, True, EPOCH, "no reading"),), Scheduling(True, EPOCH, ("d.x",))
+            ),
+            ExecutorState((Underway("e", EPOCH),), (Refused("z", Kind.THROTTLE, "gone", EPOCH),), (EPOCH,)),
+            LoopState(1250, EPOCH, EPOCH, 2, EPOCH, EPOCH, ("open/throttle",)),
+        ),
     ),
     decisions=(("b", "d1"), ("c", "d2")),
     awaited=(Awaited("d1", 3, "prod_cpu_pressure", 0.2, 0.1, EPOCH, None),),
     last_report=LastReport("boot-1", 7, EPOCH),
+    evictions=(Evicting("d3/1", "e", "name-e", 30.0, EPOCH, "evict_waterline_crossed", "d3"),),
+    pool="default",
+    labels={"zone": "a"},
+    capacity_bytes=1 << 33,
 )
+OLD_STATE = {
+    "counts": [{"rule": "prod-cpu", "above": 1, "at_or_below": 0, "missing": ""}],
+    "throttles": [
+        {"uid": "b", "name": "name-b", "tier": "batch", "limit_milli": 725, "original_limit_milli": None},
+        {"uid": "c", "name": "name-c", "tier": "free", "limit_milli": 50, "original_limit_milli": 1500},
+    ],
+    "demand_at_trigger_milli": 1250,
+    "last_trigger_at": "2026-01-05T00:00:00Z",
+    "last_raise_at": None,
+    "backoff": 2,
+    "pending_since": "2026-01-05T00:00:00Z",
+    "settled_at": None,
+    "told": ["b"],
+    "exhausted_told": True,
+    "refused": ["z"],
+}
+"""As the planner with two metrics stored it."""
 
 
 @pytest_asyncio.fixture(params=["memory", "postgres"])
@@ -68,6 +96,24 @@ async def test_a_node_comes_back_as_it_was_written(store: GuardStore) -> None:
         found = list(await unit.nodes())
     assert found == [second]
     assert second == replace(FULL, generation=4, version=2)
+
+
+async def test_a_row_of_the_older_planner_keeps_its_limits_and_its_patience(fresh_database: FreshDatabase) -> None:
+    addresses = await fresh_database(["ensurance"])
+    database = connect_database(addresses["ensurance"], "ensurance", SystemClock())
+    row = {"node": "n.1", "capacity_milli": 2000, "version": 4, "generation": 3, "state": OLD_STATE, "decisions": []}
+    async with database.unit_of_work() as unit:
+        statement = (
+            "INSERT INTO guarded_nodes (node, version, generation, throttled, document) VALUES ('n.1', 4, 3, 2, :d)"
+        )
+        await unit.connection.execute(text(statement.replace(":d", "CAST(:d AS jsonb)")), {"d": json.dumps(row)})
+    async with PostgresGuardStore(database).unit_of_work() as unit:
+        (found,) = await unit.nodes()
+    await database.close()
+    assert found.state.throttles == FULL.state.throttles
+    assert found.state.cycle.loop == LoopState(1250, EPOCH, None, 2, EPOCH)
+    assert found.state.cycle.analyzer == AnalyzerState()
+    assert (found.version, found.generation) == (4, 3)
 
 
 async def test_of_two_writers_the_second_learns_of_the_first(store: GuardStore) -> None:

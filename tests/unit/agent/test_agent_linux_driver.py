@@ -13,13 +13,15 @@ from slackwater.agent.adapters.linux.driver import LinuxDriver
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, hierarchy_of
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.lock import AgentLock, agent_runs
-from slackwater.agent.adapters.linux.machine import cpu_list, topology
+from slackwater.agent.adapters.linux.machine import cpu_list, numa_nodes, topology
 from slackwater.agent.adapters.linux.meters import busy_ns, memory_in_use, pressure_total_us
 from slackwater.agent.adapters.linux.processes import Process, process_of
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
 from slackwater.agent.domain.knobs import Knob
 from slackwater.model.errors import Conflict, Misconfigured, NotFound
+from slackwater.model.nodes import NumaNode
 from slackwater.model.pods import Pod
+from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.testing.clock import FakeClock
 
@@ -223,3 +225,17 @@ def test_topology_counts_cores_and_sockets(tmp_path: Path) -> None:
     found = topology(tmp_path)
     assert (found.cpus, found.cores, found.sockets, found.numa_nodes) == (4, 3, 2, 1)
     assert cpu_list("0-1,7") == (0, 1, 7)
+
+
+def test_numa_nodes_are_told_with_their_cpus_and_memory_where_there_are_several(tmp_path: Path) -> None:
+    for number, (cpus, kilobytes) in {0: ("0-1", 100), 1: ("2-3", 200), 10: ("", 300)}.items():
+        place = tmp_path / f"devices/system/node/node{number}"
+        place.mkdir(parents=True)
+        (place / "cpulist").write_text(f"{cpus}\n")
+        (place / "meminfo").write_text(f"Node {number} MemTotal:       {kilobytes} kB\nNode {number} MemFree: 1 kB\n")
+    assert numa_nodes(tmp_path) == (
+        NumaNode("node0", Resources(2000, 100 * 1024)),
+        NumaNode("node1", Resources(2000, 200 * 1024)),
+    )
+    (tmp_path / "devices/system/node/node1/cpulist").write_text("\n")  # memory without CPUs is no zone
+    assert numa_nodes(tmp_path) == ()

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.backtest.domain.choices import Resource
-from slackwater.backtest.domain.trace import CELL_SECONDS, Repairs, Trace
 from slackwater.backtest.ports import Contender
 from slackwater.prediction.domain.models.port import Floats, Members, PeakModel, Peaks
+from slackwater.traces.choices import Resource
+from slackwater.traces.trace import CELL_SECONDS, Repairs, Trace
 
 
 class SaysLimits:

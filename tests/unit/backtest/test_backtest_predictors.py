@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from small_models import SaysLast, SaysLimits
 
 from slackwater.backtest.adapters.predictors import Predictor, contenders, described, installed
-from slackwater.backtest.domain.choices import Resource
 from slackwater.model.errors import InvalidInput
 from slackwater.prediction.domain.models.port import PeakModel
+from slackwater.traces.choices import Resource
 
 
 class FactorSettings(BaseModel):

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from small_models import LAST, LIMITS, SaysLast, SaysNonsense, Silent, contender, no_time, trace_of
 
-from slackwater.backtest.domain.placement import Stays
 from slackwater.backtest.domain.span import Span, span_of
-from slackwater.backtest.domain.trace import DAY_CELLS, Trace
 from slackwater.backtest.usecases.compare import Comparison, Layout, compare
 from slackwater.backtest.usecases.judge import ORACLE, judge, moments
 from slackwater.model.errors import InvalidInput
 from slackwater.prediction.domain.models.port import PeakModel
+from slackwater.traces.placement import Stays
+from slackwater.traces.trace import DAY_CELLS, Trace
 
 
 def random_trace(days: float = 3, series: int = 6, seed: int = 1, *, whole: bool = False) -> Trace:

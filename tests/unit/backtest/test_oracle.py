@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from slackwater.backtest.domain.oracle import oracle, sliding_maximum
-from slackwater.backtest.domain.placement import Stays, churned, seating
+from slackwater.traces.placement import Stays, churned, seating
 
 
 def stays(*rows: tuple[int, int, int, int], machines: int = 1) -> Stays:

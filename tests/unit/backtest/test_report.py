@@ -12,16 +12,19 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from small_models import LAST, LIMITS, SaysLast, Silent, contender, no_time, trace_of
 
-from slackwater.backtest.domain.choices import Resource, TraceFormat
 from slackwater.backtest.domain.span import span_of
-from slackwater.backtest.domain.trace import DAY_CELLS
-from slackwater.backtest.edge.page import COLOURS, TEMPLATES, chosen, page
-from slackwater.backtest.edge.pictures import Shown, grouped, labels, plane, risk_position
+from slackwater.backtest.edge.page import chosen, page
+from slackwater.backtest.edge.pictures import Shown, plane
 from slackwater.backtest.edge.report_model import BacktestReport, report_of
 from slackwater.backtest.service import Order, Outcome
 from slackwater.backtest.usecases.compare import Layout, compare
 from slackwater.backtest.usecases.judge import ORACLE
+from slackwater.console.domain.drawing import rates
 from slackwater.console.domain.drawing.svg import Frame
+from slackwater.pages.paper import COLOURS, TEMPLATES
+from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.traces.thinning import grouped
+from slackwater.traces.trace import DAY_CELLS
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -114,9 +117,9 @@ def test_the_machines_shown_are_the_worst_the_middle_and_the_best(judged: Outcom
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_a_higher_risk_is_never_further_left(one: float, other: float) -> None:
     low, high = sorted((one, other))
-    assert 0 <= risk_position(low) <= risk_position(high) <= 1
-    assert risk_position(0) == 0
-    assert risk_position(1) == 1
+    assert 0 <= rates.position(low) <= rates.position(high) <= 1
+    assert rates.position(0) == 0
+    assert rates.position(1) == 1
 
 
 def test_groups_keep_what_matters_of_every_moment() -> None:
@@ -128,7 +131,7 @@ def test_groups_keep_what_matters_of_every_moment() -> None:
 def test_names_in_the_plane_cover_no_other_name_and_no_spot(judged: Outcome) -> None:
     one = Shown(judged.comparison.judgements[1], "c0")
     frame = Frame(860, 470)
-    drawn = labels([one] * 12, [(400.0 + n, 200.0 + n % 3) for n in range(12)], frame)
+    drawn = rates.labels([(one.judgement.label, one.css)] * 12, [(400.0 + n, 200.0 + n % 3) for n in range(12)], frame)
     places = [
         float(match[1]) for text in drawn if (match := re.search(r'<text x="[\d.]+" y="([\d.]+)"', text)) is not None
     ]
@@ -148,7 +151,7 @@ def luminance(colour: str) -> float:
 
 def test_names_of_models_are_readable_in_their_colours_by_day_and_by_night() -> None:
     """4.5 to 1 against what is behind them, as everywhere."""
-    day, night = (TEMPLATES / "backtest.css").read_text().split("prefers-color-scheme: dark")
+    day, night = (TEMPLATES / "page.css").read_text().split("prefers-color-scheme: dark")
     for theme in (day, night):
         card = re.search(r"--card: (#\w{6})", theme)
         colours = dict(re.findall(r"--(c\d+|ink|soft): (#\w{6})", theme))

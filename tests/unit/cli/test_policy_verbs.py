@@ -18,12 +18,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "prediction"))
 from policy_scene import Replica
 
 from slackwater.cli.main import app
-from slackwater.prediction.adapters.memory_policies import MemoryPolicyStore
 from slackwater.prediction.edge.policy_routes import policy_router
 from slackwater.prediction.edge.predictor_routes import predictor_router
 from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
+from slackwater.testing.documents import MemoryDocumentStore
 
 Do = Callable[..., Result]
 GOLD = """
@@ -47,7 +47,7 @@ def url() -> Iterator[str]:
     server, ready, runner = HttpServer(settings), threading.Event(), asyncio.Runner()
 
     async def serve() -> None:
-        replica = await Replica(MemoryPolicyStore()).open()
+        replica = await Replica(MemoryDocumentStore()).open()
         routers = [policy_router(replica.change), predictor_router(replica.catalogue)]
         await server.run(build_app(routers, no_checks, settings), ready.set)
 

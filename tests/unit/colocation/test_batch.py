@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from slackwater.colocation.domain.batch import batch_offer, compute, request_policy
 from slackwater.colocation.domain.gating import Gate
 from slackwater.colocation.domain.holding import Basis, held_by
-from slackwater.colocation.domain.offer import decide, decide_resource, replay_arguments
+from slackwater.colocation.domain.mid import node_offers
+from slackwater.colocation.domain.offer import Decided, decide, replay_of, replay_of_all, settled
 from slackwater.colocation.domain.reservation import safety_margin
 from slackwater.colocation.domain.snapshot import NodeSnapshot, PodUse
 from slackwater.colocation.domain.snapshot_json import snapshot_from_json, snapshot_to_json
@@ -98,15 +99,22 @@ def test_the_policy_request_counts_requests_and_no_system() -> None:
     assert request_policy("cpu", snapshot(pod(usage=100, peak=100)), STRATEGY) == 10_000 - 4000 - 2000
 
 
-@given(snapshots, strategies, gates, st.integers(0, 200), kinds)
+def decide_resource(
+    resource: str, node: NodeSnapshot, strategy: Strategy, gate: Gate, window: int, tier: str = "batch"
+) -> Decided:
+    offers = node_offers(resource, node, strategy)
+    return settled(offers.mid if tier == "mid" else offers.batch, node, strategy, gate, window)
+
+
+@given(snapshots, strategies, gates, st.integers(0, 200), kinds, st.sampled_from(["batch", "mid"]))
 def test_terms_add_up_and_the_record_repeats_itself(
-    node: NodeSnapshot, strategy: Strategy, gate: Gate, window: int, resource: str
+    node: NodeSnapshot, strategy: Strategy, gate: Gate, window: int, resource: str, tier: str
 ) -> None:
-    decided = decide_resource(resource, node, strategy, gate, window)
+    decided = decide_resource(resource, node, strategy, gate, window, tier)
     assert sum(term.value for term in decided.terms) == decided.value
     assert decided.value >= 0
-    told = json.loads(json.dumps(replay_arguments(resource, node, strategy, gate, window)))
-    assert decide(**told) == decided.value
+    told = replay_of_all(node, strategy, window) | replay_of(tier, resource, gate)
+    assert decide(**json.loads(json.dumps(told))) == decided.value
 
 
 @given(snapshots)

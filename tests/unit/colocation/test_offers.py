@@ -4,89 +4,22 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
-from datetime import timedelta
-from typing import Any
 
 import pytest
+from colocation_scene import Colocation, received
 
-from slackwater.bus.port import Received
-from slackwater.colocation.adapters.memory import MemoryColocationStore
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.ports import Followed
 from slackwater.colocation.settings import ColocationSettings
-from slackwater.colocation.usecases.one_strategy import OneStrategy
-from slackwater.colocation.usecases.recompute_offer import Offering, age_offers
+from slackwater.colocation.usecases.recompute_offer import age_offers
 from slackwater.decisions.reasons import Reason
-from slackwater.decisions.record import DecisionRecord
-from slackwater.events.decision_recorded import DecisionRecorded
-from slackwater.events.envelope import Event, event_of
+from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
-from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
-from slackwater.events.peak_predicted import PeakPredicted, PodPeak
-from slackwater.events.resources_offered import ResourcesOffered
-from slackwater.model.identifiers import new_id
+from slackwater.events.node_liveness_changed import Liveness
 from slackwater.model.quantities import Resources
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.windows import FIRST_NUMBER, START, described, window
-
-
-class Colocation:
-    """The use cases over a store in memory and a clock that the test moves."""
-
-    def __init__(self, strategy: Strategy | None = None) -> None:
-        self.store = MemoryColocationStore()
-        self.clock = FakeClock(START + timedelta(seconds=60))
-        self.offering = Offering(self.store, OneStrategy(strategy or Strategy()), self.clock)
-        self.events = ColocationEvents(self.offering)
-
-    def offers(self) -> list[ResourcesOffered]:
-        return [event.data for event in self.store.outbox if isinstance(event.data, ResourcesOffered)]
-
-    def records(self) -> list[DecisionRecord]:
-        return [event.data.record for event in self.store.outbox if isinstance(event.data, DecisionRecorded)]
-
-    async def describe(self, **facts: Any) -> None:
-        await self.events.on_described([received(described("n", **facts))])
-
-    async def measure(self, number: int, cpu: int, *, system: int | None = 300) -> None:
-        """The window ends now: the clock follows it."""
-        await self.clock.advance((START + timedelta(minutes=number + 1) - self.clock.now()).total_seconds())
-        await self.events.on_usage([received(window("n", number, {"p": cpu}, system=system))])
-
-    async def predict(self, number: int, cpu: int, *, cold: bool = False) -> None:
-        await self.events.on_peaks([received(predicted(number, cpu, cold, self.clock))])
-
-    async def live(self, liveness: Liveness) -> None:
-        now = self.clock.now()
-        data = NodeLivenessChanged(node="n", liveness=liveness, previous=None, last_report_at=now, changed_at=now)
-        await self.events.on_liveness([received(event_of(data, source="ingestion", time=now))])
-
-
-def received(event: Event[Any]) -> Received[Any]:
-    return Received(event, 1, 1, "n")
-
-
-def predicted(number: int, cpu: int, cold: bool, clock: FakeClock) -> Event[PeakPredicted]:
-    peak = Resources(cpu, 2**30)
-    data = PeakPredicted(
-        node="n",
-        predicted_at=clock.now(),
-        window_number=FIRST_NUMBER + number,
-        window_seconds=60,
-        model="histogram",
-        samples=100,
-        cold_start_share=float(cold),
-        node_peak=peak,
-        system_peak=peak,
-        tier_peaks={"prod": peak},
-        prod_peak=peak,
-        prod_reclaimable=Resources(),
-        pods=(PodPeak(uid="p", workload="w", tier="prod", peak=peak, cold_start=cold),),
-        decision_id=new_id(),
-    )
-    return event_of(data, source="prediction", time=clock.now())
+from slackwater.testing.windows import described, window
 
 
 async def offering_something() -> Colocation:

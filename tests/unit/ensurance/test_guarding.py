@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from ensurance_scene import Scene, reported
@@ -86,10 +88,18 @@ async def test_every_record_is_repeated_from_its_json_with_the_same_actions() ->
     for record in records:
         plan = repeated(record)
         assert isinstance(plan, dict)
-        assert [(c["uid"], c["before_milli"], c["after_milli"]) for c in plan["changes"]] == [
+        steps = [step for step in plan["steps"] if step["kind"] == record.kind]
+        assert [(step["uid"], *in_milli(step["changes"])) for step in steps] == [
             (a.pod_uid, a.cpu_limit_before_milli, a.cpu_limit_after_milli) for a in record.actions
         ]
-        assert (plan["kind"], plan["reason"], plan["remaining_milli"]) == (record.kind, record.reason, record.remaining)
+        remaining = sum(int(Decimal(left["open"])) for left in plan["remaining"])
+        assert remaining == record.remaining
+
+
+def in_milli(changes: list[dict[str, int | None]]) -> list[int | None]:
+    """Before and after, of quotas in microseconds per 100 ms."""
+    quotas = [changes[0]["before_us"], changes[0]["after_us"]]
+    return [None if quota is None else quota // 100 for quota in quotas]
 
 
 def observe_spec(scene: Scene) -> object:
@@ -247,6 +257,28 @@ async def test_a_silent_node_is_left_to_its_lease_until_it_reports_again() -> No
     assert await scene.renew() == 0
     await scene.report(0.2)
     assert await scene.renew() == 1
+
+
+async def test_a_node_without_limits_has_a_longer_lease_and_takes_its_turn() -> None:
+    scene = await Scene().open()
+    await scene.report(0.0)
+    assert scene.intents()[-1].lease_seconds == 4 * scene.settings.lease_seconds
+    assert sorted([await scene.renew() for _ in range(4)]) == [0, 0, 0, 1], "once in four rounds, three times a lease"
+    assert await scene.renew(everybody=True) == 1
+    await scene.report(0.2)
+    assert scene.intents()[-1].lease_seconds == scene.settings.lease_seconds
+    assert [await scene.renew() for _ in range(4)] == [1, 1, 1, 1]
+
+
+async def test_a_fleet_is_renewed_in_parts_between_which_reports_have_their_turn() -> None:
+    scene = await Scene().open()
+    known = scene.book.node("n1")
+    assert known is not None
+    for number in range(500):
+        scene.book.put(replace(known, node=f"node-{number}", version=0))
+    shares = [await scene.renew() for _ in range(4)]
+    assert sum(shares) == 501
+    assert max(shares) < 200, "each round renews its part"
 
 
 # ---- what the node says

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from slackwater.model.errors import Misconfigured
-from slackwater.prediction.adapters.memory_policies import MemoryPolicyStore
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue
 from slackwater.prediction.domain.policy import ModelChoice, Policies
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.change_policies import ChangePolicies
 from slackwater.prediction.usecases.policies_in_force import PoliciesInForce
 from slackwater.prediction.usecases.predict_policy import PredictPolicy
+from slackwater.testing.documents import MemoryDocumentStore
 
 
 class Told:
@@ -40,7 +40,7 @@ class Lacking(Catalogue):
 class Replica:
     """One process, with what whoever predicts was told of policies."""
 
-    def __init__(self, store: MemoryPolicyStore, catalogue: Catalogue | None = None, **settings: Any) -> None:
+    def __init__(self, store: MemoryDocumentStore, catalogue: Catalogue | None = None, **settings: Any) -> None:
         self.meter, self.heard = Told(), list[Policies]()
         self.catalogue = catalogue or Catalogue()
         first = PredictionSettings(**settings).first_policy()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reference_models import Row
 
 from slackwater.model.errors import InvalidInput
-from slackwater.prediction.domain.buckets import CPU_MILLI
+from slackwater.prediction.domain.buckets import CPU_MILLI, ExponentialBuckets
 from slackwater.prediction.domain.models.borg_default import BorgDefault
 from slackwater.prediction.domain.models.decaying import DecayingHistograms, DecayingOptions
 from slackwater.prediction.domain.models.fleet import fleet_of
@@ -306,3 +306,19 @@ def test_few_members_are_summed_as_many_are(count: int) -> None:
     alone = model.profiles.together(members.workload[one], counted[one], np.array([0]))
     assert whole[0] == alone[0]
     assert model.profiles.own(members.workload)[one].tolist() == model.profiles.own(members.workload[one]).tolist()
+
+
+def test_by_usage_the_one_large_sample_counts_as_much_as_it_is_large() -> None:
+    rows = [[Row(0, 0, 0, 100.0, used)] for used in (1.0, 1.0, 1.0, 1.0, 10.0)]
+    history = [(300.0 * (number + 1), row) for number, row in enumerate(rows)]
+    peaks = {}
+    for by_usage in (False, True):
+        options = replace(DECAYING, percentile=0.5, margin=0.0, warm_seconds=0.0, by_usage=by_usage)
+        model = DecayingHistograms(options, ExponentialBuckets(0.5, 100.0, 1.05))
+        feed(model, history)
+        peaks[by_usage] = float(model.peaks(1500.0, members_of(rows[-1])).peak[0])
+    assert peaks[False] == pytest.approx(1, rel=0.6)
+    assert peaks[True] == pytest.approx(10, rel=0.11)
+    other = DecayingHistograms(replace(options, by_usage=False), ExponentialBuckets(0.5, 100.0, 1.05))
+    with pytest.raises(InvalidInput, match="by_usage"):
+        other.restore(model.state())

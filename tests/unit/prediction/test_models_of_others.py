@@ -12,9 +12,9 @@ from policy_scene import Replica, model, policy
 from typer.testing import CliRunner
 
 from slackwater.cli.main import app
-from slackwater.prediction.adapters.memory_policies import MemoryPolicyStore
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue, reference_page
 from slackwater.prediction.adapters.predictors.registry import BUILT_IN, GROUP, make_model, names, origin, predictor
+from slackwater.testing.documents import MemoryDocumentStore
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 
@@ -68,7 +68,7 @@ def test_the_command_line_shows_its_settings() -> None:
 
 @pytest.mark.usefixtures("installed")
 async def test_a_policy_can_choose_it() -> None:
-    here = await Replica(MemoryPolicyStore()).open()
+    here = await Replica(MemoryDocumentStore()).open()
     await here.change.put(policy("gold", models={"cpu": model("fixed-share", share=0.4)}))
     assert here.in_force.policies.of("gold").cpu.settings == {"share": 0.4}
 

@@ -1,1 +1,1 @@
-"""Readers of trace files, one per format, and the models that are installed."""
+"""The models that are installed."""

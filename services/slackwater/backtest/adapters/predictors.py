@@ -7,11 +7,11 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from slackwater.backtest.domain.choices import Resource
 from slackwater.backtest.ports import Contender
 from slackwater.model.errors import InvalidInput
 from slackwater.prediction.adapters.predictors import registry
 from slackwater.prediction.domain.models.port import PeakModel
+from slackwater.traces.choices import Resource
 
 ALL = "all"
 Predictor = tuple[type[BaseModel], Callable[[Any, Any], PeakModel]]

@@ -10,8 +10,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.backtest.domain.placement import Stays
-from slackwater.backtest.domain.trace import DAY_CELLS, Amounts
+from slackwater.traces.placement import Stays
+from slackwater.traces.trace import DAY_CELLS, Amounts
 
 Floats = NDArray[np.float64]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
-from slackwater.backtest.domain.trace import CELL_SECONDS, DAY_CELLS, Trace
 from slackwater.model.errors import InvalidInput
+from slackwater.traces.days import cell_at
+from slackwater.traces.trace import DAY_CELLS, Trace
 
 LONG_DAYS, WARM_UP_DAYS, SHORT_WARM_UP_DAYS = 14, 8, 2
 
@@ -26,8 +26,8 @@ def span_of(trace: Trace, since: str | None, until: str | None) -> Span:
     """
     last = trace.cells - DAY_CELLS
     warm_up = WARM_UP_DAYS if trace.days >= LONG_DAYS else SHORT_WARM_UP_DAYS
-    first = _cell(trace, since, "from") if since is not None else warm_up * DAY_CELLS
-    stop = min(last, _cell(trace, until, "to")) if until is not None else last
+    first = cell_at(trace, since, "from") if since is not None else warm_up * DAY_CELLS
+    stop = min(last, cell_at(trace, until, "to")) if until is not None else last
     if first >= stop:
         raise InvalidInput(
             f"nothing to evaluate from day {first / DAY_CELLS:g} to day {stop / DAY_CELLS:g} of a trace of "
@@ -35,21 +35,3 @@ def span_of(trace: Trace, since: str | None, until: str | None) -> Span:
             field="from",
         )
     return Span(first, stop)
-
-
-def _cell(trace: Trace, text: str, field: str) -> int:
-    try:
-        cell = round(float(text) * DAY_CELLS)
-    except ValueError:
-        try:
-            at = datetime.fromisoformat(text)
-        except ValueError:
-            wanted = "days after the trace's beginning (8, 9.5) or a date (2013-08-09)"
-            raise InvalidInput(f"--{field}: {text!r} is not allowed; wanted are {wanted}", field=field) from None
-        at = at if at.tzinfo else at.replace(tzinfo=UTC)
-        cell = int(at.timestamp() - trace.start_seconds) // CELL_SECONDS
-    except OverflowError:
-        raise InvalidInput(f"--{field}: {text!r} is not a day", field=field) from None
-    if not 0 <= cell <= trace.cells:
-        raise InvalidInput(f"--{field}: {text} is outside of the trace, which has {trace.days:.4g} days", field=field)
-    return cell

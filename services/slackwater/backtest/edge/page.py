@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from slackwater.backtest.domain.choices import Resource
-from slackwater.backtest.edge.pictures import Shown, Unit, curves, plane, risk_boxes, savings_boxes
+from slackwater.backtest.edge.pictures import Shown, curves, plane, risk_boxes, savings_boxes
 from slackwater.backtest.edge.report_model import report_of
 from slackwater.backtest.service import Outcome
 from slackwater.backtest.usecases.compare import Judgement
 from slackwater.backtest.usecases.judge import ORACLE, Film
+from slackwater.pages.paper import COLOURS, template
+from slackwater.traces.choices import UNITS
 
-COLOURS = 12
 TEMPLATES = Path(__file__).parent / "templates"
 FAVOURITE = "workload-profile"
 """The default model: the machines on the page are chosen by how it did on them, and its curve is shown first."""
-_UNITS = {Resource.CPU: Unit("cores", 1000.0), Resource.MEMORY: Unit("GiB", 2.0**30)}
 
 
 def page(outcome: Outcome) -> str:
@@ -32,12 +30,12 @@ def page(outcome: Outcome) -> str:
     shown = [Shown(one, f"c{place % COLOURS}") for place, one in enumerate(judgements)]
     main = _main(judgements)
     css = {one.judgement.label: f"{one.css} m{place}" for place, one in enumerate(shown)}
-    unit = _UNITS[outcome.trace.resource]
+    unit = UNITS[outcome.trace.resource]
     machines = [
         {"title": title, "picture": Markup(curves(comparison.film, machine, main.label, css, unit))}  # noqa: S704 - drawn by us, see plane
         for title, machine in chosen(comparison.film, main.label)
     ]
-    return _template().render(
+    return template(TEMPLATES, "backtest.html", settings=settings_text).render(
         report=report_of(outcome),
         shown=shown,
         main=main.label,
@@ -68,22 +66,5 @@ def chosen(film: Film, label: str) -> Sequence[tuple[str, int]]:
     return [(f"Machine {machine}, where {label} {what}", machine) for machine, what in found.items()]
 
 
-def percent(value: float, digits: int = 2) -> str:
-    return f"{value * 100:.{digits}f}"
-
-
 def settings_text(settings: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {value}" for name, value in settings.items())
-
-
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["percent"] = percent
-    environment.filters["settings"] = settings_text
-    return environment.get_template("backtest.html")

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.backtest.domain.trace import DAY_CELLS
 from slackwater.backtest.usecases.compare import Judgement
 from slackwater.backtest.usecases.judge import ORACLE, Film
-from slackwater.console.domain.drawing import axes, svg
+from slackwater.console.domain.drawing import axes, rates, svg
 from slackwater.console.domain.drawing.svg import Frame, Scale
+from slackwater.traces.choices import Unit
+from slackwater.traces.thinning import grouped
+from slackwater.traces.trace import DAY_CELLS
 
-LEAST = 1e-4
-"""Violation rates are drawn on a logarithmic axis that begins here, with a place for 0 before it."""
-_TICKS = {0.0: "0", 0.001: "0.1 %", 0.01: "1 %", 0.1: "10 %", 1.0: "100 %"}
 PLANE = Frame(860, 470, left=52, right=30, top=18, bottom=44)
 CURVES = Frame(860, 260, left=58, right=16, top=12, bottom=26)
 ROW = 26.0
-LABEL_HEIGHT, LETTER_WIDTH = 13.0, 7.8
 MOST_POINTS = 520
 SHOWN_ROUNDING = 1e-6
 """Share of the limits by which single precision may be off: films are for the eye."""
@@ -35,50 +33,34 @@ class Shown:
     css: str
 
 
-def risk_position(rate: float) -> float:
-    """0..1 along the axis of violation rates; 0 is at 0, LEAST at a twelfth."""
-    if rate <= 0:
-        return 0.0
-    share = (math.log10(max(rate, LEAST)) - math.log10(LEAST)) / -math.log10(LEAST)
-    return (1 + 11 * share) / 12
-
-
 def plane(shown: Sequence[Shown], oracle: Judgement, frame: Frame = PLANE) -> str:
     """Violation to the right, savings upwards: the upper left corner is where one wants to be."""
     x = Scale(0, 1, frame.x0, frame.x1)
     best = oracle.verdict.savings.mean
     y = Scale(0, max(0.05, best, *(one.judgement.verdict.savings.greatest for one in shown)) * 1.08, frame.y0, frame.y1)
     body = axes.amounts(frame, Scale(0, y.high * 100, frame.y0, frame.y1), lambda value: f"{value:g} %", wanted=6)
-    body += _risk_axis(x, frame.y1, frame.y0)
+    body += rates.axis(x, frame.y1, frame.y0)
     body.append(svg.text((frame.x0 + frame.x1) / 2, frame.height - 6, "violation rate", anchor="middle"))
     body.append(svg.text(frame.x0 + 6, frame.y1 - 4, "savings", "axis"))
     body.append(svg.line(frame.x0, y(best), frame.x1, y(best), "oracle rule"))
     body.append(svg.text(frame.x0 + 6, y(best) + 14, f"oracle {best:.1%}", "axis ink"))
     spots = [
-        (x(risk_position(one.judgement.verdict.violation.mean)), y(one.judgement.verdict.savings.mean)) for one in shown
+        (x(rates.position(one.judgement.verdict.violation.mean)), y(one.judgement.verdict.savings.mean))
+        for one in shown
     ]
     for one, (at, height) in zip(shown, spots, strict=True):
         body += _whiskers(one, x, y, at, height)
     for one, (at, height) in zip(shown, spots, strict=True):
         body.append(spot(at, height, one))
-    body += labels(shown, spots, frame)
+    body += rates.labels([(one.judgement.label, one.css) for one in shown], spots, frame)
     return svg.figure(frame, body, "Violation rate against savings of every model, beside the oracle")
-
-
-def _risk_axis(x: Scale, top: float, bottom: float) -> list[str]:
-    drawn = []
-    for rate, said in _TICKS.items():
-        at = x(risk_position(rate))
-        drawn.append(svg.line(at, top, at, bottom, "grid" if rate else "base"))
-        drawn.append(svg.text(at, bottom + 16, said, anchor="middle"))
-    return drawn
 
 
 def _whiskers(one: Shown, x: Scale, y: Scale, at: float, height: float) -> list[str]:
     """From the least to the greatest of the placements."""
     risk, savings = one.judgement.verdict.violation, one.judgement.verdict.savings
     return [
-        svg.line(x(risk_position(risk.least)), height, x(risk_position(risk.greatest)), height, f"whisker {one.css}"),
+        svg.line(x(rates.position(risk.least)), height, x(rates.position(risk.greatest)), height, f"whisker {one.css}"),
         svg.line(at, y(savings.least), at, y(savings.greatest), f"whisker {one.css}"),
     ]
 
@@ -89,42 +71,7 @@ def spot(x: float, y: float, one: Shown) -> str:
         f"{one.judgement.label}: violation {verdict.violation.mean:.2%}, severity {verdict.severity.mean:.2%}, "
         f"savings {verdict.savings.mean:.1%}"
     )
-    place = f'cx="{svg.number(x)}" cy="{svg.number(y)}"'
-    return f'<circle {place} r="5.5" class="spot {one.css}">{svg.titled(title)}</circle>'
-
-
-def labels(shown: Sequence[Shown], spots: Sequence[svg.Point], frame: Frame) -> list[str]:
-    """Each name beside its spot, moved up or down until it covers no other; a thin line leads back if it went far."""
-    taken = [(x - 7, y - 7, x + 7, y + 7) for x, y in spots]
-    drawn = []
-    for one, (x, y) in sorted(zip(shown, spots, strict=True), key=lambda pair: pair[1][1]):
-        width = len(one.judgement.label) * LETTER_WIDTH
-        left = x + 11 + width > frame.x1
-        x0 = x - 11 - width if left else x + 11
-        moves = (sign * step for step in range(0, 400, 3) for sign in (1, -1))
-        move = next(
-            move for move in moves if not any(_meet((x0, y + move - 7, x0 + width, y + move + 6), box) for box in taken)
-        )
-        taken.append((x0, y + move - LABEL_HEIGHT / 2, x0 + width, y + move + LABEL_HEIGHT / 2))
-        if abs(move) > LABEL_HEIGHT:
-            drawn.append(svg.line(x, y, x0 + width + 2 if left else x0 - 2, y + move, f"leader {one.css}"))
-        drawn.append(svg.text(x0, y + move + 4, one.judgement.label, f"axis name {one.css}"))
-    return drawn
-
-
-Box = tuple[float, float, float, float]
-
-
-def _meet(one: Box, other: Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """How amounts are written: 1 is `step` milli-cores or bytes."""
-
-    name: str
-    step: float
+    return rates.spot(x, y, one.css, title)
 
 
 def curves(film: Film, machine: int, main: str, css: Mapping[str, str], unit: Unit, frame: Frame = CURVES) -> str:
@@ -155,7 +102,7 @@ def curves(film: Film, machine: int, main: str, css: Mapping[str, str], unit: Un
     for label, values in said.items():
         body.append(_line(days, values, x, y, f"curve {css[label]}", label))
     body += _misses(frame, x, film, machine, main)
-    body += _day_axis(frame, x)
+    body += axes.days(frame, x)
     return svg.figure(frame, body, f"Machine {machine}: forecasts against what came, {unit.name} over days")
 
 
@@ -174,32 +121,17 @@ def _line(days: NDArray[np.float64], values: NDArray[np.float64], x: Scale, y: S
     return svg.polyline([(x(day), y(value)) for day, value in zip(days, values, strict=True)], css, title or None)
 
 
-def grouped(values: NDArray[np.float32], stride: int, by: Callable[..., NDArray[np.float64]]) -> NDArray[np.float64]:
-    """One value for every `stride` of them; the last group may be smaller."""
-    return np.array([by(values[at : at + stride]) for at in range(0, len(values), stride)], dtype=np.float64)
-
-
-def _day_axis(frame: Frame, x: Scale) -> list[str]:
-    step = next(step for step in (0.25, 0.5, 1, 2, 3, 5, 7, 14, 30, 60, 10_000) if (x.high - x.low) / step <= 12)
-    drawn, day = [], math.ceil(x.low / step) * step
-    while day <= x.high:
-        drawn.append(svg.line(x(day), frame.y0, x(day), frame.y0 + 4, "base"))
-        drawn.append(svg.text(x(day), frame.y0 + 17, f"day {day:g}", anchor="middle"))
-        day += step
-    return drawn
-
-
 def risk_boxes(shown: Sequence[Shown]) -> str:
     """Violation rates over machines, one row per model."""
     frame = _boxes_frame(shown)
     x = Scale(0, 1, frame.x0, frame.x1)
-    body = _risk_axis(x, 4, frame.y0)
+    body = rates.axis(x, 4, frame.y0)
     for row, one in enumerate(shown):
         spread = one.judgement.verdict.violation_by_machine
         values = np.concatenate([scores.violation for scores in one.judgement.placements])
-        at = [x(risk_position(value)) for value in (spread.p10, spread.p50, spread.p90, spread.worst)]
+        at = [x(rates.position(value)) for value in (spread.p10, spread.p50, spread.p90, spread.worst)]
         title = f"{one.judgement.label}: p50 {spread.p50:.2%}, p90 {spread.p90:.2%}, worst {spread.worst:.2%}"
-        body += _box(frame, one, row, at, [x(risk_position(float(value))) for value in values], title)
+        body += _box(frame, one, row, at, [x(rates.position(float(value))) for value in values], title)
     return svg.figure(frame, body, "Violation rate by machine, for each model")
 
 
@@ -223,7 +155,7 @@ def savings_boxes(shown: Sequence[Shown]) -> str:
 
 
 def _boxes_frame(shown: Sequence[Shown]) -> Frame:
-    names = max(len(one.judgement.label) for one in shown) * LETTER_WIDTH
+    names = max(len(one.judgement.label) for one in shown) * rates.LETTER_WIDTH
     return Frame(860, len(shown) * ROW + 34, left=min(names + 20, 430), right=24, top=4, bottom=26)
 
 

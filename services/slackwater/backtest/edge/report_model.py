@@ -7,9 +7,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater.backtest.domain.measures import Distribution, Scores, Spread, Verdict
-from slackwater.backtest.domain.trace import DAY_CELLS
 from slackwater.backtest.service import Outcome
 from slackwater.backtest.usecases.compare import Judgement
+from slackwater.traces.trace import DAY_CELLS
 
 
 class _Part(BaseModel):

@@ -9,12 +9,12 @@ from typing import NoReturn
 import numpy as np
 
 from slackwater.backtest.domain.measures import Scores, Verdict
-from slackwater.backtest.domain.placement import Stays, churned, each_its_own, still, wrong_keys
 from slackwater.backtest.domain.span import Span
-from slackwater.backtest.domain.trace import DAY_CELLS, Trace
 from slackwater.backtest.ports import Contender, Stopwatch, Watch
 from slackwater.backtest.usecases.judge import ORACLE, Film, judge
 from slackwater.model.errors import InvalidInput
+from slackwater.traces.placement import Stays, churned, each_its_own, still, wrong_keys
+from slackwater.traces.trace import DAY_CELLS, Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.backtest.domain.measures import Scores, Tally
 from slackwater.backtest.domain.oracle import oracle
-from slackwater.backtest.domain.placement import Seats, Stays, seating
 from slackwater.backtest.domain.span import Span
-from slackwater.backtest.domain.trace import Rows, Trace
 from slackwater.backtest.ports import Contender, Stopwatch, Watch
 from slackwater.prediction.domain.models.port import Members, PeakModel
+from slackwater.traces.moments import by_machine
+from slackwater.traces.moments import moments as placed_moments
+from slackwater.traces.placement import Stays
+from slackwater.traces.trace import Rows, Trace
 
 ORACLE = "oracle"
 """The perfect forecast stands among the models under this name."""
@@ -134,28 +136,17 @@ def _step(
 def moments(trace: Trace, stays: Stays, stop: int, keys: Rows) -> Iterator[Moment]:
     """Every cell before `stop`."""
     wrong = bool(np.any(keys != np.arange(len(keys))))
-    seats: Seats | None = None
-    workload = mistaken = np.empty(0, np.intp)
-    for cell, now in zip(range(stop), seating(stays, trace.series, trace.cells), strict=False):
-        if now is not seats:
-            seats = now
-            workload = trace.workload[seats.series]
-            mistaken = keys[workload]
-        limit = trace.limit[cell, seats.series].astype(np.float64)
-        limits = _by_machine(seats.machine, limit, stays.machines)
-        members = Members(seats.machine, seats.stay, workload, limit, limits)
+    for now in placed_moments(trace, stays, stop):
+        seats, limits = now.seats, now.machine_limits
+        members = Members(seats.machine, seats.stay, now.workload, now.limit, limits)
         yield Moment(
-            cell=cell,
-            at_seconds=trace.end_of(cell),
+            cell=now.cell,
+            at_seconds=now.at_seconds,
             members=members,
-            mistaken=Members(seats.machine, seats.stay, mistaken, limit, limits) if wrong else members,
-            usage=trace.usage[cell, seats.series].astype(np.float64),
+            mistaken=replace(members, workload=keys[now.workload]) if wrong else members,
+            usage=now.usage,
             limits=limits,
         )
-
-
-def _by_machine(machine: Rows, amounts: NDArray[np.float64], machines: int) -> NDArray[np.float64]:
-    return np.bincount(machine, weights=amounts, minlength=machines).astype(np.float64, copy=False)
 
 
 def _empty_film(span: Span, machines: int, contenders: Sequence[Contender]) -> Film:
@@ -167,6 +158,6 @@ def _empty_film(span: Span, machines: int, contenders: Sequence[Contender]) -> F
 
 def _record(film: Film, moment: Moment, came: NDArray[np.float64], machines: int) -> None:
     at = moment.cell - film.first
-    film.usage[at] = _by_machine(moment.members.machine, moment.usage, machines)
+    film.usage[at] = by_machine(moment.members.machine, moment.usage, machines)
     film.limits[at] = moment.limits
     film.peaks[ORACLE][at] = came

@@ -68,13 +68,14 @@ class MemoryColocationStore:
 
 def _total(pool: str, states: Sequence[NodeState]) -> PoolTotals:
     def over(state: NodeState) -> bool:
-        cpu, memory = state.cpu.published or 0, state.memory.published or 0
-        return cpu > state.capacity.cpu_milli or memory > state.capacity.memory_bytes
+        both = state.batch + state.mid
+        return both.smaller_of(state.capacity) != both
 
     return PoolTotals(
         pool,
-        Resources(sum(s.capacity.cpu_milli for s in states), sum(s.capacity.memory_bytes for s in states)),
-        Resources(sum(s.cpu.published or 0 for s in states), sum(s.memory.published or 0 for s in states)),
+        sum((state.capacity for state in states), Resources()),
+        sum((state.batch for state in states), Resources()),
+        sum((state.mid for state in states), Resources()),
         len(states),
         sum(over(state) for state in states),
     )

@@ -71,8 +71,9 @@ class ColocationMetrics:
 
     def totals(self, pools: Sequence[PoolTotals]) -> None:
         for total in pools:
-            self._cpu.labels(total.pool, "batch").set(total.batch.cpu_milli / MILLI)
-            self._memory.labels(total.pool, "batch").set(total.batch.memory_bytes)
+            for tier, offered in (("batch", total.batch), ("mid", total.mid)):
+                self._cpu.labels(total.pool, tier).set(offered.cpu_milli / MILLI)
+                self._memory.labels(total.pool, tier).set(offered.memory_bytes)
             self._cpu_capacity.labels(total.pool).set(total.capacity.cpu_milli / MILLI)
             self._memory_capacity.labels(total.pool).set(total.capacity.memory_bytes)
             self._over.labels(total.pool).set(total.overoffered)

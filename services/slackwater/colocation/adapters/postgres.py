@@ -33,14 +33,16 @@ WHERE nodes.node = new.node
 """)
 _TOTALS = text("""
 SELECT pool, count(*) AS nodes, sum(cpu) AS cpu_milli, sum(memory) AS memory_bytes, sum(batch_cpu) AS batch_cpu_milli,
-    sum(batch_memory) AS batch_memory_bytes,
-    count(*) FILTER (WHERE batch_cpu > cpu OR batch_memory > memory) AS overoffered
+    sum(batch_memory) AS batch_memory_bytes, sum(mid_cpu) AS mid_cpu_milli, sum(mid_memory) AS mid_memory_bytes,
+    count(*) FILTER (WHERE batch_cpu + mid_cpu > cpu OR batch_memory + mid_memory > memory) AS overoffered
 FROM (
     SELECT coalesce(state->>'pool', 'default') AS pool,
         CAST(state#>>'{capacity,cpu_milli}' AS bigint) AS cpu,
         CAST(state#>>'{capacity,memory_bytes}' AS bigint) AS memory,
         coalesce(CAST(state#>>'{cpu,published}' AS bigint), 0) AS batch_cpu,
-        coalesce(CAST(state#>>'{memory,published}' AS bigint), 0) AS batch_memory
+        coalesce(CAST(state#>>'{memory,published}' AS bigint), 0) AS batch_memory,
+        coalesce(CAST(state#>>'{mid_cpu,published}' AS bigint), 0) AS mid_cpu,
+        coalesce(CAST(state#>>'{mid_memory,published}' AS bigint), 0) AS mid_memory
     FROM nodes
 ) known GROUP BY pool ORDER BY pool
 """)
@@ -125,6 +127,7 @@ class PostgresColocationStore:
                     row.pool,
                     Resources(int(row.cpu_milli), int(row.memory_bytes)),
                     Resources(int(row.batch_cpu_milli), int(row.batch_memory_bytes)),
+                    Resources(int(row.mid_cpu_milli), int(row.mid_memory_bytes)),
                     row.nodes,
                     row.overoffered,
                 )

@@ -66,7 +66,7 @@ def compute(resource: str, snapshot: NodeSnapshot, strategy: Strategy, mid_offer
     if (total := sum(term.value for term in terms)) < 0:
         terms.append(Term(name="floor", value=-total, note="an offer is never negative"))
     if policy is not Policy.USAGE:
-        _limit(terms, _once(resource, snapshot, strategy, mid_offered), "sold_once", _ONCE)
+        _limit(terms, _once(resource, snapshot, strategy, mid_offered), "sold_once", _ONCE, "prod_p95")
     for most, note, source in _caps(resource, snapshot, strategy):
         _limit(terms, most, "cap", note, source)
     return Computed(sum(term.value for term in terms), _ceiling(resource, snapshot, strategy, reserved), tuple(terms))

@@ -7,13 +7,14 @@ either (that is ensurance's work), so what goes beyond capacity here is what the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
-from slackwater.colocation.domain.fleet import Flags, Fleet, Ints, no_gates
-from slackwater.colocation.domain.fleet_offers import recompute
+from slackwater.colocation.domain.fleet import Flags, Fleet, GateRows, Ints, no_gates
+from slackwater.colocation.domain.fleet_offers import FleetOffers, recompute
 from slackwater.colocation.domain.strategy import Strategy
 
 _RESOURCES = ("cpu", "memory")
@@ -26,8 +27,50 @@ class Period:
     prod: Ints
     """(nodes, 2), all that ran beside batch: system and mid with it."""
     known: Fleet
-    end: int
-    """Seconds since 1970."""
+    end: int | Ints
+    """Seconds since 1970: of the period, or (nodes,) of the window in which each node was measured last."""
+
+
+Decide = Callable[[Fleet, GateRows, Ints], FleetOffers]
+"""The offers of a fleet, given its gates and the ends of its windows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What became of one period, all (nodes, 2)."""
+
+    mid: Ints
+    batch: Ints
+    """What was offered, and used, in the period."""
+    over: Flags
+    """Prod and the offers together were more than the capacity."""
+    mid_told: Flags
+    batch_told: Flags
+    """Whether another offer was told at its end."""
+
+    @property
+    def taken(self) -> Ints:
+        return self.mid + self.batch
+
+
+class Filling:
+    """One way to decide on its way through a history: what it offers now, and what becomes of it."""
+
+    def __init__(self, decide: Decide) -> None:
+        self._decide = decide
+        self._gates: GateRows | None = None
+        self._mid = self._batch = np.zeros((0, 2), np.int64)
+
+    def step(self, period: Period) -> Step:
+        """The next period; nothing is offered in the first one."""
+        nodes = len(period.known)
+        if self._gates is None:
+            self._gates, self._mid, self._batch = no_gates(nodes), *(np.zeros((nodes, 2), np.int64) for _ in (0, 1))
+        mid, batch = self._mid, self._batch
+        offers = self._decide(period.known, self._gates, np.broadcast_to(np.asarray(period.end, np.int64), (nodes,)))
+        self._gates, self._mid, self._batch = offers.gates, offers.mid, offers.batch
+        over = period.prod + mid + batch > period.known.capacity
+        return Step(mid, batch, over, offers.mid != mid, offers.batch != batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,29 +134,28 @@ def closed_loops(periods: Iterable[Period], strategies: Sequence[Strategy]) -> S
 
 
 class _Run:
-    """One strategy on its way through the history: its gates, what it offers now, and what became of it."""
+    """One strategy on its way through the history, and its figures."""
 
     def __init__(self, strategy: Strategy) -> None:
-        self._strategy = strategy
-        self._gates = no_gates(0)
-        self._in_force = np.zeros((0, 2), np.int64)
+        self._filling = Filling(partial(_decided, strategy))
         self._tally = _empty(0)
         self._beyond: list[float] = []
 
     def step(self, period: Period) -> None:
         nodes = len(period.known)
         if not self._beyond:
-            self._gates, self._in_force, self._tally = no_gates(nodes), np.zeros((nodes, 2), np.int64), _empty(nodes)
-        over = period.prod + self._in_force > period.known.capacity
-        self._beyond.append(float(over.any(axis=1).mean()) if nodes else 0.0)
-        offers = recompute(period.known, self._strategy, self._gates, np.full(nodes, period.end))
-        taken = offers.mid + offers.batch
-        _count(self._tally, period, self._in_force, over, taken != self._in_force)
-        self._gates, self._in_force = offers.gates, taken
+            self._tally = _empty(nodes)
+        step = self._filling.step(period)
+        self._beyond.append(float(step.over.any(axis=1).mean()) if nodes else 0.0)
+        _count(self._tally, period, step.taken, step.over, step.mid_told | step.batch_told)
 
     def loop(self) -> Loop:
         cpu, memory = (_figures(self._tally, place) for place in range(len(_RESOURCES)))
         return Loop(cpu, memory, tuple(self._beyond))
+
+
+def _decided(strategy: Strategy, fleet: Fleet, gates: GateRows, windows: Ints) -> FleetOffers:
+    return recompute(fleet, strategy, gates, windows)
 
 
 def _empty(nodes: int) -> _Tally:

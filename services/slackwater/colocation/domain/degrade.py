@@ -23,7 +23,7 @@ def degraded_because(snapshot: NodeSnapshot, strategy: Strategy) -> str | None:
     if snapshot.lost:
         return "node is lost"
     if remaining_share(snapshot, strategy) < 1:
-        return "usage is old"
+        return "usage is old" if snapshot.is_whole else "usage is incomplete"
     if system_is_unknown(snapshot):
         return "system usage was never measured"
     return None
@@ -34,7 +34,8 @@ def aged(offered: int, snapshot: NodeSnapshot, strategy: Strategy) -> tuple[int,
     left = int(offered * remaining_share(snapshot, strategy))
     if left == offered:
         return offered, ()
-    note = "node is lost" if snapshot.lost else f"usage is {snapshot.age_seconds:.0f} s old"
-    return left, (
-        Term(name="degraded", value=left - offered, note=note, input="lost" if snapshot.lost else "usage_age"),
-    )
+    if snapshot.lost:
+        return left, (Term(name="degraded", value=left - offered, note="node is lost", input="lost"),)
+    age = f"{snapshot.age_seconds:.0f} s"
+    note = f"usage is {age} old" if snapshot.is_whole else f"usage was whole {age} ago, and is not since then"
+    return left, (Term(name="degraded", value=left - offered, note=note, input="usage_age"),)

@@ -172,7 +172,8 @@ def _together(fleet: Fleet, held: Ints) -> Ints:
     beyond[:, 0] = np.where(pods.lse, np.maximum(0, held[:, 0] - np.maximum(pods.predicted, pods.usage)[:, 0]), 0)
     used = _by_tier(pods, np.where(covered, pods.usage, 0), nodes)[:, 0]
     alone = _by_tier(pods, np.where(covered, beyond, held), nodes)[:, 0]
-    return np.maximum(fleet.prod_peak - _by_tier(pods, guessed, nodes)[:, 0], used) + alone
+    known: Ints = np.maximum(fleet.prod_peak - _by_tier(pods, guessed, nodes)[:, 0], used)
+    return known + alone
 
 
 def _by_tier(pods: PodRows, amounts: Ints, nodes: int) -> Ints:

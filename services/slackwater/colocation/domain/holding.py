@@ -78,7 +78,8 @@ def tier_holds(tier: str, resource: str, snapshot: NodeSnapshot, strategy: Strat
     value = sum([value for value, _ in held])
     if tier != "prod" or snapshot.prod_peak is None or policy is Policy.REQUEST:
         return TierHolds(value, note, source)
-    together = _together(resource, amount(snapshot.prod_peak, resource), pods, strategy)
+    by_use = held if policy is Policy.USAGE else [held_by(pod, resource, strategy) for pod in pods]
+    together = _together(resource, amount(snapshot.prod_peak, resource), zip(pods, by_use, strict=True))
     if policy is Policy.MAX_USAGE_REQUEST:
         together = max(together, value)
     return TierHolds(together, f"peak predicted for all of prod; {note}", "prod_predicted_peaks")
@@ -128,18 +129,17 @@ def _claimed(pod: PodUse, claim: int, basis: Basis, strategy: Strategy) -> Held:
     return ceil(claim * max(0.0, since) / settle), Basis.SETTLING
 
 
-def _together(resource: str, peak: int, pods: Iterable[PodUse], strategy: Strategy) -> int:
+def _together(resource: str, peak: int, pods: Iterable[tuple[PodUse, Held]]) -> int:
     """The common peak of those that are known, or what they use now if that is more; each of the others for itself, and
     what LSE pods own beyond their part of it."""
     used = alone = owned = 0
-    for pod in pods:
-        held = held_by(pod, resource, strategy)[0]
+    for pod, (held, _) in pods:
         if pod.predicted is None or pod.cold:
             peak -= amount(pod.predicted, resource) if pod.predicted else 0
             alone += held
             continue
-        part = max(amount(pod.predicted, resource), amount(pod.usage, resource) if pod.usage else 0)
-        used += amount(pod.usage, resource) if pod.usage else 0
+        usage = amount(pod.usage, resource) if pod.usage else 0
+        used += usage
         if resource == "cpu" and pod.qos == "LSE":
-            owned += max(0, held - part)
+            owned += max(0, held - max(amount(pod.predicted, resource), usage))
     return max(peak, used) + alone + owned

@@ -44,7 +44,7 @@ def mid_offer(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> tupl
     at the moment. A burst of anybody takes from mid for a while, but does not hand it to batch."""
     if strategy.mid_mode is MidMode.OFF or not strategy.enabled:
         return Computed(0, 0, (Term(name="off", value=0, note="this strategy offers nothing to mid"),)), 0
-    ceiling = percent_of(amount(_allocatable(snapshot), resource), strategy.mid_threshold(resource))
+    ceiling = percent_of(amount(allocatable_of(snapshot), resource), strategy.mid_threshold(resource))
     bounds = (
         (ceiling, "cap", f"{strategy.mid_threshold(resource)} % of allocatable at most", "mid_threshold"),
         (max(0, slack(resource, snapshot, strategy)), "sold_once", "the node has no more slack than this", "capacity"),
@@ -133,9 +133,10 @@ def _unallocated(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> T
 
 def _static(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> Term:
     percent = strategy.mid_static(resource)
-    value = percent_of(amount(_allocatable(snapshot), resource), percent)
+    value = percent_of(amount(allocatable_of(snapshot), resource), percent)
     return Term(name="static", value=value, note=f"{percent} % of allocatable", input="mid_static")
 
 
-def _allocatable(snapshot: NodeSnapshot) -> Resources:
+def allocatable_of(snapshot: NodeSnapshot) -> Resources:
+    """What pods can have of the node, before any amplification."""
     return snapshot.allocatable or (snapshot.capacity - snapshot.reserved).at_least_zero()

@@ -1,4 +1,4 @@
-"""What colocation knows of one node between two events, with the source of each part, and what follows from it."""
+"""What colocation knows of one node between two events, with the source of each part."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from slackwater.colocation.domain.gating import Gate
-from slackwater.colocation.domain.snapshot import NodeSnapshot, PodUse
-from slackwater.colocation.domain.strategy import Strategy
+from slackwater.colocation.domain.node_offer import Gates, NodeOffer
+from slackwater.colocation.domain.snapshot import PodUse, Zone
 from slackwater.model.quantities import Resources
 
 
@@ -30,7 +30,13 @@ class KnownPeak:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """One node. A part whose source is None has never been told. `window_end` in seconds since 1970."""
+    """One node. A part whose source is None has never been told; times without a zone are seconds since 1970.
+
+    `window_end` is the end of the newest window, `whole_end` that of the newest one that told everything (0: as
+    `window_end`); the age of usage counts from there. `due_at`: from when on the offer changes with no news at all.
+    `cpu` and `memory` are the gates of batch. `zones` is what batch may use of each NUMA zone since the last decision,
+    `strategies` what the strategy was merged from when an offer was told last.
+    """
 
     node: str
     capacity: Resources = field(default_factory=Resources)
@@ -51,16 +57,49 @@ class NodeState:
     degraded: str | None = None
     pool: str = "default"
     due_at: int = 0
-    """From when on the offer changes although nothing is news, seconds since 1970: see `due_at_of`."""
+    mid_cpu: Gate = field(default_factory=Gate)
+    mid_memory: Gate = field(default_factory=Gate)
+    zones: Mapping[str, Resources] = field(default_factory=dict)
+    strategies: tuple[str, ...] = ()
+    numa: tuple[Zone, ...] = ()
+    node_usage: Resources | None = None
+    prod_peak: Resources | None = None
+    system_by: Source | None = None
+    whole_end: int = 0
+
+    @property
+    def batch(self) -> Resources:
+        """In force; nothing before the first offer."""
+        return Resources(self.cpu.published or 0, self.memory.published or 0)
+
+    @property
+    def mid(self) -> Resources:
+        return Resources(self.mid_cpu.published or 0, self.mid_memory.published or 0)
 
     @property
     def offers_something(self) -> bool:
-        return bool(self.cpu.published or self.memory.published)
+        return any(gate.published for gate in (self.cpu, self.memory, self.mid_cpu, self.mid_memory))
+
+    @property
+    def gates(self) -> Gates:
+        return Gates(self.mid_cpu, self.mid_memory, self.cpu, self.memory)
+
+    @property
+    def informed_at(self) -> int:
+        """As of when usage is known, wholly."""
+        return self.whole_end or self.window_end
 
 
-def is_older(source: Source, known: Source | None) -> bool:
-    """Whether what just arrived speaks of an earlier time than what is known: then it is not news."""
-    return known is not None and source.at < known.at
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One window of a node. `node_usage` and `system` are None where they were not measured; `is_whole`: enough of it
+    was heard to go on as before."""
+
+    pods: tuple[PodUse, ...]
+    node_usage: Resources | None
+    system: Resources | None
+    end: int
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +109,27 @@ class PoolTotals:
     pool: str
     capacity: Resources
     batch: Resources
+    mid: Resources
     nodes: int
     overoffered: int
 
 
+def is_older(source: Source, known: Source | None) -> bool:
+    """Whether what just arrived speaks of an earlier time than what is known: then it is not news."""
+    return known is not None and source.at < known.at
+
+
 def with_description(
-    state: NodeState, capacity: Resources, reserved: Resources, source: Source, pool: str = "default"
+    state: NodeState,
+    capacity: Resources,
+    reserved: Resources,
+    source: Source,
+    pool: str = "default",
+    numa: tuple[Zone, ...] = (),
 ) -> NodeState:
     if is_older(source, state.described_by):
         return state
-    return replace(state, capacity=capacity, reserved=reserved, described_by=source, pool=pool)
+    return replace(state, capacity=capacity, reserved=reserved, described_by=source, pool=pool, numa=numa)
 
 
 def with_liveness(state: NodeState, lost: bool, source: Source) -> NodeState:
@@ -88,57 +138,43 @@ def with_liveness(state: NodeState, lost: bool, source: Source) -> NodeState:
     return replace(state, lost=lost, liveness_by=source)
 
 
-def with_usage(
-    state: NodeState, pods: tuple[PodUse, ...], system: Resources | None, window_end: int, source: Source
-) -> NodeState:
-    """The system's last known value stays when this window has none."""
-    if window_end < state.window_end:
+def with_usage(state: NodeState, measured: Measured, source: Source) -> NodeState:
+    """The system's last known value stays when this window has none. A window that tells not everything is believed,
+    but does not make usage any younger."""
+    if measured.end < state.window_end:
         return state
+    told = measured.system is not None
+    whole = measured.is_whole and (told or state.system is None)
     return replace(
         state,
-        pods=pods,
-        system=state.system if system is None else system,
-        system_is_current=system is not None,
-        window_end=window_end,
+        pods=measured.pods,
+        node_usage=measured.node_usage,
+        system=measured.system if told else state.system,
+        system_is_current=told,
+        system_by=source if told else state.system_by,
+        window_end=measured.end,
+        whole_end=measured.end if whole else state.informed_at or measured.end,
         used_by=source,
     )
 
 
-def with_peaks(state: NodeState, peaks: Mapping[str, KnownPeak], source: Source) -> NodeState:
+def with_peaks(
+    state: NodeState, peaks: Mapping[str, KnownPeak], source: Source, prod_peak: Resources | None = None
+) -> NodeState:
     if is_older(source, state.predicted_by):
         return state
-    return replace(state, peaks=peaks, predicted_by=source)
+    return replace(state, peaks=peaks, predicted_by=source, prod_peak=prod_peak)
 
 
-def snapshot_of(state: NodeState, strategy: Strategy, now: datetime) -> NodeSnapshot | None:
-    """What an offer is made of now; None until the node was described and measured."""
-    if state.described_by is None or state.used_by is None:
-        return None
-    peaks = state.peaks if _is_usable(state, strategy, now) else {}
-    return NodeSnapshot(
-        capacity=state.capacity,
-        reserved=state.reserved,
-        pods=tuple(_predicted(pod, peaks.get(pod.uid)) for pod in state.pods),
-        system=state.system,
-        system_is_current=state.system_is_current,
-        age_seconds=max(0.0, now.timestamp() - state.window_end),
-        lost=state.lost,
+def with_offer(state: NodeState, offer: NodeOffer, degraded: str | None, due_at: int) -> NodeState:
+    """What is in force once this was decided."""
+    return replace(
+        state,
+        mid_cpu=offer.mid.cpu.gate,
+        mid_memory=offer.mid.memory.gate,
+        cpu=offer.batch.cpu.gate,
+        memory=offer.batch.memory.gate,
+        zones={zone.name: zone.batch for zone in offer.zones},
+        degraded=degraded,
+        due_at=due_at,
     )
-
-
-def due_at_of(state: NodeState, strategy: Strategy, now: datetime) -> int:
-    """When time alone changes the offer: as the prediction becomes too old to be one, and once the usage is so old that
-    the offer shrinks. In whole seconds, cut: asked a little early, the answer is that nothing changed yet."""
-    shrinks = state.window_end + strategy.decay_from_seconds
-    if state.predicted_by is None or not _is_usable(state, strategy, now):
-        return int(shrinks)
-    return int(min(shrinks, state.predicted_by.at.timestamp() + strategy.prediction_max_age_seconds))
-
-
-def _is_usable(state: NodeState, strategy: Strategy, now: datetime) -> bool:
-    by = state.predicted_by
-    return by is not None and (now - by.at).total_seconds() <= strategy.prediction_max_age_seconds
-
-
-def _predicted(pod: PodUse, known: KnownPeak | None) -> PodUse:
-    return pod if known is None else replace(pod, predicted=known.peak, cold=known.cold)

@@ -43,6 +43,8 @@ class NodeOffer:
     mid: Both
     batch: Both
     zones: tuple[ZoneOffer, ...]
+    mid_share: Resources = field(default_factory=Resources)
+    """What mid may have at most in the end, and batch therefore goes without: see `mid.Offers`."""
 
     def gates(self) -> Gates:
         return Gates(self.mid.cpu.gate, self.mid.memory.gate, self.batch.cpu.gate, self.batch.memory.gate)
@@ -72,4 +74,5 @@ def decide_node(
     )
     shares = Resources(cpu.mid_share, memory.mid_share)
     computed = zone_offers(snapshot, strategy, batch.value, shares)
-    return NodeOffer(mid, batch, bounded(after_gate(zones or {}, computed, strategy.diff_threshold), batch.value))
+    kept = bounded(after_gate(zones or {}, computed, strategy.diff_threshold), batch.value)
+    return NodeOffer(mid, batch, kept, shares)

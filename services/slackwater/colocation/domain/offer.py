@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from slackwater.colocation.domain.batch import Computed, compute
+from slackwater.colocation.domain.batch import Computed
 from slackwater.colocation.domain.degrade import aged, degraded_because
 from slackwater.colocation.domain.gating import Gate, pass_gate
+from slackwater.colocation.domain.mid import node_offers
 from slackwater.colocation.domain.snapshot import LOWER_TIERS, NodeSnapshot, PodUse
 from slackwater.colocation.domain.snapshot_json import snapshot_from_json, snapshot_to_json
 from slackwater.colocation.domain.strategy import Strategy, strategy_from_json, strategy_to_json
@@ -26,13 +27,8 @@ class Decided:
     gate: Gate
 
 
-def decide_resource(resource: str, snapshot: NodeSnapshot, strategy: Strategy, gate: Gate, window: int) -> Decided:
-    """`cpu` in milli-cores or `memory` in bytes. `window` is the end of the usage's window, seconds since 1970."""
-    return settled(compute(resource, snapshot, strategy), snapshot, strategy, gate, window)
-
-
 def settled(computed: Computed, snapshot: NodeSnapshot, strategy: Strategy, gate: Gate, window: int) -> Decided:
-    """What is computed, after age and gate."""
+    """What is computed, after age and gate. `window` is the end of the usage's window, seconds since 1970."""
     left, ageing = aged(computed.offered, snapshot, strategy)
     value, after = pass_gate(
         gate,
@@ -49,23 +45,35 @@ def settled(computed: Computed, snapshot: NodeSnapshot, strategy: Strategy, gate
     return Decided(value, terms, after)
 
 
-def decide(resource: str, snapshot: dict[str, Any], strategy: dict[str, Any], gate: dict[str, Any], window: int) -> int:
-    """Repeat a recorded decision from the JSON of its record."""
-    rebuilt = strategy_from_json(strategy)
-    return decide_resource(resource, snapshot_from_json(snapshot), rebuilt, Gate(**gate), window).value
+def decide(
+    resource: str,
+    snapshot: dict[str, Any],
+    strategy: dict[str, Any],
+    gate: dict[str, Any],
+    window: int,
+    tier: str = "batch",
+) -> int:
+    """Repeat a recorded decision from the JSON of its record: of `cpu` in milli-cores or of `memory` in bytes. Records
+    from before mid name no tier."""
+    known, rebuilt = snapshot_from_json(snapshot), strategy_from_json(strategy)
+    offers = node_offers(resource, known, rebuilt)
+    computed = offers.mid if tier == "mid" else offers.batch
+    return settled(computed, known, rebuilt, Gate(**gate), window).value
 
 
-def replay_arguments(
-    resource: str, snapshot: NodeSnapshot, strategy: Strategy, gate: Gate, window: int
-) -> dict[str, Any]:
-    """The JSON with which `decide` gives the same result; pods of lower tiers play no part and are left out."""
+def replay_of_all(snapshot: NodeSnapshot, strategy: Strategy, window: int) -> dict[str, Any]:
+    """What the records of one moment share of the JSON with which `decide` gives the same results; pods of lower tiers
+    play no part and are left out."""
     return {
-        "resource": resource,
         "snapshot": snapshot_to_json(replace(snapshot, pods=_counted(snapshot.pods))),
         "strategy": strategy_to_json(strategy),
-        "gate": asdict(gate),
         "window": window,
     }
+
+
+def replay_of(tier: str, resource: str, gate: Gate) -> dict[str, Any]:
+    """And what is each one's own."""
+    return {"tier": tier, "resource": resource, "gate": asdict(gate)}
 
 
 def _counted(pods: Sequence[PodUse]) -> tuple[PodUse, ...]:

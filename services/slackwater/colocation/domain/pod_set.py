@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from slackwater.colocation.domain.snapshot import PodUse
 from slackwater.model.quantities import Resources
 
 
-@dataclass(frozen=True, slots=True)
-class ListedPod:
+class ListedPod(NamedTuple):
     """A pod that somebody counts to the node. `finished`: it is there, but will run no more."""
 
     uid: str
@@ -30,8 +30,7 @@ class ListedPod:
     numa: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredPod:
+class MeasuredPod(NamedTuple):
     """A pod that was measured; `tier` and `qos` as its measurement says, empty where it does not."""
 
     uid: str
@@ -73,12 +72,5 @@ def pod_set(
 def _listed(pod: ListedPod, usage: Mapping[str, MeasuredPod], now: datetime) -> PodUse:
     measured = usage.get(pod.uid)
     since = None if pod.bound_at is None else max(0.0, (now - pod.bound_at).total_seconds())
-    return PodUse(
-        uid=pod.uid,
-        tier=pod.tier,
-        qos=pod.qos,
-        request=pod.request,
-        usage=measured.usage if measured else None,
-        numa=pod.numa,
-        bound_seconds_ago=since,
-    )
+    used = measured.usage if measured else None
+    return PodUse(pod.uid, pod.tier, pod.qos, pod.request, used, None, False, pod.numa, True, since)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from slackwater.model.quantities import Resources
 
 RESOURCES = ("cpu", "memory")
+HIGH_TIERS = ("prod", "mid")
 LOWER_TIERS = frozenset({"batch", "free"})
 """Tiers that hold nothing against an offer. Any other word, and none, is held like prod."""
 
@@ -16,8 +17,8 @@ class PodUse:
     """A pod's claim: current p95 (None: not measured), predicted peak (None: none), and whether that is cold.
 
     `numa` are the NUMA nodes it was given (none: it may be on any). `listed` False: measured, but nobody lists it as a
-    pod of the node; it has no request then. `bound_seconds_ago` is how long ago a pod was bound to the node, None if that
-    is not known.
+    pod of the node; it has no request then. `bound_seconds_ago` is how long ago a pod was bound to the
+    node, None if that is not known.
     """
 
     uid: str
@@ -53,7 +54,8 @@ class Zone:
 class NodeSnapshot:
     """Everything an offer is made of. `system` None: never measured; `system_is_current` False: an older value.
 
-    `age_seconds` is the age of the usage, `lost` that the node was given up. `capacity` and `allocatable` are raw,
+    `age_seconds` is the age of the usage, `lost` that the node was given up. `is_whole` False: usage was told since
+    then, but not all of it, so that it does not count as younger. `capacity` and `allocatable` are raw,
     before any amplification; `allocatable` None: all of the capacity but what is reserved. `node_usage` is everything
     that runs, None if it was not measured. `prod_peak` is what was predicted for all the predicted pods of prod
     together, None where only each pod has a prediction.
@@ -71,6 +73,7 @@ class NodeSnapshot:
     allocatable: Resources | None = None
     node_usage: Resources | None = None
     prod_peak: Resources | None = None
+    is_whole: bool = True
 
 
 def amount(resources: Resources, resource: str) -> int:

@@ -25,6 +25,8 @@ def snapshot_to_json(snapshot: NodeSnapshot) -> dict[str, Any]:
         document["host_apps"] = [asdict(app) for app in snapshot.host_apps]
     if snapshot.zones:
         document["zones"] = [asdict(zone) for zone in snapshot.zones]
+    if not snapshot.is_whole:
+        document["is_whole"] = False
     for name in ("allocatable", "node_usage", "prod_peak"):
         if (value := getattr(snapshot, name)) is not None:
             document[name] = _plain(value)

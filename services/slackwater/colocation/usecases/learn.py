@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from slackwater.colocation.domain.node import (
     KnownPeak,
+    Measured,
     NodeState,
     Source,
     with_description,
@@ -11,20 +14,23 @@ from slackwater.colocation.domain.node import (
     with_peaks,
     with_usage,
 )
-from slackwater.colocation.domain.snapshot import PodUse
+from slackwater.colocation.domain.pod_set import ListedPod, MeasuredPod, pod_set
+from slackwater.colocation.domain.snapshot import LOWER_TIERS, Zone
 from slackwater.events.envelope import Event
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
-from slackwater.events.usage_windowed import UsageWindowed, WindowedPod, WindowedUsage
+from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
+from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 
 
 def learn_description(state: NodeState, event: Event[NodeDescribed]) -> NodeState:
-    """Capacity and what its operator keeps back."""
+    """Capacity, as a whole and by NUMA zone, and what its operator keeps back."""
     facts = event.data.facts
     source = Source(event.id, event.data.described_at)
-    return with_description(state, facts.capacity, facts.reserved, source, facts.pool)
+    numa = tuple(Zone(each.name, each.capacity) for each in facts.numa)
+    return with_description(state, facts.capacity, facts.reserved, source, facts.pool, numa)
 
 
 def learn_liveness(state: NodeState, event: Event[NodeLivenessChanged]) -> NodeState:
@@ -33,22 +39,31 @@ def learn_liveness(state: NodeState, event: Event[NodeLivenessChanged]) -> NodeS
 
 
 def learn_usage(state: NodeState, event: Event[UsageWindowed]) -> NodeState:
-    """The pods that were measured and the system, each at its p95 of the window."""
+    """The node, its pods and its system, each at its p95 of the window; pods as they were when it ended, and only those
+    that hold something against an offer."""
     window = event.data
-    end = int(window.window_start.timestamp()) + window.window_seconds
-    pods = tuple(_pod_use(measured) for measured in window.pods)
-    return with_usage(state, pods, _p95(window.system_usage), end, Source(event.id, window.window_start))
+    end = window.window_start + timedelta(seconds=window.window_seconds)
+    pods = [each for each in window.pods if each.pod.tier not in LOWER_TIERS]
+    measured = [MeasuredPod(each.pod.uid, p95) for each in pods if (p95 := _p95(each.usage))]
+    found = Measured(
+        pods=pod_set([_listed(each.pod) for each in pods], end, measured, end, end).pods,
+        node_usage=_p95(window.node_usage),
+        system=_p95(window.system_usage),
+        end=int(end.timestamp()),
+        is_whole=window.gaps <= window.reports,
+    )
+    return with_usage(state, found, Source(event.id, window.window_start))
 
 
 def learn_peaks(state: NodeState, event: Event[PeakPredicted]) -> NodeState:
-    """The predicted peak of every pod."""
-    peaks = {pod.uid: KnownPeak(pod.peak, pod.cold_start) for pod in event.data.pods}
-    return with_peaks(state, peaks, Source(event.id, event.data.predicted_at))
+    """The predicted peak of every pod that holds something, and of all of prod together."""
+    held = (pod for pod in event.data.pods if pod.tier not in LOWER_TIERS)
+    peaks = {pod.uid: KnownPeak(pod.peak, pod.cold_start) for pod in held}
+    return with_peaks(state, peaks, Source(event.id, event.data.predicted_at), event.data.prod_peak)
 
 
-def _pod_use(measured: WindowedPod) -> PodUse:
-    pod = measured.pod
-    return PodUse(pod.uid, pod.tier.value, pod.qos.value, pod.request, _p95(measured.usage))
+def _listed(pod: Pod) -> ListedPod:
+    return ListedPod(pod.uid, pod.tier.value, pod.qos.value, pod.request, pod.started_at)
 
 
 def _p95(usage: WindowedUsage | None) -> Resources | None:

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from slackwater.colocation.domain.degrade import degraded_because
-from slackwater.colocation.domain.node import NodeState, due_at_of, snapshot_of
-from slackwater.colocation.domain.offer import Decided, decide_resource
-from slackwater.colocation.domain.snapshot import NodeSnapshot
+from slackwater.colocation.domain.node import NodeState, with_offer
+from slackwater.colocation.domain.node_offer import decide_node
+from slackwater.colocation.domain.present import due_at_of, snapshot_of
 from slackwater.colocation.ports import ColocationStore, ColocationTransaction, Followed, Strategies
-from slackwater.colocation.usecases.record_offer import SUBJECTS, Told, offer_record
-from slackwater.decisions.reasons import Reason
-from slackwater.events.decision_recorded import DecisionRecorded
-from slackwater.events.envelope import Event, event_of
-from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.colocation.usecases.tell_offer import offer_events
+from slackwater.events.envelope import Event
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
-from slackwater.model.quantities import Resources
 from slackwater.model.time import Clock
-from slackwater.telemetry.traceparent import trace_id_of
-
-SOURCE = "colocation"
-_IDS = uuid.UUID("5b7c1d0e-27a5-5d0b-8d0f-6a1c4f0f9b52")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,68 +103,19 @@ def recompute(
     snapshot = snapshot_of(state, strategy, now)
     if snapshot is None:
         return state, []
-    cpu = decide_resource("cpu", snapshot, strategy, state.cpu, state.window_end)
-    memory = decide_resource("memory", snapshot, strategy, state.memory, state.window_end)
-    degraded = degraded_because(snapshot, strategy)
-    after = replace(
-        state,
-        cpu=cpu.gate,
-        memory=memory.gate,
-        degraded=degraded,
-        due_at=due_at_of(state, strategy, now),
-    )
-    unchanged = (cpu.value, memory.value) == (state.cpu.published, state.memory.published)
-    if unchanged and degraded == state.degraded:
+    offer = decide_node(snapshot, strategy, state.gates, state.window_end, state.zones)
+    after = with_offer(state, offer, degraded_because(snapshot, strategy), due_at_of(state, strategy, now))
+    if says_the_same(state, after, followed.sources):
         return after, []
-    told = replace(after, generation=state.generation + 1)
-    return told, _events(state, told, snapshot, followed, (cpu, memory), now, trigger)
+    told = replace(after, generation=state.generation + 1, strategies=followed.sources)
+    return told, offer_events(state, told, snapshot, followed, offer, now, trigger)
 
 
-def _events(
-    before: NodeState,
-    after: NodeState,
-    snapshot: NodeSnapshot,
-    followed: Followed,
-    decided: tuple[Decided, Decided],
-    now: datetime,
-    trigger: Event[Any] | None,
-) -> list[Event[Any]]:
-    trigger_id, trace_id = (trigger.id, trace_id_of(trigger.traceparent)) if trigger else (None, None)
-    told = Told(before, after, snapshot, followed.strategy, _reason(before, after), now, trigger_id, trace_id)
-    records = [
-        offer_record(told, resource, result, _id(after, SUBJECTS[resource], told))
-        for resource, result in zip(SUBJECTS, decided, strict=True)
-    ]
-    offered = ResourcesOffered(
-        node=after.node,
-        offered_at=now,
-        generation=after.generation,
-        batch=Resources(decided[0].value, decided[1].value),
-        degraded=after.degraded,
-        decision_ids={record.subject: record.id for record in records},
-        reason=told.reason.value,
-        strategies=followed.sources,
+def says_the_same(before: NodeState, after: NodeState, sources: tuple[str, ...]) -> bool:
+    """Whether what was told before still holds. Of a state from before strategies were kept, they are not compared."""
+    return (
+        before.cpu.published is not None
+        and (before.batch, before.mid, before.zones) == (after.batch, after.mid, after.zones)
+        and before.degraded == after.degraded
+        and before.strategies in ((), sources)
     )
-    events: list[Event[Any]] = [
-        _event(DecisionRecorded(record=record), _id(after, f"{record.subject}/recorded", told), now, trigger)
-        for record in records
-    ]
-    return [*events, _event(offered, _id(after, "resources.offered", told), now, trigger)]
-
-
-def _reason(before: NodeState, after: NodeState) -> Reason:
-    if after.degraded is not None:
-        return Reason.OFFER_DEGRADED
-    if before.generation == 0:
-        return Reason.OFFER_FIRST
-    return Reason.OFFER_CHANGED if before.degraded is None else Reason.OFFER_RECOVERED
-
-
-def _id(state: NodeState, subject: str, told: Told) -> str:
-    """The same whenever the same offer is decided again for the same cause."""
-    cause = told.trigger_id or told.now.isoformat()
-    return str(uuid.uuid5(_IDS, f"{state.node}|{state.generation}|{subject}|{cause}"))
-
-
-def _event(payload: Any, identity: str, now: datetime, trigger: Event[Any] | None) -> Event[Any]:
-    return event_of(payload, source=SOURCE, time=now, causedby=trigger, id=identity)

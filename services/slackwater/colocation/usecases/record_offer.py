@@ -1,117 +1,122 @@
-"""The decision record of one resource of an offer."""
+"""The decision records of an offer: one for each tier and resource, mid's only where there is an offer to mid."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from slackwater.colocation.domain.batch import request_policy
+from slackwater.colocation.domain.batch import compute, request_policy, slack
+from slackwater.colocation.domain.gating import Gate
 from slackwater.colocation.domain.node import NodeState, Source
-from slackwater.colocation.domain.offer import FUNCTION, Decided, replay_arguments
-from slackwater.colocation.domain.snapshot import NodeSnapshot, amount
-from slackwater.colocation.domain.strategy import Strategy
+from slackwater.colocation.domain.node_offer import NodeOffer
+from slackwater.colocation.domain.offer import FUNCTION, Decided, replay_of, replay_of_all
+from slackwater.colocation.domain.snapshot import RESOURCES, NodeSnapshot, amount
+from slackwater.colocation.domain.strategy import MidMode, Policy, Strategy
+from slackwater.colocation.ports import Followed
+from slackwater.colocation.usecases.offer_inputs import UNITS, Facts, inputs_of
 from slackwater.decisions.reasons import DecisionKind, Reason
-from slackwater.decisions.record import Alternative, DecisionRecord, Input, Replay
-
-SUBJECTS = {"cpu": "batch-cpu", "memory": "batch-memory"}
-UNITS = {"cpu": "milli-cores", "memory": "bytes"}
+from slackwater.decisions.record import Alternative, DecisionRecord, Replay
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What both records of an offer share."""
+    """What all records of an offer share. `identity` gives the id of what is told about a subject."""
 
     before: NodeState
     after: NodeState
     snapshot: NodeSnapshot
-    strategy: Strategy
+    followed: Followed
+    offer: NodeOffer
     reason: Reason
     now: datetime
     trigger_id: str | None
+    identity: Callable[[str], str]
     trace_id: str | None = None
 
+    @property
+    def strategy(self) -> Strategy:
+        return self.followed.strategy
 
-def offer_record(told: Told, resource: str, decided: Decided, identity: str) -> DecisionRecord:
-    """Inputs with their sources, terms, what other policies would have offered, and how to repeat it."""
-    gate = told.before.cpu if resource == "cpu" else told.before.memory
+
+def subject_of(tier: str, resource: str) -> str:
+    """`batch-cpu`."""
+    return f"{tier}-{resource}"
+
+
+def offer_records(told: Told) -> list[DecisionRecord]:
+    """Inputs with their sources, terms, what else could have been offered, and how to repeat it."""
+    tiers = ("batch",) if told.strategy.mid_mode is MidMode.OFF else ("batch", "mid")
+    shared = replay_of_all(told.snapshot, told.strategy, told.before.window_end)
+    return [
+        _record(told, tier, resource, shared | replay_of(tier, resource, _gate(told.before, tier, resource)))
+        for tier in tiers
+        for resource in RESOURCES
+    ]
+
+
+def _record(told: Told, tier: str, resource: str, arguments: dict[str, object]) -> DecisionRecord:
+    subject, strategy = subject_of(tier, resource), told.strategy
+    both = told.offer.mid if tier == "mid" else told.offer.batch
+    decided = both.cpu if resource == "cpu" else both.memory
     return DecisionRecord(
-        id=identity,
+        id=told.identity(subject),
         kind=DecisionKind.OFFER,
         node=told.after.node,
-        subject=SUBJECTS[resource],
+        subject=subject,
         service="colocation",
-        rule="usage",
+        rule=strategy.mid_mode.value if tier == "mid" else strategy.policy(resource).value,
         reason=told.reason,
         decided_at=told.now,
         trigger_event_id=told.trigger_id,
-        inputs=_inputs(told, resource),
+        inputs=inputs_of(_facts(told, resource), tier),
         terms=decided.terms,
         result=decided.value,
         unit=UNITS[resource],
-        alternatives=_alternatives(told, resource, decided),
-        replay=Replay(
-            function=FUNCTION,
-            arguments=replay_arguments(resource, told.snapshot, told.strategy, gate, told.before.window_end),
-        ),
+        alternatives=(*_others(told, tier, resource), *_computed(decided, resource)),
+        replay=Replay(function=FUNCTION, arguments=arguments),
         trace_id=told.trace_id,
     )
 
 
-def _inputs(told: Told, resource: str) -> tuple[Input, ...]:
-    snapshot, state, unit = told.snapshot, told.after, UNITS[resource]
-    percent = told.strategy.cpu_reclaim_threshold_percent
-    if resource == "memory":
-        percent = told.strategy.memory_reclaim_threshold_percent
-    system = None if snapshot.system is None else amount(snapshot.system, resource)
-    return (
-        _input("capacity", amount(snapshot.capacity, resource), unit, state.described_by),
-        _input("reserved_by_node", amount(snapshot.reserved, resource), unit, state.described_by),
-        _input("reserved_by_strategy", amount(told.strategy.reserved, resource), unit, None),
-        _input("reclaim_threshold", percent, "percent", None),
-        _input("system_p95", system, unit, state.used_by),
-        *(each for tier in ("prod", "mid") for each in _tier_inputs(told, tier, resource)),
-        _input("usage_age", round(snapshot.age_seconds, 1), "seconds", state.used_by),
-        _input("lost", str(snapshot.lost).lower(), "", state.liveness_by),
-    )
+def _facts(told: Told, resource: str) -> Facts:
+    lent = Source(told.identity(subject_of("mid", resource)), told.now)
+    return Facts(told.after, told.snapshot, told.followed, resource, told.offer.mid_share, lent)
 
 
-def _tier_inputs(told: Told, tier: str, resource: str) -> tuple[Input, ...]:
-    pods = [pod for pod in told.snapshot.pods if pod.tier == tier]
-    used = sum(amount(pod.usage, resource) for pod in pods if pod.usage)
-    peaks = sum(amount(pod.predicted, resource) for pod in pods if pod.predicted)
-    requests = sum(amount(pod.request, resource) for pod in pods)
-    unit, state = UNITS[resource], told.after
-    return (
-        _input(f"{tier}_p95", used, unit, state.used_by),
-        _input(f"{tier}_predicted_peaks", peaks, unit, state.predicted_by),
-        _input(f"{tier}_requests", requests, unit, state.used_by),
-    )
+def _gate(state: NodeState, tier: str, resource: str) -> Gate:
+    if tier == "mid":
+        return state.mid_cpu if resource == "cpu" else state.mid_memory
+    return state.cpu if resource == "cpu" else state.memory
 
 
-def _input(name: str, value: float | str | None, unit: str, source: Source | None) -> Input:
-    return Input(
-        name=name,
-        value=value,
-        unit=unit,
-        source=source.event_id if source else "strategy",
-        observed_at=source.at if source else None,
-    )
+def _others(told: Told, tier: str, resource: str) -> tuple[Alternative, ...]:
+    """What other words of the strategy would have offered."""
+    if tier == "mid":
+        whole = max(0, slack(resource, told.snapshot, told.strategy))
+        why = {
+            MidMode.STATIC: "a fixed share is set; batch has the rest",
+            MidMode.DYNAMIC: "mid has what prod requested and will not need, within its threshold; batch has the rest",
+        }
+        return (_alternative(f"all of the slack: {whole}", resource, why[told.strategy.mid_mode]),)
+    if told.strategy.policy(resource) is Policy.USAGE:
+        requested = request_policy(resource, told.snapshot, told.strategy)
+        why_not = "policy usage is set: it lends what prod requested and will not need"
+        return (_alternative(f"policy request: {requested}", resource, why_not),)
+    by_usage = replace(told.strategy, cpu_policy=Policy.USAGE, memory_policy=Policy.USAGE)
+    used = compute(resource, told.snapshot, by_usage, amount(told.offer.mid_share, resource)).offered
+    why_not = f"policy {told.strategy.policy(resource).value} is set: requests count, used or not"
+    return (_alternative(f"policy usage: {used}", resource, why_not),)
 
 
-def _alternatives(told: Told, resource: str, decided: Decided) -> tuple[Alternative, ...]:
-    requested = request_policy(resource, told.snapshot, told.strategy)
-    found = [
-        Alternative(
-            what=f"policy request: {requested} {UNITS[resource]}",
-            rejected_because="policy usage is set: it lends what prod requested and will not need",
-        )
-    ]
-    found += [
-        Alternative(
-            what=f"the computed value: {decided.value - term.value} {UNITS[resource]}",
-            rejected_because="the change is within the threshold or has not lasted long enough",
-        )
+def _computed(decided: Decided, resource: str) -> tuple[Alternative, ...]:
+    why = "the change is within the threshold or has not lasted long enough"
+    return tuple(
+        _alternative(f"the computed value: {decided.value - term.value}", resource, why)
         for term in decided.terms
         if term.name == "hysteresis"
-    ]
-    return tuple(found)
+    )
+
+
+def _alternative(what: str, resource: str, why_not: str) -> Alternative:
+    return Alternative(what=f"{what} {UNITS[resource]}", rejected_because=why_not)

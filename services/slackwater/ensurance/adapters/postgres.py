@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 from sqlalchemy import text
 
-from slackwater.ensurance.domain.guarded import Guarded
+from slackwater.ensurance.domain.guarded import Guarded, upgraded
 from slackwater.events.envelope import Event
 from slackwater.model.errors import Conflict
 from slackwater.model.identifiers import ALL_PARTITIONS
@@ -71,7 +71,7 @@ class PostgresGuardUnit:
 
     async def nodes(self, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[Guarded]:
         found = await self._unit.connection.execute(_NODES, {"partitions": list(partitions)})
-        return [_GUARDED.validate_python(row.document) for row in found]
+        return [_GUARDED.validate_python(upgraded(row.document)) for row in found]
 
     async def save(self, guarded: Guarded) -> Guarded:
         self._unit.concerns(guarded.node)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any, Final
 
-from slackwater.decisions.reasons import DecisionKind, Reason
-from slackwater.waterline.plan import Outcome
-from slackwater.waterline.state import GuardState, Throttled, confirmed, refused
+from slackwater.decisions.reasons import DecisionKind
+from slackwater.waterline import guarding
+from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.guarding import FORMAT, GuardState
+from slackwater.waterline.loop.in_force import Throttled
 
-AWAITED_SECONDS = 60.0
+AWAITED_SECONDS: Final = 60.0
 """An effect that could not be measured for so long belongs to another situation: it is no longer waited for."""
+EVICTION_AWAITED_SECONDS: Final = 300.0
+"""A pod may take its grace before it ends."""
+FORGET_EVICTION: Final = timedelta(minutes=5)
+"""An eviction of which nothing was heard for so long after its deadline is taken out of the intent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,7 @@ class Awaited:
     """When the sample was taken that led to the decision."""
     traceparent: str | None = None
     """The step that decided: the effect belongs to its trace."""
+    kind: str = DecisionKind.THROTTLE
 
     @property
     def sample_age_seconds(self) -> float:
@@ -45,11 +54,25 @@ class Awaited:
 
 
 @dataclass(frozen=True, slots=True)
+class Evicting:
+    """An eviction that was asked for and of whose end nothing was heard yet."""
+
+    id: str
+    pod_uid: str
+    pod_name: str
+    grace_seconds: float
+    deadline: datetime
+    reason: str
+    decision_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Guarded:
     """One node. `generation` is that of its intent document (0 = never declared); `version` counts writes of the row;
     `policy_generation` is that of the policy it was last declared under (0 = before this was noted).
 
-    `decisions` maps each throttled pod to the decision that set its limit.
+    `decisions` maps each throttled pod to the decision that set its limit. `pool`, `labels` and `capacity_bytes` are as
+    the node was described; before that was noted they are empty.
     """
 
     node: str
@@ -61,11 +84,26 @@ class Guarded:
     awaited: tuple[Awaited, ...] = ()
     last_report: LastReport | None = None
     policy_generation: int = 0
+    evictions: tuple[Evicting, ...] = ()
+    pool: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    capacity_bytes: int | None = None
 
     def limits(self) -> tuple[tuple[Throttled, str], ...]:
         """Each limit in force with its decision, in order of pod uid."""
         decisions = dict(self.decisions)
         return tuple((t, decisions.get(t.uid, "")) for t in sorted(self.state.throttles, key=lambda t: t.uid))
+
+
+def upgraded(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A stored row as this version reads it. Of a row of the planner with two metrics the limits in force, what prod
+    wanted, backoff and the wait for the node's confirmation are kept; counting begins anew."""
+    state = document["state"]
+    if state.get("format", 1) >= FORMAT:
+        return document
+    kept = ("demand_at_trigger_milli", "last_trigger_at", "last_raise_at", "backoff", "pending_since", "settled_at")
+    loop = {name: state[name] for name in kept if name in state}
+    return {**document, "state": {"throttles": state.get("throttles", ()), "cycle": {"loop": loop}, "format": FORMAT}}
 
 
 def outdated(guarded: Guarded, report: LastReport, now: datetime, max_age_seconds: float) -> str | None:
@@ -89,63 +127,53 @@ def outdated(guarded: Guarded, report: LastReport, now: datetime, max_age_second
     return None if newer else "replayed"
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Where a decision comes from: the sample, and the step of the trace that decided."""
-
-    sampled_at: datetime | None = None
-    traceparent: str | None = None
-
-
 def carried_out(
-    guarded: Guarded, outcome: Outcome, decision_id: str | None, now: datetime, cause: Cause = Cause()
+    guarded: Guarded,
+    state: GuardState,
+    decided: Mapping[str, str],
+    evictions: Iterable[Evicting],
+    awaited: Iterable[Awaited],
+    now: datetime,
 ) -> Guarded:
-    """After a plan: a new generation if the limits changed, and the decision to measure."""
-    plan = outcome.plan
-    if not plan.carried_out and not plan.forgotten:
-        return replace(guarded, state=outcome.state)
-    decisions = dict(guarded.decisions) | {change.uid: decision_id or "" for change in plan.changes}
-    in_force = {throttled.uid for throttled in outcome.state.throttles}
-    awaited = guarded.awaited
-    if decision_id is not None and plan.reading is not None and plan.reason is not Reason.RESTORE_MODE_CHANGED:
-        awaited += (
-            Awaited(
-                decision_id,
-                guarded.generation + 1,
-                plan.metric,
-                plan.reading,
-                plan.waterline,
-                now,
-                sampled_at=cause.sampled_at,
-                traceparent=cause.traceparent,
-            ),
-        )
+    """After a plan that was recorded. `decided` maps pods whose limit changed to the decision. A change of limits or
+    evictions makes a new generation; pods that are gone and evictions that were never answered are forgotten."""
+    begun = tuple(evictions)
+    kept = tuple(one for one in guarded.evictions if now < one.deadline + FORGET_EVICTION)
+    changed = state.throttles != guarded.state.throttles or bool(begun) or kept != guarded.evictions
+    decisions = dict(guarded.decisions) | dict(decided)
+    in_force = {throttled.uid for throttled in state.throttles}
     return replace(
         guarded,
-        generation=guarded.generation + 1,
-        state=outcome.state,
+        generation=guarded.generation + changed,
+        state=state,
         decisions=tuple(sorted((uid, decision) for uid, decision in decisions.items() if uid in in_force)),
-        awaited=awaited,
+        awaited=(*guarded.awaited, *awaited),
+        evictions=(*kept, *begun),
     )
 
 
 def observed(
-    guarded: Guarded, generation: int, observed_at: datetime, failures: tuple[tuple[str, int | None], ...]
+    guarded: Guarded,
+    generation: int,
+    observed_at: datetime,
+    failures: tuple[tuple[str, int | None], ...],
+    now: datetime,
+    limits: Limits,
 ) -> Guarded:
     """The node has converged to `generation`. `failures` are pods whose limit could not be written, and what is in
     force there: they leave the list (or keep that limit), which makes a new generation."""
     awaited = tuple(
-        replace(one, actuated_at=observed_at) if one.actuated_at is None and one.generation <= generation else one
+        replace(one, actuated_at=observed_at)
+        if one.actuated_at is None and one.generation <= generation and one.kind != DecisionKind.EVICT
+        else one
         for one in guarded.awaited
     )
     if generation < guarded.generation:
         return replace(guarded, awaited=awaited)
-    state = guarded.state
-    if state.pending_since is not None:
-        state = confirmed(state, observed_at)
+    state = guarding.confirmed(guarded.state, observed_at)
     for uid, in_force_milli in failures:
         if state.limit_of(uid) is not None:
-            state = refused(state, uid, in_force_milli)
+            state = guarding.refused(state, uid, in_force_milli, now, limits)
     changed = state.throttles != guarded.state.throttles
     kept = {throttled.uid for throttled in state.throttles}
     return replace(
@@ -157,21 +185,39 @@ def observed(
     )
 
 
+def ended(guarded: Guarded, eviction_id: str, uid: str, at: datetime, *, gone: bool) -> Guarded:
+    """An eviction has come to its end, whoever asked for it. Its item leaves the intent, and if the pod is gone its
+    limit does. The effect of our decision shows as soon as none of its evictions is left."""
+    mine = next((one for one in guarded.evictions if one.id == eviction_id), None)
+    left = tuple(one for one in guarded.evictions if one.id != eviction_id)
+    state = guarding.without(guarded.state, uid) if gone else guarded.state
+    changed = left != guarded.evictions or state.throttles != guarded.state.throttles
+    if not changed:
+        return guarded
+    awaited = guarded.awaited
+    if mine is not None and all(one.decision_id != mine.decision_id for one in left):
+        awaited = tuple(replace(one, actuated_at=at) if one.decision_id == mine.decision_id else one for one in awaited)
+    return replace(
+        guarded,
+        generation=guarded.generation + 1,
+        state=state,
+        awaited=awaited,
+        evictions=left,
+        decisions=tuple(pair for pair in guarded.decisions if not gone or pair[0] != uid),
+    )
+
+
 def measurable(
     guarded: Guarded, sampled_at: datetime, settle_seconds: float, now: datetime
 ) -> tuple[tuple[Awaited, ...], Guarded]:
     """The decisions whose effect this sample shows, and the node without them and without those given up."""
     ready, waiting = [], []
     for one in guarded.awaited:
+        patience = EVICTION_AWAITED_SECONDS if one.kind == DecisionKind.EVICT else AWAITED_SECONDS
         if one.actuated_at is not None and (sampled_at - one.actuated_at).total_seconds() >= settle_seconds:
             ready.append(one)
-        elif (now - one.decided_at).total_seconds() < AWAITED_SECONDS:
+        elif (now - one.decided_at).total_seconds() < patience:
             waiting.append(one)
     if len(waiting) == len(guarded.awaited):
         return (), guarded
     return tuple(ready), replace(guarded, awaited=tuple(waiting))
-
-
-def is_recorded(outcome: Outcome) -> bool:
-    """Whether a plan is a decision worth a record: it acts, or tells what it would do or cannot do."""
-    return outcome.plan.kind in (DecisionKind.THROTTLE, DecisionKind.RESTORE)

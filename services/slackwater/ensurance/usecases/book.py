@@ -12,6 +12,9 @@ from slackwater.ensurance.ports import GuardStore, GuardUnit
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.waterline.nodeqos import NodeQos
+from slackwater.waterline.registry.metric import Metrics
+from slackwater.waterline.registry.plugins import all_metrics
+from slackwater.waterline.rulebook import Rulebook, rulebook_of
 
 
 class Book:
@@ -28,6 +31,9 @@ class Book:
         self._turn = asyncio.Lock()
         self._nodes: dict[str, Guarded] = {}
         self._policy: NodeQos | None = None
+        self._rules: Rulebook | None = None
+        self.metrics: Metrics = all_metrics()
+        """Those that are built in and those that are installed beside us."""
         self._stale = True
         self.heard_at: dict[str, datetime] = {}
         """When a node last reported, by our clock; a node that is not in it has not reported since the start."""
@@ -38,6 +44,13 @@ class Book:
         if self._policy is None:
             raise Unavailable("the policy has not been read from PostgreSQL yet")
         return self._policy
+
+    @property
+    def rules(self) -> Rulebook:
+        """What the documents mean. Raises Unavailable before the first load."""
+        if self._rules is None or self._rules.source != _source(self.policy):
+            self._rules = rulebook_of(self.policy)
+        return self._rules
 
     @property
     def ready(self) -> bool:
@@ -124,3 +137,7 @@ class Book:
         mine = [one for one in nodes if partition_of(one.node) in self._partitions]
         self._policy, self._nodes = policy or self._policy, {one.node: one for one in mine}
         self._stale = False
+
+
+def _source(policy: NodeQos) -> str:
+    return f"nodeqos/{policy.metadata.name}@{policy.metadata.generation}"

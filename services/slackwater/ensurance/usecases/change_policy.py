@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.domain.explaining import Deciding, record_of
+from slackwater.ensurance.domain.explaining import Deciding, release_record
 from slackwater.ensurance.domain.guarded import Guarded, carried_out
 from slackwater.ensurance.ports import GuardUnit, Meter
 from slackwater.ensurance.usecases.book import Book
@@ -17,9 +17,9 @@ from slackwater.events.envelope import Event
 from slackwater.model.errors import Conflict, InvalidInput
 from slackwater.model.identifiers import new_id
 from slackwater.model.time import Clock
+from slackwater.waterline.guarding import is_released, release, under_new_rules
 from slackwater.waterline.nodeqos import NodeQos
-from slackwater.waterline.planner import release
-from slackwater.waterline.policy import WaterlinePolicy
+from slackwater.waterline.rulebook import Rulebook, rulebook_of
 
 
 class ChangePolicy:
@@ -76,13 +76,13 @@ class ChangePolicy:
             return changed
 
     async def _carry_out(self, changed: NodeQos, affected: Sequence[Guarded], *, new: bool) -> None:
-        now, policy = self._clock.now(), changed.policy()
+        now, rules = self._clock.now(), rulebook_of(changed)
         nodes, records = [], []
         async with self._book.writing() as unit:
             if new:
                 await unit.save_policy(changed)
             for node in affected:
-                after, record = _under(node, policy, now)
+                after, record = _under(node, rules, now)
                 nodes.append(await self._declare(unit, after, record, changed, now))
                 records += [record] if record is not None else []
         self._book.adopt(changed)
@@ -105,12 +105,12 @@ class ChangePolicy:
         return await unit.save(after)
 
 
-def _under(node: Guarded, policy: WaterlinePolicy, now: datetime) -> tuple[Guarded, DecisionRecord | None]:
+def _under(node: Guarded, rules: Rulebook, now: datetime) -> tuple[Guarded, DecisionRecord | None]:
     """A node under a new policy: a new generation in any case, without throttles if the mode allows none."""
-    if policy.allows_throttles or not node.state.throttles:
-        fresh = replace(node.state, counts=(), told=(), exhausted_told=False, refused=())
-        return replace(node, generation=node.generation + 1, state=fresh), None
-    outcome = release(node.state, node.capacity_milli)
-    source = Deciding(node.node, node.capacity_milli, node.state, policy, now)
-    record = record_of(new_id(), outcome.plan, source)
-    return carried_out(node, outcome, record.id, now), record
+    options = rules.options()
+    if not is_released(node.state, options):
+        return replace(node, generation=node.generation + 1, state=under_new_rules(node.state)), None
+    plan, state = release(node.state, node.capacity_milli)
+    source = Deciding(node.node, node.capacity_milli, node.state, rules, options, now)
+    record = release_record(new_id(), plan, source, {one.uid: one.tier for one in node.state.throttles})
+    return carried_out(node, under_new_rules(state), {}, (), (), now), record

@@ -9,10 +9,17 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.intent_declared import CpuThrottle, IntentDeclared, LocalWaterline, WeightPolicy
+from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDeclared, LocalWaterline, WeightPolicy
 from slackwater.waterline.nodeqos import NodeQos
 
 SOURCE = "ensurance"
+IDLE_LEASES = 4
+"""How many times longer the lease of an intent is that takes nothing from anybody: nothing would go back at its end."""
+
+
+def lease_of(guarded: Guarded, lease_seconds: float) -> float:
+    """Seconds; `lease_seconds` is that of an intent with limits or evictions."""
+    return lease_seconds if guarded.limits() or guarded.evictions else lease_seconds * IDLE_LEASES
 
 
 def recorded(record: DecisionRecord, cause: Event[Any] | str | None) -> Event[DecisionRecorded]:
@@ -23,18 +30,29 @@ def declared(
     guarded: Guarded, policy: NodeQos, lease_seconds: float, now: datetime, cause: Event[Any] | str | None, epoch: int
 ) -> Event[IntentDeclared]:
     """The whole intent of one node: an agent that reads only this knows all that we want. `epoch` is that of our lease
-    on the node."""
+    on the node, `lease_seconds` as in `lease_of`."""
     intent = IntentDeclared(
         node=guarded.node,
         writer=SOURCE,
         generation=guarded.generation,
         epoch=epoch,
         declared_at=now,
-        lease_seconds=lease_seconds,
+        lease_seconds=lease_of(guarded, lease_seconds),
         weights=WeightPolicy(policy.spec.weights),
         throttles=tuple(
             CpuThrottle(pod_uid=throttled.uid, cpu_limit_milli=throttled.limit_milli, decision_id=decision_id)
             for throttled, decision_id in guarded.limits()
+        ),
+        evictions=tuple(
+            Eviction(
+                id=one.id,
+                pod_uid=one.pod_uid,
+                grace_seconds=one.grace_seconds,
+                deadline=one.deadline,
+                reason=one.reason,
+                decision_id=one.decision_id,
+            )
+            for one in guarded.evictions
         ),
         waterlines=tuple(
             LocalWaterline(metric=rule.metric_rule.name, value=rule.metric_rule.value) for rule in policy.spec.rules

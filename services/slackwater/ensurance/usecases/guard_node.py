@@ -7,29 +7,43 @@ handled, for a report whose number has been seen never causes action again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Any
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
 
+from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.domain.explaining import Deciding, record_of
-from slackwater.ensurance.domain.guarded import Cause, Guarded, LastReport, carried_out, is_recorded, outdated
+from slackwater.ensurance.domain.explaining import Deciding, record_of, release_record, remaining_milli, trigger_of
+from slackwater.ensurance.domain.guarded import Awaited, Evicting, Guarded, LastReport, carried_out, outdated
 from slackwater.ensurance.ports import Meter
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.declaring import declared, recorded
 from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
-from slackwater.ensurance.usecases.sampling import snapshot_of
+from slackwater.ensurance.usecases.sampling import glimpse_of, view_of
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.identifiers import new_id
 from slackwater.model.time import Clock
 from slackwater.telemetry.spans import Attributes, span
 from slackwater.telemetry.traceparent import sampled, trace_id_of
-from slackwater.waterline.plan import Outcome
-from slackwater.waterline.planner import plan
+from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline.cycle import Cycle
+from slackwater.waterline.facts.node import NodeView
+from slackwater.waterline.guarding import Guarding, glance, guard, is_released, release
+from slackwater.waterline.loop.telling import Told
 
 INBOX = "ensurance-usage-reported"
 """Who has handled a report, by either way: both carry the same id."""
+DEFAULT_GRACE_SECONDS: Final = 30.0
+"""Of an eviction whose action names none: Kubernetes' own default."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """One record, and the report in the step that made it."""
+
+    record: DecisionRecord
+    cause: Event[UsageReported]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +52,16 @@ class _Answer:
 
     before: Guarded
     after: Guarded
-    outcome: Outcome
-    record: DecisionRecord | None
-    effects: Sequence[Effect]
-    cause: Event[UsageReported]
-    """The report, in the step that decided."""
+    decided: Sequence[_Decided] = ()
+    effects: Sequence[Effect] = ()
+    remaining_milli: int = 0
+    evicted: tuple[Evicting, ...] = field(default=())
 
     @property
     def is_written(self) -> bool:
         """Counters and the position of the last report are not worth a write; everything else is."""
         changed = self.after.generation != self.before.generation or self.after.awaited != self.before.awaited
-        return changed or self.record is not None
+        return changed or bool(self.decided)
 
 
 class GuardNode:
@@ -73,7 +86,7 @@ class GuardNode:
                 self._meter.ignored(why or "")
                 return
             self._book.heard_at[guarded.node] = now
-            answer = self._answer(guarded, report, now)
+            answer = self._glance(guarded, report, now) or self._answer(guarded, report, now)
             if answer.is_written:
                 answer = await self._commit(answer, report, now)
             self._book.put(answer.after)
@@ -82,31 +95,55 @@ class GuardNode:
     def _outdated(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> str | None:
         return outdated(guarded, _position(report), now, self._max_report_age_seconds)
 
+    def _glance(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> _Answer | None:
+        """Almost every report: nothing is triggered, nothing in force, nothing awaited. Costs no look at any pod."""
+        if guarded.awaited or guarded.evictions:
+            return None
+        state = glance(
+            glimpse_of(report.data, guarded), guarded.state, self._book.rules.policies, now, self._book.metrics
+        )
+        if state is None:
+            return None
+        return _Answer(guarded, replace(guarded, state=state, last_report=_position(report)))
+
     def _answer(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> _Answer:
-        policy = self._book.policy.policy()
-        snapshot = snapshot_of(report, guarded.capacity_milli)
-        effects, measured = measure_effects(guarded, snapshot, report, policy.throttle.settle_seconds, now)
-        outcome = plan(snapshot, guarded.state, policy, now)
-        source = Deciding(guarded.node, guarded.capacity_milli, guarded.state, policy, now, snapshot)
-        record = record_of(new_id(), outcome.plan, source) if is_recorded(outcome) else None
-        cause = report if record is None else _decided(record, report, guarded.generation)
-        if record is not None:
-            record = record.model_copy(update={"trace_id": trace_id_of(cause.traceparent)})
-        origin = Cause(snapshot.sampled_at, cause.traceparent)
-        after = carried_out(measured, outcome, record.id if record is not None else None, now, origin)
-        return _Answer(guarded, replace(after, last_report=_position(report)), outcome, record, effects, cause)
+        rules, metrics = self._book.rules, self._book.metrics
+        view, options = view_of(report.data, guarded), rules.options()
+        settle = rules.loop.settle_seconds
+        effects, measured = measure_effects(guarded, view, report, settle, now, metrics)
+        measured = replace(measured, last_report=_position(report))
+        source = Deciding(guarded.node, guarded.capacity_milli, guarded.state, rules, options, now, view, report.id)
+        if is_released(guarded.state, options):
+            return _released(guarded, measured, source, report, effects)
+        made = guard(view, guarded.state, rules.policies, now, options, metrics)
+        decided = [_decided(one, made.cycle, source, report, guarded.generation) for one in made.cycle.told]
+        evicted = tuple(
+            evicting
+            for told, one in zip(made.cycle.told, decided, strict=True)
+            if told.carried_out
+            for evicting in _evictions(told, one.record, made.cycle, now)
+        )
+        after = carried_out(
+            measured,
+            made.state,
+            _limited(made, decided),
+            evicted,
+            _awaited(made, decided, guarded.generation + 1, view, now),
+            now,
+        )
+        return _Answer(guarded, after, decided, effects, remaining_milli(made.cycle), evicted)
 
     async def _commit(self, answer: _Answer, report: Event[UsageReported], now: datetime) -> _Answer:
         async with self._book.writing() as unit:
             if not await unit.first_time(INBOX, report.id):
-                before = replace(answer.before, last_report=_position(report))
-                return replace(answer, after=before, record=None, effects=())
+                return _Answer(answer.before, replace(answer.before, last_report=_position(report)))
             for effect in answer.effects:
                 await unit.publish(effect.event)
-            cause: Event[Any] = answer.cause
-            if answer.record is not None:
-                cause = recorded(answer.record, answer.cause)
-                await unit.publish(cause)
+            cause: Event[Any] = report
+            for number, one in enumerate(answer.decided):
+                told = recorded(one.record, one.cause)
+                await unit.publish(told)
+                cause = told if number == 0 else cause
             if answer.after.generation != answer.before.generation:
                 await unit.publish(
                     declared(
@@ -123,16 +160,84 @@ class GuardNode:
     def _tell(self, answer: _Answer) -> None:
         for effect in answer.effects:
             self._meter.effect(effect.event.data, effect.decision_age_seconds)
-        if answer.record is not None:
-            age = answer.record.decided_at - answer.cause.data.sampled_at
-            self._meter.decided(answer.record, age.total_seconds())
-        states = answer.before.state, answer.after.state
-        if answer.record is not None or states[0].exhausted_told != states[1].exhausted_told:
-            remaining = answer.outcome.plan.remaining_milli
-            self._meter.standing(answer.after.node, len(states[1].throttles), remaining)
+        for one in answer.decided:
+            age = one.record.decided_at - one.cause.data.sampled_at
+            self._meter.decided(one.record, age.total_seconds())
+        told = bool(answer.before.state.cycle.loop.told), bool(answer.after.state.cycle.loop.told)
+        if answer.decided or told[0] != told[1]:
+            throttled = len(answer.after.state.throttles)
+            self._meter.standing(answer.after.node, throttled, answer.remaining_milli)
 
 
-def _decided(record: DecisionRecord, report: Event[UsageReported], generation: int) -> Event[UsageReported]:
+def _released(
+    before: Guarded, measured: Guarded, source: Deciding, report: Event[UsageReported], effects: Sequence[Effect]
+) -> _Answer:
+    """The mode no longer allows what is in force."""
+    plan, state = release(before.state, before.capacity_milli)
+    tiers = {one.uid: one.tier for one in before.state.throttles}
+    one = _traced(release_record(new_id(), plan, source, tiers), report, before.generation)
+    after = carried_out(measured, state, {}, (), (), source.now)
+    return _Answer(before, after, (one,), effects)
+
+
+def _decided(told: Told, cycle: Cycle, source: Deciding, report: Event[UsageReported], generation: int) -> _Decided:
+    return _traced(record_of(new_id(), told, cycle, source), report, generation)
+
+
+def _limited(made: Guarding, decided: Sequence[_Decided]) -> dict[str, str]:
+    """By pod, the decision that set its limit."""
+    told = zip(made.cycle.told, decided, strict=True)
+    return {
+        step.uid: one.record.id
+        for each, one in told
+        if each.carried_out
+        for step in each.plan.of(each.kind)
+        if step.changes
+    }
+
+
+def _evictions(told: Told, record: DecisionRecord, cycle: Cycle, now: datetime) -> list[Evicting]:
+    """Each with an id of its own; begun by the agent before the deadline or not at all."""
+    until = {one.uid: one.until for one in cycle.plan.state.underway}
+    return [
+        Evicting(
+            id=f"{record.id}/{number}",
+            pod_uid=step.uid,
+            pod_name=step.name,
+            grace_seconds=DEFAULT_GRACE_SECONDS if step.grace_seconds is None else float(step.grace_seconds),
+            deadline=until.get(step.uid, now + timedelta(seconds=120)),
+            reason=record.reason,
+            decision_id=record.id,
+        )
+        for number, step in enumerate(told.plan.of(Kind.EVICT), 1)
+    ]
+
+
+def _awaited(
+    made: Guarding, decided: Sequence[_Decided], generation: int, view: NodeView, now: datetime
+) -> list[Awaited]:
+    """What was carried out and can be held against a metric."""
+    found = []
+    for told, one in zip(made.cycle.told, decided, strict=True):
+        trigger = trigger_of(told, made.cycle)
+        if told.carried_out and trigger is not None:
+            found.append(
+                Awaited(
+                    one.record.id,
+                    generation,
+                    trigger.metric,
+                    trigger.reading,
+                    trigger.waterline,
+                    now,
+                    sampled_at=view.sampled_at,
+                    traceparent=one.cause.traceparent,
+                    kind=DecisionKind(told.kind.value),
+                )
+            )
+    return found
+
+
+def _traced(record: DecisionRecord, report: Event[UsageReported], generation: int) -> _Decided:
     """The decision as a step of its own. Decisions are few: each is traced from here on, sampled report or not."""
     attributes: Attributes = {
         "node": record.node,
@@ -144,7 +249,8 @@ def _decided(record: DecisionRecord, report: Event[UsageReported], generation: i
         "remaining": record.remaining,
     }
     with span("ensurance decide", sampled(report.traceparent), attributes) as step:
-        return report.model_copy(update={"traceparent": step.traceparent})
+        cause = report.model_copy(update={"traceparent": step.traceparent})
+    return _Decided(record.model_copy(update={"trace_id": trace_id_of(cause.traceparent)}), cause)
 
 
 def _position(report: Event[UsageReported]) -> LastReport:

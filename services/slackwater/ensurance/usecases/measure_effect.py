@@ -12,8 +12,9 @@ from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_reported import UsageReported
 from slackwater.telemetry.spans import Attributes, span
-from slackwater.waterline.metrics import METRICS
-from slackwater.waterline.snapshot import Snapshot
+from slackwater.waterline.facts.amounts import exact
+from slackwater.waterline.facts.node import NodeView
+from slackwater.waterline.registry.metric import Metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +23,26 @@ class Effect:
 
     event: Event[EffectMeasured]
     decision_age_seconds: float
+    kind: str
 
 
 def measure_effects(
-    guarded: Guarded, snapshot: Snapshot, report: Event[UsageReported], settle_seconds: float, now: datetime
+    guarded: Guarded,
+    view: NodeView,
+    report: Event[UsageReported],
+    settle_seconds: float,
+    now: datetime,
+    metrics: Metrics,
 ) -> tuple[Sequence[Effect], Guarded]:
     """One event per decision whose effect this sample shows; a sample without the metric shows none."""
-    ready, after = measurable(guarded, snapshot.sampled_at, settle_seconds, now)
+    ready, after = measurable(guarded, view.sampled_at, settle_seconds, now)
     found = []
     for one in ready:
-        metric = METRICS.get(one.metric)
-        reading = metric.reading(snapshot) if metric is not None else None
-        if reading is not None:
-            found.append(Effect(_measured(_effect(one, snapshot, reading), one, report, now), one.sample_age_seconds))
+        metric = metrics.get(one.metric)
+        values = [exact(series.value) for series in metric.read(view)] if metric is not None else []
+        if values:
+            effect = _effect(one, view, float(max(values)))
+            found.append(Effect(_measured(effect, one, report, now), one.sample_age_seconds, one.kind))
     return found, after
 
 
@@ -54,18 +62,18 @@ def _measured(
         return event_of(effect, source=SOURCE, time=now, causedby=report, traceparent=step.traceparent)
 
 
-def _effect(one: Awaited, snapshot: Snapshot, reading: float) -> EffectMeasured:
-    actuated_at = one.actuated_at or snapshot.sampled_at
+def _effect(one: Awaited, view: NodeView, reading: float) -> EffectMeasured:
+    actuated_at = one.actuated_at or view.sampled_at
     return EffectMeasured(
         decision_id=one.decision_id,
-        node=snapshot.node,
+        node=view.node,
         metric=one.metric,
         before=one.before,
         after=reading,
         waterline=one.waterline,
         relieved=reading <= one.waterline,
         actuated_at=actuated_at,
-        measured_at=snapshot.sampled_at,
+        measured_at=view.sampled_at,
         seconds_to_actuation=(actuated_at - one.decided_at).total_seconds(),
-        seconds_to_measurement=(snapshot.sampled_at - one.decided_at).total_seconds(),
+        seconds_to_measurement=(view.sampled_at - one.decided_at).total_seconds(),
     )

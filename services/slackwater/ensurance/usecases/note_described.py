@@ -10,11 +10,12 @@ from slackwater.ensurance.usecases.declaring import declared
 from slackwater.events.envelope import Event
 from slackwater.events.node_described import NodeDescribed
 from slackwater.model.errors import InvalidInput
+from slackwater.model.nodes import NodeFacts
 from slackwater.model.time import Clock
 
 
 class NoteDescribed:
-    """A node that was known keeps its throttles; only its capacity may change."""
+    """A node that was known keeps its throttles; only what it is may change."""
 
     def __init__(self, book: Book, clock: Clock, lease_seconds: float) -> None:
         self._book = book
@@ -31,18 +32,29 @@ class NoteDescribed:
             now = self._clock.now()
             self._book.heard_at[facts.name] = now
             known = self._book.node(facts.name)
-            if known is not None and known.capacity_milli == capacity_milli:
+            if known is not None and _as_described(known, facts) == known:
                 return
             generation = self._book.policy.metadata.generation
             async with self._book.writing() as unit:
                 if known is None:
-                    after = Guarded(facts.name, capacity_milli, generation=1, policy_generation=generation)
+                    first = Guarded(facts.name, capacity_milli, generation=1, policy_generation=generation)
+                    after = _as_described(first, facts)
                     await unit.publish(
                         declared(
                             after, self._book.policy, self._lease_seconds, now, event, self._book.epoch_of(after.node)
                         )
                     )
                 else:
-                    after = replace(known, capacity_milli=capacity_milli)
+                    after = _as_described(known, facts)
                 after = await unit.save(after)
             self._book.put(after)
+
+
+def _as_described(node: Guarded, facts: NodeFacts) -> Guarded:
+    return replace(
+        node,
+        capacity_milli=facts.capacity.cpu_milli,
+        capacity_bytes=facts.capacity.memory_bytes or None,
+        pool=facts.pool,
+        labels=dict(facts.labels),
+    )

@@ -1,15 +1,18 @@
-"""On eviction.completed: a pod that has ended takes no part any more, even before a report says so."""
+"""On eviction.completed: a pod that has ended takes no part any more, even before a report says so; one that was
+refused is left alone for a while, and the next candidate is tried."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from slackwater.ensurance.domain.guarded import Guarded, ended
 from slackwater.ensurance.ports import Meter
 from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.declaring import declared
+from slackwater.ensurance.usecases.declaring import SOURCE, declared
 from slackwater.events.envelope import Event
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.model.time import Clock
+from slackwater.waterline.guarding import eviction_failed
 
 GONE = frozenset({EvictionOutcome.TERMINATED, EvictionOutcome.KILLED, EvictionOutcome.ALREADY_GONE})
 
@@ -24,24 +27,28 @@ class NoteEvicted:
         self._lease_seconds = lease_seconds
 
     async def __call__(self, event: Event[EvictionCompleted]) -> None:
-        ended = event.data
-        self._meter.evicted(ended.outcome)
-        if ended.outcome not in GONE:
-            return
+        seen = event.data
+        self._meter.evicted(seen.outcome)
         async with self._book.turn():
-            before = self._book.node(ended.node)
-            if before is None or before.state.limit_of(ended.pod_uid) is None:
+            before = self._book.node(seen.node)
+            if before is None:
                 return
-            kept = tuple(t for t in before.state.throttles if t.uid != ended.pod_uid)
-            after = replace(
-                before,
-                generation=before.generation + 1,
-                state=replace(before.state, throttles=kept),
-                decisions=tuple(pair for pair in before.decisions if pair[0] != ended.pod_uid),
-            )
+            after = self._after(before, seen)
+            if after == before:
+                return
             async with self._book.writing() as unit:
-                now = self._clock.now()
-                epoch = self._book.epoch_of(after.node)
-                await unit.publish(declared(after, self._book.policy, self._lease_seconds, now, event, epoch))
+                if after.generation != before.generation:
+                    now, epoch = self._clock.now(), self._book.epoch_of(after.node)
+                    await unit.publish(declared(after, self._book.policy, self._lease_seconds, now, event, epoch))
                 after = await unit.save(after)
             self._book.put(after)
+
+    def _after(self, before: Guarded, seen: EvictionCompleted) -> Guarded:
+        gone = seen.outcome in GONE
+        after = ended(before, seen.id, seen.pod_uid, seen.completed_at, gone=gone)
+        mine = any(one.id == seen.id for one in before.evictions)
+        if gone or not mine or seen.writer != SOURCE:
+            return after
+        because = f"its eviction was {seen.outcome}" + (f": {seen.detail}" if seen.detail else "")
+        limits = self._book.rules.limits
+        return replace(after, state=eviction_failed(after.state, seen.pod_uid, because, self._clock.now(), limits))

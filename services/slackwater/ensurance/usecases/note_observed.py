@@ -28,12 +28,12 @@ class NoteObserved:
             if before is None:
                 return
             failures = tuple((limit.pod_uid, limit.cpu_limit_milli) for limit in seen.limits if limit.error is not None)
-            after = observed(before, seen.generation, seen.observed_at, failures)
+            now, limits = self._clock.now(), self._book.rules.limits
+            after = observed(before, seen.generation, seen.observed_at, failures, now, limits)
             if after == before:
                 return
             async with self._book.writing() as unit:
                 if after.generation != before.generation:
-                    now = self._clock.now()
                     await unit.publish(
                         declared(
                             after, self._book.policy, self._lease_seconds, now, event, self._book.epoch_of(after.node)

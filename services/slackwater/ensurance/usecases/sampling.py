@@ -1,44 +1,122 @@
-"""A report as the planner's snapshot."""
+"""A report as the planner's view of its node."""
 
 from __future__ import annotations
 
-from slackwater.events.envelope import Event
-from slackwater.events.measures import PodUsage, Usage
+from collections.abc import Mapping
+from dataclasses import replace
+
+from slackwater.ensurance.domain.guarded import Guarded
+from slackwater.events.measures import PodUsage
 from slackwater.events.usage_reported import UsageReported
-from slackwater.model.tiers import Tier
-from slackwater.waterline.snapshot import PodSample, Snapshot
+from slackwater.model.tiers import QoSClass, Tier
+from slackwater.waterline.facts import eviction_marks as marks
+from slackwater.waterline.facts.node import BestEffortCpu, NodeView, Series
+from slackwater.waterline.facts.pods import PodUse
+from slackwater.waterline.loop.in_force import Throttled, container_of
+
+_LENT = frozenset({Tier.MID, Tier.BATCH, Tier.FREE})
 
 
-def snapshot_of(event: Event[UsageReported], capacity_milli: int) -> Snapshot:
-    """The last sampling interval of a report: usage, pressure and limits belong to the same second."""
-    report = event.data
-    pods = tuple(_pod(measured) for measured in report.pods)
-    return Snapshot(
-        node=report.node,
-        report_id=event.id,
-        sampled_at=report.sampled_at,
-        capacity_milli=capacity_milli,
-        usage_milli=_last(report.node_usage),
-        prod_usage_milli=sum(pod.usage_milli for pod in pods if pod.tier is Tier.PROD),
-        prod_pressure=report.prod_pressure.cpu_some_last,
-        pods=pods,
+def glimpse_of(report: UsageReported, guarded: Guarded) -> NodeView:
+    """What of a view can be read without looking at any pod: enough for almost every report."""
+    return NodeView(
+        report.node,
+        report.sampled_at,
+        _readings(report, guarded),
+        guarded.capacity_milli,
+        guarded.capacity_bytes,
+        (),
+        guarded.labels,
     )
 
 
-def _last(usage: Usage) -> int | None:
-    return usage.cpu_milli.last if usage.cpu_milli.count else None
-
-
-def _pod(measured: PodUsage) -> PodSample:
-    pod = measured.pod
-    return PodSample(
-        uid=pod.uid,
-        name=pod.name,
-        tier=pod.tier,
-        qos=pod.qos,
-        priority=pod.priority,
-        request_milli=pod.request.cpu_milli,
-        usage_milli=_last(measured.usage) or 0,
-        original_limit_milli=measured.original_cpu_limit_milli,
-        started_at=pod.started_at,
+def view_of(report: UsageReported, guarded: Guarded) -> NodeView:
+    """The last sampling interval of a report: usage, pressure and limits belong to the same second. Limits of ours are
+    those in force by our own count: the report may not show them yet."""
+    ours = guarded.state.by_uid()
+    pods = tuple(_pod(measured, ours.get(measured.pod.uid)) for measured in report.pods)
+    prod = sum(int(pod.cpu_usage_milli or 0) for pod in pods if pod.tier is Tier.PROD)
+    window, last = _best_effort(report, guarded)
+    return NodeView(
+        report.node,
+        report.sampled_at,
+        _readings(report, guarded),
+        guarded.capacity_milli,
+        guarded.capacity_bytes,
+        pods,
+        guarded.labels,
+        prod,
+        window,
+        last,
     )
+
+
+def _readings(report: UsageReported, guarded: Guarded) -> Mapping[str, tuple[Series, ...]]:
+    """By metric; what was not measured is absent."""
+    usage, found = report.node_usage, dict[str, tuple[Series, ...]]()
+    if usage.cpu_milli.count:
+        used = usage.cpu_milli.last
+        found["node_cpu_usage"] = (Series(used),)
+        found["node_cpu_usage_ratio"] = (Series(used / guarded.capacity_milli),)
+    if usage.memory_bytes.count:
+        found["node_memory_usage"] = (Series(usage.memory_bytes.last),)
+        if guarded.capacity_bytes:
+            found["node_memory_usage_ratio"] = (Series(usage.memory_bytes.last / guarded.capacity_bytes),)
+    for name, pressure in (
+        ("prod_cpu_pressure", report.prod_pressure.cpu_some_last),
+        ("prod_memory_pressure", report.prod_pressure.memory_some_avg),
+        ("node_memory_pressure", report.node_pressure.memory_some_avg),
+    ):
+        if pressure is not None:
+            found[name] = (Series(pressure),)
+    return found
+
+
+def _pod(measured: PodUsage, ours: Throttled | None) -> PodUse:
+    pod, usage = measured.pod, measured.usage
+    cpu = usage.cpu_milli.last if usage.cpu_milli.count else None
+    lent = pod.tier in _LENT
+    plain = PodUse(
+        pod.uid,
+        pod.name,
+        pod.namespace,
+        pod.tier,
+        pod.qos,
+        pod.priority,
+        pod.started_at,
+        pod.labels,
+        cpu,
+        usage.memory_bytes.last if usage.memory_bytes.count else None,
+        pod.request.cpu_milli,
+        None,
+        pod.request.cpu_milli if lent else 0,
+        0,
+        pod.request.memory_bytes if lent else 0,
+        0,
+        {},
+        (container_of(cpu, pod.request.cpu_milli, measured.original_cpu_limit_milli, ours),),
+    )
+    return _marked(plain, pod.labels) if pod.labels else plain
+
+
+def _marked(pod: PodUse, labels: Mapping[str, str]) -> PodUse:
+    policies = marks.first_of(labels, marks.POLICIES)
+    return replace(
+        pod,
+        eviction_priority=marks.whole_number(marks.first_of(labels, marks.PRIORITY)) or 0,
+        label_priority=marks.whole_number(marks.first_of(labels, marks.LABEL_PRIORITY)),
+        eviction_policies=marks.eviction_policies(policies),
+    )
+
+
+def _best_effort(report: UsageReported, guarded: Guarded) -> tuple[BestEffortCpu | None, BestEffortCpu | None]:
+    """CPU of all BE pods over the report's window, and over its last interval. What they may use at most is the sum of
+    their limits, and never more than the node has."""
+    pods = [one for one in report.pods if one.pod.qos is QoSClass.BE]
+    if not pods or not all(one.usage.cpu_milli.count for one in pods):
+        return None, None
+    capacity = guarded.capacity_milli
+    limits = sum(capacity if one.cpu_limit_milli is None else one.cpu_limit_milli for one in pods)
+    request, limit = sum(one.pod.request.cpu_milli for one in pods), min(capacity, limits)
+    window = BestEffortCpu(sum(one.usage.cpu_milli.avg for one in pods), request, limit)
+    return window, BestEffortCpu(sum(one.usage.cpu_milli.last for one in pods), request, limit)

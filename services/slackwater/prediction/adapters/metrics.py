@@ -43,7 +43,7 @@ class PredictionMetrics:
 
 
 class PolicyMetrics:
-    """slackwater.prediction.ports.PolicyMeter in Prometheus' terms."""
+    """slackwater.runtime.documents.DocumentMeter in Prometheus' terms."""
 
     def __init__(self, meters: Meters) -> None:
         self._followed = meters.gauge(

@@ -8,16 +8,15 @@ from fastapi import Depends, Response
 from fastapi import Path as InPath
 from pydantic import BaseModel
 
-from slackwater.model.errors import InvalidInput, NotFound
+from slackwater.model.errors import InvalidInput
 from slackwater.prediction.usecases.change_policies import ChangePolicies
 from slackwater.prediction.usecases.predict_policy import PredictPolicy
 from slackwater.runtime.etags import (
     NOT_MODIFIED,
     IfMatch,
     IfNoneMatch,
-    PreconditionFailed,
     etag,
-    refuse_other,
+    matched,
     unchanged,
 )
 from slackwater.runtime.roles import Principal, Role
@@ -123,13 +122,10 @@ def _changing(router: Routes, change: ChangePolicies) -> None:
 
 
 async def _matched(change: ChangePolicies, name: str, if_match: str) -> int:
-    """The present generation, if it is the one that was read. Raises PreconditionFailed."""
-    try:
-        present = await change.read(name)
-    except NotFound:
-        raise PreconditionFailed(f"If-Match: {if_match} was read, nothing is stored", field="If-Match") from None
-    refuse_other(if_match, etag_of(present))
-    return present.metadata.generation
+    async def generation() -> int:
+        return (await change.read(name)).metadata.generation
+
+    return await matched(generation, if_match)
 
 
 def etag_of(document: PredictPolicy) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 
 from slackwater.model.errors import Conflict, InvalidInput, NotFound
 from slackwater.prediction.domain.policy import CLUSTER
-from slackwater.prediction.ports import PolicyStore, StoredPolicy
 from slackwater.prediction.usecases.policies_in_force import PoliciesInForce, document_of, pools_taken
 from slackwater.prediction.usecases.predict_policy import PredictPolicy
+from slackwater.runtime.documents import DocumentStore, StoredDocument, refuse_old, row_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,14 @@ class Change:
 class ChangePolicies:
     """The documents of the cluster and its pools. None is stored that would leave any pool without a usable policy."""
 
-    def __init__(self, store: PolicyStore, in_force: PoliciesInForce) -> None:
+    def __init__(self, store: DocumentStore, in_force: PoliciesInForce) -> None:
         self._store = store
         self._in_force = in_force
 
     async def all(self) -> Sequence[PredictPolicy]:
         """Every document that can be read, the cluster's first. Raises Unavailable."""
         found = []
-        for row in await self._store.policies():
+        for row in await self._store.documents():
             if row.document is not None:
                 try:
                     found.append(self._shown(document_of(row)))
@@ -45,7 +45,7 @@ class ChangePolicies:
 
     async def read(self, name: str) -> PredictPolicy:
         """As it is stored, whichever replica has changed it. Raises NotFound, Unavailable."""
-        for row in await self._store.policies():
+        for row in await self._store.documents():
             if row.name == name and row.document is not None:
                 return self._shown(document_of(row))
         raise _not_found(name)
@@ -57,9 +57,9 @@ class ChangePolicies:
         that has a document already.
         """
         async with self._store.changing() as transaction:
-            rows = await transaction.policies()
-            present = _row(rows, wanted.metadata.name)
-            _refuse_old(wanted.metadata.generation, present)
+            rows = await transaction.documents()
+            present = row_of(rows, wanted.metadata.name)
+            refuse_old(wanted.metadata.generation, present)
             _refuse_taken(wanted, rows)
             self._check(wanted, rows)
             before = present.document or {}
@@ -67,7 +67,7 @@ class ChangePolicies:
             if before.get("spec") == stored.stored()["spec"]:
                 return Change(self._shown(document_of(present)), before)
             if not dry_run:
-                await transaction.save(StoredPolicy(stored.metadata.name, present.generation + 1, stored.stored()))
+                await transaction.save(StoredDocument(stored.metadata.name, present.generation + 1, stored.stored()))
         if dry_run:
             return Change(stored, before)
         await self._in_force.catch_up()
@@ -77,22 +77,22 @@ class ChangePolicies:
         """The document that is (or would be) gone: its pool follows the cluster's from now on. Raises NotFound, and
         Conflict for another generation than the present one (0: any) or for the cluster's own document."""
         async with self._store.changing() as transaction:
-            present = _row(await transaction.policies(), name)
+            present = row_of(await transaction.documents(), name)
             if present.document is None:
                 raise _not_found(name)
-            _refuse_old(generation, present)
+            refuse_old(generation, present)
             if name == CLUSTER:
                 raise Conflict(
                     f"predictpolicy {CLUSTER}: every pool stands on it; change it with PUT instead",
                     code="predictpolicy_needed",
                 )
             if not dry_run:
-                await transaction.save(StoredPolicy(name, present.generation + 1, None))
+                await transaction.save(StoredDocument(name, present.generation + 1, None))
         if not dry_run:
             await self._in_force.catch_up()
         return present.document
 
-    def _check(self, wanted: PredictPolicy, rows: Sequence[StoredPolicy]) -> None:
+    def _check(self, wanted: PredictPolicy, rows: Sequence[StoredDocument]) -> None:
         """That it can be used, and if it is the cluster's, so can all that follow it."""
         if wanted.pool is not None:
             self._in_force.check(wanted, self._in_force.cluster_of(rows))
@@ -114,19 +114,7 @@ class ChangePolicies:
         return document.with_status(self._in_force.status_of(document.metadata.name))
 
 
-def _row(rows: Sequence[StoredPolicy], name: str) -> StoredPolicy:
-    return next((row for row in rows if row.name == name), StoredPolicy(name, 0, None))
-
-
-def _refuse_old(generation: int, present: StoredPolicy) -> None:
-    if generation not in (0, present.generation) or (generation and present.document is None):
-        now = "nothing" if present.document is None else present.generation
-        raise Conflict(
-            f"metadata.generation: {generation} was read, {now} is stored; read it again and apply your change to that"
-        )
-
-
-def _refuse_taken(wanted: PredictPolicy, rows: Sequence[StoredPolicy]) -> None:
+def _refuse_taken(wanted: PredictPolicy, rows: Sequence[StoredDocument]) -> None:
     holder = pools_taken(rows).get(wanted.pool) if wanted.pool is not None else None
     if holder is not None and holder != wanted.metadata.name:
         raise Conflict(

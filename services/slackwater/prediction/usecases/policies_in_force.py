@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound
 from slackwater.prediction.domain.inheriting import RATE, Wish, effective
 from slackwater.prediction.domain.policy import CLUSTER, Policies, PoolPolicy
-from slackwater.prediction.ports import PolicyMeter, PolicyStore, Predictors, StoredPolicy
+from slackwater.prediction.ports import Predictors
 from slackwater.prediction.usecases.predict_policy import (
     BY_SETTINGS,
     EffectivePolicy,
@@ -17,6 +17,7 @@ from slackwater.prediction.usecases.predict_policy import (
     PredictPolicyStatus,
     first_document,
 )
+from slackwater.runtime.documents import DocumentMeter, DocumentStore, StoredDocument, generation_by_settings
 
 Told = Callable[[Policies], None]
 
@@ -50,7 +51,7 @@ def usable(wish: Wish, above: PoolPolicy, predictors: Predictors) -> PoolPolicy:
     return found
 
 
-def follow(rows: Iterable[StoredPolicy], predictors: Predictors, first: PoolPolicy, before: InForce) -> InForce:
+def follow(rows: Iterable[StoredDocument], predictors: Predictors, first: PoolPolicy, before: InForce) -> InForce:
     """What is in force with these documents; `first` is what the service's settings say, on which the cluster's stands.
     A document that cannot be read or used keeps what it was `before`; if it was nothing, it is as if it was not there.
     """
@@ -78,7 +79,7 @@ def follow(rows: Iterable[StoredPolicy], predictors: Predictors, first: PoolPoli
     return InForce(Policies(cluster, pools), followed, problems)
 
 
-def document_of(row: StoredPolicy) -> PredictPolicy:
+def document_of(row: StoredDocument) -> PredictPolicy:
     """Raises InvalidInput for what cannot be read, NotFound for what was deleted."""
     if row.document is None:
         raise NotFound(f"predictpolicy {row.name} was deleted", code="predictpolicy_not_found")
@@ -88,7 +89,7 @@ def document_of(row: StoredPolicy) -> PredictPolicy:
 class PoliciesInForce:
     """The policies of this replica. `on_change` gets them whenever they have changed, with nothing else to ask."""
 
-    def __init__(self, store: PolicyStore, predictors: Predictors, first: PoolPolicy, meter: PolicyMeter) -> None:
+    def __init__(self, store: DocumentStore, predictors: Predictors, first: PoolPolicy, meter: DocumentMeter) -> None:
         self._store = store
         self._predictors = predictors
         self._first = first
@@ -121,11 +122,11 @@ class PoliciesInForce:
         self.check(first)
         try:
             async with self._store.changing() as transaction:
-                row = next((row for row in await transaction.policies() if row.name == CLUSTER), None)
-                generation = _generation_by_settings(row, first)
+                row = next((row for row in await transaction.documents() if row.name == CLUSTER), None)
+                generation = generation_by_settings(row, BY_SETTINGS, first.stored()["spec"])
                 if generation is not None:
                     stored = first.with_generation(generation).stored()
-                    await transaction.save(StoredPolicy(CLUSTER, generation, stored))
+                    await transaction.save(StoredDocument(CLUSTER, generation, stored))
         except Conflict:  # another replica has just stored its own
             pass
         await self.catch_up()
@@ -133,9 +134,9 @@ class PoliciesInForce:
     async def catch_up(self) -> None:
         """Read the documents again and follow them. Raises Unavailable; then all stays as it was."""
         async with self._turn:
-            self._adopt(follow(await self._store.policies(), self._predictors, self._first, self._found))
+            self._adopt(follow(await self._store.documents(), self._predictors, self._first, self._found))
 
-    def cluster_of(self, rows: Sequence[StoredPolicy]) -> PoolPolicy:
+    def cluster_of(self, rows: Sequence[StoredDocument]) -> PoolPolicy:
         """The cluster's policy as these documents have it."""
         return follow(
             [row for row in rows if row.name == CLUSTER], self._predictors, self._first, self._found
@@ -162,16 +163,7 @@ class PoliciesInForce:
                 tell(found.policies)
 
 
-def _generation_by_settings(row: StoredPolicy | None, first: PredictPolicy) -> int | None:
-    """The generation in which the cluster's document is to be stored as the settings have it; None: leave it."""
-    if row is None:
-        return 1
-    document = row.document or {}
-    is_ours = document.get("metadata", {}).get("changedBy") == BY_SETTINGS
-    return row.generation + 1 if is_ours and document.get("spec") != first.stored()["spec"] else None
-
-
-def pools_taken(rows: Sequence[StoredPolicy]) -> Mapping[str, str]:
+def pools_taken(rows: Sequence[StoredDocument]) -> Mapping[str, str]:
     """Name of the document by pool, of all that can be read."""
     taken = {}
     for row in rows:

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Iterable
 from pathlib import Path
 
-from slackwater.model.nodes import CpuTopology, NodeFacts
+from slackwater.model.nodes import CpuTopology, NodeFacts, NumaNode
 from slackwater.model.quantities import Resources
 from slackwater.runtime.version import version
 
@@ -41,12 +41,20 @@ def topology(sys: Path = Path("/sys")) -> CpuTopology:
     return CpuTopology(cpus=len(cpus), cores=len(pairs), sockets=len(set(packages)), numa_nodes=max(1, numa))
 
 
+def numa_nodes(sys: Path = Path("/sys")) -> tuple[NumaNode, ...]:
+    """Those that have CPUs, with all of their CPUs and memory; none where there are not at least two."""
+    places = sorted((sys / "devices/system/node").glob("node[0-9]*"), key=lambda place: int(place.name[4:]))
+    found = []
+    for place in places:
+        cpus = len(cpu_list(_text(place / "cpulist", "")))
+        if cpus:
+            found.append(NumaNode(place.name, Resources(cpus * 1000, _kilobytes(place / "meminfo", "MemTotal:"))))
+    return tuple(found) if len(found) > 1 else ()
+
+
 def memory_total_bytes(proc: Path = Path("/proc")) -> int:
     """MemTotal; 0 where /proc/meminfo is hidden."""
-    for line in _text(proc / "meminfo", "").splitlines():
-        if line.startswith("MemTotal:"):
-            return int(line.split()[1]) * 1024
-    return 0
+    return _kilobytes(proc / "meminfo", "MemTotal:")
 
 
 def machine_facts(cgroup_version: str, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> NodeFacts:
@@ -62,6 +70,7 @@ def machine_facts(cgroup_version: str, proc: Path = Path("/proc"), sys: Path = P
         cgroup_version=cgroup_version,
         driver="linux",
         agent_version=version(),
+        numa=numa_nodes(sys),
     )
 
 
@@ -70,6 +79,15 @@ def _text(file: Path, otherwise: str) -> str:
         return file.read_text().strip()
     except OSError:
         return otherwise
+
+
+def _kilobytes(file: Path, name: str) -> int:
+    """In bytes, of the line that has the name: `MemTotal: 16 kB`, or `Node 0 MemTotal: 16 kB`."""
+    for line in _text(file, "").splitlines():
+        words = line.split()
+        if name in words:
+            return int(words[words.index(name) + 1]) * 1024
+    return 0
 
 
 def _count(items: Iterable[object]) -> int:

@@ -67,3 +67,14 @@ def time_axis(frame: Frame, scale: Scale, since: datetime, until: datetime, most
         drawn.append(svg.line(x, frame.y0, x, frame.y0 + 4, "base"))
         drawn.append(svg.text(x, frame.y0 + 17, moment.strftime("%H:%M:%S" if short else "%H:%M"), anchor=place))
     return drawn
+
+
+def days(frame: Frame, x: Scale) -> list[str]:
+    """Below the plot; `x` is in days after some beginning."""
+    step = next(step for step in (0.25, 0.5, 1, 2, 3, 5, 7, 14, 30, 60, 10_000) if (x.high - x.low) / step <= 12)
+    drawn, day = [], math.ceil(x.low / step) * step
+    while day <= x.high:
+        drawn.append(svg.line(x(day), frame.y0, x(day), frame.y0 + 4, "base"))
+        drawn.append(svg.text(x(day), frame.y0 + 17, f"day {day:g}", anchor="middle"))
+        day += step
+    return drawn

@@ -57,6 +57,7 @@ def _histogram(settings: PredictorSettings, resource: Resource) -> KeptModel:
         margin=given.margin,
         half_life_seconds=given.half_life_seconds or (DAY / 2 if cpu else DAY),
         warm_seconds=given.warm_seconds,
+        by_usage=given.by_usage,
     )
     return DecayingHistograms(options, CPU_MILLI if cpu else MEMORY_BYTES)
 

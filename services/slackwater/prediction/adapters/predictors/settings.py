@@ -51,6 +51,7 @@ class HistogramSettings(PredictorSettings):
     half_life_seconds: float | None = Field(
         None, gt=0, description="after which a sample counts half; None: 12 h of CPU, 24 h of memory"
     )
+    by_usage: bool = Field(False, description="samples weigh what they are: a share of the usage, not of the time")
     warm_seconds: float = Field(3_600.0, ge=0, description="samples that make a pod known; before, its limit counts")
 
 

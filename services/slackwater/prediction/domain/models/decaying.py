@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.prediction.domain.buckets import Buckets
-from slackwater.prediction.domain.histogram import HistogramMatrix
+from slackwater.prediction.domain.histogram import EPSILON, HistogramMatrix
 from slackwater.prediction.domain.models.acquaintance import Acquaintance
 from slackwater.prediction.domain.models.fleet import fleet_of, measured
 from slackwater.prediction.domain.models.port import Floats, Members, Peaks, Rows
@@ -27,12 +27,18 @@ from slackwater.prediction.domain.models.tables import State, named, part_of, un
 
 @dataclass(frozen=True, slots=True)
 class DecayingOptions:
-    """`percentile` 0..1; `margin` 0.1 = 10 %; samples count half after `half_life_seconds`."""
+    """`percentile` 0..1; `margin` 0.1 = 10 %; samples count half after `half_life_seconds`.
+
+    `by_usage`: a sample weighs as much as it is large, `least_weight` at least, so that a percentile is the level under
+    which that share of the usage happens, not of the time. Buckets below `epsilon` are as good as empty."""
 
     percentile: float = 0.95
     margin: float = 0.10
     half_life_seconds: float = 43_200.0
     warm_seconds: float = 3600.0
+    by_usage: bool = False
+    least_weight: float = 1e-5
+    epsilon: float = EPSILON
 
 
 class Known:
@@ -40,13 +46,17 @@ class Known:
 
     def __init__(self, buckets: Buckets, options: DecayingOptions) -> None:
         self.options = options
-        self.matrix = HistogramMatrix(buckets, options.half_life_seconds)
+        self.matrix = self._empty(buckets)
         self.watched = Acquaintance()
 
     def fold(self, at_seconds: float, rows: Rows, values: Floats) -> None:
         self.watched.fold(at_seconds, rows)
         self.matrix.ensure_rows(self.watched.table.used)
-        self.matrix.add(rows, values, np.full(len(rows), at_seconds))
+        weights = np.maximum(values, self.options.least_weight) if self.options.by_usage else 1.0
+        self.matrix.add(rows, values, np.full(len(rows), at_seconds), weights)
+
+    def _empty(self, buckets: Buckets) -> HistogramMatrix:
+        return HistogramMatrix(buckets, self.options.half_life_seconds, self.options.epsilon)
 
     def read(self, rows: Rows) -> tuple[NDArray[np.bool_], Floats]:
         """Who is warm, and the percentile of each; 0 for the others."""
@@ -67,6 +77,7 @@ class Known:
         return {
             **named("watched", self.watched.state()),
             "half_life_seconds": np.array([self.options.half_life_seconds]),
+            "by_usage": np.array([self.options.by_usage]),
             "rows": rows.astype(np.int32),
             "buckets": buckets.astype(np.int16),
             "weights": self.matrix.weights[rows, buckets],
@@ -81,11 +92,13 @@ class Known:
         if state["half_life_seconds"].tolist() != [self.options.half_life_seconds]:
             have, wanted = state["half_life_seconds"].tolist(), self.options.half_life_seconds
             raise unusable("half_life_seconds", f"is {have}, the settings say {wanted}")
+        if state.get("by_usage", np.array([False])).tolist() != [self.options.by_usage]:
+            raise unusable("by_usage", f"is {not self.options.by_usage}, the settings say {self.options.by_usage}")
         self.watched.restore(part_of(state, "watched"))
         used = self.watched.table.used
         if len(state["buckets"]) and state["buckets"].max() >= self.matrix.buckets.count:
             raise unusable("buckets", f"goes beyond the {self.matrix.buckets.count} of this layout")
-        self.matrix = HistogramMatrix(self.matrix.buckets, self.options.half_life_seconds)
+        self.matrix = self._empty(self.matrix.buckets)
         self.matrix.ensure_rows(used)
         self.matrix.weights[state["rows"], state["buckets"]] = state["weights"]
         self.matrix.totals[:used] = state["totals"]

@@ -1,0 +1,69 @@
+"""From news of a schema to the documents that are followed: whichever replica changes one, each follows at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Protocol
+
+from slackwater.model.errors import Conflict, Unavailable
+from slackwater.model.time import Clock
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
+AGAIN_SECONDS = 1.0
+
+
+class InForce(Protocol):
+    """The documents that this replica follows."""
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """By name of the document, why its newest generation is not followed."""
+        ...
+
+    async def catch_up(self) -> None:
+        """Read the documents again and follow them. Raises Conflict, Unavailable; then all stays as it was."""
+        ...
+
+
+class DocumentNews:
+    """Reads the documents again whenever something may have changed, until it could."""
+
+    def __init__(self, in_force: InForce, clock: Clock) -> None:
+        self._in_force = in_force
+        self._clock = clock
+        self._news = asyncio.Event()
+        self._named: dict[str, str] = {}
+
+    def tell(self) -> None:
+        """Something was published to the replicas."""
+        self._news.set()
+
+    async def follow(self) -> None:
+        """Work until cancelled."""
+        self._name_problems()
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            try:
+                await self._in_force.catch_up()
+            except (Conflict, Unavailable) as error:
+                log.warning("policies are not followed yet", reason=error.message)
+                await self._clock.sleep(AGAIN_SECONDS)
+                self._news.set()
+            self._name_problems()
+
+    def _name_problems(self) -> None:
+        """Each one once."""
+        problems = dict(self._in_force.problems)
+        for name, why in problems.items():
+            if self._named.get(name) != why:
+                log.error("policy is not usable", policy=name, reason=why)
+        self._named = problems
+
+
+def said_of(problems: Mapping[str, str]) -> str:
+    """For health: which documents cannot be used; begins with a semicolon, empty if all can be."""
+    broken = "; ".join(f"{name} keeps to the last good one: {why}" for name, why in sorted(problems.items()))
+    return f"; {broken}" if broken else ""

@@ -1,0 +1,100 @@
+"""Versioned documents in a service's schema. Written rarely: a change locks their table against other changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import TextClause, text
+
+from slackwater.model.errors import Conflict
+from slackwater.runtime.documents import StoredDocument
+from slackwater.store.names import news_channel, schema_of
+from slackwater.store.port import Database, UnitOfWork
+
+_TELL: Final = text("SELECT pg_notify(:channel, 'policy')")
+
+
+@dataclass(frozen=True, slots=True)
+class _Statements:
+    lock: TextClause
+    read: TextClause
+    insert: TextClause
+    update: TextClause
+
+
+def _statements(table: str) -> _Statements:
+    return _Statements(
+        text(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"),
+        text(f"SELECT name, generation, document FROM {table} ORDER BY name"),  # noqa: S608 - a checked name
+        text(
+            f"INSERT INTO {table} (name, generation, document)"  # noqa: S608 - a checked name
+            " VALUES (:name, :generation, CAST(:document AS jsonb)) ON CONFLICT (name) DO NOTHING"
+        ),
+        text(
+            f"UPDATE {table} SET generation = :generation, document = CAST(:document AS jsonb),"  # noqa: S608 - a checked name
+            " changed_at = now() WHERE name = :name AND generation = :generation - 1"
+        ),
+    )
+
+
+class _Transaction:
+    def __init__(self, unit: UnitOfWork, kind: str, service: str, statements: _Statements) -> None:
+        self._unit = unit
+        self._kind = kind
+        self._service = service
+        self._statements = statements
+
+    async def documents(self) -> Sequence[StoredDocument]:
+        await self._unit.connection.execute(self._statements.lock)
+        return await _read(self._unit, self._statements)
+
+    async def save(self, document: StoredDocument) -> None:
+        body = None if document.document is None else json.dumps(document.document)
+        values = {"name": document.name, "generation": document.generation, "document": body}
+        statement = self._statements.insert if document.generation == 1 else self._statements.update
+        if (await self._unit.connection.execute(statement, values)).rowcount != 1:
+            raise Conflict(f"{self._kind} {document.name}: generation {document.generation - 1} is not what is stored")
+        await self._unit.connection.execute(_TELL, {"channel": news_channel(self._service)})
+
+
+class PostgresDocumentStore:
+    """slackwater.runtime.documents.DocumentStore: one kind of document in one table of a service."""
+
+    def __init__(self, database: Database, *, service: str, kind: str, table: str) -> None:
+        """`kind` as messages call it. Raises InvalidInput for a table's name that would need quoting."""
+        self._database = database
+        self._service = service
+        self._kind = kind
+        self._statements = _statements(schema_of(table))
+
+    @asynccontextmanager
+    async def changing(self) -> AsyncIterator[_Transaction]:
+        async with self._database.unit_of_work() as unit:
+            yield _Transaction(unit, self._kind, self._service, self._statements)
+
+    async def documents(self) -> Sequence[StoredDocument]:
+        async with self._database.unit_of_work() as unit:
+            return await _read(unit, self._statements)
+
+
+async def _read(unit: UnitOfWork, statements: _Statements) -> Sequence[StoredDocument]:
+    rows = await unit.connection.execute(statements.read)
+    return [StoredDocument(row.name, row.generation, row.document) for row in rows]
+
+
+def create_document_table(op: Any, table: str) -> None:
+    """For a migration."""
+    op.execute(
+        f"""
+        CREATE TABLE {schema_of(table)} (
+            name text PRIMARY KEY,
+            generation bigint NOT NULL,
+            document jsonb,
+            changed_at timestamptz NOT NULL DEFAULT now()
+        )
+        """
+    )

@@ -1,0 +1,56 @@
+"""Versioned documents in memory: same promises as PostgreSQL, for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from slackwater.model.errors import Conflict, Unavailable
+from slackwater.runtime.documents import StoredDocument
+
+
+class _Transaction:
+    def __init__(self, rows: dict[str, StoredDocument], kind: str) -> None:
+        self.rows = rows
+        self._kind = kind
+
+    async def documents(self) -> Sequence[StoredDocument]:
+        return [self.rows[name] for name in sorted(self.rows)]
+
+    async def save(self, document: StoredDocument) -> None:
+        present = self.rows[document.name].generation if document.name in self.rows else 0
+        if document.generation != present + 1:
+            raise Conflict(f"{self._kind} {document.name}: generation {document.generation - 1} is not what is stored")
+        self.rows[document.name] = copy.deepcopy(document)
+
+
+class MemoryDocumentStore:
+    """`away=True` makes it answer like a database that is down; `tells` are called after each change."""
+
+    def __init__(self, kind: str = "document") -> None:
+        self.rows: dict[str, StoredDocument] = {}
+        self.away = False
+        self.tells: list[Callable[[], None]] = []
+        self._kind = kind
+        self._turn = asyncio.Lock()
+
+    @asynccontextmanager
+    async def changing(self) -> AsyncIterator[_Transaction]:
+        async with self._turn:
+            self._refuse_if_away()
+            transaction = _Transaction(dict(self.rows), self._kind)
+            yield transaction
+            changed, self.rows = transaction.rows != self.rows, transaction.rows
+        if changed:
+            for tell in self.tells:
+                tell()
+
+    async def documents(self) -> Sequence[StoredDocument]:
+        self._refuse_if_away()
+        return [self.rows[name] for name in sorted(self.rows)]
+
+    def _refuse_if_away(self) -> None:
+        if self.away:
+            raise Unavailable("the database does not answer")

@@ -1,0 +1,33 @@
+"""Choices of the command. Imported by `--help`, so it imports nothing heavy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Resource(StrEnum):
+    """CPU is in milli-cores, memory in bytes."""
+
+    CPU = "cpu"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """How amounts are written: 1 is `step` milli-cores or bytes."""
+
+    name: str
+    step: float
+
+
+UNITS = {Resource.CPU: Unit("cores", 1000.0), Resource.MEMORY: Unit("GiB", 2.0**30)}
+
+
+class TraceFormat(StrEnum):
+    """One reader each."""
+
+    BITBRAINS = "bitbrains"
+    GOOGLE2011 = "google2011"
+    ALIBABA2018 = "alibaba2018"
+    CSV = "csv"

@@ -1,0 +1,65 @@
+"""From what is known of a node to the picture that is decided from now, and when time alone will change it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from slackwater.colocation.domain.node import KnownPeak, NodeState
+from slackwater.colocation.domain.snapshot import NodeSnapshot, PodUse
+from slackwater.colocation.domain.strategy import Strategy
+
+
+def snapshot_of(state: NodeState, strategy: Strategy, now: datetime) -> NodeSnapshot | None:
+    """What an offer is made of now; None until the node was described and measured."""
+    if state.described_by is None or state.used_by is None:
+        return None
+    predicted = is_predicted(state, strategy, now)
+    peaks = state.peaks if predicted else {}
+    settle = strategy.bind_settle_seconds
+    return NodeSnapshot(
+        capacity=state.capacity,
+        reserved=state.reserved,
+        pods=tuple([_now(pod, peaks.get(pod.uid), settle) for pod in state.pods]),
+        system=state.system,
+        system_is_current=state.system_is_current,
+        age_seconds=max(0.0, now.timestamp() - state.informed_at),
+        lost=state.lost,
+        zones=state.numa,
+        node_usage=state.node_usage,
+        prod_peak=state.prod_peak if predicted else None,
+        is_whole=state.informed_at == state.window_end,
+    )
+
+
+def due_at_of(state: NodeState, strategy: Strategy, now: datetime) -> int:
+    """When time alone changes the offer: as the prediction becomes too old to be one, and once the usage is so old that
+    the offer shrinks. In whole seconds, cut: asked a little early, the answer is that nothing changed yet."""
+    shrinks = state.informed_at + strategy.decay_from_seconds
+    if state.predicted_by is None or not is_predicted(state, strategy, now):
+        return int(shrinks)
+    return int(min(shrinks, state.predicted_by.at.timestamp() + strategy.prediction_max_age_seconds))
+
+
+def is_predicted(state: NodeState, strategy: Strategy, now: datetime) -> bool:
+    """Whether there is a prediction that is young enough."""
+    by = state.predicted_by
+    return by is not None and (now - by.at).total_seconds() <= strategy.prediction_max_age_seconds
+
+
+def _now(pod: PodUse, known: KnownPeak | None, settle: float) -> PodUse:
+    """With its prediction. How long ago it was bound is of interest only while it settles."""
+    since = pod.bound_seconds_ago
+    if known is None and since is None:
+        return pod
+    return PodUse(
+        pod.uid,
+        pod.tier,
+        pod.qos,
+        pod.request,
+        pod.usage,
+        None if known is None else known.peak,
+        known is not None and known.cold,
+        pod.numa,
+        pod.listed,
+        since if since is not None and since < settle else None,
+    )

@@ -1,0 +1,110 @@
+"""What an offer was computed from, as its records name it: each with the event that told it, or the strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slackwater.colocation.domain.mid import allocatable_of
+from slackwater.colocation.domain.node import NodeState, Source
+from slackwater.colocation.domain.snapshot import HIGH_TIERS, LOWER_TIERS, NodeSnapshot, amount, tier_of
+from slackwater.colocation.domain.strategy import MidMode
+from slackwater.colocation.ports import Followed
+from slackwater.decisions.record import Input
+from slackwater.model.quantities import Resources
+
+UNITS = {"cpu": "milli-cores", "memory": "bytes"}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of one resource of a node. `mid_lent` is what batch goes without for mid, `mid_source` the record
+    that says why."""
+
+    state: NodeState
+    snapshot: NodeSnapshot
+    followed: Followed
+    resource: str
+    mid_lent: Resources
+    mid_source: Source
+
+
+def inputs_of(facts: Facts, tier: str) -> tuple[Input, ...]:
+    """Of the record of one tier's offer."""
+    own = _of_mid(facts) if tier == "mid" else _of_batch(facts)
+    state, snapshot = facts.state, facts.snapshot
+    return (
+        *_of_node(facts),
+        *own,
+        _input("usage_age", round(snapshot.age_seconds, 1), "seconds", state.used_by),
+        _input("lost", str(snapshot.lost).lower(), "", state.liveness_by),
+    )
+
+
+def _of_node(facts: Facts) -> Iterator[Input]:
+    state, snapshot, strategy = facts.state, facts.snapshot, facts.followed.strategy
+    if not strategy.enabled:
+        yield _said(facts, "enable", "false", "")
+    yield _amount(facts, "capacity", snapshot.capacity, state.described_by)
+    yield _amount(facts, "reserved_by_node", snapshot.reserved, state.described_by)
+    yield _said(facts, "reserved_by_strategy", amount(strategy.reserved, facts.resource), UNITS[facts.resource])
+    yield _said(facts, "reclaim_threshold", strategy.reclaim_threshold(facts.resource), "percent")
+    yield _amount(facts, "system_p95", snapshot.system, state.system_by or state.used_by)
+    if snapshot.host_apps:
+        apps = sum((app.usage for app in snapshot.host_apps if app.tier not in LOWER_TIERS), Resources())
+        yield _amount(facts, "host_apps_p95", apps, state.used_by)
+    yield from _of_pods(facts, "prod")
+
+
+def _of_batch(facts: Facts) -> Iterator[Input]:
+    yield from _of_pods(facts, "mid")
+    if facts.followed.strategy.mid_mode is not MidMode.OFF:
+        yield _amount(facts, "mid_offered", facts.mid_lent, facts.mid_source)
+    if (own := facts.followed.strategy.batch_threshold(facts.resource)) is not None:
+        yield _said(facts, "batch_threshold", own, "percent")
+
+
+def _of_mid(facts: Facts) -> Iterator[Input]:
+    strategy, resource = facts.followed.strategy, facts.resource
+    yield _amount(facts, "allocatable", allocatable_of(facts.snapshot), facts.state.described_by)
+    yield _said(facts, "mid_threshold", strategy.mid_threshold(resource), "percent")
+    if strategy.mid_mode is MidMode.STATIC:
+        yield _said(facts, "mid_static", strategy.mid_static(resource), "percent")
+        return
+    yield _said(facts, "mid_reclaim_ratio", strategy.mid_reclaim_ratio_percent, "percent")
+    yield _said(facts, "mid_unallocated", strategy.mid_unallocated_percent, "percent")
+    yield _amount(facts, "node_p95", facts.snapshot.node_usage, facts.state.used_by)
+
+
+def _of_pods(facts: Facts, tier: str) -> Iterator[Input]:
+    """Of one of the high tiers; a pod whose tier nobody knows counts as prod."""
+    pods = [pod for pod in facts.snapshot.pods if tier_of(pod.tier) == tier]
+    used = sum((pod.usage for pod in pods if pod.usage), Resources())
+    peaks = sum((pod.predicted for pod in pods if pod.predicted), Resources())
+    if tier == HIGH_TIERS[0] and facts.snapshot.prod_peak is not None:
+        peaks = facts.snapshot.prod_peak
+    requests = sum((pod.request for pod in pods if pod.listed), Resources())
+    yield _amount(facts, f"{tier}_p95", used, facts.state.used_by)
+    yield _amount(facts, f"{tier}_predicted_peaks", peaks, facts.state.predicted_by)
+    yield _amount(facts, f"{tier}_requests", requests, facts.state.used_by)
+
+
+def _said(facts: Facts, name: str, value: float | str, unit: str) -> Input:
+    """By the strategy; the weakest of what it was merged from first."""
+    return Input(name=name, value=value, unit=unit, source=", ".join(facts.followed.sources) or "strategy")
+
+
+def _amount(facts: Facts, name: str, whole: Resources | None, source: Source | None) -> Input:
+    value = None if whole is None else amount(whole, facts.resource)
+    return _input(name, value, UNITS[facts.resource], source)
+
+
+def _input(name: str, value: float | str | None, unit: str, source: Source | None) -> Input:
+    """`source` None: nobody told it yet."""
+    return Input(
+        name=name,
+        value=value,
+        unit=unit,
+        source=source.event_id if source else "nobody",
+        observed_at=source.at if source else None,
+    )

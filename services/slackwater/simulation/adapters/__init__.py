@@ -1,0 +1,1 @@
+"""Histories from traces, from Prometheus, from a running installation; strategies from files."""

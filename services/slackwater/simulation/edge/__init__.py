@@ -1,0 +1,1 @@
+"""What the commands print: tables, JSON of a stated schema, pages with pictures."""

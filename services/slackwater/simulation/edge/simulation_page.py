@@ -1,0 +1,49 @@
+"""The page of a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from markupsafe import Markup
+
+from slackwater.pages.paper import COLOURS, template
+from slackwater.simulation.edge.simulation_pictures import Shown, over_time, place_of, plane, shares
+from slackwater.simulation.edge.simulation_report import report_of
+from slackwater.simulation.service import Simulation
+from slackwater.traces.choices import UNITS, Resource
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def page(simulation: Simulation) -> str:
+    """One file, whole."""
+    shown = [Shown(one.variant.name, f"c{place % COLOURS}", one) for place, one in enumerate(simulation.replayed)]
+    there = replayed_resources(shown)
+    pictures = [
+        {
+            "resource": each,
+            "unit": UNITS[each].name,
+            "time": Markup(over_time(simulation.history, shown, each)),  # noqa: S704 - drawn by us, escaped in svg
+            "shares": Markup(shares(shown, each)),  # noqa: S704 - as before
+        }
+        for each in there
+    ]
+    return template(TEMPLATES, "simulation.html", amount=amount).render(
+        report=report_of(simulation),
+        shown=shown,
+        resources=there,
+        pictures=pictures,
+        plane=Markup(plane(shown, there)),  # noqa: S704 - as before
+    )
+
+
+def replayed_resources(shown: Sequence[Shown]) -> Sequence[Resource]:
+    """Those of which the history knows something."""
+    film = shown[0].replayed.tally.film
+    return [each for each in Resource if any(came[3][place_of(each)] for came in film)]
+
+
+def amount(value: float) -> str:
+    """Large ones without decimals."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}"

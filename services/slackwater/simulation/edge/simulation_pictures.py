@@ -1,0 +1,155 @@
+"""The pictures of a simulation: offers over time against usage, shares of the capacity, risk against what is lent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.console.domain.drawing import axes, rates, svg
+from slackwater.console.domain.drawing.svg import Frame, Scale
+from slackwater.simulation.domain.tally import Figures, Floats
+from slackwater.simulation.ports import History
+from slackwater.simulation.usecases.replay import Replayed
+from slackwater.traces.choices import UNITS, Resource, Unit
+from slackwater.traces.thinning import grouped
+
+MOST_POINTS = 520
+CURVES = Frame(860, 270, left=64, right=16, top=12, bottom=26)
+PLANE = Frame(860, 330, left=52, right=30, top=18, bottom=44)
+ROW, LANE = 34.0, 9.0
+DAY_SECONDS = 86_400.0
+By = Callable[..., NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A variant with the class that gives it its colour everywhere on the page."""
+
+    name: str
+    css: str
+    replayed: Replayed
+
+    def figures(self, resource: Resource) -> Figures:
+        return self.replayed.tally.figures(place_of(resource))
+
+
+def place_of(resource: Resource) -> int:
+    return list(Resource).index(resource)
+
+
+def over_time(history: History, shown: Sequence[Shown], resource: Resource) -> str:
+    """All nodes together: what prod used, and above it what each strategy offered; lanes below say when any node would
+    have been beyond its capacity."""
+    place, unit = place_of(resource), UNITS[resource]
+    first = shown[0].replayed.tally.film
+    stride = max(1, math.ceil(len(first) / MOST_POINTS))
+    frame = Frame(CURVES.width, CURVES.height + LANE * len(shown), CURVES.left, CURVES.right, CURVES.top, 30)
+    lanes = LANE * len(shown)
+    prod, capacity = (_series([each[part][place] for each in first], stride, unit, np.max) for part in (0, 3))
+    along = [(one, _filled(one, place, stride, unit)) for one in shown]
+    high = max(float(values.max()) for values in (capacity, *(values for _, values in along)))
+    x = _time(history, frame)
+    y = Scale(0, axes.ceiling(high) if high > 1 else max(high, 1e-9), frame.y0 - lanes, frame.y1)
+    at = [x(when) for when in _moments(history, len(prod), stride)]
+    inner = Frame(frame.width, frame.height, frame.left, frame.right, frame.top, frame.bottom + lanes)
+    body = axes.amounts(inner, y, lambda value: f"{value:,g}")
+    heights = [y(value) for value in prod]
+    body.append(svg.polygon([(at[0], inner.y0), *zip(at, heights, strict=True), (at[-1], inner.y0)], "use"))
+    body.append(svg.polyline([(p, y(v)) for p, v in zip(at, capacity, strict=True)], "curve oracle", "capacity"))
+    for one, values in along:
+        body.append(svg.polyline([(p, y(v)) for p, v in zip(at, values, strict=True)], f"curve {one.css}", one.name))
+    for row, one in enumerate(shown):
+        body += _lane(one, place, at, stride, inner.y0 + 2 + row * LANE)
+    body += _time_axis(history, frame, x)
+    return svg.figure(frame, body, f"{resource.upper()} of all nodes: prod's use and offers above it, {unit.name}")
+
+
+def _filled(one: Shown, place: int, stride: int, unit: Unit) -> Floats:
+    film = one.replayed.tally.film
+    return _series([each[0][place] + each[1][place] + each[2][place] for each in film], stride, unit, np.max)
+
+
+def _series(values: Sequence[np.int64], stride: int, unit: Unit, by: By) -> Floats:
+    return grouped(np.array(values, np.float64), stride, by) / unit.step
+
+
+def _moments(history: History, count: int, stride: int) -> Sequence[float]:
+    return [history.start_seconds + (number * stride + 1) * history.period_seconds for number in range(count)]
+
+
+def _lane(one: Shown, place: int, at: Sequence[float], stride: int, top: float) -> list[str]:
+    found = np.array([each[place] for each in one.replayed.tally.film_exceeded], np.float64)
+    beyond = grouped(found, stride, np.max)
+    width = max(1.5, at[1] - at[0]) if len(at) > 1 else 3.0
+    drawn = [svg.rect(at[0], top, max(at[-1] - at[0], 1), LANE - 4, "lane")]
+    drawn += [
+        svg.rect(place_, top, width, LANE - 4, f"mark {one.css}", f"{one.name}: {count:g} nodes beyond their capacity")
+        for place_, count in zip(at, beyond, strict=True)
+        if count
+    ]
+    return drawn
+
+
+def _time(history: History, frame: Frame) -> Scale:
+    first = history.start_seconds
+    last = first + (history.steps - history.first) * history.period_seconds
+    return Scale(first, last, frame.x0, frame.x1)
+
+
+def _time_axis(history: History, frame: Frame, x: Scale) -> list[str]:
+    """The time of day for short histories, days since their beginning for long ones."""
+    if x.high - x.low <= 3 * DAY_SECONDS and x.low > 365 * DAY_SECONDS:
+        since, until = (datetime.fromtimestamp(at, UTC) for at in (x.low, x.high))
+        return axes.time_axis(frame, x, since, until)
+    before = history.first * history.period_seconds / DAY_SECONDS
+    length = (x.high - x.low) / DAY_SECONDS
+    return axes.days(frame, Scale(before, before + length, x.start, x.end))
+
+
+def shares(shown: Sequence[Shown], resource: Resource) -> str:
+    """One bar a strategy: what prod used, what was lent to mid and to batch, and what stayed free, of the capacity."""
+    frame = Frame(860, len(shown) * ROW + 30, left=180, right=24, top=4, bottom=26)
+    x = Scale(0, 1, frame.x0, frame.x1)
+    body = []
+    for percent in range(0, 101, 20):
+        at = x(percent / 100)
+        body.append(svg.line(at, 4, at, frame.y0, "grid" if percent else "base"))
+        body.append(svg.text(at, frame.y0 + 16, f"{percent} %", anchor="middle"))
+    for row, one in enumerate(shown):
+        found, top, left = one.figures(resource), 4 + row * ROW + 6, 0.0
+        body.append(svg.text(frame.x0 - 12, top + 15, one.name, f"axis name {one.css}", "end"))
+        for hours, css, what in (
+            (found.prod_hours, "use", "used by prod"),
+            (found.mid_hours, f"mid {one.css}", "offered to mid"),
+            (found.batch_hours, f"lent {one.css}", "offered to batch"),
+        ):
+            share = hours / found.capacity_hours if found.capacity_hours else 0.0
+            body.append(svg.rect(x(left), top, x(left + share) - x(left), 22, css, f"{one.name}: {share:.1%} {what}"))
+            left += share
+        said = f"{found.reclaimed_share:.1%} lent"
+        body.append(svg.text(min(x(left) + 8, frame.x1 - 70), top + 15, said, "axis ink"))
+    return svg.figure(frame, body, f"{resource.upper()}: shares of the capacity under each strategy")
+
+
+def plane(shown: Sequence[Shown], resources: Sequence[Resource], frame: Frame = PLANE) -> str:
+    """To the right how many minutes of nodes were beyond capacity, upwards what was lent."""
+    found = [(one, each, one.figures(each)) for one in shown for each in resources]
+    x = Scale(0, 1, frame.x0, frame.x1)
+    high = max(0.05, *(figures.reclaimed_share for *_, figures in found)) * 1.12
+    y = Scale(0, high, frame.y0, frame.y1)
+    body = axes.amounts(frame, Scale(0, high * 100, frame.y0, frame.y1), lambda value: f"{value:g} %", wanted=5)
+    body += rates.axis(x, frame.y1, frame.y0)
+    middle = (frame.x0 + frame.x1) / 2
+    body.append(svg.text(middle, frame.height - 6, "share of node minutes beyond capacity", anchor="middle"))
+    body.append(svg.text(frame.x0 + 6, frame.y1 - 4, "share of the capacity that was lent", "axis"))
+    spots = [(x(rates.position(f.exceeded_share)), y(f.reclaimed_share)) for *_, f in found]
+    for (one, each, figures), (at, height) in zip(found, spots, strict=True):
+        title = f"{one.name}, {each}: {figures.exceeded_share:.3%} beyond capacity, {figures.reclaimed_share:.1%} lent"
+        body.append(rates.spot(at, height, one.css, title))
+    body += rates.labels([(f"{one.name}, {each}", one.css) for one, each, _ in found], spots, frame)
+    return svg.figure(frame, body, "Minutes beyond capacity against what was lent, for each strategy and resource")

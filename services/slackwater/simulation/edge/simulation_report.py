@@ -1,0 +1,151 @@
+"""The result as JSON, schema `slackwater.simulation/1` (docs/reference/simulation.md); fields are only ever added."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from slackwater.simulation.domain.tally import Figures
+from slackwater.simulation.ports import History
+from slackwater.simulation.service import Simulation
+from slackwater.simulation.usecases.replay import Replayed
+from slackwater.traces.choices import Resource
+
+MOST_NODES = 10
+"""Nodes that are named for having been too long beyond their capacity."""
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class HistoryReplayed(Part):
+    """What was replayed."""
+
+    source: str
+    nodes: int
+    hours: float = Field(description="that count")
+    start: datetime | None = Field(description="null where a trace does not say when it was")
+    period_seconds: float = Field(description="one control period: offers are made once in it")
+    notes: list[str]
+
+
+class ResourceFigures(Part):
+    """One resource of all nodes; hours are core-hours or GiB-hours, minutes are of single nodes, shares 0..1."""
+
+    capacity_hours: float
+    prod_hours: float = Field(description="what really ran, beside any offer")
+    reclaimed_hours: float = Field(description="offered to mid and batch together")
+    reclaimed_share: float = Field(description="of the capacity")
+    batch_hours: float
+    mid_hours: float
+    exceeded_minutes: float = Field(description="in which prod and every offer, used whole, were above the capacity")
+    exceeded_share: float
+    any_node_minutes: float = Field(description="minutes of the history in which any node was")
+    excess_hours: float = Field(description="how much too much it was")
+    episodes: int
+    longest_episode_minutes: float
+    changes_per_hour: float = Field(description="offers told, for each node and hour")
+    batch_changes_per_hour: float
+    mid_changes_per_hour: float
+
+
+class NodeOfNote(Part):
+    """A node that was long beyond its capacity."""
+
+    node: str
+    exceeded_minutes: dict[str, float]
+    reclaimed_hours: dict[str, float]
+
+
+class StrategyReplayed(Part):
+    """One strategy: what it says and what became of the history under it."""
+
+    name: str
+    specs: list[dict[str, Any]] = Field(description="of every strategy that some node follows")
+    cpu: ResourceFigures
+    memory: ResourceFigures
+    worst_nodes: list[NodeOfNote]
+
+
+class Difference(Part):
+    """`name` minus `against`, figure by figure."""
+
+    name: str
+    against: str
+    cpu: dict[str, float]
+    memory: dict[str, float]
+
+
+class SimulationReport(Part):
+    """The whole answer of `slackwater simulate -o json`. The first strategy is what the others are compared with."""
+
+    schema_: Literal["slackwater.simulation/1"] = Field(default="slackwater.simulation/1", alias="schema")
+    history: HistoryReplayed
+    strategies: list[StrategyReplayed]
+    differences: list[Difference]
+
+
+def report_of(simulation: Simulation) -> SimulationReport:
+    """From what was replayed to what is shown."""
+    strategies = [_strategy(one, simulation.history) for one in simulation.replayed]
+    first, *others = strategies
+    pairs = [(one, first) for one in others]
+    if len(others) == 2:
+        pairs.append((others[1], others[0]))
+    return SimulationReport(
+        history=_history(simulation.history),
+        strategies=strategies,
+        differences=[_difference(one, against) for one, against in pairs],
+    )
+
+
+def _history(history: History) -> HistoryReplayed:
+    seconds = (history.steps - history.first) * history.period_seconds
+    long_ago = history.start_seconds < 86_400 * 365
+    return HistoryReplayed(
+        source=history.title,
+        nodes=len(history.nodes),
+        hours=round(seconds / 3600, 3),
+        start=None if long_ago else datetime.fromtimestamp(history.start_seconds, UTC),
+        period_seconds=history.period_seconds,
+        notes=list(history.notes),
+    )
+
+
+def _strategy(one: Replayed, history: History) -> StrategyReplayed:
+    names = [each.value for each in Resource]
+    return StrategyReplayed(
+        name=one.variant.name,
+        specs=[dict(spec) for spec in one.variant.specs],
+        cpu=_figures(one.tally.figures(0)),
+        memory=_figures(one.tally.figures(1)),
+        worst_nodes=[
+            NodeOfNote(
+                node=history.nodes[bad.node],
+                exceeded_minutes=dict(zip(names, bad.exceeded_minutes, strict=True)),
+                reclaimed_hours={name: round(hours, 3) for name, hours in zip(names, bad.reclaimed_hours, strict=True)},
+            )
+            for bad in one.tally.worst(MOST_NODES)
+        ],
+    )
+
+
+def _figures(found: Figures) -> ResourceFigures:
+    return ResourceFigures(**{name: _rounded(getattr(found, name)) for name in ResourceFigures.model_fields})
+
+
+def _rounded(value: float) -> float:
+    return value if isinstance(value, int) else round(value, 6)
+
+
+def _difference(one: StrategyReplayed, against: StrategyReplayed) -> Difference:
+    def apart(mine: ResourceFigures, theirs: ResourceFigures) -> dict[str, float]:
+        other = theirs.model_dump()
+        return {name: round(value - other[name], 6) for name, value in mine.model_dump().items()}
+
+    return Difference(
+        name=one.name, against=against.name, cpu=apart(one.cpu, against.cpu), memory=apart(one.memory, against.memory)
+    )
