@@ -105,7 +105,7 @@ CONTRASTS = """(() => {
 UNNAMED = """[
   ...[...document.querySelectorAll('svg[role=img]')].filter(e => !e.getAttribute('aria-label')),
   ...[...document.querySelectorAll('a, button')].filter(e => !e.closest('svg') && !e.innerText.trim()),
-  ...[...document.querySelectorAll('input, select')].filter(e => !e.labels.length),
+  ...[...document.querySelectorAll('input:not([type=hidden]), select')].filter(e => !e.labels.length),
   ...[...document.querySelectorAll('[role=region], section, nav, form')]
     .filter(e => !e.getAttribute('aria-label') && !document.getElementById(e.getAttribute('aria-labelledby'))),
   ...[...document.querySelectorAll('table')]
