@@ -59,6 +59,20 @@ def policy_of_a_pool(client: httpx2.Client, nats: str) -> Attempt:
     return Attempt(client, "DELETE", path, None, path)
 
 
+def colocation_strategy(client: httpx2.Client, nats: str) -> Attempt:
+    path = "/v1/colocationstrategies/default"
+    wanted = client.get(path).json()
+    wanted["spec"]["riseWindows"] = wanted["spec"].get("riseWindows", 2) + 1
+    return Attempt(client, "PUT", path, wanted, path)
+
+
+def strategy_of_a_pool(client: httpx2.Client, nats: str) -> Attempt:
+    path = "/v1/colocationstrategies/gold"
+    document = {"kind": "ColocationStrategy", "metadata": {"name": "gold"}, "spec": {"riseWindows": 3}}
+    assert client.put(path, json=document).status_code in (200, 201)
+    return Attempt(client, "DELETE", path, None, path)
+
+
 def dead_letter(client: httpx2.Client, nats: str) -> Attempt:
     event = next(event for event in story(EPOCH) if event.data.TYPE == "decision.recorded")
     message = encode(event)
@@ -79,6 +93,8 @@ ATTEMPTS: Mapping[str, Callable[[httpx2.Client, str], Attempt]] = {
     "PUT /v1/nodeqos/default": new_policy,
     "PUT /v1/predictpolicies/{name}": predict_policy,
     "DELETE /v1/predictpolicies/{name}": policy_of_a_pool,
+    "PUT /v1/colocationstrategies/{name}": colocation_strategy,
+    "DELETE /v1/colocationstrategies/{name}": strategy_of_a_pool,
     "POST /v1/deadletters/{id}/replay": dead_letter,
 }
 

@@ -13,6 +13,7 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.events.waterline_crossed import WaterlineCrossed
@@ -25,6 +26,7 @@ EVENTS: tuple[type[Payload], ...] = (
     UsageWindowed,
     PeakPredicted,
     ResourcesOffered,
+    StrategyChecked,
     IntentDeclared,
     IntentObserved,
     EvictionCompleted,
@@ -32,6 +34,9 @@ EVENTS: tuple[type[Payload], ...] = (
     DecisionRecorded,
     HealthReported,
 )
+
+STREAMED: tuple[type[Payload], ...] = (StrategyChecked,)
+"""What no service acts on or keeps: people and programs read it from the stream (`slackwater events`)."""
 
 COMMANDS: tuple[type[Payload], ...] = (IntentDeclared,)
 """What tells a node to do something. Only who declares it may publish it; nobody but the agents acts on it, and they

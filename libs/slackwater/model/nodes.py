@@ -44,4 +44,5 @@ class NodeFacts:
     driver: str
     agent_version: str
     labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
     numa: tuple[NumaNode, ...] = ()

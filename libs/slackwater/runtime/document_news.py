@@ -14,7 +14,7 @@ log = get_logger(__name__)
 AGAIN_SECONDS = 1.0
 
 
-class InForce(Protocol):
+class Followable(Protocol):
     """The documents that this replica follows."""
 
     @property
@@ -30,7 +30,7 @@ class InForce(Protocol):
 class DocumentNews:
     """Reads the documents again whenever something may have changed, until it could."""
 
-    def __init__(self, in_force: InForce, clock: Clock) -> None:
+    def __init__(self, in_force: Followable, clock: Clock) -> None:
         self._in_force = in_force
         self._clock = clock
         self._news = asyncio.Event()

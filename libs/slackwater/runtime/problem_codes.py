@@ -117,6 +117,12 @@ _CODES = (
         "GET /v1/predictpolicies lists all; PUT makes one.",
     ),
     ProblemCode(
+        "colocationstrategy_not_found",
+        404,
+        "There is no ColocationStrategy of this name.",
+        "GET /v1/colocationstrategies lists all; PUT makes one.",
+    ),
+    ProblemCode(
         "predictor_not_found",
         404,
         "No model of peaks has this name.",
@@ -151,6 +157,12 @@ _CODES = (
         409,
         "The PredictPolicy of the cluster cannot be deleted: every pool stands on it.",
         "Change it with PUT; a pool's own can be deleted.",
+    ),
+    ProblemCode(
+        "colocationstrategy_needed",
+        409,
+        "The ColocationStrategy of the cluster cannot be deleted: every node stands on it.",
+        "Change it with PUT (`enable: false` offers nothing anywhere); any other can be deleted.",
     ),
     ProblemCode(
         "node_pool_taken",

@@ -38,7 +38,7 @@ class Driver(Protocol):
         ...
 
     def facts(self) -> NodeFacts:
-        """The machine now. Name, pool, reserved and labels may be replaced by the agent's settings."""
+        """The machine now. Name, pool, reserved, labels and annotations may be replaced by the agent's settings."""
         ...
 
     def pods(self) -> tuple[Pod, ...]:

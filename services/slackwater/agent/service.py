@@ -284,8 +284,14 @@ def described(facts: NodeFacts, settings: AgentSettings) -> NodeFacts:
         parse_cpu_milli(settings.reserved_cpu, "SLACKWATER_AGENT_RESERVED_CPU"),
         parse_memory_bytes(settings.reserved_memory, "SLACKWATER_AGENT_RESERVED_MEMORY"),
     )
-    labels = {**facts.labels, **settings.labels}
-    return replace(facts, name=settings.node or facts.name, pool=settings.pool, reserved=reserved, labels=labels)
+    return replace(
+        facts,
+        name=settings.node or facts.name,
+        pool=settings.pool,
+        reserved=reserved,
+        labels={**facts.labels, **settings.labels},
+        annotations={**facts.annotations, **settings.annotations},
+    )
 
 
 def report_json(report: RestoreReport) -> bytes:

@@ -23,6 +23,10 @@ class AgentSettings(BaseSettings):
     instance: str | None = None
     """Names the cgroups `slackwater-<instance>`; the state directory's own id if not set."""
     labels: dict[str, str] = Field(default_factory=dict)
+    """JSON; what selectors of policies see of the node. `slackwater.io/cpu-reclaim-ratio` and others say something of
+    its offers themselves (docs/how-to/set-a-colocation-strategy.md)."""
+    annotations: dict[str, str] = Field(default_factory=dict)
+    """JSON; `slackwater.io/colocation-strategy` holds fields of a ColocationStrategy for this node alone."""
     reserved_cpu: str = "0"
     """CPU that no tier may count on, like `500m`."""
     reserved_memory: str = "0"

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from slackwater.cli.apply import print_offers
+from slackwater.cli.dry_run import TryingCommand
 from slackwater.cli.output import errors_to_stderr, message
+
+COMMAND = TryingCommand
 
 
 def command(
     files: Annotated[list[Path], typer.Option("-f", "--filename", help="YAML with one or more documents; - is stdin")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="the server checks, and removes nothing")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="or --dry-run=server: the server checks and shows, and removes nothing")
+    ] = False,
+    nodes: Annotated[
+        int, typer.Option("--nodes", min=0, max=10_000, help="with --dry-run: nodes shown, those that change most")
+    ] = 20,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Delete the policy documents (PredictPolicy) that are named in files: their pools follow the cluster's again. All
-    are checked by the server before the first is removed; one that is not there is no error.
+    """Delete the policy documents (PredictPolicy, ColocationStrategy) that are named in files: their pools follow the
+    cluster's again. All are checked by the server before the first is removed; one that is not there is no error.
 
     Example: `slackwater delete -f gold.yaml --dry-run`
     """
@@ -29,14 +38,15 @@ def command(
     with errors_to_stderr(), reading(server) as reader:
         if not isinstance(reader, HttpReader):
             raise InvalidInput("delete needs a running instance: start one with `slackwater up`")
-        there: list[Document] = []
+        there: list[tuple[Document, Any]] = []
+        shown = nodes if dry_run else None
         for document in list(documents(files)):
             try:
-                delete(reader.client, document, dry_run=True)
-                there.append(document)
+                there.append((document, delete(reader.client, document, dry_run=True, nodes=shown)))
             except NotFound:
                 message(f"{document.title} is not there")
-        for document in there:
+        for document, trial in there:
             if not dry_run:
                 delete(reader.client, document, dry_run=False)
             print(f"{document.title} {'would be deleted' if dry_run else 'deleted'}")
+            print_offers(trial)

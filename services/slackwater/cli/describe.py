@@ -24,12 +24,16 @@ from slackwater.cli.output import (
     table,
 )
 from slackwater.cli.policy_columns import policy_lines, predictor_lines
+from slackwater.cli.strategy_columns import strategy_lines
 from slackwater.model.errors import InvalidInput
 
 
 def command(
     what: Annotated[
-        str, typer.Argument(metavar="KIND[/NAME]", help="node, predictpolicy or predictor, and the name of one")
+        str,
+        typer.Argument(
+            metavar="KIND[/NAME]", help="node, predictpolicy, colocationstrategy or predictor, and its name"
+        ),
     ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
     output: Annotated[
@@ -39,8 +43,8 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Describe a node (facts, usage by tier, the offer in force, its pods and its last decisions), a PredictPolicy
-    (what it comes to), or a model of peaks (what can be set).
+    """Describe a node (facts, usage by tier, the offer in force, its pods and its last decisions), a PredictPolicy or
+    a ColocationStrategy (what it comes to), or a model of peaks (what can be set).
 
     Examples: `slackwater describe node edge-7`, `slackwater describe predictor workload-profile`
     """
@@ -50,7 +54,7 @@ def command(
         noun, only = split_target(what, name)
         kind = kind_of(noun)
         if kind.names[0] not in ("nodes", *ONE_OBJECT) or not only:
-            raise InvalidInput(f"{what!r} cannot be described; allowed: node, predictpolicy or predictor, and its name")
+            raise InvalidInput(f"{what!r} cannot be described; allowed: {DESCRIBED}, and its name")
         with reading(server) as reader:
             ask_the_living(kind, reader)
             if kind.names[0] in ONE_OBJECT and kind.item_path is not None:
@@ -64,7 +68,12 @@ def command(
         _print({"node": node, "pods": pods, "decisions": decisions}, output, lines)
 
 
-ONE_OBJECT: Mapping[str, Callable[[Item], list[str]]] = {"predictpolicies": policy_lines, "predictors": predictor_lines}
+DESCRIBED = "node, predictpolicy, colocationstrategy or predictor"
+ONE_OBJECT: Mapping[str, Callable[[Item], list[str]]] = {
+    "predictpolicies": policy_lines,
+    "colocationstrategies": strategy_lines,
+    "predictors": predictor_lines,
+}
 """Kinds of which one object tells everything."""
 
 

@@ -14,10 +14,18 @@ from slackwater.model.errors import InvalidInput, Unavailable
 if TYPE_CHECKING:
     import httpx2
 
-PATHS: Mapping[str, str] = {"NodeQOS": "/v1/nodeqos/{}", "PredictPolicy": "/v1/predictpolicies/{}"}
+PATHS: Mapping[str, str] = {
+    "NodeQOS": "/v1/nodeqos/{}",
+    "PredictPolicy": "/v1/predictpolicies/{}",
+    "ColocationStrategy": "/v1/colocationstrategies/{}",
+}
 """Where the documents of each kind are."""
-DELETABLE = frozenset({"PredictPolicy"})
+DELETABLE = ("PredictPolicy", "ColocationStrategy")
 """Kinds of which there are several; the one of another kind is always there."""
+TRIES_OFFERS = frozenset({"ColocationStrategy"})
+"""Kinds of which a dry run can also say what nodes would offer."""
+TRIAL_SECONDS = 120.0
+"""How long a server may take to compute the offers of a large fleet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +70,24 @@ def _document(origin: str, body: Any) -> Document:
     return Document(origin, kind, name, body)
 
 
-def put(client: httpx2.Client, document: Document, *, dry_run: bool) -> Any:
-    """What the server stored or, as a dry run, would store and change. Raises what the server names."""
-    return _send(client, "PUT", document, dry_run=dry_run)
+def put(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: int | None = None) -> Any:
+    """What the server stored or, as a dry run, would store and change; with `nodes`, also what would be offered then,
+    with so many nodes named. Raises what the server names."""
+    return _send(client, "PUT", document, dry_run=dry_run, nodes=nodes)
 
 
-def delete(client: httpx2.Client, document: Document, *, dry_run: bool) -> Any:
-    """What the server removed or, as a dry run, would. Raises what the server names, NotFound if there is nothing."""
+def delete(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: int | None = None) -> Any:
+    """What the server removed or, as a dry run, would; with `nodes` as in `put`. Raises what the server names, NotFound
+    if there is nothing."""
     if document.kind not in DELETABLE:
         raise InvalidInput(
             f"{document.origin}: a {document.kind} cannot be deleted, only changed; allowed: {', '.join(DELETABLE)}",
             field="kind",
         )
-    return _send(client, "DELETE", document, dry_run=dry_run)
+    return _send(client, "DELETE", document, dry_run=dry_run, nodes=nodes)
 
 
-def _send(client: httpx2.Client, method: str, document: Document, *, dry_run: bool) -> Any:
+def _send(client: httpx2.Client, method: str, document: Document, *, dry_run: bool, nodes: int | None) -> Any:
     from urllib.parse import quote
 
     import httpx2
@@ -88,7 +98,8 @@ def _send(client: httpx2.Client, method: str, document: Document, *, dry_run: bo
             method,
             path,
             json=document.body if method == "PUT" else None,
-            params={"dryRun": "true"} if dry_run else {},
+            params=_trial(document, nodes) if dry_run else {},
+            timeout=client.timeout if nodes is None else TRIAL_SECONDS,
         )
     except httpx2.HTTPError as error:
         raise Unavailable(f"no answer from {client.base_url}: {error}") from None
@@ -96,3 +107,10 @@ def _send(client: httpx2.Client, method: str, document: Document, *, dry_run: bo
         return answer_of(response)
     except InvalidInput as error:
         raise InvalidInput(f"{document.origin}: {error.message}", code=error.code) from None
+
+
+def _trial(document: Document, nodes: int | None) -> dict[str, str]:
+    params = {"dryRun": "true"}
+    if document.kind not in TRIES_OFFERS:
+        return params
+    return params | ({"offers": "false"} if nodes is None else {"limit": str(nodes)})

@@ -153,6 +153,12 @@ def _offered(data: Item) -> tuple[str, str]:
     return "", f"batch {cpu(batch['cpu_milli'])} cores, {memory(batch['memory_bytes'])}{cautious}"
 
 
+def _checked(data: Item) -> tuple[str, str]:
+    what = f"{data['document']}@{data['generation']}" if data["document"] else "words of the node about its strategy"
+    follows = f"; follows {', '.join(data['followed']) or 'nothing of it'}"
+    return ("", f"{what} can be used{follows}") if data["usable"] else ("gap", f"{what}: {data['problem']}{follows}")
+
+
 def _liveness(data: Item) -> tuple[str, str]:
     return data["liveness"], f"{data['previous'] or 'unknown'} -> {data['liveness']}"
 
@@ -195,6 +201,7 @@ _SAYINGS: Mapping[str, Callable[[Item], tuple[str, str]]] = {
     "effect.measured": _effect,
     "intent.observed": _observed,
     "resources.offered": _offered,
+    "strategy.checked": _checked,
     "node.liveness_changed": _liveness,
     "peak.predicted": _predicted,
     "usage.windowed": _windowed,

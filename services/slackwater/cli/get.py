@@ -27,6 +27,7 @@ from slackwater.cli.output import (
     table,
 )
 from slackwater.cli.policy_columns import PREDICT_POLICY, PREDICTOR
+from slackwater.cli.strategy_columns import COLOCATION_STRATEGY
 from slackwater.model.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -240,6 +241,14 @@ KINDS = (
         events="",
     ),
     Kind(
+        names=("colocationstrategies", "colocationstrategy", "cs"),
+        path="/v1/colocationstrategies",
+        item_path="/v1/colocationstrategies/{}",
+        key=lambda item: str(item["metadata"]["name"]),
+        columns=COLOCATION_STRATEGY,
+        events="",
+    ),
+    Kind(
         names=("predictors", "predictor"),
         path="/v1/predictors",
         item_path="/v1/predictors/{}",
@@ -273,7 +282,8 @@ def command(
         str,
         typer.Argument(
             metavar="KIND[/NAME]",
-            help="nodes, pods, offers, decisions, deadletters, shards, predictpolicies or predictors",
+            help="nodes, pods, offers, decisions, deadletters, shards, predictpolicies, colocationstrategies or "
+            "predictors",
         ),
     ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="only this one")] = None,
@@ -288,7 +298,7 @@ def command(
     ] = None,
 ) -> None:
     """Show nodes, pods, offers, decisions, dead letters, which replica owns which shards, how peaks are predicted
-    (predictpolicies), or by which models they can be (predictors).
+    (predictpolicies), by which models they can be (predictors), or how much is offered (colocationstrategies).
 
     Examples: `slackwater get nodes`, `slackwater get node/edge-7 -o json`, `slackwater get decisions --node edge-7 -w`
     """

@@ -5,5 +5,5 @@ inputs grow old; published at once on a drop and after a while on a rise. Every 
 """
 
 CONSUMES = ("node.described", "node.liveness_changed", "usage.windowed", "peak.predicted")
-PUBLISHES = ("resources.offered", "decision.recorded", "health.reported")
-OWNS = ("node states", "offers")
+PUBLISHES = ("resources.offered", "decision.recorded", "strategy.checked", "health.reported")
+OWNS = ("node states", "offers", "ColocationStrategy documents")

@@ -6,12 +6,18 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from slackwater.colocation.adapters.metrics import ColocationMetrics
+from slackwater.colocation.adapters.metrics import ColocationMetrics, StrategyMetrics
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
+from slackwater.colocation.adapters.postgres_following import PostgresFollowerStore, strategy_store
 from slackwater.colocation.edge.events import ON_DESCRIBED, ON_LIVENESS, ON_PEAKS, ON_USAGE, ColocationEvents
+from slackwater.colocation.edge.strategy_news import StrategyNews
+from slackwater.colocation.edge.strategy_routes import strategy_router
 from slackwater.colocation.settings import ColocationSettings
-from slackwater.colocation.usecases.one_strategy import OneStrategy
+from slackwater.colocation.usecases.change_strategies import ChangeStrategies
+from slackwater.colocation.usecases.full_pass import FullPass, Passed
 from slackwater.colocation.usecases.recompute_offer import Offering, age_offers
+from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce
+from slackwater.colocation.usecases.try_strategies import TryStrategies
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
+MOST_NAMED = 10
 
 
 class ColocationService:
@@ -52,12 +59,22 @@ class ColocationService:
         self._database = database = database.fenced(ownership)
         self._age_check_seconds = settings.age_check_seconds
         store = PostgresColocationStore(database)
-        self._offering = Offering(store, OneStrategy(settings.strategy()), platform.clock, metrics.published)
+        self._full_pass, self._full_pass_seconds = FullPass(), settings.full_pass_seconds
+        documents, nodes = strategy_store(database), PostgresFollowerStore(database)
+        self.strategies = StrategiesInForce(documents, settings.base(), StrategyMetrics(process_meters()))
+        self._offering = Offering(store, self.strategies, platform.clock, metrics.published, self._full_pass.decided)
+        change = ChangeStrategies(documents, self.strategies, nodes)
+        self._routers = (strategy_router(change, TryStrategies(nodes, self.strategies, platform.clock)),)
+        self._news = StrategyNews(self._offering, self.strategies, nodes, ownership.working)
+        ownership.on_news(self._news.tell)
 
     async def run(self, started: Callable[[], None]) -> None:
         """Consume, relay and look at ages until cancelled."""
+        await self.strategies.load()
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work) for work in (self._relay(), self._look_at_ages())]
+            looks = self._look_at_ages(), self._look_at_all()
+            works = (self._relay(), *looks, self._news.read(), self._news.follow())
+            tasks = [group.create_task(work) for work in works]
             try:
                 await self._consume(started)
             finally:
@@ -69,6 +86,7 @@ class ColocationService:
         return [
             Check("colocation-bus", connected, "" if connected else "NATS does not answer"),
             Check("colocation-database", answers, "" if answers else "PostgreSQL does not answer"),
+            Check("colocation-strategies", True, self._news.said()),
             ownership_check(self._ownership),
         ]
 
@@ -76,7 +94,7 @@ class ColocationService:
         return self._ownership.standing()
 
     def routers(self) -> Sequence[APIRouter]:
-        return []
+        return self._routers
 
     async def _consume(self, started: Callable[[], None]) -> None:
         bus, holds, events = self._platform.bus, self._ownership.holds, ColocationEvents(self._offering)
@@ -85,7 +103,7 @@ class ColocationService:
             bus.consume(NodeLivenessChanged, ON_LIVENESS, events.on_liveness, holds=holds) as liveness,
             bus.consume(UsageWindowed, ON_USAGE, events.on_usage, holds=holds) as usage,
             bus.consume(PeakPredicted, ON_PEAKS, events.on_peaks, holds=holds) as peaks,
-            self._ownership.owning(Together([], [descriptions, liveness, usage, peaks])),
+            self._ownership.owning(Together([self._news], [descriptions, liveness, usage, peaks])),
         ):
             started()
             await asyncio.Event().wait()
@@ -101,6 +119,21 @@ class ColocationService:
                 self._metrics.totals(await self._offering.store.totals())
             except (Conflict, Unavailable) as error:
                 log.warning("ages were not looked at", reason=error.message)
+
+    async def _look_at_all(self) -> None:
+        """Pass after pass, each spread over its time; the first begins when the events that waited have had theirs."""
+        await self._platform.clock.sleep(self._full_pass_seconds)
+        while True:
+            passed = Passed()
+            try:
+                await self._full_pass.run(self._offering, self._ownership.working, self._full_pass_seconds, passed)
+            except (Conflict, Unavailable) as error:
+                log.warning("a full pass was broken off", reason=error.message)
+            if not passed.looked:
+                await self._platform.clock.sleep(self._full_pass_seconds)
+            if passed.healed:
+                log.warning("offers were healed", nodes=passed.healed[:MOST_NAMED], count=len(passed.healed))
+            self._metrics.passed(passed.counts)
 
 
 def build(settings: ColocationSettings, platform: Platform) -> ColocationService:

@@ -7,8 +7,8 @@ from typing import Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from slackwater.colocation.domain.document import Spec, strategy_of
 from slackwater.colocation.domain.strategy import Strategy
-from slackwater.model.quantities import Resources
 
 
 class ColocationSettings(BaseSettings):
@@ -16,6 +16,7 @@ class ColocationSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="SLACKWATER_COLOCATION_", frozen=True)
 
+    enable: bool = Field(True, description="whether anything is offered anywhere")
     cpu_reclaim_threshold_percent: int = Field(60, ge=0, description="share of CPU that may be in use; may exceed 100")
     memory_reclaim_threshold_percent: int = Field(65, ge=0, description="the same for memory")
     reserved_cpu_milli: int = Field(0, ge=0, description="kept back on every node beside its own reservation")
@@ -28,6 +29,7 @@ class ColocationSettings(BaseSettings):
     decay_to_seconds: float = Field(900.0, gt=0, description="age of usage at which nothing is offered")
     prediction_max_age_seconds: float = Field(900.0, gt=0, description="an older prediction is no prediction")
     age_check_seconds: float = Field(10.0, gt=0, description="how often ages are looked at")
+    full_pass_seconds: float = Field(60.0, gt=0, description="over how long a look at every offer is spread")
 
     @model_validator(mode="after")
     def _ages_in_order(self) -> Self:
@@ -38,17 +40,28 @@ class ColocationSettings(BaseSettings):
             )
         return self
 
+    def base(self) -> Spec:
+        """As a ColocationStrategy says it: what the document of the cluster stands on."""
+        return {
+            "enable": self.enable,
+            "cpuReclaimThresholdPercent": self.cpu_reclaim_threshold_percent,
+            "memoryReclaimThresholdPercent": self.memory_reclaim_threshold_percent,
+            "reservedCPUMilli": self.reserved_cpu_milli,
+            "reservedMemoryBytes": self.reserved_memory_bytes,
+            "coldStartHoldsRequest": self.cold_start_holds_request,
+            "resourceDiffThreshold": self.resource_diff_threshold,
+            "riseWindows": self.rise_windows,
+            "updateTimeThresholdSeconds": _whole(self.update_time_threshold_seconds),
+            "degradeFromSeconds": _whole(self.decay_from_seconds),
+            "degradeTimeMinutes": _whole(self.decay_to_seconds / 60),
+            "predictionMaxAgeSeconds": _whole(self.prediction_max_age_seconds),
+        }
+
     def strategy(self) -> Strategy:
-        """As the domain takes it."""
-        return Strategy(
-            cpu_reclaim_threshold_percent=self.cpu_reclaim_threshold_percent,
-            memory_reclaim_threshold_percent=self.memory_reclaim_threshold_percent,
-            reserved=Resources(self.reserved_cpu_milli, self.reserved_memory_bytes),
-            cold_start_holds_request=self.cold_start_holds_request,
-            diff_threshold=self.resource_diff_threshold,
-            rise_windows=self.rise_windows,
-            update_time_threshold_seconds=self.update_time_threshold_seconds,
-            decay_from_seconds=self.decay_from_seconds,
-            decay_to_seconds=self.decay_to_seconds,
-            prediction_max_age_seconds=self.prediction_max_age_seconds,
-        )
+        """What every node follows while nobody wrote a document."""
+        return strategy_of({}, self.base())
+
+
+def _whole(value: float) -> float:
+    """15.0 as 15: what is a whole number is one in a document too."""
+    return int(value) if value == int(value) else value

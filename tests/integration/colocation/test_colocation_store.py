@@ -125,3 +125,14 @@ async def test_totals_are_summed_per_pool_and_point_at_what_must_not_be(store: C
     assert (default.capacity, default.batch) == (Resources(24000, 3 * 2**40), Resources(9102, 5))
     assert default.mid == Resources(7000, 21)
     assert (other.pool, other.nodes, other.overoffered, other.batch) == ("gold", 1, 0, Resources())
+
+
+async def test_nodes_at_rest_are_those_that_do_not_age_and_are_read_without_a_lock(store: ColocationStore) -> None:
+    young = replace(FULL, node="young", due_at=FULL.due_at + 1)
+    empty = replace(FULL, node="empty", cpu=Gate(published=0), memory=Gate(published=0), mid_memory=Gate())
+    for state in (FULL, young, empty):
+        await save(store, state)
+    assert await store.at_rest(FULL.due_at + 0.5) == ["empty", "young"]
+    async with store.begin() as transaction:
+        await transaction.load("young")
+        assert await store.states_of(["young", "nobody"]) == [young]

@@ -24,7 +24,7 @@ from slackwater.bus.streams import load
 from slackwater.cli.broker import Certificates, registry, write_config
 from slackwater.events.envelope import own_subjects, subject_of, subject_token, subjects_of
 from slackwater.events.intent_declared import IntentDeclared
-from slackwater.events.registry import COMMANDS, EVENTS
+from slackwater.events.registry import COMMANDS, EVENTS, STREAMED
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.runtime.embedded_nats import EmbeddedNats
 
@@ -168,4 +168,6 @@ def test_a_part_is_read_off_its_package() -> None:
 def test_commands_are_what_the_agents_act_on_and_no_service() -> None:
     """So whatever can become a dead letter of a service can be replayed, and nothing else."""
     heard = {event for part in SERVICES for event in part.consumes}
-    assert {payload.TYPE for payload in COMMANDS} == {payload.TYPE for payload in EVENTS} - heard == set(AGENT.consumes)
+    acted_on = {payload.TYPE for payload in EVENTS} - {payload.TYPE for payload in STREAMED}
+    assert {payload.TYPE for payload in COMMANDS} == acted_on - heard == set(AGENT.consumes)
+    assert not {payload.TYPE for payload in STREAMED} & heard

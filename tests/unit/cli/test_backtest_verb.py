@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from slackwater.cli.backtest import days_of
 from slackwater.cli.main import app
 from slackwater.model.errors import InvalidInput
+from slackwater.prediction.adapters.predictors.registry import names
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "backtest_usage.csv"
@@ -50,6 +51,16 @@ def test_json_is_an_object_and_the_bar_is_not_in_it() -> None:
     assert answer["evaluated"]["to_day"] == 3
     assert [one["model"] for one in answer["models"]] == ["oracle", "borg-default", "workload-profile:knob=0.15"]
     assert answer["models"][2]["settings"]["knob"] == 0.15
+
+
+def test_all_models_on_a_trace_of_ones_own_as_the_help_says(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    given = ("--resource", "memory", "--models", "all", "--vms-per-node", "3", "--churn", "2d", "--seeds", "2")
+    done = backtest(*given, "--from", "2", "--to", "3", "-o", "table", "--html", str(page))
+    assert done.exit_code == 0, done.output
+    models = {line.split()[0] for line in done.stdout.splitlines() if "%" in line and ".." in line}
+    assert models >= {"oracle", "workload-profile", "workload-profile:knob=0.20", *names()}
+    assert all(name in page.read_text() for name in names())
 
 
 def test_a_page_is_written_where_it_was_asked_for(tmp_path: Path) -> None:

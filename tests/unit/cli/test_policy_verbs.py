@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from click.testing import Result
-from typer.testing import CliRunner
+from fastapi import APIRouter
+from served_routes import Do, doing, served
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "prediction"))
 from policy_scene import Replica
 
-from slackwater.cli.main import app
 from slackwater.prediction.edge.policy_routes import policy_router
 from slackwater.prediction.edge.predictor_routes import predictor_router
-from slackwater.runtime.http import HttpServer, build_app
-from slackwater.runtime.service import Check
-from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.documents import MemoryDocumentStore
 
-Do = Callable[..., Result]
 GOLD = """
 apiVersion: slackwater.io/v1alpha1
 kind: PredictPolicy
@@ -36,45 +29,19 @@ spec:
 """
 
 
-async def no_checks() -> list[Check]:
-    return []
-
-
 @pytest.fixture
 def url() -> Iterator[str]:
-    """Prediction's routes on a port of their own, in a thread of their own."""
-    settings = HttpSettings(host="127.0.0.1", port=0)
-    server, ready, runner = HttpServer(settings), threading.Event(), asyncio.Runner()
-
-    async def serve() -> None:
+    async def routers() -> list[APIRouter]:
         replica = await Replica(MemoryDocumentStore()).open()
-        routers = [policy_router(replica.change), predictor_router(replica.catalogue)]
-        await server.run(build_app(routers, no_checks, settings), ready.set)
+        return [policy_router(replica.change), predictor_router(replica.catalogue)]
 
-    serving = runner.get_loop().create_task(serve())
-    thread = threading.Thread(target=lambda: runner.get_loop().run_until_complete(asyncio.wait([serving])))
-    thread.start()
-    try:
-        assert ready.wait(20)
-        yield server.url
-    finally:
-        runner.get_loop().call_soon_threadsafe(serving.cancel)
-        thread.join(20)
-        runner.close()
+    with served(routers) as found:
+        yield found
 
 
 @pytest.fixture
 def do(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Do:
-    """`do("apply", GOLD)`: a verb with a document; `do("get", "predictors")`: one without."""
-    monkeypatch.setenv("SLACKWATER_SERVER", url)
-
-    def run(verb: str, *words: str) -> Result:
-        if words and "kind:" in words[0]:
-            (tmp_path / "policy.yaml").write_text(words[0])
-            words = ("-f", str(tmp_path / "policy.yaml"), *words[1:])
-        return CliRunner().invoke(app, [verb, *words])
-
-    return run
+    return doing(url, tmp_path, monkeypatch)
 
 
 def test_a_policy_is_tried_made_seen_and_removed(do: Do) -> None:

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.colocation.domain.document import DEFAULTS, FIELDS, problems_of, strategy_of
-from slackwater.colocation.domain.layers import NodeWords, PoolStrategy, Selector, percent_of_ratio, resolve
+from slackwater.colocation.domain.layers import (
+    NodeWords,
+    PoolStrategy,
+    Selector,
+    last_good_words,
+    percent_of_ratio,
+    resolve,
+)
 from slackwater.colocation.domain.strategy import MarginMode, MidMode, Policy, Strategy
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
@@ -165,19 +172,45 @@ def test_off_for_the_cluster_is_off_for_every_node() -> None:
     ],
 )
 def test_a_bad_layer_keeps_the_last_good_strategy_and_says_why(node: NodeWords) -> None:
-    before = resolve({**ON, "riseWindows": 4}, (), NodeWords())
-    after = resolve({**ON, "riseWindows": 5}, (), node, before)
-    assert (after.strategy, after.spec) == (before.strategy, before.spec)
+    good = NodeWords(dict.fromkeys(node.labels, "0.45"), dict.fromkeys(node.annotations, '{"bindSettleSeconds": 45}'))
+    before = resolve({**ON, "riseWindows": 4}, (), good)
+    last_good = last_good_words(node, good, None)
+    after = resolve({**ON, "riseWindows": 4}, (), node, last_good)
+    assert (after.strategy, after.spec, after.sources) == (before.strategy, before.spec, before.sources)
     assert after.reason.startswith(("annotation", "label"))
+    others = resolve({**ON, "riseWindows": 5}, (), node, last_good)
+    assert others.spec == {**before.spec, "riseWindows": 5}, "what others say goes on to count"
     fresh = resolve({**ON, "riseWindows": 5}, (), node)
     assert fresh.strategy == strategy_of({**ON, "riseWindows": 5})
     assert fresh.reason == after.reason
+    assert fresh.told == ("cluster",)
 
 
-def test_a_bad_cluster_keeps_the_last_good_one_and_before_there_is_one_nothing_is_offered() -> None:
+def test_what_was_good_last_is_kept_word_by_word_while_bad_follows_bad() -> None:
+    ratio, other = "slackwater.io/cpu-reclaim-ratio", "slackwater.io/memory-reclaim-ratio"
+    first = NodeWords({ratio: "0.4", other: "0.5", "disk": "ssd"}, {OWN: "{}", "note": "x"})
+    second = NodeWords({ratio: "0.3", other: "half"}, {OWN: "{}"})
+    third = NodeWords({ratio: "a third", other: "half"}, {OWN: "{"})
+    assert last_good_words(first, NodeWords(), None) is None
+    kept = last_good_words(second, first, None)
+    assert resolve(ON, (), second, kept).spec == {
+        **ON, "cpuReclaimThresholdPercent": 30, "memoryReclaimThresholdPercent": 50,
+    }  # fmt: skip
+    kept = last_good_words(third, second, kept)
+    assert resolve(ON, (), third, kept).spec == {
+        **ON, "cpuReclaimThresholdPercent": 30, "memoryReclaimThresholdPercent": 50,
+    }  # fmt: skip
+    assert last_good_words(first, third, kept) is None
+    assert last_good_words(third, NodeWords({ratio: "?"}), None) == NodeWords()
+
+
+def test_a_node_is_never_on_where_the_cluster_is_off_however_its_words_were_kept() -> None:
+    kept = NodeWords({}, {OWN: '{"enable": true}'})
+    assert not resolve({"enable": False}, (), NodeWords({}, {OWN: "{"}), kept).strategy.enabled
+
+
+def test_of_a_cluster_that_cannot_be_used_nothing_is_offered() -> None:
     bad = {**ON, "cpuReclaimThresholdPercent": -1}
-    good = resolve(ON, (), NodeWords())
-    assert resolve(bad, (), NodeWords(), good).strategy == good.strategy
     never = resolve(bad, (), NodeWords())
     assert not never.strategy.enabled
     assert "cluster: cpuReclaimThresholdPercent: -1" in never.reason
@@ -203,3 +236,53 @@ def test_whatever_is_written_a_node_has_an_allowed_strategy(cluster: dict[str, A
     assert strategy_of(found.spec) == found.strategy
     if not found.reason:
         assert own.items() <= found.spec.items() | {("enable", own.get("enable"))}
+
+
+def test_a_base_stands_below_the_cluster_and_may_have_fractions() -> None:
+    base = {"enable": True, "degradeFromSeconds": 0.5, "degradeTimeMinutes": 0.05, "riseWindows": 7}
+    found = resolve({"riseWindows": 3}, (), NodeWords(), base=base)
+    assert (found.strategy.enabled, found.strategy.rise_windows) == (True, 3)
+    assert (found.strategy.decay_from_seconds, found.strategy.decay_to_seconds) == (0.5, 3.0)
+    assert not resolve({"enable": False}, (), NodeWords(), base=base).strategy.enabled
+    with pytest.raises(InvalidInput, match=r"degradeFromSeconds: 5 .* \(3 s\)"):
+        strategy_of({"degradeFromSeconds": 5}, base)
+
+
+ratios = st.sampled_from(["0.1", "0.55", "1", "", "x", "-1"])
+texts = st.sampled_from(['{"riseWindows": 4}', '{"bindSettleSeconds": 9}', "{", '{"riseWindows": 0}', "{}"])
+words = st.builds(
+    NodeWords,
+    st.dictionaries(st.sampled_from(["slackwater.io/cpu-reclaim-ratio", "disk"]), ratios),
+    st.dictionaries(st.just(OWN), texts),
+)
+
+
+@given(st.lists(words, min_size=1, max_size=6))
+def test_each_word_of_a_node_counts_as_it_was_good_last(history: list[NodeWords]) -> None:
+    """Against the plain rule: look back for the newest good text, without a gap in which there was none."""
+    kept, before = None, NodeWords()
+    for now in history:
+        kept, before = last_good_words(now, before, kept), now
+    found = resolve(ON, (), history[-1], kept)
+
+    def newest(texts_of: Any, key: str) -> str | None:
+        for each in reversed(history):
+            text = texts_of(each).get(key)
+            probe = NodeWords({key: text}) if texts_of is labels_of else NodeWords({}, {key: text})
+            if text is None or not resolve(ON, (), probe).reason:
+                return str(text) if text is not None else None
+        return None
+
+    good = NodeWords(
+        {key: text for key in history[-1].labels if (text := newest(labels_of, key)) is not None},
+        {key: text for key in history[-1].annotations if (text := newest(annotations_of, key)) is not None},
+    )
+    assert found.spec == resolve(ON, (), good).spec
+
+
+def labels_of(node: NodeWords) -> Any:
+    return node.labels
+
+
+def annotations_of(node: NodeWords) -> Any:
+    return node.annotations

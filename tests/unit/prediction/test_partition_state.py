@@ -309,3 +309,32 @@ def test_numbers_belong_to_one_name_and_are_given_again(steps: list[tuple[bool, 
     again = Numbers(numbers.names, numbers.free)
     assert all(again.name(number) == name for name, number in living.items())
     assert again.take("another") == numbers.take("another")
+
+
+@pytest.mark.parametrize(("name", "before", "after", "keeps"), [
+    ("workload-profile", {}, {"knob": 0.1, "young_hours": 5, "rollout_hours": 0, "novelty": 0.1, "noise": 0.2}, True),
+    ("workload-profile", {}, {"violation_rate": 0.01, "cold_start": "class-prior", "size_power": 0.0}, True),
+    ("workload-profile", {}, {"ledger_prior_days": 10, "ledger_half_life_days": 7, "cold_hours": 48}, True),
+    ("workload-profile", {}, {"history_hours": 300}, False),
+    ("workload-profile", {}, {"live_days": 7}, False),
+    ("histogram", {}, {"percentile": 0.9, "margin": 0.2, "warm_seconds": 0}, True),
+    ("histogram", {}, {"half_life_seconds": 60}, False),
+    ("histogram", {}, {"by_usage": True}, False),
+    ("nsigma-v2", {}, {"sigmas": 3}, True),
+    ("nsigma-v2", {}, {"window_seconds": 7200}, False),
+    ("nsigma-v2", {}, {"blocks": 10}, False),
+    ("resource-central", {}, {"percentile": 0.9}, True),
+    ("resource-central", {}, {"slots": 10}, False),
+    ("borg-default", {}, {"overcommit": 2}, True),
+])  # fmt: skip
+def test_a_changed_setting_keeps_what_was_learned_unless_it_needs_another_memory(
+    name: str, before: dict[str, object], after: dict[str, object], keeps: bool
+) -> None:
+    """What docs/how-to/set-a-predict-policy.md says a switch costs."""
+
+    def chosen(settings: dict[str, object]) -> Policies:
+        model = ModelChoice(name, settings)
+        return Policies(PoolPolicy(cpu=model, memory=model))
+
+    state = taken(fresh(chosen(before)), *(sight("n", number, [(pod("p"), 500)]) for number in range(5)))
+    assert state.follow(chosen(after)) == ([] if keeps else [f"{DEFAULT_POOL}/cpu", f"{DEFAULT_POOL}/memory"])

@@ -135,6 +135,7 @@ def test_a_csv_without_workloads_takes_each_pod_for_its_own(tmp_path: Path) -> N
         ("time,pod,cpu_milli,cpu_limit_milli\n0,a,1,9\n0,,1,9\n", "line 3: pod is empty"),
         ("time,pod,cpu_milli,cpu_limit_milli\n0,a\n", "no usable row among 1"),
         ("time,pod,cpu_milli,cpu_limit_milli\n1e999,a,1,9\n", "line 2: time '1e999'"),
+        ("time,pod,cpu_milli,cpu_limit_milli\n1e20,a,1,9\n", "line 2: time '1e20'"),
     ],
 )
 def test_a_bad_csv_is_an_error_that_names_the_line(tmp_path: Path, text: str, said: str) -> None:

@@ -9,6 +9,7 @@ own; of the amounts only those of the resource that is judged are needed. The or
 from __future__ import annotations
 
 import csv
+from array import array
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,8 @@ from slackwater.traces.trace import Trace
 
 _COLUMNS = {Resource.CPU: ("cpu_milli", "cpu_limit_milli"), Resource.MEMORY: ("memory_bytes", "memory_limit_bytes")}
 
+_LATEST = 2**53
+
 
 def read(path: Path, resource: Resource) -> Trace:
     """Raises InvalidInput that names the line."""
@@ -30,7 +33,7 @@ def read(path: Path, resource: Resource) -> Trace:
     used_column, limit_column = _COLUMNS[resource]
     numbers: dict[str, int] = {}
     workloads: dict[str, str] = {}
-    series, seconds, used, limit = [], [], [], []
+    series, seconds, used, limit = array("q"), array("q"), array("d"), array("d")
     for place, row in _rows(file, ("time", "pod", used_column, limit_column)):
         pod = row["pod"]
         if not pod:
@@ -41,7 +44,10 @@ def read(path: Path, resource: Resource) -> Trace:
         used.append(_amount(file, place, row, used_column))
         limit.append(_amount(file, place, row, limit_column))
     samples = Samples(
-        np.array(series, np.intp), np.array(seconds, np.int64), np.array(used, np.float64), np.array(limit, np.float64)
+        np.frombuffer(series, np.int64).astype(np.intp, copy=False),
+        np.frombuffer(seconds, np.int64),
+        np.frombuffer(used, np.float64),
+        np.frombuffer(limit, np.float64),
     )
     return grid(samples, list(numbers), [workloads[pod] for pod in numbers], title=file.name, resource=resource)
 
@@ -62,9 +68,12 @@ def _rows(file: Path, needed: tuple[str, ...]) -> Iterator[tuple[int, Mapping[st
 
 def _seconds(file: Path, place: int, text: str) -> int:
     try:
-        return int(float(text))
+        found = int(float(text))
     except (ValueError, OverflowError):
         pass
+    else:
+        if abs(found) < _LATEST:
+            return found
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

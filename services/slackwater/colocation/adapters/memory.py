@@ -27,6 +27,9 @@ class _Transaction:
         self.handled.add((consumer, event_id))
         return True
 
+    async def expect_nodes(self, nodes: Sequence[str]) -> None:
+        """Everything is at hand."""
+
     async def load(self, node: str) -> NodeState:
         return self.states.get(node, NodeState(node))
 
@@ -61,9 +64,17 @@ class MemoryColocationStore:
         return [_total(pool, states) for pool, states in sorted(pools.items())]
 
     async def ageing(self, at_seconds: float) -> Sequence[str]:
-        return sorted(
-            state.node for state in self.states.values() if state.offers_something and state.due_at < at_seconds
-        )
+        return sorted(node for node, state in self.states.items() if _changes_by_itself(state, at_seconds))
+
+    async def at_rest(self, at_seconds: float) -> Sequence[str]:
+        return sorted(node for node, state in self.states.items() if not _changes_by_itself(state, at_seconds))
+
+    async def states_of(self, nodes: Sequence[str]) -> Sequence[NodeState]:
+        return [self.states[node] for node in nodes if node in self.states]
+
+
+def _changes_by_itself(state: NodeState, at_seconds: float) -> bool:
+    return state.offers_something and state.due_at < at_seconds
 
 
 def _total(pool: str, states: Sequence[NodeState]) -> PoolTotals:

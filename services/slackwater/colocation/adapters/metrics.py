@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slackwater.colocation.domain.node import PoolTotals
+from slackwater.colocation.ports import Found
 from slackwater.events.envelope import Event
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
 
 MILLI = 1000
 ALL = "Every replica counts the whole fleet: take the maximum, not the sum."
+
+
+class StrategyMetrics:
+    """slackwater.runtime.documents.DocumentMeter in Prometheus' terms."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._followed = meters.gauge(
+            "slackwater_colocation_followed_strategies",
+            "ColocationStrategy documents that this replica follows as they are stored.",
+            look="Replicas that differ for longer than a second: one does not hear of changes.",
+        )
+        self._unusable = meters.gauge(
+            "slackwater_colocation_unusable_strategies",
+            "Stored ColocationStrategy documents that this replica cannot use; it keeps to the last good generation.",
+            look="More than 0: mostly a newer version wrote the document.",
+        )
+
+    def policies(self, followed: int, unusable: int) -> None:
+        self._followed.set(followed)
+        self._unusable.set(unusable)
 
 
 class ColocationMetrics:
@@ -54,6 +75,14 @@ class ColocationMetrics:
             ["result"],
             look="degraded: predictions or usage of a node are missing or old.",
         )
+        self._passed = meters.counter(
+            "slackwater_colocation_full_pass_nodes_total",
+            "Nodes of the periodic look at every offer, by result (skipped, same, followed, healed).",
+            ["result"],
+            look="healed: state was damaged or an event was missed; the records with offer_healed say where.",
+        )
+        for found in Found:
+            self._passed.labels(found.value)
         self._delay = meters.histogram(
             "slackwater_offer_delay_seconds",
             "From what led to an offer (the end of a window, mostly) to the offer.",
@@ -68,6 +97,11 @@ class ColocationMetrics:
                 self._changes.labels("whole" if offer.degraded is None else "degraded").inc()
                 if caused_seconds_ago is not None:
                     self._delay.observe(max(0.0, caused_seconds_ago))
+
+    def passed(self, counts: Mapping[Found, int]) -> None:
+        """Of one full pass."""
+        for found, count in counts.items():
+            self._passed.labels(found.value).inc(count)
 
     def totals(self, pools: Sequence[PoolTotals]) -> None:
         for total in pools:

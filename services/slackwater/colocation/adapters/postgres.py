@@ -47,6 +47,8 @@ FROM (
 ) known GROUP BY pool ORDER BY pool
 """)
 _AGEING = text("SELECT node FROM nodes WHERE offers AND due_at < :at ORDER BY node")
+_AT_REST = text("SELECT node FROM nodes WHERE NOT (offers AND due_at < :at) ORDER BY node")
+_STATES = text("SELECT CAST(state AS text) AS state FROM nodes WHERE node = ANY(:nodes) ORDER BY node")
 
 
 class _Transaction:
@@ -69,6 +71,9 @@ class _Transaction:
             return await self._unit.first_time(consumer, event_id)
         first, self._expected[event_id] = self._expected[event_id], False
         return first
+
+    async def expect_nodes(self, nodes: Sequence[str]) -> None:
+        await self._load(set(nodes) - self._states.keys())
 
     async def load(self, node: str) -> NodeState:
         if node not in self._states:
@@ -138,3 +143,13 @@ class PostgresColocationStore:
         async with self._database.unit_of_work() as unit:
             rows = await unit.connection.execute(_AGEING, {"at": ceil(at_seconds)})
             return [row.node for row in rows]
+
+    async def at_rest(self, at_seconds: float) -> Sequence[str]:
+        async with self._database.unit_of_work() as unit:
+            rows = await unit.connection.execute(_AT_REST, {"at": ceil(at_seconds)})
+            return [row.node for row in rows]
+
+    async def states_of(self, nodes: Sequence[str]) -> Sequence[NodeState]:
+        async with self._database.unit_of_work() as unit:
+            rows = await unit.connection.execute(_STATES, {"nodes": list(nodes)})
+            return [_STATE.validate_json(row.state) for row in rows]

@@ -7,7 +7,8 @@ no effect. Fields of the field (koordinator's ColocationStrategy) keep their nam
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from slackwater.colocation.domain.strategy import MarginMode, MidMode, Policy, Strategy
@@ -20,12 +21,13 @@ MEMORY_POLICIES = ("usageWithoutPageCache", "usageWithHotPageCache", "usageWithP
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: its default, which values it takes, and that in words."""
+    """One field: its default, which values it takes, that in words, and as JSON Schema says it."""
 
     default: Any
     takes: Callable[[Any], bool]
     allowed: str
     about: str
+    schema: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _whole(value: Any, least: int, most: int | None = None) -> bool:
@@ -36,23 +38,32 @@ def _percent(default: int | None, about: str, *, above: bool = False) -> Field:
     def takes(value: Any) -> bool:
         return (value is None and default is None) or _whole(value, 0, None if above else 100)
 
-    return Field(default, takes, "a whole number from 0" + ("" if above else " to 100"), about)
+    schema = {"type": "integer", "minimum": 0} | ({} if above else {"maximum": 100})
+    return Field(default, takes, "a whole number from 0" + ("" if above else " to 100"), about, schema)
+
+
+def _least(default: int, least: int, about: str, unit: str = "") -> Field:
+    schema = {"type": "integer", "minimum": least}
+    return Field(default, lambda value: _whole(value, least), f"a whole number{unit} from {least}", about, schema)
 
 
 def _positive(default: int, about: str) -> Field:
-    return Field(default, lambda value: _whole(value, 1), "a whole number from 1", about)
+    return _least(default, 1, about)
 
 
 def _seconds(default: int, about: str) -> Field:
-    return Field(default, lambda value: _whole(value, 0), "a whole number of seconds from 0", about)
+    return _least(default, 0, about, " of seconds")
 
 
 def _one_of(default: str, values: tuple[str, ...], about: str) -> Field:
-    return Field(default, lambda value: value in values, "one of " + ", ".join(values), about)
+    said, schema = [str(value) for value in values], {"type": "string", "enum": [str(value) for value in values]}
+    return Field(
+        default, lambda value: isinstance(value, str) and value in said, "one of " + ", ".join(said), about, schema
+    )
 
 
 def _flag(default: bool, about: str) -> Field:
-    return Field(default, lambda value: isinstance(value, bool), "true or false", about)
+    return Field(default, lambda value: isinstance(value, bool), "true or false", about, {"type": "boolean"})
 
 
 def _is_share(value: Any) -> bool:
@@ -72,7 +83,11 @@ FIELDS: Mapping[str, Field] = {
     "metricAggregateDurationSeconds": _positive(300, "over how long usage is averaged"),
     "metricReportIntervalSeconds": _positive(60, "how often a node reports"),
     "metricAggregatePolicy": Field(
-        ("5m", "10m", "30m"), _are_durations, "a list of durations like 5m", "further windows that are aggregated"
+        ("5m", "10m", "30m"),
+        _are_durations,
+        "a list of durations like 5m",
+        "further windows that are aggregated",
+        {"type": "array", "items": {"type": "string", "pattern": "^[0-9]+[smh]$"}},
     ),
     "metricMemoryCollectPolicy": _one_of("usageWithoutPageCache", MEMORY_POLICIES, "what counts as used memory"),
     "cpuReclaimThresholdPercent": _percent(60, "share of CPU that may be in use; above 100 over-commits", above=True),
@@ -81,7 +96,13 @@ FIELDS: Mapping[str, Field] = {
     "memoryCalculatePolicy": _one_of("usage", _POLICIES, "by what pods of high tiers are counted"),
     "degradeTimeMinutes": _positive(15, "age of usage at which nothing is offered any more"),
     "updateTimeThresholdSeconds": _positive(300, "age at which a small difference is told as well"),
-    "resourceDiffThreshold": Field(0.1, _is_share, "above 0, up to 1", "ratio beyond which a difference is told"),
+    "resourceDiffThreshold": Field(
+        0.1,
+        _is_share,
+        "above 0, up to 1",
+        "ratio beyond which a difference is told",
+        {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+    ),
     "midReclaimMode": _one_of("off", _MODES, "whether mid is offered anything, and of what"),
     "midCPUThresholdPercent": _percent(100, "the most of the allocatable CPU that mid is offered"),
     "midMemoryThresholdPercent": _percent(100, "the most of the allocatable memory that mid is offered"),
@@ -91,7 +112,11 @@ FIELDS: Mapping[str, Field] = {
     "batchCPUThresholdPercent": _percent(None, "the most of the CPU that batch is offered", above=True),
     "batchMemoryThresholdPercent": _percent(None, "the most of the memory that batch is offered", above=True),
     "extensions": Field(
-        None, lambda value: value is None or isinstance(value, Mapping), "an object", "for others to read"
+        None,
+        lambda value: value is None or isinstance(value, Mapping),
+        "an object",
+        "for others to read",
+        {"type": "object"},
     ),
     "safetyMarginMode": _one_of("reserve", tuple(MarginMode), "whether the margin is subtracted, or is only the most"),
     "midReclaimRatioPercent": _percent(100, "how much of prod's requests is taken to be there for mid"),
@@ -100,29 +125,40 @@ FIELDS: Mapping[str, Field] = {
     "riseWindows": _positive(2, "how many windows a rise must last before it is told"),
     "bindSettleSeconds": _seconds(120, "how long a pod that was just bound takes to claim its request"),
     "predictionMaxAgeSeconds": _positive(900, "an older prediction is none"),
-    "reservedCPUMilli": _seconds(0, "milli-cores kept back on every node beside its own reservation"),
-    "reservedMemoryBytes": _seconds(0, "bytes kept back on every node"),
+    "reservedCPUMilli": _least(0, 0, "kept back on every node beside its own reservation", " of milli-cores"),
+    "reservedMemoryBytes": _least(0, 0, "the same for memory", " of bytes"),
 }
 DEFAULTS: Spec = {name: field.default for name, field in FIELDS.items() if field.default is not None}
+TOLD_ELSEWHERE = frozenset(
+    {
+        *("metricAggregateDurationSeconds", "metricReportIntervalSeconds", "metricAggregatePolicy"),
+        *("metricMemoryCollectPolicy", "extensions"),
+    }
+)
+"""Fields of the field that are kept and checked, and that no formula here takes anything of."""
 
 
-def problems_of(spec: Spec) -> list[InvalidInput]:
-    """Everything that is wrong with a spec, whole or partial; each names its field, the value and what is allowed.
-
-    Who only shortens the age at which nothing is offered has the age at which decay begins before it: `strategy_of`.
-    """
+def field_problems(spec: Spec) -> list[InvalidInput]:
+    """What is wrong with the fields of a spec, each by itself; each names its field, the value and what is allowed."""
     found = [_unknown(name) for name in spec if name not in FIELDS]
-    found += [
+    return found + [
         InvalidInput(f"{name}: {spec[name]!r} is not allowed; {field.allowed}", field=name)
         for name, field in FIELDS.items()
         if name in spec and not field.takes(spec[name])
     ]
-    if found:
+
+
+def problems_of(spec: Spec, base: Spec = MappingProxyType({})) -> list[InvalidInput]:
+    """Everything that is wrong with a spec, whole or partial, on a base that stands below it.
+
+    Who only shortens the age at which nothing is offered has the age at which decay begins before it: `strategy_of`.
+    """
+    if found := field_problems(spec):
         return found
-    first, last = spec.get("degradeFromSeconds", 0), 60 * {**DEFAULTS, **spec}["degradeTimeMinutes"]
+    first, last = spec.get("degradeFromSeconds", 0), 60 * {**DEFAULTS, **base, **spec}["degradeTimeMinutes"]
     if first < last:
         return []
-    advice = f"it must be below degradeTimeMinutes ({last} s): lower it or raise the other"
+    advice = f"it must be below degradeTimeMinutes ({last:g} s): lower it or raise the other"
     return [InvalidInput(f"degradeFromSeconds: {first} is not allowed; {advice}", field="degradeFromSeconds")]
 
 
@@ -131,11 +167,14 @@ def _unknown(name: str) -> InvalidInput:
     return InvalidInput(f"{name}: there is no such field; there are {', '.join(near)}", field=name)
 
 
-def strategy_of(spec: Spec) -> Strategy:
-    """A merged spec as the formulas take it, defaults where it says nothing. Raises InvalidInput: the first problem."""
-    for problem in problems_of(spec):
+def strategy_of(spec: Spec, base: Spec = MappingProxyType({})) -> Strategy:
+    """A merged spec as the formulas take it, `base` and then defaults where it says nothing.
+
+    `base` is taken as it is; a fraction of a minute or a second may be in it. Raises InvalidInput: the first problem.
+    """
+    for problem in problems_of(spec, base):
         raise problem
-    whole = {**DEFAULTS, **spec}
+    whole = {**DEFAULTS, **base, **spec}
     last = 60.0 * whole["degradeTimeMinutes"]
     first = float(whole["degradeFromSeconds"])
     return Strategy(

@@ -1,19 +1,21 @@
 """Which strategy a node has: cluster < first pool whose selector matches < the node's annotation < the node's labels.
 
-A layer overrides the fields that it names. What comes out is validated as a whole; where it is bad, nothing changes:
-the last good strategy of the node stays, with the reason. A node that never had one gets what is left without the
-layers that spoil it, and the same reason. A cluster where colocation is off has it off on every node.
+A layer overrides the fields that it names. What comes out is validated as a whole. A bad annotation or label changes
+nothing: what the node said there last that was good stays in force, with the reason; a node that never said anything
+good gets what is left without the bad layer, and the same reason. A cluster where colocation is off has it off on every
+node.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from types import MappingProxyType
 from typing import Any
 
-from slackwater.colocation.domain.document import DEFAULTS, Spec, problems_of, strategy_of
+from slackwater.colocation.domain.document import DEFAULTS, Spec, field_problems, problems_of, strategy_of
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.errors import InvalidInput
 
@@ -26,6 +28,9 @@ RATIOS = {
     "mid-static-memory-reserved-ratio": "midStaticMemoryReservedPercent",
 }
 """Labels of a node and the field that each sets; with `slackwater.io/` before them, or the field's own prefix."""
+POOL_LABEL = "slackwater.io/node-pool"
+"""What a selector sees a node's pool as."""
+NOTHING: Spec = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +63,40 @@ class NodeWords:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
+    def in_pool(self, pool: str) -> NodeWords:
+        """With the node's pool as a label, unless it has one of that name."""
+        return NodeWords({POOL_LABEL: pool, **self.labels}, self.annotations)
+
+    def kept(self) -> NodeWords:
+        """All labels, for selectors are about them, and those annotations that are about strategies."""
+        return NodeWords(self.labels, {name: self.annotations[name] for name in ANNOTATION if name in self.annotations})
+
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One source of fields. `problem`: it cannot be read, and says nothing."""
+    """One source of fields, in words and in the closed set `cluster`, `pool/NAME`, `node-annotation`, `node-label`.
+
+    `problem`: what it says cannot be used; `spec` is then what stands in for it, which may be nothing.
+    """
 
     source: str
     spec: Spec
+    told: str
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The strategy of a node. `reason` says why it is not the one that was written, empty where it is."""
+    """The strategy of a node. `reason` says why it is not the one that was written, empty where it is.
+
+    `sources` in words; `told` the same as a closed set, each once, the weakest first.
+    """
 
     strategy: Strategy
     spec: Spec
     sources: tuple[str, ...]
     reason: str = ""
+    told: tuple[str, ...] = ()
 
 
 def merged(layers: Sequence[Layer]) -> dict[str, Any]:
@@ -86,38 +107,78 @@ def merged(layers: Sequence[Layer]) -> dict[str, Any]:
     return found
 
 
-def layers_of(cluster: Spec, pools: Sequence[PoolStrategy], node: NodeWords) -> list[Layer]:
+def pool_of(pools: Sequence[PoolStrategy], labels: Mapping[str, str]) -> PoolStrategy | None:
+    """The first one that selects a node of these labels."""
+    return next((each for each in pools if each.selector is not None and each.selector.matches(labels)), None)
+
+
+def layers_of(
+    cluster: Spec, pools: Sequence[PoolStrategy], node: NodeWords, last_good: NodeWords | None = None
+) -> list[Layer]:
     """From the most general to the most specific."""
-    found = [Layer("cluster", cluster)]
-    pool = next((each for each in pools if each.selector is not None and each.selector.matches(node.labels)), None)
-    if pool is not None:
-        found.append(Layer(f"pool {pool.name}", pool.spec))
-    annotated = (name for name in reversed(ANNOTATION) if name in node.annotations)
-    return [*found, *(_annotated(name, node.annotations[name]) for name in annotated), *_labelled(node.labels)]
+    found = [Layer("cluster", cluster, "cluster")]
+    if (pool := pool_of(pools, node.labels)) is not None:
+        found.append(Layer(f"pool {pool.name}", pool.spec, f"pool/{pool.name}"))
+    return [*found, *node_layers(node, last_good)]
+
+
+def node_layers(node: NodeWords, last_good: NodeWords | None = None) -> list[Layer]:
+    """What the node says itself; where that is bad, what it said there in `last_good`."""
+    before = {layer.source: layer for layer in ([] if last_good is None else _said(last_good))}
+    found = []
+    for layer in _said(node):
+        stand_in = before.get(layer.source)
+        if layer.problem and stand_in is not None and not stand_in.problem:
+            layer = replace(layer, spec=stand_in.spec)  # noqa: PLW2901 - the same layer, as it counts
+        found.append(layer)
+    return found
+
+
+def last_good_words(now: NodeWords, before: NodeWords, before_good: NodeWords | None) -> NodeWords | None:
+    """What stands in for the words of now; None while all of them are good."""
+    if not any(layer.problem for layer in _said(now)):
+        return None
+    return _good_part(before, before_good)
+
+
+def _good_part(words: NodeWords, last_good: NodeWords | None) -> NodeWords:
+    """What of a node's own words can be used, with what stands in for the rest."""
+    found: dict[str, dict[str, str]] = {"label": {}, "annotation": {}}
+    older = last_good or NodeWords()
+    for layer in _said(words):
+        kind, _, key = layer.source.partition(" ")
+        source = older if layer.problem else words
+        text = (source.labels if kind == "label" else source.annotations).get(key)
+        if text is not None:
+            found[kind][key] = text
+    return NodeWords(found["label"], found["annotation"])
 
 
 def resolve(
-    cluster: Spec, pools: Sequence[PoolStrategy], node: NodeWords, last_good: Resolved | None = None
+    cluster: Spec,
+    pools: Sequence[PoolStrategy],
+    node: NodeWords,
+    last_good: NodeWords | None = None,
+    base: Spec = NOTHING,
 ) -> Resolved:
-    """The strategy of a node and where it comes from."""
-    layers = layers_of(cluster, pools, node)
+    """The strategy of a node and where it comes from. `base` is what the cluster leaves out (see `strategy_of`)."""
+    layers = layers_of(cluster, pools, node, last_good)
     problems = [f"{layer.source}: {layer.problem}" for layer in layers if layer.problem]
-    readable = [layer for layer in layers if not layer.problem]
-    problems += [f"{_source_of(each.field, readable)}: {each.message}" for each in problems_of(merged(readable))]
-    if problems and last_good is not None:
-        return Resolved(last_good.strategy, last_good.spec, last_good.sources, "; ".join(problems))
-    good = _without_worst(readable)
+    usable = [layer for layer in layers if layer.spec or not layer.problem]
+    problems += [f"{_source_of(each.field, usable)}: {each.message}" for each in problems_of(merged(usable), base)]
+    good = _without_worst(usable, base)
     spec = merged(good)
-    if not cluster.get("enable", DEFAULTS["enable"]):
+    if not {**DEFAULTS, **base, **cluster}["enable"]:
         spec["enable"] = False
-    return Resolved(strategy_of(spec), spec, tuple(layer.source for layer in good), "; ".join(problems))
+    told = tuple(dict.fromkeys(layer.told for layer in good))
+    return Resolved(strategy_of(spec, base), spec, tuple(each.source for each in good), "; ".join(problems), told)
 
 
-def _without_worst(layers: Sequence[Layer]) -> Sequence[Layer]:
+def _without_worst(layers: Sequence[Layer], base: Spec) -> Sequence[Layer]:
     """From the most general to the most specific, those with which the whole is still valid."""
     good: list[Layer] = []
     for layer in layers:
-        if not problems_of(merged([*good, layer])):
+        if not problems_of(merged([*good, layer]), base):
             good.append(layer)
     return good
 
@@ -126,25 +187,38 @@ def _source_of(name: str | None, layers: Sequence[Layer]) -> str:
     return next((layer.source for layer in reversed(layers) if name in layer.spec), "cluster")
 
 
-def _annotated(name: str, text: str) -> Layer:
-    try:
-        spec = json.loads(text)
-    except ValueError as error:
-        return Layer(f"annotation {name}", {}, f"no JSON: {error}")
-    if not isinstance(spec, dict):
-        return Layer(f"annotation {name}", {}, f"an object is expected, not {text!r}")
-    return Layer(f"annotation {name}", spec)
-
-
-def _labelled(labels: Mapping[str, str]) -> Iterator[Layer]:
-    """Each label by itself: a bad one does not spoil the others."""
+def _said(node: NodeWords) -> Iterator[Layer]:
+    for name in reversed(ANNOTATION):
+        if name in node.annotations:
+            yield _annotated(f"annotation {name}", node.annotations[name])
     for prefix in reversed(_PREFIXES):
         for name, target in RATIOS.items():
-            if (key := f"{prefix}/{name}") in labels:
-                try:
-                    yield Layer(f"label {key}", {target: percent_of_ratio(labels[key])})
-                except InvalidInput as error:
-                    yield Layer(f"label {key}", {}, error.message)
+            if (key := f"{prefix}/{name}") in node.labels:
+                yield _labelled(f"label {key}", target, node.labels[key])
+
+
+def _annotated(source: str, text: str) -> Layer:
+    try:
+        spec = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return Layer(source, {}, "node-annotation", f"no JSON: {error}")
+    if not isinstance(spec, dict):
+        return Layer(source, {}, "node-annotation", f"an object is expected, not {text!r}")
+    return _checked(source, {name: value for name, value in spec.items() if value is not None}, "node-annotation")
+
+
+def _labelled(source: str, target: str, text: str) -> Layer:
+    """Each label by itself: a bad one does not spoil the others."""
+    try:
+        return _checked(source, {target: percent_of_ratio(text)}, "node-label")
+    except InvalidInput as error:
+        return Layer(source, {}, "node-label", error.message)
+
+
+def _checked(source: str, spec: Spec, told: str) -> Layer:
+    if problems := field_problems(spec):
+        return Layer(source, {}, told, "; ".join(each.message for each in problems))
+    return Layer(source, spec, told)
 
 
 def percent_of_ratio(text: str) -> int:
@@ -153,9 +227,13 @@ def percent_of_ratio(text: str) -> int:
         ratio = Decimal(text)
     except InvalidOperation:
         ratio = Decimal("NaN")
-    if not ratio.is_finite() or ratio < 0:
+    if not ratio.is_finite() or not 0 <= ratio <= _MOST_RATIO:
         raise InvalidInput(f"{text!r} is no ratio; a number from 0, like 0.65")
     return int((ratio * 100).to_integral_value(ROUND_HALF_UP))
+
+
+_MOST_RATIO = 10**6
+"""Beyond it nobody means what he wrote, and numbers get so long that reading them takes a while."""
 
 
 def _holds(labels: Mapping[str, str], key: str, operator: str, values: tuple[str, ...]) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from slackwater.colocation.domain.gating import Gate
+from slackwater.colocation.domain.layers import NodeWords, last_good_words
 from slackwater.colocation.domain.node_offer import Gates, NodeOffer
 from slackwater.colocation.domain.snapshot import PodUse, Zone
 from slackwater.model.quantities import Resources
@@ -56,6 +57,12 @@ class NodeState:
     generation: int = 0
     degraded: str | None = None
     pool: str = "default"
+    words: NodeWords = field(default_factory=NodeWords)
+    """Its labels, and its annotations about strategies."""
+    good_words: NodeWords | None = None
+    """What stands in for words that cannot be used: what was said there last that could be. None: all can be."""
+    strategy_problem: str = ""
+    """Why the strategy that was decided by last is not the one which the node's own words ask for."""
     due_at: int = 0
     mid_cpu: Gate = field(default_factory=Gate)
     mid_memory: Gate = field(default_factory=Gate)
@@ -126,10 +133,21 @@ def with_description(
     source: Source,
     pool: str = "default",
     numa: tuple[Zone, ...] = (),
+    words: NodeWords | None = None,
 ) -> NodeState:
     if is_older(source, state.described_by):
         return state
-    return replace(state, capacity=capacity, reserved=reserved, described_by=source, pool=pool, numa=numa)
+    now = (words or NodeWords()).kept()
+    return replace(
+        state,
+        capacity=capacity,
+        reserved=reserved,
+        described_by=source,
+        pool=pool,
+        numa=numa,
+        words=now,
+        good_words=last_good_words(now, state.words, state.good_words),
+    )
 
 
 def with_liveness(state: NodeState, lost: bool, source: Source) -> NodeState:

@@ -10,7 +10,7 @@ from slackwater.colocation.domain.mid import node_offers
 from slackwater.colocation.domain.offer import Decided, settled
 from slackwater.colocation.domain.snapshot import NodeSnapshot
 from slackwater.colocation.domain.strategy import Strategy
-from slackwater.colocation.domain.zones import ZoneOffer, after_gate, bounded, zone_offers
+from slackwater.colocation.domain.zones import ZoneOffer, after_gate, borne, zone_offers
 from slackwater.model.quantities import Resources
 
 
@@ -73,6 +73,8 @@ def decide_node(
         settled(memory.batch, snapshot, strategy, gates.batch_memory, window),
     )
     shares = Resources(cpu.mid_share, memory.mid_share)
+    if not snapshot.zones:
+        return NodeOffer(mid, batch, (), shares)
     computed = zone_offers(snapshot, strategy, batch.value, shares)
-    kept = bounded(after_gate(zones or {}, computed, strategy.diff_threshold), batch.value)
-    return NodeOffer(mid, batch, kept, shares)
+    kept = after_gate(zones or {}, computed, strategy.diff_threshold)
+    return NodeOffer(mid, batch, borne(kept, computed, batch.value), shares)

@@ -30,10 +30,10 @@ def zone_offers(
 ) -> tuple[ZoneOffer, ...]:
     """`node` is what the node offers to batch and `mid` to mid, as published: zones follow it, whatever made it low."""
     computed = (_alone(place, snapshot, strategy, mid or Resources()) for place in range(len(snapshot.zones)))
-    return bounded([ZoneOffer(zone.name, each) for zone, each in zip(snapshot.zones, computed, strict=True)], node)
+    return _bounded([ZoneOffer(zone.name, each) for zone, each in zip(snapshot.zones, computed, strict=True)], node)
 
 
-def bounded(zones: Sequence[ZoneOffer], node: Resources) -> tuple[ZoneOffer, ...]:
+def _bounded(zones: Sequence[ZoneOffer], node: Resources) -> tuple[ZoneOffer, ...]:
     """Not more together than the node."""
     cpu = within([zone.batch.cpu_milli for zone in zones], node.cpu_milli)
     memory = within([zone.batch.memory_bytes for zone in zones], node.memory_bytes)
@@ -66,6 +66,18 @@ def after_gate(
     """What zones say after another computation: per zone and resource the published value, unless the new one differs
     by more than `threshold` of it. A zone that is gone says nothing any more."""
     return tuple(ZoneOffer(zone.name, _gated(published.get(zone.name), zone.batch, threshold)) for zone in computed)
+
+
+def borne(kept: Sequence[ZoneOffer], computed: Sequence[ZoneOffer], node: Resources) -> tuple[ZoneOffer, ...]:
+    """What was kept, as far as the node offers so much; of a resource of which it does not, all zones say what is
+    computed. Who asks again is told the same."""
+    total = sum((zone.batch for zone in kept), Resources())
+    cpu = kept if total.cpu_milli <= node.cpu_milli else computed
+    memory = kept if total.memory_bytes <= node.memory_bytes else computed
+    return tuple(
+        ZoneOffer(one.name, Resources(one.batch.cpu_milli, other.batch.memory_bytes))
+        for one, other in zip(cpu, memory, strict=True)
+    )
 
 
 def _gated(old: Resources | None, new: Resources, threshold: float) -> Resources:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from slackwater.colocation.domain.layers import NodeWords
 from slackwater.colocation.domain.node import (
     KnownPeak,
     Measured,
@@ -26,11 +27,12 @@ from slackwater.model.quantities import Resources
 
 
 def learn_description(state: NodeState, event: Event[NodeDescribed]) -> NodeState:
-    """Capacity, as a whole and by NUMA zone, and what its operator keeps back."""
+    """Capacity, as a whole and by NUMA zone, what its operator keeps back, and what the node says of its strategy."""
     facts = event.data.facts
     source = Source(event.id, event.data.described_at)
     numa = tuple(Zone(each.name, each.capacity) for each in facts.numa)
-    return with_description(state, facts.capacity, facts.reserved, source, facts.pool, numa)
+    words = NodeWords(facts.labels, facts.annotations)
+    return with_description(state, facts.capacity, facts.reserved, source, facts.pool, numa, words)
 
 
 def learn_liveness(state: NodeState, event: Event[NodeLivenessChanged]) -> NodeState:

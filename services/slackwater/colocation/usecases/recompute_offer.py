@@ -12,7 +12,9 @@ from slackwater.colocation.domain.node import NodeState, with_offer
 from slackwater.colocation.domain.node_offer import decide_node
 from slackwater.colocation.domain.present import due_at_of, snapshot_of
 from slackwater.colocation.ports import ColocationStore, ColocationTransaction, Followed, Strategies
+from slackwater.colocation.usecases.note_followed import note_followed
 from slackwater.colocation.usecases.tell_offer import offer_events
+from slackwater.decisions.reasons import Reason
 from slackwater.events.envelope import Event
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.model.time import Clock
@@ -21,12 +23,13 @@ from slackwater.model.time import Clock
 @dataclass(frozen=True, slots=True)
 class Offering:
     """What every use case here needs; `published` is told what was put into the outbox and how long ago its
-    cause was published, after the commit."""
+    cause was published, `decided` each node that was decided because of an event, after the commit."""
 
     store: ColocationStore
     strategies: Strategies
     clock: Clock
     published: Callable[[Sequence[Event[Any]], float | None], None] = lambda events, caused_seconds_ago: None
+    decided: Callable[[str], None] = lambda node: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +51,10 @@ async def take_news(offering: Offering, consumer: str, batch: Sequence[News]) ->
         await transaction.expect(consumer, [(news.event.id, news.node) for news in batch])
         for news in batch:
             if await transaction.first_time(consumer, news.event.id):
-                events = await _decide_anew(offering, transaction, news.node, news.change, news.event)
+                events = await decide_anew(offering, transaction, news.node, news.change, news.event)
                 told.append((news.event, events))
+    for news in batch:
+        offering.decided(news.node)
     for cause, events in told:
         offering.published(events, (offering.clock.now() - cause.time).total_seconds())
     return len(told)
@@ -63,7 +68,12 @@ async def age_offers(offering: Offering, partitions: Collection[int] = ALL_PARTI
     return await revisit(offering, await offering.store.ageing(offering.clock.now().timestamp()), partitions)
 
 
-async def revisit(offering: Offering, nodes: Iterable[str], partitions: Collection[int] = ALL_PARTITIONS) -> int:
+async def revisit(
+    offering: Offering,
+    nodes: Iterable[str],
+    partitions: Collection[int] = ALL_PARTITIONS,
+    because: Reason | None = None,
+) -> int:
     """Decide anew for these nodes without any news of them, each in a transaction of its own; those of other partitions
     are left alone. Returns how many offers changed. Raises Unavailable, Fenced.
     """
@@ -72,43 +82,54 @@ async def revisit(offering: Offering, nodes: Iterable[str], partitions: Collecti
         if partition_of(node) not in partitions:
             continue
         async with offering.store.begin() as transaction:
-            events = await _decide_anew(offering, transaction, node, lambda state: state, None)
+            events = await decide_anew(offering, transaction, node, lambda state: state, None, because)
         offering.published(events, None)
         changed += bool(events)
     return changed
 
 
-async def _decide_anew(
+async def decide_anew(
     offering: Offering,
     transaction: ColocationTransaction,
     node: str,
     change: Callable[[NodeState], NodeState],
     trigger: Event[Any] | None,
+    because: Reason | None = None,
 ) -> Sequence[Event[Any]]:
+    """The state of a node, changed and decided upon; returns what is published of its offer."""
     state = await transaction.load(node)
     changed = change(state)
-    after, events = recompute(changed, offering.strategies.of(changed), offering.clock.now(), trigger)
+    followed, now = offering.strategies.of(changed), offering.clock.now()
+    noted, checked = note_followed(changed, followed, now, trigger)
+    after, events = recompute(noted, followed, now, trigger, because, tell_anew=bool(checked))
     if after != state:
         await transaction.save(after)
-    for event in events:
+    for event in (*checked, *events):
         await transaction.publish(event)
     return events
 
 
 def recompute(
-    state: NodeState, followed: Followed, now: datetime, trigger: Event[Any] | None
+    state: NodeState,
+    followed: Followed,
+    now: datetime,
+    trigger: Event[Any] | None,
+    because: Reason | None = None,
+    *,
+    tell_anew: bool = False,
 ) -> tuple[NodeState, list[Event[Any]]]:
-    """The node's state after deciding, and what is to be published: nothing while nothing changed."""
+    """The node's state after deciding, and what is to be published: nothing while nothing changed, unless there is
+    something new to be said of why. `because` is the reason that is told; None: what the change itself says."""
     strategy = followed.strategy
     snapshot = snapshot_of(state, strategy, now)
     if snapshot is None:
         return state, []
     offer = decide_node(snapshot, strategy, state.gates, state.window_end, state.zones)
     after = with_offer(state, offer, degraded_because(snapshot, strategy), due_at_of(state, strategy, now))
-    if says_the_same(state, after, followed.sources):
-        return after, []
+    if says_the_same(state, after, followed.sources) and not tell_anew:
+        return after if state.strategies else replace(after, strategies=followed.sources), []
     told = replace(after, generation=state.generation + 1, strategies=followed.sources)
-    return told, offer_events(state, told, snapshot, followed, offer, now, trigger)
+    return told, offer_events(state, told, snapshot, followed, offer, now, trigger, because)
 
 
 def says_the_same(before: NodeState, after: NodeState, sources: tuple[str, ...]) -> bool:

@@ -73,7 +73,7 @@ def _record(told: Told, tier: str, resource: str, arguments: dict[str, object]) 
         terms=decided.terms,
         result=decided.value,
         unit=UNITS[resource],
-        alternatives=(*_others(told, tier, resource), *_computed(decided, resource)),
+        alternatives=(*_others(told, tier, resource), *_computed(decided, resource), *_refused(told)),
         replay=Replay(function=FUNCTION, arguments=arguments),
         trace_id=told.trace_id,
     )
@@ -116,6 +116,13 @@ def _computed(decided: Decided, resource: str) -> tuple[Alternative, ...]:
         for term in decided.terms
         if term.name == "hysteresis"
     )
+
+
+def _refused(told: Told) -> tuple[Alternative, ...]:
+    if not told.followed.reason:
+        return ()
+    what = "the node's own annotation or label as it is written; what it said last that can be used counts"
+    return (Alternative(what=what, rejected_because=told.followed.reason),)
 
 
 def _alternative(what: str, resource: str, why_not: str) -> Alternative:

@@ -29,6 +29,7 @@ def offer_events(
     offer: NodeOffer,
     now: datetime,
     trigger: Event[Any] | None,
+    because: Reason | None = None,
 ) -> list[Event[Any]]:
     """`after` has the generation that is told."""
     cause = trigger.id if trigger else now.isoformat()
@@ -38,7 +39,7 @@ def offer_events(
         return str(uuid.uuid5(_IDS, f"{after.node}|{after.generation}|{subject}|{cause}"))
 
     trigger_id, trace_id = (trigger.id, trace_id_of(trigger.traceparent)) if trigger else (None, None)
-    reason = _reason(before, after)
+    reason = because or _reason(before, after)
     told = Told(before, after, snapshot, followed, offer, reason, now, trigger_id, identity, trace_id)
     records = offer_records(told)
     offered = ResourcesOffered(

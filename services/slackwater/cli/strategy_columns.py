@@ -1,0 +1,148 @@
+"""ColocationStrategies, and what trying one says, as `get`, `describe` and `apply --dry-run` print them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from slackwater.cli.output import UNKNOWN, Column, Item, cpu, memory, ratio, table
+
+CLUSTER = "default"
+
+
+def whom(strategy: Item) -> str:
+    """Which nodes a document is for, shortly."""
+    name, spec = str(strategy["metadata"]["name"]), strategy["spec"]
+    selector = spec.get("nodeSelector")
+    if name == CLUSTER:
+        return "*"
+    if selector is None:
+        return f"pool={spec.get('nodePool') or name}"
+    labels = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
+    return ",".join([*labels, *map(_condition, selector.get("matchExpressions") or ())]) or "*"
+
+
+def _condition(expression: Item) -> str:
+    values = ",".join(expression.get("values") or ())
+    return f"{expression['key']} {expression['operator']}" + (f" ({values})" if values else "")
+
+
+def _effective(name: str) -> Callable[[Item], str]:
+    def text(strategy: Item) -> str:
+        value = ((strategy.get("status") or {}).get("effective") or {}).get(name)
+        return UNKNOWN if value is None else shown(value)
+
+    return text
+
+
+def shown(value: Any) -> str:
+    """A field's value."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _status(strategy: Item, name: str) -> Any:
+    return (strategy.get("status") or {}).get(name)
+
+
+def _state(strategy: Item) -> str:
+    problems = [one for one in _status(strategy, "conditions") or () if one["status"] == "False"]
+    if any(one["type"] == "Followed" for one in problems):
+        observed = _status(strategy, "observedGeneration")
+        return f"keeps to generation {observed}" if observed else "partly followed"
+    return "followed" if not problems else "followed, nodes object"
+
+
+COLOCATION_STRATEGY = (
+    Column("NAME", lambda item: str(item["metadata"]["name"])),
+    Column("FOR", whom),
+    Column("ENABLED", _effective("enable")),
+    Column("CPU-PERCENT", _effective("cpuReclaimThresholdPercent"), right=True),
+    Column("MEMORY-PERCENT", _effective("memoryReclaimThresholdPercent"), right=True),
+    Column("MID", _effective("midReclaimMode")),
+    Column("NODES", lambda item: str(_status(item, "nodes") or 0), right=True),
+    Column("BAD", lambda item: str(_status(item, "nodesWithProblems") or 0), right=True),
+    Column("GENERATION", lambda item: str(item["metadata"]["generation"]), right=True),
+    Column("STATE", _state),
+    Column("CPU-BY", _effective("cpuCalculatePolicy"), wide=True),
+    Column("MEMORY-BY", _effective("memoryCalculatePolicy"), wide=True),
+    Column("MARGIN", _effective("safetyMarginMode"), wide=True),
+    Column("PRECEDENCE", lambda item: str(item["spec"].get("precedence") or 0), right=True, wide=True),
+    Column("CHANGED-BY", lambda item: str(item["metadata"].get("changedBy") or UNKNOWN), wide=True),
+)
+
+
+def strategy_lines(strategy: Item) -> list[str]:
+    """A ColocationStrategy with what it comes to: what is its own, what follows from above."""
+    metadata, own = strategy["metadata"], strategy["spec"]
+    lines = [
+        f"Name:        {metadata['name']}",
+        f"For:         {whom(strategy)}",
+        f"Generation:  {metadata['generation']}, {_state(strategy)}",
+        f"Changed by:  {metadata.get('changedBy') or UNKNOWN}",
+        f"Nodes:       {_status(strategy, 'nodes') or 0} follow it",
+    ]
+    lines += [
+        f"Condition:   not {one['type']} ({one['reason']}): {one['message']}"
+        for one in _status(strategy, "conditions") or ()
+        if one["status"] == "False"
+    ]
+    lines += [f"  {one['node']}: {one['problem']}" for one in _status(strategy, "problems") or ()]
+    lines.append("Fields:")
+    for name, value in (_status(strategy, "effective") or {}).items():
+        above = "" if own.get(name) is not None else "(from above)"
+        lines.append(f"  {name + ':':34}{shown(value):<16}{above}".rstrip())
+    return lines
+
+
+def tried_lines(offers: Item) -> Iterator[str]:
+    """The sums of the pools, then the nodes that change most, each before and after."""
+    pools, nodes = offers["pools"], offers["nodes"]
+    tiers = ("batch", "mid") if any(_lends_to_mid(one) for one in pools) else ("batch",)
+    changes = [column for tier in tiers for column in _change(tier)]
+    if pools:
+        heads = (
+            Column("POOL", lambda item: str(item["pool"])),
+            Column("NODES", lambda item: str(item["nodes"]), right=True),
+            Column("CHANGED", lambda item: str(item["changed"]), right=True),
+        )
+        yield from table(pools, (*heads, *changes), wide=False, headers=True)
+    if nodes:
+        node = (Column("NODE", lambda item: str(item["node"])), Column("POOL", lambda item: str(item["pool"])))
+        ends = (
+            Column("OF-CAPACITY", lambda item: ratio(item["changed"]), right=True),
+            Column("STRATEGIES", lambda item: " < ".join(item["strategies_after"])),
+        )
+        yield ""
+        yield from table(nodes, (*node, *changes, *ends), wide=False, headers=True)
+    if offers["left_out"]:
+        yield f"and {offers['left_out']} nodes that change less or nothing"
+    if offers["unknown"]:
+        yield f"{offers['unknown']} nodes were not measured yet"
+
+
+def _lends_to_mid(pool: Item) -> bool:
+    return any(any(pool[when]["mid"].values()) for when in ("before", "after"))
+
+
+def _change(tier: str) -> Sequence[Column]:
+    """Before, after and difference of both resources."""
+    title = tier.upper()
+
+    def columns(name: str, key: str, say: Callable[[int | None], str]) -> Iterator[Column]:
+        yield Column(f"{title}-{name}", lambda item: say(item["before"][tier][key]), right=True)
+        yield Column("AFTER", lambda item: say(item["after"][tier][key]), right=True)
+        yield Column(
+            "CHANGE", lambda item: _signed(item["after"][tier][key] - item["before"][tier][key], say), right=True
+        )
+
+    return (*columns("CPU", "cpu_milli", cpu), *columns("MEMORY", "memory_bytes", memory))
+
+
+def _signed(difference: int, say: Callable[[int | None], str]) -> str:
+    if difference == 0:
+        return "0"
+    return ("+" if difference > 0 else "-") + say(abs(difference))

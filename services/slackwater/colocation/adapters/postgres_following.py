@@ -1,0 +1,85 @@
+"""Who follows which documents, in colocation's schema: read off the states of the nodes, which hold it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import text
+
+from slackwater.colocation.domain.node import NodeState
+from slackwater.colocation.ports import Followers
+from slackwater.events.envelope import Event
+from slackwater.store.documents import PostgresDocumentStore
+from slackwater.store.port import Database, UnitOfWork
+
+_STATE = TypeAdapter(NodeState)
+_COUNTS = text("""
+SELECT split_part(source, '@', 1) AS title, count(*) AS nodes, count(*) FILTER (WHERE strategy_problem <> '') AS bad
+FROM nodes, jsonb_array_elements_text(strategies) AS source GROUP BY title
+""")
+_PROBLEMS = text("""
+SELECT title, node, strategy_problem FROM (
+    SELECT split_part(source, '@', 1) AS title, node, strategy_problem,
+        row_number() OVER (PARTITION BY split_part(source, '@', 1) ORDER BY node) AS place
+    FROM nodes, jsonb_array_elements_text(strategies) AS source WHERE strategy_problem <> ''
+) found WHERE place <= :most ORDER BY title, place
+""")
+_NAMES = text("SELECT node FROM nodes WHERE state->'described_by' <> 'null' ORDER BY node")
+_PAGE = text("SELECT CAST(state AS text) AS state FROM nodes WHERE node > :after ORDER BY node LIMIT :limit")
+_TOLD = text("SELECT name, problem FROM strategy_findings WHERE problem <> ''")
+_TELL = text(
+    "INSERT INTO strategy_findings (name, problem) VALUES (:name, :problem)"
+    " ON CONFLICT (name) DO UPDATE SET problem = excluded.problem, told_at = now()"
+)
+
+
+def strategy_store(database: Database) -> PostgresDocumentStore:
+    """Where the ColocationStrategy documents are."""
+    return PostgresDocumentStore(database, service="colocation", kind="colocationstrategy", table="strategies")
+
+
+class _Telling:
+    def __init__(self, unit: UnitOfWork) -> None:
+        self._unit = unit
+
+    async def told(self) -> Mapping[str, str]:
+        return {row.name: row.problem for row in await self._unit.connection.execute(_TOLD)}
+
+    async def tell(self, name: str, problem: str, event: Event[Any]) -> None:
+        await self._unit.connection.execute(_TELL, {"name": name, "problem": problem})
+        await self._unit.publish(event)
+
+
+class PostgresFollowerStore:
+    """slackwater.colocation.ports.FollowerStore."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def followers(self, most: int) -> Mapping[str, Followers]:
+        async with self._database.unit_of_work() as unit:
+            counts = list(await unit.connection.execute(_COUNTS))
+            bad = list(await unit.connection.execute(_PROBLEMS, {"most": most}))
+        return {
+            row.title: Followers(
+                row.nodes, row.bad, tuple((one.node, one.strategy_problem) for one in bad if one.title == row.title)
+            )
+            for row in counts
+        }
+
+    async def names(self) -> Sequence[str]:
+        async with self._database.unit_of_work() as unit:
+            return [row.node for row in await unit.connection.execute(_NAMES)]
+
+    async def page(self, after: str, limit: int) -> Sequence[NodeState]:
+        async with self._database.unit_of_work() as unit:
+            rows = await unit.connection.execute(_PAGE, {"after": after, "limit": limit})
+            return [_STATE.validate_json(row.state) for row in rows]
+
+    @asynccontextmanager
+    async def telling(self) -> AsyncIterator[_Telling]:
+        async with self._database.unit_of_work() as unit:
+            yield _Telling(unit)

@@ -1,0 +1,223 @@
+"""The ColocationStrategy document: what an operator writes about offers, in Kubernetes' shape.
+
+`default` is for the whole cluster. Every other document is for the nodes that its selector selects (or of the pool it
+names), and what it leaves out follows the cluster's. The fields are those of `domain.document`, beside the few here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import ConfigDict, Field, GetJsonSchemaHandler, StringConstraints, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
+
+from slackwater.colocation.domain.document import FIELDS, Spec, field_problems
+from slackwater.colocation.domain.layers import POOL_LABEL, Selector
+from slackwater.waterline.documents import API_VERSION, Metadata, Part
+
+KIND: Final = "ColocationStrategy"
+CLUSTER: Final = "default"
+BY_SETTINGS: Final = "settings of the service"
+"""Who changed a document that nobody has changed. No token has this name: there are blanks in it."""
+Key = Annotated[str, StringConstraints(min_length=1, max_length=317, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Value = Annotated[str, StringConstraints(max_length=253, pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+
+class Expression(Part):
+    """One condition on a label: `values` go with In and NotIn, and with those only."""
+
+    key: Key
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: Annotated[tuple[Value, ...], Field(max_length=100)] = ()
+
+    @model_validator(mode="after")
+    def _values_where_they_belong(self) -> Self:
+        wants = self.operator in ("In", "NotIn")
+        if wants is not bool(self.values):
+            raise ValueError(f"values: {self.operator} takes {'at least one' if wants else 'none'}")
+        return self
+
+
+class NodeSelector(Part):
+    """Labels and expressions, all of which must hold; an empty one selects every node. The node's pool is seen as the
+    label `slackwater.io/node-pool`."""
+
+    match_labels: Annotated[dict[Key, Value], Field(max_length=100)] = Field(default_factory=dict)
+    match_expressions: Annotated[tuple[Expression, ...], Field(max_length=100)] = ()
+
+    def selector(self) -> Selector:
+        expressions = tuple((each.key, each.operator, each.values) for each in self.match_expressions)
+        return Selector(self.match_labels, expressions)
+
+
+class ColocationStrategySpec(Part):
+    """What is left out (or null) follows the cluster's document; in that one, the service's settings."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", alias_generator=to_camel, populate_by_name=False)
+
+    node_pool: Annotated[Value, StringConstraints(min_length=1)] | None = Field(
+        None, description="the nodes of this pool; short for a selector on slackwater.io/node-pool"
+    )
+    node_selector: NodeSelector | None = Field(None, description="the nodes with these labels")
+    precedence: Annotated[int, Field(ge=-1000, le=1000)] | None = Field(
+        None,
+        description="of several that select a node the highest counts (0 if left out), of equals the first by name",
+    )
+
+    @model_validator(mode="after")
+    def _fields_are_allowed(self) -> Self:
+        if self.node_pool is not None and self.node_selector is not None:
+            raise ValueError("nodePool and nodeSelector both say which nodes; leave one of them out")
+        found = field_problems(self.fields())
+        if found:
+            given = self.fields()
+            raise ValidationError.from_exception_data(
+                type(self).__name__,
+                [
+                    InitErrorDetails(
+                        type=PydanticCustomError("not_allowed", "{message}", {"message": each.message}),
+                        loc=(each.field or "",),
+                        input=given.get(each.field or ""),
+                    )
+                    for each in found
+                ],
+            )
+        return self
+
+    def fields(self) -> Spec:
+        """Fields of `domain.document` that are said here."""
+        return {name: value for name, value in (self.model_extra or {}).items() if value is not None}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        found = handler.resolve_ref_schema(handler(core))
+        found["properties"] |= {name: _schema_of(name) for name in FIELDS}
+        found["additionalProperties"] = False
+        return found
+
+
+def _schema_of(name: str) -> Mapping[str, Any]:
+    one = FIELDS[name]
+    about = f"{one.about}; {one.allowed}" + ("" if one.default is None else f"; default {_shown(one.default)}")
+    return {"anyOf": [dict(one.schema), {"type": "null"}], "title": name, "description": about}
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ", ".join(value) if isinstance(value, tuple) else str(value)
+
+
+class Condition(Part):
+    """Kubernetes' shape. `Followed`: whether the stored generation is; `NodesFollow`: whether every node that it is for
+    follows it as it is, or some have words of their own that cannot be used."""
+
+    type: Literal["Followed", "NodesFollow"]
+    status: Literal["True", "False"]
+    reason: str
+    message: str
+
+
+class NodeProblem(Part):
+    """A node whose own annotation or label cannot be used."""
+
+    node: str
+    problem: str
+
+
+class ColocationStrategyStatus(Part):
+    """Set by the server. `observedGeneration` is the one that is followed; `effective` what the document comes to with
+    what it stands on; `nodes` how many follow it, `nodesWithProblems` how many of these have words of their own that
+    cannot be used, and `problems` the first of them by name."""
+
+    observed_generation: int = 0
+    effective: dict[str, Any] | None = None
+    nodes: int = 0
+    nodes_with_problems: int = 0
+    problems: tuple[NodeProblem, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+class ColocationStrategy(Part):
+    """One document: `default` for the cluster, any other for the nodes it selects (of the pool of its name, if it says
+    nothing else)."""
+
+    api_version: Literal["slackwater.io/v1alpha1"] = API_VERSION
+    kind: Literal["ColocationStrategy"] = KIND
+    metadata: Metadata
+    spec: ColocationStrategySpec
+    status: ColocationStrategyStatus | None = Field(None, description="Set by the server, ignored in what is applied.")
+
+    @model_validator(mode="after")
+    def _cluster_selects_nobody(self) -> Self:
+        chosen = (self.spec.node_pool, self.spec.node_selector, self.spec.precedence)
+        if self.metadata.name == CLUSTER and any(each is not None for each in chosen):
+            raise ValueError(
+                f"spec: the document {CLUSTER} is for every node; nodePool, nodeSelector and precedence are for others"
+            )
+        return self
+
+    @property
+    def is_clusters(self) -> bool:
+        return self.metadata.name == CLUSTER
+
+    def selector(self) -> Selector | None:
+        """Which nodes it is for; None for the cluster's."""
+        if self.is_clusters:
+            return None
+        if self.spec.node_selector is not None:
+            return self.spec.node_selector.selector()
+        return Selector({POOL_LABEL: self.spec.node_pool or self.metadata.name})
+
+    def stored(self) -> dict[str, Any]:
+        """As it is kept: what was said, and no status."""
+        found = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"status", "spec"})
+        said = self.spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
+        return {**found, "spec": said}
+
+    def document(self) -> dict[str, Any]:
+        """What was said; for comparing and showing."""
+        return self.stored()
+
+    def changed_to(self, generation: int, by: str) -> ColocationStrategy:
+        return self.model_copy(update={"metadata": self.metadata.at(generation, by), "status": None})
+
+    def with_generation(self, generation: int) -> ColocationStrategy:
+        return self.model_copy(update={"metadata": self.metadata.at(generation)})
+
+    def with_status(self, status: ColocationStrategyStatus) -> ColocationStrategy:
+        return self.model_copy(update={"status": status})
+
+
+def first_document(base: Spec) -> ColocationStrategy:
+    """The cluster's document until somebody writes another: what the settings say, so that it can be read. What has a
+    fraction that no document can say is left out, and follows the settings all the same."""
+    said = {name: value for name, value in base.items() if FIELDS[name].takes(value)}
+    spec = ColocationStrategySpec.model_validate(said)
+    return ColocationStrategy(metadata=Metadata(name=CLUSTER, generation=1, changed_by=BY_SETTINGS), spec=spec)
+
+
+def conditions_of(
+    observed: int, problem: str, nodes: int, bad: int, problems: Sequence[NodeProblem]
+) -> tuple[Condition, Condition]:
+    """The two conditions of a document."""
+    kept = f"keeps to generation {observed}: " if observed else "what of it can be used counts: "
+    followed = Condition(
+        type="Followed",
+        status="False" if problem else "True",
+        reason="KeepsLastGood" if problem else "AsStored",
+        message=f"{kept}{problem}" if problem else "",
+    )
+    named = ", ".join(each.node for each in problems)
+    more = f" and {bad - len(problems)} more" if bad > len(problems) else ""
+    said = f"{bad} of {nodes} nodes have an annotation or label that cannot be used: {named}{more}"
+    words = Condition(
+        type="NodesFollow",
+        status="False" if bad else "True",
+        reason="NodeWordsUnusable" if bad else "AllAsWritten",
+        message=said if bad else "",
+    )
+    return followed, words

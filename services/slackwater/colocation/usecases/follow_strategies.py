@@ -1,0 +1,73 @@
+"""When strategies have changed: every node of ours is decided anew, slice by slice, and bad documents are told of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from slackwater.colocation.ports import FollowerStore
+from slackwater.colocation.usecases.colocation_strategy import CLUSTER
+from slackwater.colocation.usecases.note_followed import checked_event
+from slackwater.colocation.usecases.recompute_offer import Offering, decide_anew
+from slackwater.colocation.usecases.strategies_in_force import InForce
+from slackwater.events.envelope import Event
+from slackwater.events.strategy_checked import StrategyChecked
+from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
+
+SLICE = 50
+"""Nodes in one transaction: few enough that events of these nodes hardly wait, many enough for it to go quickly."""
+
+
+async def follow_strategies(
+    offering: Offering, nodes: FollowerStore, partitions: Collection[int] = ALL_PARTITIONS
+) -> int:
+    """Decide anew for each node of these partitions that follows something else than it was decided by last. A drop is
+    told at once, as ever. Returns how many offers changed. Raises Unavailable, Fenced; then it is begun again."""
+    ours = [node for node in await nodes.names() if partition_of(node) in partitions]
+    changed = 0
+    for some in _sliced(ours):
+        told: list[Sequence[Event[Any]]] = []
+        async with offering.store.begin() as transaction:
+            await transaction.expect_nodes(some)
+            for node in some:
+                state = await transaction.load(node)
+                followed = offering.strategies.of(state)
+                if (state.strategies, state.strategy_problem) != (followed.sources, followed.reason):
+                    told.append(await decide_anew(offering, transaction, node, lambda known: known, None))
+        for events in told:
+            offering.published(events, None)
+            changed += bool(events)
+    return changed
+
+
+def _sliced(nodes: Sequence[str]) -> Iterator[Sequence[str]]:
+    for first in range(0, len(nodes), SLICE):
+        yield nodes[first : first + SLICE]
+
+
+async def tell_of_documents(
+    offering: Offering, nodes: FollowerStore, found: InForce, partitions: Collection[int] = ALL_PARTITIONS
+) -> None:
+    """An event for each document that cannot be used since it was told of last, or can be again, or is gone; only for
+    those whose names fall into these partitions. Raises Unavailable, Fenced."""
+    problems = {name: why for name, why in found.problems.items() if partition_of(name) in partitions}
+    now = offering.clock.now()
+    async with nodes.telling() as transaction:
+        told = {name: why for name, why in (await transaction.told()).items() if partition_of(name) in partitions}
+        for name in sorted(n for n in problems.keys() | told.keys() if problems.get(n, "") != told.get(n, "")):
+            checked = _checked(name, problems.get(name, ""), found, now)
+            await transaction.tell(name, checked.problem, checked_event(checked, now, None, cause=now.isoformat()))
+
+
+def _checked(name: str, problem: str, found: InForce, now: datetime) -> StrategyChecked:
+    kept = found.kept.get(name)
+    title = "cluster" if name == CLUSTER else f"pool/{name}"
+    return StrategyChecked(
+        document=name,
+        generation=found.generations.get(name, 0),
+        usable=not problem,
+        problem=problem,
+        followed=() if kept is None else (f"{title}@{kept.generation}",),
+        checked_at=now,
+    )

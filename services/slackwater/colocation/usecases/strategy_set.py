@@ -1,0 +1,64 @@
+"""Which strategy each node follows by a given set of documents: answered from memory, for those in force and for those
+that somebody only wants to try."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from slackwater.colocation.domain.document import Spec
+from slackwater.colocation.domain.layers import PoolStrategy, Resolved, Selector, resolve
+from slackwater.colocation.domain.node import NodeState
+from slackwater.colocation.ports import Followed
+
+MOST_KNOWN = 20_000
+"""Nodes that say the same share an answer; beyond so many different ones the answers are found anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A document as it counts. `selector` None: the cluster's."""
+
+    name: str
+    generation: int
+    selector: Selector | None
+    precedence: int
+    spec: Spec
+
+
+class StrategySet:
+    """slackwater.colocation.ports.Strategies for one set of documents."""
+
+    def __init__(self, cluster: Kept | None, pools: Sequence[Kept], base: Spec) -> None:
+        """`base` is what counts below the cluster's document, or in place of it."""
+        ordered = sorted(pools, key=lambda one: (-one.precedence, one.name))
+        self._pools = [PoolStrategy(one.name, one.selector, one.spec) for one in ordered]
+        self._cluster: Spec = {} if cluster is None else cluster.spec
+        self._base = base
+        self._titles: Mapping[str, str] = {f"pool/{one.name}": f"pool/{one.name}@{one.generation}" for one in pools} | {
+            "cluster": "settings" if cluster is None else f"cluster@{cluster.generation}"
+        }
+        self._known: dict[object, Followed] = {}
+
+    def of(self, state: NodeState) -> Followed:
+        key = _key(state)
+        found = self._known.get(key)
+        if found is None:
+            resolved = self.resolved(state)
+            sources = tuple(self._titles.get(each, each) for each in resolved.told)
+            found = Followed(resolved.strategy, sources, resolved.reason)
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = found
+        return found
+
+    def resolved(self, state: NodeState) -> Resolved:
+        """With the fields that were merged."""
+        good = state.good_words
+        return resolve(self._cluster, self._pools, state.words.in_pool(state.pool), good, self._base)
+
+
+def _key(state: NodeState) -> object:
+    words, good = state.words, state.good_words
+    kept = None if good is None else (tuple(good.labels.items()), tuple(good.annotations.items()))
+    return state.pool, tuple(words.labels.items()), tuple(words.annotations.items()), kept

@@ -1,0 +1,122 @@
+"""What nodes would offer if a change of strategies were made: computed for every node, named where it changes most."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from slackwater.colocation.domain.node import NodeState
+from slackwater.colocation.domain.present import snapshot_of
+from slackwater.colocation.domain.what_if import Offers, offers_under
+from slackwater.colocation.ports import Followed, FollowerStore, Strategies
+from slackwater.model.time import Clock
+
+PAGE = 200
+"""States that are read and computed at once; in between others have their turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTried:
+    """One node. `in_force` is what was told last; `before` and `after` are what is computed now under the strategies in
+    force and under the wanted ones, without hysteresis. `changed` is the largest difference as a share of capacity."""
+
+    node: str
+    pool: str
+    in_force: Offers
+    before: Offers
+    after: Offers
+    strategies_before: tuple[str, ...]
+    strategies_after: tuple[str, ...]
+    problem: str
+    changed: float
+
+
+@dataclass(slots=True)
+class PoolTried:
+    """The sums over a pool's nodes, and how many of these offer something else."""
+
+    pool: str
+    nodes: int = 0
+    changed: int = 0
+    in_force: Offers = field(default_factory=Offers)
+    before: Offers = field(default_factory=Offers)
+    after: Offers = field(default_factory=Offers)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """`nodes` are those that change most, the most changed first, and `left_out` how many more there are; sums are over
+    all. `unknown` nodes were not described or never measured: nothing can be computed for them."""
+
+    computed_at: datetime
+    pools: Sequence[PoolTried]
+    nodes: Sequence[NodeTried]
+    left_out: int
+    unknown: int
+
+
+class TryStrategies:
+    """Reads states and stores nothing."""
+
+    def __init__(self, nodes: FollowerStore, in_force: Strategies, clock: Clock) -> None:
+        self._nodes = nodes
+        self._in_force = in_force
+        self._clock = clock
+
+    async def offers(self, wanted: Strategies, most: int) -> Tried:
+        """Every node before and after, naming at most so many. Raises Unavailable."""
+        now, pools, unknown, seen = self._clock.now(), dict[str, PoolTried](), 0, 0
+        top: list[tuple[float, int, NodeTried]] = []
+        page = await self._nodes.page("", PAGE)
+        while page:
+            known = [state for state in page if state.described_by is not None and state.used_by is not None]
+            unknown += len(page) - len(known)
+            for tried in _compared(known, self._in_force, wanted, now):
+                seen += 1
+                _add(pools.setdefault(tried.pool, PoolTried(tried.pool)), tried)
+                entry = (tried.changed, -seen, tried)
+                if len(top) < most:
+                    heapq.heappush(top, entry)
+                elif top:
+                    heapq.heappushpop(top, entry)
+            await asyncio.sleep(0)
+            page = await self._nodes.page(page[-1].node, PAGE)
+        named = [tried for _, _, tried in sorted(top, reverse=True)]
+        return Tried(now, [pools[name] for name in sorted(pools)], named, seen - len(named), unknown)
+
+
+def _compared(states: Sequence[NodeState], now: Strategies, wanted: Strategies, at: datetime) -> list[NodeTried]:
+    before, after = [now.of(state) for state in states], [wanted.of(state) for state in states]
+    offered = zip(_computed(states, before, at), _computed(states, after, at), strict=True)
+    return [
+        NodeTried(
+            node=state.node,
+            pool=state.pool,
+            in_force=Offers(state.batch, state.mid),
+            before=was,
+            after=will,
+            strategies_before=before[place].sources,
+            strategies_after=after[place].sources,
+            problem=after[place].reason,
+            changed=was.differs_by(will, state.capacity),
+        )
+        for place, (state, (was, will)) in enumerate(zip(states, offered, strict=True))
+    ]
+
+
+def _computed(states: Sequence[NodeState], followed: Sequence[Followed], at: datetime) -> list[Offers]:
+    strategies = [each.strategy for each in followed]
+    found = [snapshot_of(state, strategy, at) for state, strategy in zip(states, strategies, strict=True)]
+    snapshots = [snapshot for snapshot in found if snapshot is not None]  # those that were described and measured: all
+    return offers_under(snapshots, strategies) if snapshots else []
+
+
+def _add(pool: PoolTried, tried: NodeTried) -> None:
+    pool.nodes += 1
+    pool.changed += tried.before != tried.after
+    pool.in_force += tried.in_force
+    pool.before += tried.before
+    pool.after += tried.after

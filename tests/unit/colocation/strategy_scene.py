@@ -1,0 +1,109 @@
+"""Replicas that share one store of strategy documents and one of nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from slackwater.bus.port import Received
+from slackwater.colocation.adapters.memory import MemoryColocationStore
+from slackwater.colocation.adapters.memory_following import MemoryFollowerStore
+from slackwater.colocation.edge.events import ColocationEvents
+from slackwater.colocation.settings import ColocationSettings
+from slackwater.colocation.usecases.change_strategies import ChangeStrategies
+from slackwater.colocation.usecases.colocation_strategy import ColocationStrategy
+from slackwater.colocation.usecases.follow_strategies import follow_strategies, tell_of_documents
+from slackwater.colocation.usecases.recompute_offer import Offering
+from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce
+from slackwater.colocation.usecases.try_strategies import TryStrategies
+from slackwater.decisions.record import DecisionRecord
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.envelope import Event
+from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.strategy_checked import StrategyChecked
+from slackwater.testing.clock import FakeClock
+from slackwater.testing.documents import MemoryDocumentStore
+from slackwater.testing.windows import START, described, window
+
+OWN = "slackwater.io/colocation-strategy"
+
+
+class Told:
+    """What operators were shown."""
+
+    def __init__(self) -> None:
+        self.followed = self.unusable = -1
+
+    def policies(self, followed: int, unusable: int) -> None:
+        self.followed, self.unusable = followed, unusable
+
+
+class Replica:
+    """One process with colocation in it."""
+
+    def __init__(
+        self, documents: MemoryDocumentStore | None = None, nodes: MemoryColocationStore | None = None, **settings: Any
+    ) -> None:
+        self.documents = documents or MemoryDocumentStore("colocationstrategy")
+        self.store = nodes or MemoryColocationStore()
+        self.clock = FakeClock(START + timedelta(seconds=60))
+        self.meter = Told()
+        self.in_force = StrategiesInForce(self.documents, ColocationSettings(**settings).base(), self.meter)
+        self.followers = MemoryFollowerStore(self.store)
+        self.change = ChangeStrategies(self.documents, self.in_force, self.followers)
+        self.trying = TryStrategies(self.followers, self.in_force, self.clock)
+        self.offering = Offering(self.store, self.in_force, self.clock)
+        self.events = ColocationEvents(self.offering)
+
+    async def open(self) -> Replica:
+        await self.in_force.load()
+        return self
+
+    async def put(self, name: str, /, **spec: Any) -> None:
+        await self.change.put(strategy(name, **spec))
+
+    async def describe(self, node: str, number: int = 0, **facts: Any) -> None:
+        """With `pool`, `labels` and `annotations` as given."""
+        event = described(node, number=number)
+        data = event.data.model_copy(update={"facts": replace(event.data.facts, **facts)})
+        await self.events.on_described([received(event.model_copy(update={"data": data}))])
+
+    async def measure(self, node: str, number: int, cpu: int = 500) -> None:
+        await self.clock.advance(max(0.0, (START + timedelta(minutes=number + 1) - self.clock.now()).total_seconds()))
+        await self.events.on_usage([received(window(node, number, {"p": cpu}))])
+
+    async def node(self, node: str, **facts: Any) -> None:
+        """Described and measured; its only pod holds the 2000 milli-cores it asked for, the system 300."""
+        await self.describe(node, **facts)
+        await self.measure(node, 0)
+
+    async def follow(self) -> int:
+        """What is done when strategies have changed."""
+        await tell_of_documents(self.offering, self.followers, self.in_force.now)
+        return await follow_strategies(self.offering, self.followers)
+
+    def offers(self, node: str) -> list[ResourcesOffered]:
+        found = [event.data for event in self.store.outbox if isinstance(event.data, ResourcesOffered)]
+        return [offer for offer in found if offer.node == node]
+
+    def records(self, node: str) -> list[DecisionRecord]:
+        found = [event.data.record for event in self.store.outbox if isinstance(event.data, DecisionRecorded)]
+        return [record for record in found if record.node == node]
+
+    def checked(self) -> list[StrategyChecked]:
+        return [event.data for event in self.store.outbox if isinstance(event.data, StrategyChecked)]
+
+
+def received(event: Event[Any]) -> Received[Any]:
+    return Received(event, 1, 1, event.data.key())
+
+
+def document(name: str, generation: int = 0, /, **spec: Any) -> dict[str, Any]:
+    """As an operator writes it."""
+    metadata: dict[str, Any] = {"name": name} | ({"generation": generation} if generation else {})
+    return {"apiVersion": "slackwater.io/v1alpha1", "kind": "ColocationStrategy", "metadata": metadata, "spec": spec}
+
+
+def strategy(name: str, generation: int = 0, /, **spec: Any) -> ColocationStrategy:
+    return ColocationStrategy.parse(document(name, generation, **spec))

@@ -1,0 +1,164 @@
+"""The look at every offer: nothing is found where all is well, and what was damaged is put right and told of."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from colocation_scene import Colocation, received
+
+from slackwater.colocation.domain.gating import Gate
+from slackwater.colocation.domain.node import NodeState
+from slackwater.colocation.domain.strategy import MidMode, Strategy
+from slackwater.colocation.ports import Found
+from slackwater.colocation.usecases.full_pass import EVERY, SLICE, FullPass, Passed
+from slackwater.decisions.reasons import Reason
+from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
+from slackwater.model.quantities import Resources
+from slackwater.testing.windows import described, window
+
+DYNAMIC = Strategy(mid_mode=MidMode.DYNAMIC, mid_cpu_threshold_percent=10)
+
+
+class Site(Colocation):
+    """Nodes that the pass looks at as fast as it can."""
+
+    def __init__(self, strategy: Strategy = DYNAMIC) -> None:
+        super().__init__(strategy)
+        self.full_pass = FullPass()
+        self.offering = replace(self.offering, decided=self.full_pass.decided)
+        self.follow(strategy)
+
+    async def window(self, number: int, *nodes: str) -> None:
+        await self.clock.advance(
+            (described("n", number=number + 1).data.described_at - self.clock.now()).total_seconds()
+        )
+        for node in nodes:
+            await self.events.on_usage([received(window(node, number, {"p": 500}))])
+
+    async def looked(self, partitions: frozenset[int] | range = ALL_PARTITIONS) -> Passed:
+        passed = Passed()
+        await self.full_pass.run(self.offering, lambda: partitions, 0, passed)
+        return passed
+
+    def damage(self, node: str, **fields: object) -> None:
+        self.store.states[node] = replace(self.store.states[node], **fields)  # type: ignore[arg-type] # fields by name
+
+
+async def site(nodes: int = 3) -> Site:
+    """All described, measured and looked at once."""
+    found = Site()
+    names = [f"n{number}" for number in range(nodes)]
+    for name in names:
+        await found.events.on_described([received(described(name, zones=2))])
+    for number in range(3):
+        await found.window(number, *names)
+    await found.looked()
+    return found
+
+
+async def test_a_healthy_system_has_nothing_to_heal() -> None:
+    healthy = await site()
+    told = len(healthy.store.outbox)
+    for number in range(3, 15):
+        await healthy.window(number, "n0", "n1", "n2")
+        passed = await healthy.looked()
+        assert passed.counts[Found.HEALED] == 0
+        assert sum(passed.counts.values()) == 3
+    assert healthy.offers() != []
+    assert len(healthy.store.outbox) == told
+
+
+async def test_nodes_that_were_just_decided_are_skipped_and_have_their_turn_all_the_same() -> None:
+    healthy = await site(20)
+    names, looked = sorted(healthy.store.states), 0
+    for number in range(3, 3 + EVERY):
+        await healthy.window(number, *names)
+        passed = await healthy.looked()
+        assert passed.counts[Found.SKIPPED] >= 20 // 2
+        looked += passed.counts[Found.SAME]
+    assert looked == 20  # each once in so many passes
+    quiet = await healthy.looked()
+    assert quiet.counts[Found.SAME] == 20  # nobody was decided since: all are looked at
+
+
+@pytest.mark.parametrize(
+    ("fields", "heals"),
+    [
+        ({"cpu": Gate(published=7999)}, True),
+        ({"memory": Gate(published=2**60)}, True),
+        ({"mid_cpu": Gate(published=5000)}, True),
+        ({"zones": {"node0": Resources(1, 1), "node1": Resources(7000, 2**60)}}, True),
+        ({"degraded": "usage is old"}, True),
+        ({"due_at": 2**40}, False),
+    ],
+)
+async def test_an_offer_whose_state_was_damaged_is_healed_and_told_of(fields: dict[str, object], heals: bool) -> None:
+    broken = await site()
+    before = broken.store.states["n1"]
+    broken.damage("n1", **fields)
+    told = len(broken.offers())
+    passed = await broken.looked()
+    after = broken.store.states["n1"]
+    assert (after.batch, after.mid, after.zones, after.degraded, after.due_at) == (
+        before.batch,
+        before.mid,
+        before.zones,
+        None,
+        before.due_at,
+    )
+    assert passed.healed == (["n1"] if heals else [])
+    assert [offer.reason for offer in broken.offers()[told:]] == ([Reason.OFFER_HEALED] if heals else [])
+    assert (await broken.looked()).counts[Found.HEALED] == 0
+
+
+async def test_an_offer_that_was_damaged_downwards_rises_again_with_the_next_windows() -> None:
+    broken = await site()
+    before = broken.store.states["n1"].batch
+    broken.damage("n1", cpu=Gate(published=5))
+    await broken.looked()
+    for number in (3, 4):
+        await broken.window(number, "n0", "n1", "n2")
+    assert broken.store.states["n1"].batch == before
+
+
+async def test_what_time_alone_changes_is_left_to_the_timer() -> None:
+    ageing = await site()
+    await ageing.clock.advance(600)
+    passed = await ageing.looked()
+    assert sum(passed.counts.values()) == 0
+
+
+async def test_a_strategy_that_was_not_followed_yet_is_no_damage() -> None:
+    changed = await site()
+    changed.follow(replace(DYNAMIC, cpu_reclaim_threshold_percent=30), "cluster@2")
+    passed = await changed.looked()
+    assert passed.counts == {Found.SKIPPED: 0, Found.SAME: 0, Found.FOLLOWED: 3, Found.HEALED: 0}
+    assert {offer.reason for offer in changed.offers()[-3:]} == {Reason.OFFER_CHANGED}
+
+
+async def test_only_nodes_of_our_partitions_are_looked_at() -> None:
+    ours = await site(20)
+    mine = {partition_of("n0")}
+    here = [node for node in ours.store.states if partition_of(node) in mine]
+    assert sum((await ours.looked(frozenset(mine))).counts.values()) == len(here)
+
+
+async def test_a_pass_is_spread_over_its_time_and_lets_events_in_between() -> None:
+    large = await site(3 * SLICE)
+    began, passed = large.clock.now(), Passed()
+    task = asyncio.create_task(large.full_pass.run(large.offering, lambda: ALL_PARTITIONS, 60, passed))
+    seen = []
+    while not task.done():
+        await large.clock.advance(1)
+        seen.append(sum(passed.counts.values()))
+    assert large.clock.now() - began <= timedelta(seconds=62)
+    assert sorted({0, SLICE, 2 * SLICE, 3 * SLICE}) == sorted(set(seen))
+
+
+async def test_states_without_windows_are_no_reason_to_stumble() -> None:
+    empty = Site()
+    empty.store.states["new"] = NodeState("new")
+    assert (await empty.looked()).counts[Found.SAME] == 1
