@@ -40,6 +40,7 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.demo.director",
         "slackwater.simulation.edge",
         "slackwater.simulation.service",
+        "slackwater.simulation.usecases.assess",  # the type of the answer
     },
     "simulation": {  # a tool beside the services, like the backtest: decides with the functions that decide offers
         "slackwater.backtest.adapters.predictors",  # models by name and settings

@@ -158,10 +158,10 @@ def _time(text: str) -> datetime:
 
 def _payload(payload: type[P], body: bytes, read: quick.Read) -> P:
     known = read(payload, body)
-    return _judged(payload, body) if known is None else known
+    return judged(payload, body) if known is None else known
 
 
-def _judged(payload: type[P], body: bytes) -> P:
+def judged(payload: type[P], body: bytes) -> P:
     """The payload by the book: what cannot be read quickly is read here, and what is wrong gets its reason."""
     try:
         return payload.model_validate_json(body)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 from types import UnionType
 from typing import Any, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -56,12 +56,16 @@ def read_with(payload: type[P], body: bytes, reader: Callable[[bytes], msgspec.S
     return cast(P, payload.model_construct(set(values), **values))
 
 
-def _reader(payload: type[Payload], light: Light | None = None) -> Callable[[bytes], msgspec.Struct]:
-    """A decoder of a struct with the fields of the payload. What they hold must be dataclasses and plain values."""
+def _reader(
+    payload: type[Payload], light: Light | None = None, light_fields: Container[str] | None = None
+) -> Callable[[bytes], msgspec.Struct]:
+    """A decoder of a struct with the fields of the payload. What they hold must be dataclasses and plain values; in
+    `light_fields` (None: in all) `light` stands in for those."""
     hints = get_type_hints(payload)
     fields: list[tuple[str, Any, Any]] = []
     for name, field in payload.model_fields.items():
-        kind = hints[name] if light is None else light.kind(hints[name])
+        is_light = light_fields is None or name in light_fields
+        kind = light.kind(hints[name]) if light is not None and is_light else hints[name]
         given = partial(field.get_default, call_default_factory=True, validated_data={})
         default = msgspec.NODEFAULT if field.is_required() else msgspec.field(default_factory=given)
         fields.append((name, kind, default))
@@ -111,3 +115,5 @@ _READERS: Mapping[type[Payload], Callable[[bytes], msgspec.Struct]] = {
 }
 LEAN_REPORT = _reader(UsageReported, Light())
 """With structs in place of dataclasses and pods as they are written."""
+LIGHT_PODS_REPORT = _reader(UsageReported, Light(), {"pods"})
+"""The same for the pods alone."""

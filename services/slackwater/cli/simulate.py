@@ -13,8 +13,18 @@ from slackwater.cli.backtest import days_of
 from slackwater.cli.output import Column, Item, errors_to_stderr, message, print_object, table
 from slackwater.cli.output import Format as Shown
 from slackwater.cli.progress import Stages, progress_bar
+from slackwater.cli.trace_options import (
+    ChurnOption,
+    FormatOption,
+    PageOption,
+    PerNodeOption,
+    ResourceOption,
+    SeedOption,
+    TraceOption,
+    check_page,
+)
 from slackwater.model.errors import InvalidInput
-from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.traces.choices import Resource
 
 
 class Output(StrEnum):
@@ -28,28 +38,21 @@ def command(
     files: Annotated[
         list[Path], typer.Option("-f", "--filename", help="a ColocationStrategy; two are compared; - is stdin")
     ],
-    trace: Annotated[
-        Path | None, typer.Option("--trace", metavar="PATH", help="replay a trace: a file, or its folder")
-    ] = None,
-    form: Annotated[
-        TraceFormat | None, typer.Option("--format", help="of the trace; docs/how-to/backtest.md says what each one is")
-    ] = None,
-    resource: Annotated[Resource | None, typer.Option("--resource", help="only this one of the trace")] = None,
+    trace: TraceOption = None,
+    form: FormatOption = None,
+    resource: ResourceOption = None,
     model: Annotated[
         str, typer.Option("--model", help="that predicts peaks on a trace; NAME:SETTING=VALUE gives settings")
     ] = "workload-profile",
-    per_node: Annotated[
-        int | None,
-        typer.Option("--vms-per-node", help="default 20; 1 (each its own node) where the trace has whole machines"),
-    ] = None,
-    churn: Annotated[str, typer.Option("--churn", metavar="none|2d", help="mean stay on a node: 2d, 12h")] = "none",
-    seed: Annotated[int, typer.Option("--seed", help="of who is on which node")] = 1,
+    per_node: PerNodeOption = None,
+    churn: ChurnOption = "none",
+    seed: SeedOption = 1,
     begin: Annotated[
         str | None, typer.Option("--from", metavar="DAY", help="count from this day of the trace (8, 2013-08-09)")
     ] = None,
     end: Annotated[str | None, typer.Option("--to", metavar="DAY", help="… up to this one")] = None,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="write a page with pictures")] = None,
+    html: PageOption = None,
 ) -> None:
     """Replay history under another strategy: what it would have lent, and when that would have been too much.
 
@@ -85,12 +88,6 @@ def command(
             print_object(answer, Shown.JSON)
         else:
             print("\n".join(lines(answer)))
-
-
-def check_page(html: Path | None) -> None:
-    """Before anything long begins. Raises InvalidInput."""
-    if html is not None and not html.parent.is_dir():
-        raise InvalidInput(f"--html: there is no folder {html.parent}", field="html")
 
 
 def lines(answer: Item) -> list[str]:

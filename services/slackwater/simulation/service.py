@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from slackwater.backtest.adapters.predictors import contenders
 from slackwater.model.errors import InvalidInput
+from slackwater.prediction.domain.models.port import PeakModel
+from slackwater.simulation.adapters.prometheus import Prometheus, Span
+from slackwater.simulation.adapters.prometheus_usage import QUERIES, read
 from slackwater.simulation.adapters.strategy_files import default_variant, variants
 from slackwater.simulation.adapters.trace_history import USUAL_MODEL, Layout, TraceHistory, both, placed
+from slackwater.simulation.domain.risk import USUAL_ACCEPTED
 from slackwater.simulation.ports import History, Watch
+from slackwater.simulation.usecases.assess import Assessment, Model, assess
 from slackwater.simulation.usecases.replay import Replayed, replay
 from slackwater.traces.choices import Resource, TraceFormat
 from slackwater.traces.days import cell_at
 from slackwater.traces.trace import Trace
+
+if TYPE_CHECKING:
+    import httpx2
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +75,75 @@ def span(trace: Trace, since: str | None, until: str | None) -> tuple[int, int]:
     if first >= stop:
         raise InvalidInput("nothing to replay: --from is not before --to", field="from")
     return first, stop
+
+
+MODELS = (USUAL_MODEL, f"{USUAL_MODEL}:knob=0.20", *(f"{USUAL_MODEL}:violation_rate={rate}" for rate in (0.01, 0.05)))
+PERCENTS = (70, 80, 90, 100)
+"""What an assessment tries beside the usual margin: so much of a node may be in use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What an assessment tries, and which risk is accepted (a share of node minutes)."""
+
+    models: Sequence[str] = MODELS
+    percents: Sequence[int] = PERCENTS
+    accepted: float = USUAL_ACCEPTED
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.accepted < 1:
+            raise InvalidInput(f"--accept: {self.accepted} is not a share; 0 to below 1", field="accept")
+        for percent in self.percents:
+            if not 0 <= percent <= 1000:
+                raise InvalidInput(f"--percent: {percent} is not allowed; 0 to 1000", field="percent")
+
+
+def assess_trace(order: TraceOrder, tried: Tried, watch: Watch) -> Assessment:
+    """Raises InvalidInput, Misconfigured."""
+    models = models_of(tried)
+    return assess(history_of(order, watch).placed, models, tried.percents, tried.accepted, watch)
+
+
+@dataclass(frozen=True, slots=True)
+class PrometheusOrder:
+    """A Prometheus and which part of it is read; `client` knows how to prove who asks."""
+
+    client: httpx2.Client
+    since_seconds: int
+    step_seconds: int
+    retries: int = 3
+
+    def __post_init__(self) -> None:
+        if self.step_seconds < 15 or self.step_seconds > 3600:
+            raise InvalidInput(f"--step: {self.step_seconds} s is not allowed; 15 s to 1 h", field="step")
+        if self.since_seconds < 2 * self.step_seconds:
+            raise InvalidInput(f"--since: {self.since_seconds} s are not two steps", field="since")
+        if self.retries < 0:
+            raise InvalidInput(f"--retries: {self.retries} is not allowed; from 0", field="retries")
+
+
+def assess_prometheus(order: PrometheusOrder, tried: Tried, now_seconds: float, watch: Watch) -> Assessment:
+    """Reads only. Raises InvalidInput, Misconfigured, Unavailable, NotFound."""
+    models = models_of(tried)
+    end = int(now_seconds) // order.step_seconds * order.step_seconds
+    span = Span(end - order.since_seconds, end, order.step_seconds)
+    watch.begin("reading from Prometheus", QUERIES * len(list(span.pages())))
+    server = Prometheus(order.client, order.retries, advance=lambda: watch.advance(1))
+    placed_pods = read(server, span, str(order.client.base_url).rstrip("/"))
+    return assess(placed_pods, models, tried.percents, tried.accepted, watch)
+
+
+def models_of(tried: Tried) -> list[Model]:
+    """Raises InvalidInput for a name or a setting that is not known."""
+    labels = list(dict.fromkeys(tried.models))
+    for label in labels:
+        contenders(label, Resource.CPU)  # before anything long begins
+    return [Model(label, _Maker(label)) for label in labels]
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    label: str
+
+    def __call__(self, resource: Resource) -> PeakModel:
+        return contenders(self.label, resource)[0].make()

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from slackwater.bus import quick
 from slackwater.bus.columnar import ColumnarReader
+from slackwater.bus.deferring import read_deferred
 from slackwater.bus.encoding import Undecodable, decode, encode
 from slackwater.events.envelope import Payload, event_of
 from slackwater.events.peak_predicted import Calibration, PeakPredicted, PodPeak
@@ -123,6 +124,42 @@ def test_pods_by_columns_are_still_the_pods_that_were_sent() -> None:
     assert isinstance(PAYLOADS[0], UsageReported)
     assert (len(found.pods), tuple(found.pods)) == (2, PAYLOADS[0].pods)
     assert (found.pods[1], found.pods[:1]) == (PAYLOADS[0].pods[1], PAYLOADS[0].pods[:1])
+
+
+def by_the_book(body: bytes) -> UsageReported | None:
+    try:
+        return UsageReported.model_validate_json(body)
+    except ValidationError:
+        return None
+
+
+@given(st.integers(0, 500), st.none() | st.sampled_from(LITERALS))
+@example(3, '"2026-01-05T00:00:00.1234567Z"')
+def test_a_report_whose_pods_wait_is_the_same_report_or_is_refused_with_the_first_look(
+    place: int, literal: str | None
+) -> None:
+    body = bent(PAYLOADS[0], place, literal)
+    full, found = quick.read(UsageReported, body), read_deferred(UsageReported, body)
+    if found is None:
+        assert full is None
+        return
+    expected = full or by_the_book(body)
+    if expected is None:
+        with pytest.raises(Undecodable, match="invalid field"):
+            tuple(found.pods)
+        return
+    pods = tuple(found.pods)
+    assert len(found.pods) == len(pods)
+    assert pods == expected.pods
+    assert found.model_copy(update={"pods": pods}) == expected
+
+
+def test_pods_that_wait_are_read_once() -> None:
+    assert isinstance(PAYLOADS[0], UsageReported)
+    found = read_deferred(UsageReported, PAYLOADS[0].model_dump_json().encode())
+    assert found is not None
+    assert found.pods[0] is next(iter(found.pods))
+    assert found.pods[:1] == PAYLOADS[0].pods[:1]
 
 
 @given(st.sampled_from(PAYLOADS), st.integers(0, 500), st.none() | st.sampled_from(LITERALS))

@@ -15,26 +15,6 @@ MILLI = 1000
 ALL = "Every replica counts the whole fleet: take the maximum, not the sum."
 
 
-class StrategyMetrics:
-    """slackwater.runtime.documents.DocumentMeter in Prometheus' terms."""
-
-    def __init__(self, meters: Meters) -> None:
-        self._followed = meters.gauge(
-            "slackwater_colocation_followed_strategies",
-            "ColocationStrategy documents that this replica follows as they are stored.",
-            look="Replicas that differ for longer than a second: one does not hear of changes.",
-        )
-        self._unusable = meters.gauge(
-            "slackwater_colocation_unusable_strategies",
-            "Stored ColocationStrategy documents that this replica cannot use; it keeps to the last good generation.",
-            look="More than 0: mostly a newer version wrote the document.",
-        )
-
-    def policies(self, followed: int, unusable: int) -> None:
-        self._followed.set(followed)
-        self._unusable.set(unusable)
-
-
 class ColocationMetrics:
     """What is offered per pool and tier, of what capacity, and how offers change."""
 

@@ -119,7 +119,8 @@ def recompute(
     tell_anew: bool = False,
 ) -> tuple[NodeState, list[Event[Any]]]:
     """The node's state after deciding, and what is to be published: nothing while nothing changed, unless there is
-    something new to be said of why. `because` is the reason that is told; None: what the change itself says."""
+    something new to be said of why (`tell_anew`). `because` is the reason that is told; None: what the change itself
+    says."""
     strategy = followed.strategy
     snapshot = snapshot_of(state, strategy, now)
     if snapshot is None:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import TypeVar
 
+from slackwater.bus.deferring import read_deferred
 from slackwater.bus.port import Bus, Consumption, Holds, Received, Retry, Settlement, each
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.note_described import NoteDescribed
@@ -56,7 +57,9 @@ async def consume_all(
     nodes = bus.consume(NodeDescribed, "ensurance-node-described", each(settling(described)), holds=holds)
     observations = bus.consume(IntentObserved, "ensurance-intent-observed", each(settling(seen)), holds=holds)
     evictions = bus.consume(EvictionCompleted, "ensurance-eviction-completed", each(settling(evicted)), holds=holds)
-    reports = bus.consume(UsageReported, USAGE_CONSUMER, each(settling(guard)), batch=REPORTS_AT_ONCE, holds=holds)
+    reports = bus.consume(
+        UsageReported, USAGE_CONSUMER, each(settling(guard)), batch=REPORTS_AT_ONCE, holds=holds, read=read_deferred
+    )
     crossings = bus.consume(WaterlineCrossed, URGENT_CONSUMER, each(settling(urgent)), holds=holds)
     consumers = nodes, observations, evictions, crossings, reports
     return [await stack.enter_async_context(consumer) for consumer in consumers]

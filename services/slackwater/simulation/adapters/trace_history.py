@@ -66,6 +66,7 @@ def placed(traces: Mapping[Resource, Trace], layout: Layout) -> Placed:
             whole if trace.whole_machines else made_up,
             "a node has as much as its pods were ever given together; system and NUMA zones are not in a trace",
         ),
+        there=trace.present if alone else None,
     )
 
 

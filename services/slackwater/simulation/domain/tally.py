@@ -36,7 +36,13 @@ class Came:
     def excess(self) -> Ints:
         """By how much prod and all offers together were above the capacity; 0 where nothing was offered."""
         offered = self.mid + self.batch
-        return np.where(offered > 0, np.clip(self.prod + offered - self.capacity, 0, offered), 0)
+        real = (offered > 0) & (self.capacity > 0)
+        return np.where(real, np.clip(self.prod + offered - self.capacity, 0, offered), 0)
+
+    @property
+    def there(self) -> Flags:
+        """A node without capacity is not there."""
+        return self.capacity > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,29 +119,33 @@ class Tally:
         self._sums = _Sums(batch, mid, exceeded, excess, of_batch, of_mid, episodes, running, longest)
         self._seconds = self._capacity = self._prod = np.zeros(2)
         self._any = np.zeros(2)
+        self.capacity_hours = np.zeros((nodes, 2))
+        """(nodes, 2) core-hours and GiB-hours that were there."""
         self.film: list[tuple[Ints, Ints, Ints, Ints]] = []
         """Of each period the sums over all nodes, (2,) each: prod, mid, batch, capacity."""
         self.film_exceeded: list[Ints] = []
         """(2,): how many nodes were beyond their capacity."""
 
     def add(self, came: Came) -> None:
-        """The next period. A node without capacity is not there, and counts in nothing."""
+        """The next period."""
         sums, seconds, excess = self._sums, came.seconds, came.excess
         over = excess > 0
-        sums.batch += came.batch * seconds
-        sums.mid += came.mid * seconds
+        sums.batch += came.batch * came.there * seconds
+        sums.mid += came.mid * came.there * seconds
         sums.exceeded += over * seconds
         sums.excess += excess * seconds
-        sums.batch_changes += came.batch_told
-        sums.mid_changes += came.mid_told
+        sums.batch_changes += came.batch_told & came.there
+        sums.mid_changes += came.mid_told & came.there
         sums.episodes += over & (sums.running == 0)
         sums.running = np.where(over, sums.running + seconds, 0.0)
         sums.longest = np.maximum(sums.longest, sums.running)
-        self._seconds = self._seconds + (came.capacity > 0).sum(axis=0) * seconds
+        self._seconds = self._seconds + came.there.sum(axis=0) * seconds
         self._capacity = self._capacity + came.capacity.sum(axis=0) * seconds
         self._prod = self._prod + came.prod.sum(axis=0) * seconds
+        self.capacity_hours += came.capacity * seconds / (UNITS * HOUR_SECONDS)
         self._any = self._any + over.any(axis=0) * seconds
-        prod, mid, batch, capacity = (each.sum(axis=0) for each in (came.prod, came.mid, came.batch, came.capacity))
+        parts = (came.prod, came.mid * came.there, came.batch * came.there, came.capacity)
+        prod, mid, batch, capacity = (each.sum(axis=0) for each in parts)
         self.film.append((prod, mid, batch, capacity))
         self.film_exceeded.append(over.sum(axis=0))
 

@@ -35,6 +35,8 @@ class Placed:
     """(cells, series) what each asked for; empty where that is its limit."""
     notes: Sequence[str]
     """What a reader of any figure should know."""
+    there: NDArray[np.bool_] | None = None
+    """(cells, nodes) None: every node is there all the time. One that is not has no capacity."""
 
     @property
     def any_trace(self) -> Trace:
@@ -67,6 +69,7 @@ class Placed:
             usage[:, PLACES[each]] = np.ceil(moment.usage)
         prod = np.column_stack([np.bincount(machine, usage[:, place], nodes) for place in (0, 1)]).astype(np.int64)
         zero, yes, every = np.zeros_like(self.capacity), np.ones(count, bool), np.ones(nodes, bool)
+        capacity = self.capacity if self.there is None else self.capacity * self.there[one.cell][:, None]
         pods = PodRows(
             node=machine,
             tier=np.zeros(count, np.intp),
@@ -81,9 +84,9 @@ class Placed:
             bound_seconds=np.full(count, np.inf),
         )
         known = Fleet(
-            capacity=self.capacity,
+            capacity=capacity,
             reserved=zero,
-            allocatable=self.capacity,
+            allocatable=capacity,
             system=zero,
             system_known=every,
             prod_apps=zero,

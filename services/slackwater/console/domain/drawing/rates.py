@@ -48,7 +48,8 @@ def labels(named: Sequence[tuple[str, str]], spots: Sequence[svg.Point], frame: 
         width = len(name) * LETTER_WIDTH
         left = x + 11 + width > frame.x1
         x0 = x - 11 - width if left else x + 11
-        moves = (sign * step for step in range(0, 400, 3) for sign in (1, -1))
+        moves = [sign * step for step in range(0, 400, 3) for sign in (1, -1)]
+        moves.sort(key=lambda move: not frame.y1 <= y + move <= frame.y0 - 4)  # inside the plot while there is room
         move = next(
             move for move in moves if not any(_meet((x0, y + move - 7, x0 + width, y + move + 6), box) for box in taken)
         )

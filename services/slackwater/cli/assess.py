@@ -1,0 +1,219 @@
+"""`slackwater assess`: what could be lent and at which risk, from data one already has. Nothing is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slackwater.cli.backtest import days_of
+from slackwater.cli.credentials import Credentials
+from slackwater.cli.output import Column, Item, cpu, errors_to_stderr, memory, message, print_object, table
+from slackwater.cli.output import Format as Shown
+from slackwater.cli.progress import Stages, progress_bar
+from slackwater.cli.prometheus_options import (
+    BearerOption,
+    CaOption,
+    CertOption,
+    InsecureOption,
+    KeyOption,
+    RetriesOption,
+    SinceOption,
+    StepOption,
+    TimeoutOption,
+    UrlOption,
+    client,
+    seconds_of,
+)
+from slackwater.cli.trace_options import (
+    ChurnOption,
+    FormatOption,
+    PageOption,
+    PerNodeOption,
+    ResourceOption,
+    SeedOption,
+    TraceOption,
+    check_page,
+)
+from slackwater.model.errors import InvalidInput
+from slackwater.model.time import SystemClock
+from slackwater.traces.choices import Resource
+
+if TYPE_CHECKING:
+    from slackwater.simulation.usecases.assess import Assessment
+
+MOST_NODES = 15
+
+
+class Output(StrEnum):
+    """`json` is described in docs/how-to/assess.md."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def command(
+    trace: TraceOption = None,
+    form: FormatOption = None,
+    resource: ResourceOption = None,
+    per_node: PerNodeOption = None,
+    churn: ChurnOption = "none",
+    seed: SeedOption = 1,
+    prometheus: UrlOption = None,
+    since: SinceOption = "7d",
+    step: StepOption = "5m",
+    bearer: BearerOption = None,
+    ca: CaOption = None,
+    cert: CertOption = None,
+    key: KeyOption = None,
+    insecure: InsecureOption = False,
+    timeout: TimeoutOption = "30s",
+    retries: RetriesOption = 3,
+    models: Annotated[
+        list[str] | None, typer.Option("--model", help="tried instead of the usual ones; NAME:SETTING=VALUE; repeat it")
+    ] = None,
+    percents: Annotated[
+        list[int] | None, typer.Option("--percent", help="of a node in use, tried instead of 70 80 90 100; repeat it")
+    ] = None,
+    accept: Annotated[
+        float, typer.Option("--accept", metavar="SHARE", help="of node minutes that may be beyond capacity")
+    ] = 0.001,
+    output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
+    html: PageOption = None,
+) -> None:
+    """Say what could be lent and at which risk, from a trace or from Prometheus. Reads only; nothing is installed.
+
+    Example: `slackwater assess --prometheus http://prometheus:9090 --since 14d --html report.html`
+    """
+    with errors_to_stderr():
+        from slackwater.simulation import service
+
+        check_page(html)
+        tried = service.Tried(tuple(models or service.MODELS), tuple(percents or service.PERCENTS), accept)
+        if prometheus is not None and trace is not None:
+            raise InvalidInput("--trace and --prometheus: give one of them", field="trace")
+        if prometheus is not None:
+            proof = Credentials(token_file=bearer, ca=ca, certificate=cert, key=key)
+            with (
+                client(prometheus, proof, seconds_of(timeout, "timeout"), insecure=insecure) as asking,
+                progress_bar() as bar,
+            ):
+                order = service.PrometheusOrder(asking, seconds_of(since, "since"), seconds_of(step, "step"), retries)
+                found = service.assess_prometheus(order, tried, SystemClock().now().timestamp(), Stages(bar))
+        elif trace is None or form is None:
+            raise InvalidInput("give --trace PATH with its --format, or --prometheus URL", field="trace")
+        else:
+            of_trace = service.TraceOrder(
+                path=trace,
+                form=form,
+                resources=tuple(Resource) if resource is None else (resource,),
+                per_node=per_node,
+                churn_days=days_of(churn),
+                seed=seed,
+            )
+            with progress_bar() as bar:
+                found = service.assess_trace(of_trace, tried, Stages(bar))
+        _show(found, output, html)
+
+
+def _show(found: Assessment, output: Output, html: Path | None) -> None:
+    from slackwater.simulation.edge.assessment_report import assessment_of
+
+    answer = assessment_of(found).model_dump(mode="json", by_alias=True)
+    if html is not None:
+        from slackwater.simulation.edge.assessment_page import page
+
+        html.write_text(page(found), encoding="utf-8")
+        message(f"wrote {html}")
+    if output is Output.JSON:
+        print_object(answer, Shown.JSON)
+    else:
+        print("\n".join(lines(answer)))
+
+
+def lines(answer: Item) -> list[str]:
+    """What was read, what could be lent, the advice, the nodes."""
+    when = f" from {answer['start']}" if answer["start"] else ""
+    days = f"{answer['days']:.1f} days{when}; judged from day {answer['judged_from_day']:g}"
+    shown = [
+        f"{answer['source']}: {len(answer['nodes'])} nodes, {days}",
+        *(f"! {warning}" for warning in answer["warnings"]),
+    ]
+    for name, say in (("cpu", cpu), ("memory", memory)):
+        if answer[name] is not None:
+            shown += ["", *of_resource(name, answer[name], say)]
+    return [*shown, "", *of_nodes(answer), "", *LEGEND]
+
+
+def of_resource(name: str, found: Item, say: Any) -> list[str]:
+    """All nodes together, every way that was tried, and the advice."""
+    whole, used = found["capacity"], found["used"]
+
+    def of(amount: int) -> str:
+        return f"{say(amount)} ({amount / whole:.0%})" if whole else say(amount)
+
+    head = (
+        f"{name.upper()}: capacity {say(whole)}, requested {of(found['requested'])}, "
+        f"used p50 {of(used['p50'])}, p95 {of(used['p95'])}, max {of(used['max'])}"
+    )
+    advised = found["recommendation"]
+    field = "cpuReclaimThresholdPercent" if name == "cpu" else "memoryReclaimThresholdPercent"
+    said = (
+        ["recommended: nothing; even the usual way was beyond capacity for longer than is accepted"]
+        if advised is None
+        else [f"recommended: {field}: {advised['percent']} with {advised['model']}", f"  because {advised['reason']}"]
+    )
+    return [head, *table(found["choices"], CHOICES, wide=False, headers=True), *said]
+
+
+def of_nodes(answer: Item) -> list[str]:
+    """Those with the most to lend first; the rest is in the JSON."""
+    there = [name for name in ("cpu", "memory") if answer[name] is not None]
+    ordered = sorted(answer["nodes"], key=lambda node: -float(node[there[0]]["reclaimable_share"]))
+    columns = [Column("NODE", lambda node: str(node["node"]))]
+    for name, say in (("cpu", cpu), ("memory", memory)):
+        if name in there:
+            columns += _node_columns(name, say)
+    more = len(ordered) - MOST_NODES
+    rest = [f"… and {more} more: -o json has all"] if more > 0 else []
+    return [*table(ordered[:MOST_NODES], columns, wide=False, headers=True), *rest]
+
+
+def _node_columns(name: str, say: Any) -> Sequence[Column]:
+    def share(node: Item, value: float) -> str:
+        whole = node[name]["capacity"]
+        return f"{value / whole:.0%}" if whole else "-"
+
+    return [
+        Column(name.upper(), lambda node: say(node[name]["capacity"]), right=True),
+        Column("REQUESTED", lambda node: share(node, node[name]["requested"]), right=True),
+        Column("P50", lambda node: share(node, node[name]["used"]["p50"]), right=True),
+        Column("P95", lambda node: share(node, node[name]["used"]["p95"]), right=True),
+        Column("MAX", lambda node: share(node, node[name]["used"]["max"]), right=True),
+        Column("RECLAIMABLE", lambda node: f"{node[name]['reclaimable_share']:.1%}", right=True),
+        Column("BEYOND", lambda node: f"{node[name]['exceeded_minutes']:g}m", right=True),
+    ]
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None else f"{value * 100:.2f}%"
+
+
+CHOICES = [
+    Column("IN USE", lambda one: f"{one['percent']}%", right=True),
+    Column("MODEL", lambda one: str(one["model"])),
+    Column("RECLAIMABLE", lambda one: f"{one['reclaimable_share']:.1%}", right=True),
+    Column("VIOLATION", lambda one: _rate(one["violation"]), right=True),
+    Column("SEVERITY", lambda one: _rate(one["severity"]), right=True),
+    Column("BEYOND", lambda one: f"{one['exceeded_share'] * 100:.3f}%", right=True),
+    Column("LONGEST", lambda one: f"{one['longest_episode_minutes']:g}m", right=True),
+]
+LEGEND: Sequence[str] = [
+    "IN USE: of a node, at most, prod's predicted peak and every offer together. RECLAIMABLE: share of the capacity.",
+    "VIOLATION: share of moments after which 24 hours came that went above the predicted peak; SEVERITY: by how much",
+    "of it, over all moments. BEYOND: share of node minutes in which prod as it was and every offer, used to the last",
+    "unit, were more than the node has; LONGEST: on end. No way was judged on what it had seen before it decided.",
+]

@@ -1,0 +1,57 @@
+"""How a Prometheus is reached: options, and the client that follows from them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slackwater.cli.credentials import Credentials
+from slackwater.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import httpx2
+
+UrlOption = Annotated[
+    str | None, typer.Option("--prometheus", metavar="URL", help="read cAdvisor and kube-state-metrics from it")
+]
+SinceOption = Annotated[str, typer.Option("--since", metavar="7d", help="how far back: 7d, 36h, 90m")]
+StepOption = Annotated[str, typer.Option("--step", metavar="5m", help="between two points: 5m, 60s")]
+BearerOption = Annotated[
+    Path | None, typer.Option("--bearer-token-file", metavar="FILE", help="a token for Prometheus")
+]
+CaOption = Annotated[Path | None, typer.Option("--prometheus-ca", metavar="FILE", help="whose certificate to believe")]
+CertOption = Annotated[Path | None, typer.Option("--prometheus-cert", metavar="FILE", help="our certificate (mTLS)")]
+KeyOption = Annotated[Path | None, typer.Option("--prometheus-key", metavar="FILE", help="its key")]
+InsecureOption = Annotated[
+    bool, typer.Option("--insecure-skip-verify", help="believe any certificate: only where nobody can listen")
+]
+TimeoutOption = Annotated[str, typer.Option("--timeout", metavar="30s", help="for each request")]
+RetriesOption = Annotated[int, typer.Option("--retries", help="of a request that may go well later")]
+
+
+def client(url: str, proof: Credentials, timeout_seconds: int, *, insecure: bool) -> httpx2.Client:
+    """Asks nobody but this server: no proxy of the environment, no token of another one. Raises InvalidInput,
+    Misconfigured."""
+    import httpx2
+
+    if not re.fullmatch(r"https?://[^\s]+", url):
+        raise InvalidInput(f"--prometheus: {url!r} is no address; like http://prometheus:9090", field="prometheus")
+    token = proof.token()
+    return httpx2.Client(
+        base_url=url.rstrip("/"),
+        headers={"Authorization": f"Bearer {token}"} if token else {},
+        timeout=timeout_seconds,
+        trust_env=False,
+        verify=not insecure and (proof.verify() if url.startswith("https:") else True),
+    )
+
+
+def seconds_of(text: str, option: str) -> int:
+    """Of `90s`, `5m`, `36h` or `7d`. Raises InvalidInput."""
+    found = re.fullmatch(r"(\d{1,6})([smhd])", text)
+    if found is None or not int(found[1]):
+        raise InvalidInput(f"--{option}: {text!r} is not allowed; like 90s, 5m, 36h or 7d", field=option)
+    return int(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[found[2]]

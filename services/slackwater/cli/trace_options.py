@@ -1,0 +1,30 @@
+"""The options of every verb that replays a trace on nodes. Imported by `--help`, so it imports nothing heavy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slackwater.model.errors import InvalidInput
+from slackwater.traces.choices import Resource, TraceFormat
+
+TraceOption = Annotated[Path | None, typer.Option("--trace", metavar="PATH", help="a file of a trace, or its folder")]
+FormatOption = Annotated[
+    TraceFormat | None, typer.Option("--format", help="of the trace; docs/how-to/backtest.md says what each one is")
+]
+ResourceOption = Annotated[Resource | None, typer.Option("--resource", help="only this one of the trace")]
+PerNodeOption = Annotated[
+    int | None,
+    typer.Option("--vms-per-node", help="default 20; 1 (each its own node) where the trace has whole machines"),
+]
+ChurnOption = Annotated[str, typer.Option("--churn", metavar="none|2d", help="mean stay on a node: 2d, 12h")]
+SeedOption = Annotated[int, typer.Option("--seed", help="of who is on which node")]
+PageOption = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="write a page with pictures")]
+
+
+def check_page(html: Path | None) -> None:
+    """Before anything long begins. Raises InvalidInput."""
+    if html is not None and not html.parent.is_dir():
+        raise InvalidInput(f"--html: there is no folder {html.parent}", field="html")

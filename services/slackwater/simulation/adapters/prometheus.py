@@ -1,0 +1,113 @@
+"""Range queries of the Prometheus HTTP API: paged by time, retried a bounded number of times, never more than it gives.
+
+Prometheus refuses a query of more than 11,000 points of one series; a page has far fewer, so that many series fit into
+one answer as well. See https://prometheus.io/docs/prometheus/latest/querying/api/.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+
+from slackwater.model.errors import InvalidInput, Misconfigured, Unavailable
+
+MOST_POINTS = 11_000
+PAGE_POINTS = 1_000
+RETRIED = frozenset({429, 500, 502, 503, 504})
+LONGEST_PAUSE_SECONDS = 30.0
+
+Labels = Mapping[str, str]
+Points = list[tuple[float, float]]
+"""(seconds since 1970, value)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From the first point to the last one, both included; seconds since 1970."""
+
+    start: int
+    end: int
+    step: int
+
+    def __post_init__(self) -> None:
+        if self.step < 1 or self.end < self.start:
+            raise InvalidInput(f"--since: nothing lies between {self.start} and {self.end}", field="since")
+
+    def pages(self, points: int = PAGE_POINTS) -> Iterator[Span]:
+        """Pieces of at most `points` points that follow each other without a gap and without a double."""
+        begin = self.start
+        while begin <= self.end:
+            end = min(self.end, begin + (points - 1) * self.step)
+            yield Span(begin, end, self.step)
+            begin = end + self.step
+
+
+@dataclass(slots=True)
+class Prometheus:
+    """A server. `warnings` is what it said beside its answers, each once."""
+
+    client: httpx2.Client
+    retries: int = 3
+    pause: Callable[[float], None] = time.sleep
+    advance: Callable[[], None] = lambda: None
+    """Called after every page."""
+    warnings: list[str] = field(default_factory=list)
+
+    def range(self, query: str, span: Span) -> dict[tuple[tuple[str, str], ...], Points]:
+        """Every series by its labels, in the order of time. Raises Unavailable, Misconfigured, InvalidInput."""
+        found: dict[tuple[tuple[str, str], ...], Points] = {}
+        for page in span.pages():
+            for series in self._page(query, page):
+                labels = tuple(sorted((str(k), str(v)) for k, v in series["metric"].items()))
+                found.setdefault(labels, []).extend((float(at), float(value)) for at, value in series["values"])
+            self.advance()
+        return found
+
+    def _page(self, query: str, page: Span) -> list[dict[str, Any]]:
+        form = {"query": query, "start": str(page.start), "end": str(page.end), "step": str(page.step)}
+        answer = self._ask("/api/v1/query_range", form)
+        for said in (*answer.get("warnings", ()), *answer.get("infos", ())):
+            if said not in self.warnings:
+                self.warnings.append(str(said))
+        data = answer.get("data")
+        if not isinstance(data, dict) or data.get("resultType") != "matrix" or not isinstance(data.get("result"), list):
+            raise Misconfigured(f"{self.client.base_url}: the answer is not that of a Prometheus: no matrix in it")
+        return list(data["result"])
+
+    def _ask(self, path: str, form: Mapping[str, str]) -> dict[str, Any]:
+        """The answer of a request that went well; those that may go well later are repeated."""
+        for attempt in range(self.retries + 1):
+            last = attempt == self.retries
+            try:
+                response = self.client.post(path, data=dict(form))
+            except httpx2.HTTPError as error:
+                if last:
+                    said = str(error) or type(error).__name__
+                    raise Unavailable(f"no answer from {self.client.base_url}: {said} ({attempt + 1} tries)") from None
+            else:
+                if response.status_code not in RETRIED or last:
+                    return self._read(response, attempt + 1)
+            self.pause(min(LONGEST_PAUSE_SECONDS, 0.5 * 2**attempt))
+        raise AssertionError("the last try returns or raises")
+
+    def _read(self, response: httpx2.Response, tries: int) -> dict[str, Any]:
+        base = self.client.base_url
+        try:
+            answer = response.json()
+        except ValueError:
+            answer = {}
+        if not isinstance(answer, dict):
+            answer = {}
+        if response.status_code in (401, 403):
+            raise Misconfigured(f"{base}: HTTP {response.status_code}; give --bearer-token-file, or --cert and --key")
+        said = f"{answer.get('errorType', 'error')}: {answer['error']}" if answer.get("error") else ""
+        if response.status_code in RETRIED:
+            raise Unavailable(f"{base}: HTTP {response.status_code} {said} ({tries} tries)".replace("  ", " "))
+        if response.is_error or answer.get("status") != "success":
+            wanted = said or f"HTTP {response.status_code}, and no answer of a Prometheus; is the address right?"
+            raise Misconfigured(f"{base}: {wanted}")
+        return answer

@@ -1,0 +1,277 @@
+"""From what cAdvisor and kube-state-metrics left in a Prometheus to pods on nodes.
+
+Nothing is written anywhere and five queries are all that is asked. A pod that moves is another series on its new node;
+its workload is what created it. What a pod may be predicted to use is bounded by its request, or by what it was seen to
+use until then, whichever is more: limits of containers are often missing, and usage above a request is real.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.model.errors import NotFound
+from slackwater.simulation.adapters.prometheus import Labels, Points, Prometheus, Span
+from slackwater.simulation.usecases.placed import PLACES, Placed
+from slackwater.traces.choices import Resource
+from slackwater.traces.gridding import fill_gaps
+from slackwater.traces.placement import Stays, presences
+from slackwater.traces.trace import CELL_SECONDS, Amounts, Repairs, Trace
+
+_CONTAINERS = 'container!="",container!="POD",pod!=""'
+USAGE = {
+    Resource.CPU: f"sum by (namespace, pod) (rate(container_cpu_usage_seconds_total{{{_CONTAINERS}}}[%ds])) * 1000",
+    Resource.MEMORY: f"sum by (namespace, pod) (container_memory_working_set_bytes{{{_CONTAINERS}}})",
+}
+"""In milli-cores and bytes; %d is the window of the rate."""
+REQUESTS = 'sum by (namespace, pod, resource) (kube_pod_container_resource_requests{resource=~"cpu|memory"})'
+PODS = "max by (namespace, pod, node, created_by_kind, created_by_name) (kube_pod_info)"
+NODES = tuple(
+    f'max by (node, resource) (kube_node_status_{what}{{resource=~"cpu|memory"}})'
+    for what in ("allocatable", "capacity")
+)
+"""The second is asked where the first knows nothing."""
+QUERIES = len(USAGE) + 2 + 1
+LONGEST_GAP_CELLS = 6
+"""Half an hour without a sample is filled with what was known before; after that a pod was not there."""
+_FROM_CORES = {Resource.CPU: 1000.0, Resource.MEMORY: 1.0}
+
+Flags = NDArray[np.bool_]
+Pod = tuple[str, str]
+"""Namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """Cells of five minutes over a span of queries."""
+
+    start: int
+    cells: int
+
+    def spread(self, points: Points) -> tuple[NDArray[np.float64], Flags]:
+        """The mean of the points of each cell, and where there were any."""
+        times = np.array([at for at, _ in points])
+        values = np.array([value for _, value in points], np.float64)
+        sound = np.isfinite(values)
+        cell = ((times[sound] - self.start) // CELL_SECONDS).astype(np.intp)
+        inside = (cell >= 0) & (cell < self.cells)
+        count = np.bincount(cell[inside], minlength=self.cells)
+        sums = np.bincount(cell[inside], weights=values[sound][inside], minlength=self.cells)
+        return sums / np.maximum(1, count), count > 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """A pod on a node: where it was in which cells."""
+
+    pod: Pod
+    node: int
+    workload: str
+    here: Flags
+
+
+def read(server: Prometheus, span: Span, title: str) -> Placed:
+    """Everything that was asked for. Raises NotFound that names what is missing, and what the server raises."""
+    grid = _Grid(span.start // CELL_SECONDS * CELL_SECONDS, (span.end - span.start) // CELL_SECONDS + 1)
+    allocatable = server.range(NODES[0], span)
+    notes = [f"{title}: cAdvisor and kube-state-metrics, a point every {span.step} s; all pods count as prod"]
+    if not allocatable:
+        allocatable = server.range(NODES[1], span)
+        notes.append("no kube_node_status_allocatable: the capacity of nodes counts, with what the kubelet keeps in it")
+    if not allocatable:
+        raise NotFound(f"{title}: no kube_node_status_allocatable and no …_capacity: is kube-state-metrics scraped?")
+    names, capacity, there = _nodes(grid, allocatable)
+    info = server.range(PODS, span)
+    if not info:
+        raise NotFound(f"{title}: no kube_pod_info: which pod is on which node is not known")
+    where = _on_nodes(grid, info, {name: place for place, name in enumerate(names)})
+    window = max(300, 2 * span.step)
+    usage = {
+        each: _by_pod(server.range(query % window if "%d" in query else query, span)) for each, query in USAGE.items()
+    }
+    for each, found in usage.items():
+        if not found:
+            raise NotFound(f"{title}: no usage of {each} by containers: is cAdvisor scraped?")
+    requests = _requests(server.range(REQUESTS, span))
+    return _placed(title, grid, where, names, capacity, there, usage, requests, notes + list(server.warnings))
+
+
+def _nodes(
+    grid: _Grid, found: Mapping[tuple[tuple[str, str], ...], Points]
+) -> tuple[list[str], NDArray[np.int64], Flags]:
+    names = sorted({dict(labels).get("node", "") for labels in found})
+    capacity, there = np.zeros((len(names), len(PLACES)), np.int64), np.zeros((grid.cells, len(names)), bool)
+    for labels, points in found.items():
+        said = dict(labels)
+        if (resource := said.get("resource", "")) in PLACES:
+            each, node = Resource(resource), names.index(said.get("node", ""))
+            values, known = grid.spread(points)
+            if known.any():
+                last = values[np.flatnonzero(known)[-1]]
+                capacity[node, PLACES[each]] = int(last * _FROM_CORES[each])
+                there[:, node] |= known
+    _fill(there)
+    return names, capacity, there
+
+
+def _fill(there: Flags) -> None:
+    """Short gaps are no absence."""
+    blank = np.zeros(there.shape, np.float32)
+    fill_gaps(there, blank, blank.copy(), LONGEST_GAP_CELLS)
+
+
+def _on_nodes(
+    grid: _Grid, found: Mapping[tuple[tuple[str, str], ...], Points], places: Mapping[str, int]
+) -> list[_Series]:
+    """Where each pod was; of two that say so of one cell, the later in the alphabet counts."""
+    series: dict[tuple[Pod, int], _Series] = {}
+    for labels, points in sorted(found.items()):
+        said = dict(labels)
+        node = places.get(said.get("node", ""))
+        if node is None:
+            continue
+        pod, workload = _pod(said), workload_of(said)
+        _, known = grid.spread(points)
+        before = series.get((pod, node))
+        series[pod, node] = _Series(pod, node, workload, known if before is None else known | before.here)
+    return list(series.values())
+
+
+def workload_of(labels: Labels) -> str:
+    """What created a pod; of a ReplicaSet the Deployment, whose name is before the last hyphen."""
+    kind, name = labels.get("created_by_kind", ""), labels.get("created_by_name", "")
+    if not name or name == "<none>":
+        kind, name = "Pod", labels.get("pod", "")
+    if kind == "ReplicaSet":
+        kind, name = "Deployment", re.sub(r"-[0-9a-z]+$", "", name)
+    if kind == "Job":
+        name = re.sub(r"-\d+$", "", name)
+    return f"{labels.get('namespace', '')}/{kind}/{name}"
+
+
+def _pod(labels: Labels) -> Pod:
+    return labels.get("namespace", ""), labels.get("pod", "")
+
+
+def _by_pod(found: Mapping[tuple[tuple[str, str], ...], Points]) -> dict[Pod, Points]:
+    return {_pod(dict(labels)): points for labels, points in found.items()}
+
+
+def _requests(found: Mapping[tuple[tuple[str, str], ...], Points]) -> dict[tuple[Pod, Resource], Points]:
+    known = {}
+    for labels, points in found.items():
+        said = dict(labels)
+        if (resource := said.get("resource", "")) in PLACES:
+            each = Resource(resource)
+            known[_pod(said), each] = [(at, value * _FROM_CORES[each]) for at, value in points]
+    return known
+
+
+def _placed(
+    title: str,
+    grid: _Grid,
+    where: Sequence[_Series],
+    names: Sequence[str],
+    capacity: NDArray[np.int64],
+    there: Flags,
+    usage: Mapping[Resource, Mapping[Pod, Points]],
+    requests: Mapping[tuple[Pod, Resource], Points],
+    notes: list[str],
+) -> Placed:
+    shape = (grid.cells, len(where))
+    used = {each: np.zeros(shape, np.float32) for each in Resource}
+    asked = {each: np.zeros(shape, np.float32) for each in Resource}
+    known = {each: np.zeros(shape, bool) for each in Resource}
+    for column, one in enumerate(where):
+        for each in Resource:
+            if (points := usage[each].get(one.pod)) is not None:
+                used[each][:, column], sampled = grid.spread(points)
+                known[each][:, column] = sampled & one.here
+            if (points := requests.get((one.pod, each))) is not None:
+                asked[each][:, column] = _held(*grid.spread(points))
+    present = known[Resource.CPU] | known[Resource.MEMORY]
+    real = int(np.count_nonzero(present))
+    for each in Resource:
+        fill_gaps(known[each], used[each], asked[each].copy(), LONGEST_GAP_CELLS)
+    present = known[Resource.CPU] | known[Resource.MEMORY]
+    if not present.any():
+        raise NotFound(f"{title}: no pod with usage is on a node that is known; do labels namespace and pod agree?")
+    workloads = {name: number for number, name in enumerate(sorted({one.workload for one in where}))}
+    repairs = Repairs(rows=real, filled=int(np.count_nonzero(present)) - real)
+    traces = {
+        each: Trace(
+            title=title,
+            resource=each,
+            start_seconds=grid.start,
+            names=[f"{one.pod[0]}/{one.pod[1]}" for one in where],
+            workload=np.array([workloads[one.workload] for one in where], np.intp),
+            usage=np.where(present, used[each], 0).astype(np.float32),
+            limit=_most(used[each], asked[each], present),
+            present=present,
+            whole_machines=False,
+            repairs=repairs,
+        )
+        for each in Resource
+    }
+    series, begin, end = presences(present)
+    machine = np.array([one.node for one in where], np.intp)
+    return Placed(
+        title=title,
+        traces=traces,
+        stays=Stays(machine[series], series, begin, end, len(names)),
+        nodes=names,
+        capacity=capacity,
+        requests={each: np.where(present, asked[each], 0).astype(np.float32) for each in Resource},
+        notes=[*notes, *_unknown(where, asked, present, there)],
+        there=there & _has_pods(where, present, there),
+    )
+
+
+def _held(values: NDArray[np.float64], known: Flags) -> NDArray[np.float64]:
+    """A request holds until another one is told, and was there before the first was."""
+    places = np.flatnonzero(known)
+    if not len(places):
+        return values
+    last = np.maximum.accumulate(np.where(known, np.arange(len(known)), places[0]))
+    return values[last]
+
+
+def _most(used: Amounts, asked: Amounts, present: Flags) -> Amounts:
+    """The request, or the most it was seen to use until then; never what comes later."""
+    seen = np.maximum.accumulate(np.where(present, used, 0), axis=0)
+    found: Amounts = np.where(present, np.maximum(asked, seen), 0).astype(np.float32)
+    return found
+
+
+def _unknown(
+    where: Sequence[_Series], asked: Mapping[Resource, Amounts], present: Flags, there: Flags
+) -> Iterable[str]:
+    """What is not in the metrics, and therefore in no figure."""
+    here = [bool(seen) for seen in np.any(present, axis=0)]
+    pods = len({one.pod for one, seen in zip(where, here, strict=True) if seen})
+    for each in Resource:
+        without = {one.pod for place, one in enumerate(where) if here[place] and not asked[each][:, place].any()}
+        if len(without) == pods:
+            yield f"no requests of {each} are known: a pod counts with the most that it was seen to use"
+        elif without:
+            yield f"{len(without)} of {pods} pods have no request of {each}"
+    if never := sum(not seen for seen in here):
+        yield f"{never} pods are listed and were never measured: finished ones, or metrics that are missing"
+    measured = _has_pods(where, present, there)
+    if not there.all():
+        yield f"nodes were not there in {1 - there.mean():.1%} of the cells; they offer nothing then"
+    if (silent := int(np.count_nonzero(there & ~measured))) > 0:
+        share = silent / max(1, int(np.count_nonzero(there)))
+        yield f"in {share:.1%} of the cells a node has no pod with a sample: it is counted as not there, not as empty"
+
+
+def _has_pods(where: Sequence[_Series], present: Flags, there: Flags) -> Flags:
+    """(cells, nodes): whether any pod of the node was measured. Even an idle node has pods of the system."""
+    found = np.zeros_like(there)
+    for column, one in enumerate(where):
+        found[:, one.node] |= present[:, column]
+    return found

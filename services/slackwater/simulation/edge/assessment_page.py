@@ -1,0 +1,30 @@
+"""The page of an assessment."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from slackwater.pages.paper import COLOURS, template
+from slackwater.simulation.edge.assessment_pictures import MOST_BARS, node_bars, over_time, plane
+from slackwater.simulation.edge.assessment_report import assessment_of
+from slackwater.simulation.edge.simulation_page import TEMPLATES, amount
+from slackwater.simulation.usecases.assess import Assessment
+from slackwater.traces.choices import UNITS
+
+
+def page(found: Assessment) -> str:
+    """One file, whole."""
+    parts = [
+        {
+            "resource": each,
+            "unit": UNITS[each],
+            "css": [f"c{place % COLOURS}" for place in range(len(one.judged))],
+            "plane": Markup(plane(one.judged, [f"c{n % COLOURS}" for n in range(len(one.judged))])),  # noqa: S704 - drawn by us, texts are escaped in svg
+            "time": Markup(over_time(found, each)),  # noqa: S704 - as before
+            "nodes": Markup(node_bars(found.nodes, each)),  # noqa: S704 - as before
+        }
+        for each, one in found.resources.items()
+    ]
+    return template(TEMPLATES, "assessment.html", amount=amount).render(
+        report=assessment_of(found), parts=parts, most=MOST_BARS
+    )

@@ -1,0 +1,88 @@
+"""The pictures of an assessment: risk against what could be lent, use and offers over time, nodes as bars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from slackwater.console.domain.drawing import axes, rates, svg
+from slackwater.console.domain.drawing.svg import Frame, Scale
+from slackwater.simulation.domain.risk import Judged
+from slackwater.simulation.edge.simulation_pictures import CURVES, MOST_POINTS
+from slackwater.simulation.usecases.assess import Assessment, NodeAssessed
+from slackwater.simulation.usecases.placed import PLACES
+from slackwater.traces.choices import UNITS, Resource
+from slackwater.traces.thinning import grouped
+from slackwater.traces.trace import DAY_CELLS
+
+PLANE = Frame(860, 380, left=52, right=30, top=18, bottom=44)
+ROW = 22.0
+MOST_BARS = 40
+
+
+def plane(judged: Sequence[Judged], css: Sequence[str], frame: Frame = PLANE) -> str:
+    """To the right how many minutes of nodes were beyond capacity, upwards what could be lent."""
+    x = Scale(0, 1, frame.x0, frame.x1)
+    high = max(0.05, *(one.reclaimable_share for one in judged)) * 1.12
+    y = Scale(0, high, frame.y0, frame.y1)
+    body = axes.amounts(frame, Scale(0, high * 100, frame.y0, frame.y1), lambda value: f"{value:g} %", wanted=5)
+    body += rates.axis(x, frame.y1, frame.y0)
+    middle = (frame.x0 + frame.x1) / 2
+    body.append(svg.text(middle, frame.height - 6, "share of node minutes beyond capacity", anchor="middle"))
+    body.append(svg.text(frame.x0 + 6, frame.y1 - 4, "share of the capacity that could be lent", "axis"))
+    spots = [(x(rates.position(one.exceeded_share)), y(one.reclaimable_share)) for one in judged]
+    for one, colour, (at, height) in zip(judged, css, spots, strict=True):
+        risk = "" if one.violation is None else f", violation {one.violation:.2%}"
+        title = f"{one.choice.name}: {one.reclaimable_share:.1%}, {one.exceeded_share:.3%} beyond capacity{risk}"
+        body.append(rates.spot(at, height, colour, title))
+    named = [(one.choice.name, colour) for one, colour in zip(judged, css, strict=True)]
+    body += rates.labels(named, spots, frame)
+    return svg.figure(frame, body, "Minutes beyond capacity against what could be lent, for every way that was tried")
+
+
+def over_time(found: Assessment, resource: Resource, frame: Frame = CURVES) -> str:
+    """All nodes together: use, use with what could be lent on top, capacity."""
+    unit = UNITS[resource]
+    series = found.film[resource]
+    stride = max(1, math.ceil(len(series[0]) / MOST_POINTS))
+    used, lent, capacity = (grouped(values, stride, np.max) / unit.step for values in series)
+    days = (found.first + np.arange(len(used)) * stride + 1) / DAY_CELLS
+    high = float(max(capacity.max(), (used + lent).max()))
+    x = Scale(float(days[0]), float(max(days[-1], days[0] + 1e-6)), frame.x0, frame.x1)
+    y = Scale(0, axes.ceiling(high) if high > 1 else max(high, 1e-9), frame.y0, frame.y1)
+    at = [x(day) for day in days]
+    body = axes.amounts(frame, y, lambda value: f"{value:,g}")
+    heights = [y(value) for value in used]
+    body.append(svg.polygon([(at[0], frame.y0), *zip(at, heights, strict=True), (at[-1], frame.y0)], "use"))
+    for values, css, title in ((capacity, "curve oracle", "capacity"), (used + lent, "curve c0", "used and lent")):
+        body.append(svg.polyline([(p, y(value)) for p, value in zip(at, values, strict=True)], css, title))
+    body += axes.days(frame, x)
+    return svg.figure(frame, body, f"{resource.upper()} of all nodes: used, and what could be lent, {unit.name}")
+
+
+def node_bars(nodes: Sequence[NodeAssessed], resource: Resource) -> str:
+    """A row a node, by what it could lend: requested as a line, used at p95, what could be lent."""
+    place = PLACES[resource]
+    ordered = sorted(nodes, key=lambda node: -node.reclaimable_share[place])[:MOST_BARS]
+    frame = Frame(860, len(ordered) * ROW + 30, left=190, right=24, top=4, bottom=26)
+    most = max([1.0, *(node.requested[place] / max(1, node.capacity[place]) for node in ordered)])
+    x = Scale(0, min(2.0, most), frame.x0, frame.x1)
+    body = []
+    for percent in range(0, int(x.high * 100) + 1, 20):
+        at = x(percent / 100)
+        body.append(svg.line(at, 4, at, frame.y0, "grid" if percent else "base"))
+        body.append(svg.text(at, frame.y0 + 16, f"{percent} %", anchor="middle"))
+    for row, node in enumerate(ordered):
+        top, whole = 4 + row * ROW + 4, max(1, node.capacity[place])
+        p95, share, asked = (node.used[place][1] / whole, node.reclaimable_share[place], node.requested[place] / whole)
+        body.append(svg.text(frame.x0 - 10, top + 11, _short(node.name), "axis", "end"))
+        body.append(svg.rect(x(0), top, x(p95) - x(0), 14, "use", f"{node.name}: used at p95 {p95:.1%}"))
+        body.append(svg.rect(x(p95), top, x(p95 + share) - x(p95), 14, "lent c0", f"{node.name}: {share:.1%} could be"))
+        body.append(svg.line(x(asked), top - 2, x(asked), top + 16, "median c1"))
+    return svg.figure(frame, body, f"{resource.upper()} by node: used at p95, what could be lent, requested")
+
+
+def _short(name: str, most: int = 26) -> str:
+    return name if len(name) <= most else f"…{name[1 - most :]}"

@@ -1,0 +1,290 @@
+"""What could be lent, and at which risk: every model predicts as time goes by, and every margin lends what it leaves.
+
+Nothing is ever judged on what it was trained with: at each cell a model has seen what was before, is asked for the next
+24 hours, and is compared with what then came (see slackwater.backtest). Offers are made by the functions that make
+them in service, and filled to the last unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.backtest.domain.measures import Tally as PeakTally
+from slackwater.backtest.domain.oracle import oracle
+from slackwater.colocation.domain.closed_loop import Filling
+from slackwater.colocation.domain.strategy import Strategy
+from slackwater.prediction.domain.models.port import PeakModel
+from slackwater.simulation.domain.risk import Advice, Choice, Judged, advise
+from slackwater.simulation.domain.tally import Came, Tally
+from slackwater.simulation.ports import Watch
+from slackwater.simulation.usecases.placed import PLACES, Floats, Placed, peak
+from slackwater.simulation.usecases.replay import TOLD_EVERY, Variant
+from slackwater.traces.choices import Resource
+from slackwater.traces.moments import by_machine
+from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS
+
+Curves = NDArray[np.float32]
+USUAL_PERCENT: Mapping[Resource, int] = {Resource.CPU: 60, Resource.MEMORY: 65}
+LONG_DAYS, WARM_UP_DAYS, SHORT_WARM_UP_DAYS = 14, 8, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model of peaks under the name it is shown with."""
+
+    label: str
+    make: Callable[[Resource], PeakModel]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAssessed:
+    """One node, both resources: (2,) each, in milli-cores and bytes. `requested` is the mean over the cells."""
+
+    name: str
+    capacity: tuple[int, int]
+    requested: tuple[int, int]
+    used: tuple[tuple[int, int, int], tuple[int, int, int]]
+    """p50, p95 and the maximum of each."""
+    reclaimable_share: tuple[float, float]
+    """Of its capacity, as advised (the usual way where nothing is advised)."""
+    exceeded_minutes: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceAssessed:
+    """One resource of all nodes together."""
+
+    capacity: int
+    requested: int
+    used: tuple[int, int, int]
+    """p50, p95 and the maximum of the sum over all nodes."""
+    judged: Sequence[Judged]
+    """The usual way first."""
+    advice: Advice | None
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """The whole answer."""
+
+    placed: Placed
+    first: int
+    """The first cell that counts; before it models only learn."""
+    accepted: float
+    resources: Mapping[Resource, ResourceAssessed]
+    nodes: Sequence[NodeAssessed]
+    warnings: Sequence[str]
+    film: Mapping[Resource, tuple[Floats, Floats, Floats]]
+    """(cells that count,) of all nodes: used, offered as advised, capacity."""
+
+
+def assess(
+    placed: Placed, models: Sequence[Model], percents: Sequence[int], accepted: float, watch: Watch
+) -> Assessment:
+    """The first of `models` is judged with every one of `percents`, the others with the usual margin."""
+    first = _first(placed.cells)
+    choices = choices_of(models, percents)
+    watch.begin("predicting", placed.cells * len(models) * len(placed.traces))
+    peaks = {each: _predicted(placed, each, models, watch) for each in placed.traces}
+    watch.begin("lending", placed.cells)
+    tallies, used, requested = _lent(placed, choices, peaks, first, watch)
+    warnings = [*placed.notes, *warnings_of(placed, requested)]
+    cautious = _cautious(placed.cells)
+    resources, of_nodes, film = {}, [], {}
+    for each in placed.traces:
+        place, whole = PLACES[each], _violations(placed, each, models, peaks[each], first)
+        judged = [
+            _judged(choice[each], tally, place, whole[choice[each].model])
+            for choice, tally in zip(choices, tallies, strict=True)
+        ]
+        advice = advise(judged, accepted, cautious=cautious)
+        chosen = next((n for n, one in enumerate(judged) if advice and one.choice == advice.choice), 0)
+        total = used[:, :, place].sum(axis=1)
+        resources[each] = ResourceAssessed(
+            capacity=int(placed.capacity[:, place].sum()),
+            requested=int(requested[:, place].sum()),
+            used=quantiles(total),
+            judged=judged,
+            advice=advice,
+        )
+        of_nodes.append(tallies[chosen])
+        film[each] = _film(tallies[chosen], place)
+    tally_of = dict(zip(placed.traces, of_nodes, strict=True))
+    nodes = [_node(placed, number, used, requested, tally_of) for number in range(len(placed.nodes))]
+    return Assessment(placed, first, accepted, resources, nodes, warnings, film)
+
+
+def choices_of(models: Sequence[Model], percents: Sequence[int]) -> list[dict[Resource, Choice]]:
+    """What is tried, the usual way first; a percentage counts for both resources."""
+    main = models[0].label
+    found = [{each: Choice(USUAL_PERCENT[each], main) for each in Resource}]
+    found += [{each: Choice(percent, main) for each in Resource} for percent in percents]
+    return found + [{each: Choice(USUAL_PERCENT[each], model.label) for each in Resource} for model in models[1:]]
+
+
+def _first(cells: int) -> int:
+    """Eight days are learned from where there are two weeks, else two days, where there are more than three."""
+    days = cells / DAY_CELLS
+    if days >= LONG_DAYS:
+        return WARM_UP_DAYS * DAY_CELLS
+    return SHORT_WARM_UP_DAYS * DAY_CELLS if days > SHORT_WARM_UP_DAYS + 1 else 0
+
+
+def _cautious(cells: int) -> str:
+    days = cells / DAY_CELLS
+    return f"{days:.1f} days are too short to judge a bolder way" if days < 7 else ""
+
+
+def _predicted(placed: Placed, resource: Resource, models: Sequence[Model], watch: Watch) -> dict[str, Curves]:
+    """(cells, nodes) of each model: what it said at the end of each cell."""
+    made = {model.label: model.make(resource) for model in models}
+    found = {label: np.zeros((placed.cells, len(placed.nodes)), np.float32) for label in made}
+    alone = replace(placed, traces={resource: placed.traces[resource]})
+    for now in alone.moments(placed.cells):
+        moment = now[resource]
+        for label, model in made.items():
+            found[label][moment.cell] = peak(model, moment)
+        if (moment.cell + 1) % TOLD_EVERY == 0:
+            watch.advance(TOLD_EVERY * len(made))
+    return found
+
+
+Rates = tuple[float | None, float | None]
+"""Violation and severity."""
+
+
+def _violations(
+    placed: Placed, resource: Resource, models: Sequence[Model], peaks: Mapping[str, Curves], first: int
+) -> dict[str, Rates]:
+    last = placed.cells - DAY_CELLS
+    if last <= first:
+        return {model.label: (None, None) for model in models}
+    came = oracle(placed.traces[resource].usage, placed.stays)
+    limits = _limits(placed, resource)
+    found: dict[str, Rates] = {}
+    for model in models:
+        tally = PeakTally(len(placed.nodes))
+        for cell in range(first, last):
+            tally.add(peaks[model.label][cell].astype(np.float64), came[cell], limits[cell].astype(np.float64))
+        scores = tally.scores()
+        empty = not len(scores.violation)
+        found[model.label] = (None, None) if empty else (float(scores.violation.mean()), float(scores.severity.mean()))
+    return found
+
+
+def _limits(placed: Placed, resource: Resource) -> Curves:
+    found = np.zeros((placed.cells, len(placed.nodes)), np.float32)
+    alone = replace(placed, traces={resource: placed.traces[resource]})
+    for now in alone.moments(placed.cells):
+        found[now[resource].cell] = now[resource].machine_limits
+    return found
+
+
+def _lent(
+    placed: Placed,
+    choices: Sequence[Mapping[Resource, Choice]],
+    peaks: Mapping[Resource, Mapping[str, Curves]],
+    first: int,
+    watch: Watch,
+) -> tuple[list[Tally], Floats, Floats]:
+    """What became of each choice; what every node used in every cell; what was requested of it on the mean."""
+    nodes = len(placed.nodes)
+    fillings = [Filling(Variant(choice[Resource.CPU].name, [_strategy(choice)], [{}]).decide()) for choice in choices]
+    tallies = [Tally(nodes) for _ in choices]
+    used, requested = np.zeros((placed.cells, nodes, len(PLACES))), np.zeros((nodes, len(PLACES)))
+    for cell, now in enumerate(placed.moments(placed.cells)):
+        period = placed.period(now, np.zeros_like(placed.capacity))
+        used[cell] = period.prod
+        for place in PLACES.values():
+            pods = period.known.pods
+            requested[:, place] += by_machine(pods.node, pods.request[:, place].astype(np.float64), nodes)
+        for choice, filling, tally in zip(choices, fillings, tallies, strict=True):
+            said = np.zeros_like(placed.capacity)
+            for each, curves in peaks.items():
+                said[:, PLACES[each]] = curves[choice[each].model][cell]
+            step = filling.step(replace(period, known=replace(period.known, prod_peak=said)))
+            if cell >= first:
+                there = period.known.capacity
+                came = Came(CELL_SECONDS, period.prod, there, step.mid, step.batch, step.mid_told, step.batch_told)
+                tally.add(came)
+        if (cell + 1) % TOLD_EVERY == 0:
+            watch.advance(TOLD_EVERY)
+    cells = np.full(nodes, placed.cells) if placed.there is None else placed.there.sum(axis=0)
+    return tallies, used, requested / np.maximum(1, cells)[:, None]
+
+
+def _strategy(choice: Mapping[Resource, Choice]) -> Strategy:
+    cpu, memory = (choice[each].percent for each in Resource)
+    return Strategy(cpu_reclaim_threshold_percent=cpu, memory_reclaim_threshold_percent=memory)
+
+
+def _judged(choice: Choice, tally: Tally, place: int, rates: Rates) -> Judged:
+    found = tally.figures(place)
+    return Judged(
+        choice=choice,
+        reclaimable_share=found.reclaimed_share,
+        reclaimable_hours=found.reclaimed_hours,
+        violation=rates[0],
+        severity=rates[1],
+        exceeded_share=found.exceeded_share,
+        exceeded_minutes=found.exceeded_minutes,
+        longest_episode_minutes=found.longest_episode_minutes,
+        changes_per_hour=found.changes_per_hour,
+    )
+
+
+def quantiles(values: Floats) -> tuple[int, int, int]:
+    """p50, p95 and the maximum; of nothing, 0."""
+    if not len(values):
+        return 0, 0, 0
+    p50, p95 = np.quantile(values, (0.5, 0.95))
+    return round(float(p50)), round(float(p95)), int(values.max())
+
+
+def _node(
+    placed: Placed, number: int, used: Floats, requested: Floats, tallies: Mapping[Resource, Tally]
+) -> NodeAssessed:
+    shares, minutes = [0.0, 0.0], [0.0, 0.0]
+    for each, tally in tallies.items():
+        place = PLACES[each]
+        hours = float(tally.capacity_hours[number, place])
+        shares[place] = float(tally.reclaimed_hours[number, place]) / hours if hours else 0.0
+        minutes[place] = float(tally.exceeded_minutes[number, place])
+    while_there = slice(None) if placed.there is None else placed.there[:, number]
+    cpu, memory = (quantiles(used[while_there, number, place]) for place in (0, 1))
+    return NodeAssessed(
+        name=placed.nodes[number],
+        capacity=(int(placed.capacity[number, 0]), int(placed.capacity[number, 1])),
+        requested=(round(float(requested[number, 0])), round(float(requested[number, 1]))),
+        used=(cpu, memory),
+        reclaimable_share=(shares[0], shares[1]),
+        exceeded_minutes=(minutes[0], minutes[1]),
+    )
+
+
+def _film(tally: Tally, place: int) -> tuple[Floats, Floats, Floats]:
+    prod, mid, batch, capacity = (np.array([each[part][place] for each in tally.film], np.float64) for part in range(4))
+    return prod, mid + batch, capacity
+
+
+def warnings_of(placed: Placed, requested: Floats) -> list[str]:
+    """What makes the figures less than they seem."""
+    found, days = [], placed.cells / DAY_CELLS
+    if days < LONG_DAYS:
+        found.append(f"the history has {days:.1f} days: less than two weeks show no week's rhythm")
+    if days <= 1:
+        found.append("no day lies after a prediction: violation and severity cannot be said")
+    elif days <= SHORT_WARM_UP_DAYS + 1:
+        found.append("nothing was left to learn from first: cold starts are in all figures")
+    for each, trace in placed.traces.items():
+        there = int(np.count_nonzero(trace.present))
+        if there and trace.repairs.filled / there > 0.05:
+            found.append(f"{each}: {trace.repairs.filled / there:.0%} of the cells had no sample and were filled")
+        over = np.flatnonzero(requested[:, PLACES[each]] > placed.capacity[:, PLACES[each]] * 1.01)
+        if len(over):
+            found.append(f"{each}: {len(over)} nodes have more requests than they can give")
+    return found

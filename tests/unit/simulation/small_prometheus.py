@@ -1,0 +1,166 @@
+"""A Prometheus that is small enough to read: it evaluates the few range queries over made series, and is as strict as
+the real one about the form of a query, the number of points, and who asks."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+NAMES = re.compile(
+    r"container_cpu_usage_seconds_total|container_memory_working_set_bytes|kube_node_status_allocatable"
+    r"|kube_node_status_capacity|kube_pod_info|kube_pod_container_resource_requests"
+)
+QUERY = re.compile(
+    r"(?P<by>sum|max) by \((?P<labels>[a-z_, ]+)\) \((?P<rate>rate\()?(?P<name>[a-z_]+)"
+    r"(?P<selectors>\{[^}]*\})?(?P<window>\[\d+s\])?(?P<close>\))?\)(?P<scale> \* 1000)?"
+)
+MOST_POINTS = 11_000
+Value = Callable[[float], float | None]
+"""At a time; None: no sample there."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """One series. A counter is given by its rate."""
+
+    name: str
+    labels: dict[str, str]
+    value: Value
+
+
+@dataclass
+class SmallPrometheus:
+    """What it has, what it was asked, and how it behaves."""
+
+    series: list[Made]
+    token: str = ""
+    fails: list[tuple[int, str]] = field(default_factory=list)
+    """(status, body) of the next answers."""
+    warnings: list[str] = field(default_factory=list)
+    asked: list[dict[str, str]] = field(default_factory=list)
+    url: str = ""
+
+    def answer(self, form: dict[str, str], authorization: str) -> tuple[int, str]:
+        self.asked.append(form)
+        if self.fails:
+            return self.fails.pop(0)
+        if self.token and authorization != f"Bearer {self.token}":
+            return 401, "Unauthorized"
+        start, end, step = (float(form[name]) for name in ("start", "end", "step"))
+        if (end - start) / step > MOST_POINTS:
+            said = "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution"
+            return 400, json.dumps({"status": "error", "errorType": "bad_data", "error": said})
+        found = QUERY.fullmatch(form["query"])
+        if found is None or not NAMES.fullmatch(found["name"]) or bool(found["rate"]) != bool(found["window"]):
+            error = {"status": "error", "errorType": "bad_data", "error": f"parse error: {form['query']}"}
+            return 400, json.dumps(error)
+        times = [start + number * step for number in range(int((end - start) / step) + 1)]
+        result = list(self._result(found, times))
+        body: dict[str, Any] = {"status": "success", "data": {"resultType": "matrix", "result": result}}
+        if self.warnings:
+            body["warnings"] = self.warnings
+        return 200, json.dumps(body)
+
+    def _result(self, query: re.Match[str], times: Sequence[float]) -> Iterator[dict[str, Any]]:
+        by = [label.strip() for label in query["labels"].split(",")]
+        groups: dict[tuple[str, ...], list[Made]] = {}
+        for one in self.series:
+            if one.name == query["name"]:
+                groups.setdefault(tuple(one.labels.get(label, "") for label in by), []).append(one)
+        scale = 1000 if query["scale"] else 1
+        for labels, members in groups.items():
+            values = []
+            for at in times:
+                there = [value for member in members if (value := member.value(at)) is not None]
+                if there:
+                    value = (sum(there) if query["by"] == "sum" else max(there)) * scale
+                    values.append([at, "NaN" if math.isnan(value) else repr(float(value))])
+            if values:
+                metric = {label: value for label, value in zip(by, labels, strict=True) if value}
+                yield {"metric": metric, "values": values}
+
+
+@contextmanager
+def serving(small: SmallPrometheus) -> Iterator[SmallPrometheus]:
+    """On a port of its own, until the context is left."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            form = {name: values[0] for name, values in parse_qs(body).items()}
+            path = urlsplit(self.path).path
+            told = small.answer(form, self.headers.get("Authorization", "")) if path == PATH else (404, "not found")
+            status, text = told
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text.encode())))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *arguments: object) -> None:
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    small.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield small
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+PATH = "/api/v1/query_range"
+
+
+def cluster(*, nodes: int = 2, pods: int = 3, until: float = math.inf, requests: bool = True) -> list[Made]:
+    """Nodes of 8 cores and 32 GiB, on each pods of one Deployment that asked for 2 cores and 8 GiB, and use a part of
+    it by the time of day. Each has two containers."""
+    found = []
+
+    def before(value: Callable[[float], float]) -> Value:
+        return lambda at: value(at) if at < until else None
+
+    for node in range(nodes):
+        name = f"node-{node}"
+        for resource, amount in (("cpu", 8.0), ("memory", 32.0 * 2**30)):
+            labels = {"node": name, "resource": resource, "unit": "core"}
+            found.append(Made("kube_node_status_allocatable", labels, lambda at, amount=amount: amount))
+        for pod in range(pods):
+            who = {"namespace": "shop", "pod": f"web-{node}-{pod}"}
+            info = {**who, "node": name, "created_by_kind": "ReplicaSet", "created_by_name": f"web-{node}-5f6d8c7b9"}
+            found.append(Made("kube_pod_info", info, lambda at: 1.0))
+            for container, share in (("app", 0.8), ("sidecar", 0.2)):
+                where = {**who, "container": container}
+                wave = _wave(pod)
+                found.append(Made("container_cpu_usage_seconds_total", where, before(_times(wave, share))))
+                found.append(Made("container_memory_working_set_bytes", where, before(_times(wave, share * 4 * 2**30))))
+                if requests:
+                    for resource, amount in (("cpu", 2.0), ("memory", 8.0 * 2**30)):
+                        labels = {**where, "resource": resource}
+                        value = _constant(amount * share)
+                        found.append(Made("kube_pod_container_resource_requests", labels, value))
+    return found
+
+
+def _wave(phase: int) -> Callable[[float], float]:
+    return lambda at: 0.5 + 0.3 * math.sin(2 * math.pi * (at / 86_400 + phase / 7))
+
+
+def _times(value: Callable[[float], float], factor: float) -> Callable[[float], float]:
+    return lambda at: value(at) * factor
+
+
+def _constant(value: float) -> Value:
+    return lambda at: value

@@ -1,0 +1,208 @@
+"""The verb on a trace and on a Prometheus: figures, advice, honest warnings, a page."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import Result
+from small_histories import Silent, write_trace
+from small_prometheus import SmallPrometheus, cluster, serving
+from typer.testing import CliRunner
+
+from slackwater.cli.main import app
+from slackwater.cli.prometheus_options import seconds_of
+from slackwater.model.errors import InvalidInput
+from slackwater.simulation.adapters.trace_history import Layout, both, placed
+from slackwater.simulation.edge.assessment_report import AssessmentReport, ResourceReport
+from slackwater.simulation.service import Tried, models_of
+from slackwater.simulation.usecases.assess import assess as assess_placed
+from slackwater.traces.choices import Resource, TraceFormat
+from slackwater.traces.trace import DAY_CELLS
+
+SMALL = ("--format", "csv", "--vms-per-node", "3", "--model", "max", "--model", "borg-default", "--percent", "120")
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_trace(tmp_path_factory.mktemp("assess") / "usage.csv", hours=24 * 4)
+
+
+@pytest.fixture(scope="module")
+def assessed(trace: Path) -> AssessmentReport:
+    done = assess("--trace", trace, *SMALL, "--accept", "0.02", "-o", "json")
+    assert done.exit_code == 0, done.output
+    return AssessmentReport.model_validate_json(done.stdout)
+
+
+@pytest.fixture
+def small() -> Iterator[SmallPrometheus]:
+    with serving(SmallPrometheus(cluster())) as served:
+        yield served
+
+
+def assess(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["assess", *map(str, arguments)])
+
+
+def resources(report: AssessmentReport) -> list[ResourceReport]:
+    return [one for one in (report.cpu, report.memory) if one is not None]
+
+
+def test_every_way_is_judged_and_the_usual_one_comes_first(assessed: AssessmentReport) -> None:
+    assert assessed.cpu is not None
+    assert [(one.percent, one.model) for one in assessed.cpu.choices] == [
+        (60, "max"),
+        (120, "max"),
+        (60, "borg-default"),
+    ]
+    assert assessed.judged_from_day == 2
+    for found in resources(assessed):
+        usual, bold, _ = found.choices
+        assert bold.reclaimable_share > usual.reclaimable_share
+        assert bold.exceeded_share >= usual.exceeded_share
+        assert bold.violation == usual.violation, "the margin changes no prediction"
+        assert all(one.violation is not None and 0 <= one.violation <= 1 for one in found.choices)
+        assert 0 < found.used.p50 <= found.used.p95 <= found.used.max <= found.capacity
+        assert found.requested == found.capacity
+
+
+def test_the_whole_is_the_sum_of_its_nodes(assessed: AssessmentReport) -> None:
+    assert assessed.cpu is not None
+    nodes = [node.cpu for node in assessed.nodes if node.cpu is not None]
+    assert len(nodes) == 2
+    assert sum(node.capacity for node in nodes) == assessed.cpu.capacity
+    assert sum(node.requested for node in nodes) == assessed.cpu.requested
+    advised = assessed.cpu.recommendation
+    assert advised is not None
+    (chosen,) = [one for one in assessed.cpu.choices if (one.percent, one.model) == (advised.percent, advised.model)]
+    lent = sum(node.reclaimable_share * node.capacity for node in nodes)
+    assert lent == pytest.approx(chosen.reclaimable_share * assessed.cpu.capacity, rel=1e-4)
+    assert sum(node.exceeded_minutes for node in nodes) == pytest.approx(chosen.exceeded_minutes, abs=1e-2)
+
+
+def test_a_history_of_less_than_a_week_advises_the_usual_way_and_says_so(assessed: AssessmentReport) -> None:
+    for found in resources(assessed):
+        assert found.recommendation is not None
+        assert found.recommendation.percent in (60, 65)
+        assert "too short" in found.recommendation.reason
+    assert any("less than two weeks" in warning for warning in assessed.warnings)
+
+
+def test_a_day_is_too_short_for_any_violation_to_be_said(tmp_path: Path) -> None:
+    path = write_trace(tmp_path / "day.csv", hours=20)
+    done = assess("--trace", path, *SMALL, "-o", "json")
+    assert done.exit_code == 0, done.output
+    report = AssessmentReport.model_validate_json(done.stdout)
+    assert report.judged_from_day == 0
+    assert all(one.violation is None and one.severity is None for found in resources(report) for one in found.choices)
+    assert any("cannot be said" in warning for warning in report.warnings)
+
+
+def test_the_table_says_what_is_recommended_and_why(trace: Path) -> None:
+    done = assess("--trace", trace, *SMALL)
+    assert done.exit_code == 0, done.output
+    assert "recommended: cpuReclaimThresholdPercent: 60 with max" in done.stdout
+    assert re.search(r"because 4\.0 days are too short", done.stdout)
+    rows = [line for line in done.stdout.splitlines() if line.startswith("node-")]
+    assert len(rows) == 2
+
+
+def test_the_future_plays_no_part(trace: Path) -> None:
+    """What comes after a moment changes nothing of what was offered until then."""
+    traces = both(trace, TraceFormat.CSV, tuple(Resource))
+    changed = {each: replace(one, usage=one.usage.copy()) for each, one in traces.items()}
+    moment = 3 * DAY_CELLS
+    for one in changed.values():
+        one.usage[moment:] = one.limit[moment:]
+    films = [
+        assess_placed(placed(each, Layout(per_node=3)), models_of(Tried(("max",))), (), 0.001, Silent()).film
+        for each in (traces, changed)
+    ]
+    before = moment - 2 * DAY_CELLS + 1
+    for each in Resource:
+        (_, offered, _), (_, of_changed, _) = films[0][each], films[1][each]
+        assert offered[:before].tolist() == of_changed[:before].tolist()
+        assert offered[before:].tolist() != of_changed[before:].tolist()
+
+
+def test_the_page_needs_nothing_else_and_has_its_pictures(trace: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    done = assess("--trace", trace, *SMALL, "--html", page)
+    assert done.exit_code == 0, done.output
+    text = page.read_text()
+    assert not re.search(r"(src|href)=|@import|url\(|<script", text)
+    pictures = re.findall(r"<svg.*?</svg>", text, re.S)
+    assert len(pictures) == 2 * 3
+    for picture in pictures:
+        ElementTree.fromstring(picture)  # noqa: S314 - drawn by us a moment ago
+        assert "nan" not in picture.lower()
+
+
+def test_a_prometheus_is_read_as_a_trace_is(small: SmallPrometheus, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    small.token = "open " + "sesame"
+    token.write_text(f"{small.token}\n")
+    options = ("--since", "2d", "--bearer-token-file", str(token), "--model", "max", "--percent", "90")
+    done = assess("--prometheus", small.url, *options, "-o", "json")
+    assert done.exit_code == 0, done.output
+    report = AssessmentReport.model_validate_json(done.stdout)
+    assert [node.node for node in report.nodes] == ["node-0", "node-1"]
+    assert report.cpu is not None
+    assert report.cpu.capacity == 16_000
+    assert report.cpu.requested == 12_000
+    assert report.cpu.used.max <= 12_000 * 0.4 + 1
+    assert report.days == pytest.approx(2, abs=0.01)
+    until = max(int(asked["end"]) for asked in small.asked)
+    assert until <= datetime.now(UTC).timestamp()
+    first = min(int(asked["start"]) for asked in small.asked)
+    assert until - first == 2 * 86_400
+    refused = assess("--prometheus", small.url, "--since", "2d", "--model", "max")
+    assert refused.exit_code == 1
+    assert "HTTP 401; give --bearer-token-file" in refused.stderr
+
+
+def test_a_bad_answer_is_one_line_and_status_1(small: SmallPrometheus) -> None:
+    small.series = []
+    done = assess("--prometheus", small.url, "--model", "max")
+    assert done.exit_code == 1
+    assert "is kube-state-metrics scraped?" in done.stderr
+    small.fails = [(400, json.dumps({"status": "error", "errorType": "bad_data", "error": "no"}))]
+    assert "bad_data: no" in assess("--prometheus", small.url, "--model", "max").stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "give --trace PATH with its --format, or --prometheus URL"),
+        (("--trace", "x.csv"), "give --trace PATH with its --format"),
+        (("--trace", "x.csv", "--prometheus", "http://p"), "give one of them"),
+        (("--prometheus", "p:9090"), "is no address"),
+        (("--prometheus", "http://p", "--since", "7"), "--since: '7' is not allowed; like 90s"),
+        (("--prometheus", "http://p", "--step", "1s"), "--step: 1 s is not allowed"),
+        (("--prometheus", "http://p", "--since", "6m"), "are not two steps"),
+        (("--prometheus", "http://p", "--retries", "-1"), "--retries: -1 is not allowed"),
+        (("--accept", "7"), "--accept: 7.0 is not a share"),
+        (("--percent", "-3"), "--percent: -3 is not allowed"),
+        (("--trace", "x.csv", "--format", "csv", "--model", "none"), "there is no model 'none'"),
+        (("--trace", "x.csv", "--format", "csv"), "x.csv does not exist"),
+    ],
+)
+def test_mistakes_are_said_in_one_line_with_status_2(arguments: tuple[str, ...], said: str) -> None:
+    done = assess(*arguments)
+    assert done.exit_code == 2, done.output
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_times_have_a_unit() -> None:
+    assert [seconds_of(text, "since") for text in ("90s", "5m", "36h", "7d")] == [90, 300, 129_600, 604_800]
+    for bad in ("", "5", "0m", "-3d", "5 m"):
+        with pytest.raises(InvalidInput, match="--since"):
+            seconds_of(bad, "since")

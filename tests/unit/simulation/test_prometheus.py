@@ -1,0 +1,268 @@
+"""Prometheus as a source: paged, retried, understood, and honest about what is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import httpx2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_prometheus import Made, SmallPrometheus, cluster, serving
+
+from slackwater.model.errors import InvalidInput, Misconfigured, NotFound, SlackwaterError, Unavailable
+from slackwater.simulation.adapters.prometheus import MOST_POINTS, PAGE_POINTS, Prometheus, Span
+from slackwater.simulation.adapters.prometheus_usage import PODS, read, workload_of
+from slackwater.simulation.usecases.placed import Placed
+from slackwater.traces.choices import Resource
+
+START = 1_772_409_600
+DAY = 86_400
+SESAME = "open " + "sesame"
+
+
+@pytest.fixture
+def small() -> Iterator[SmallPrometheus]:
+    with serving(SmallPrometheus(cluster())) as served:
+        yield served
+
+
+def asking(small: SmallPrometheus, token: str = "", retries: int = 3) -> tuple[Prometheus, list[float]]:
+    pauses: list[float] = []
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    client = httpx2.Client(base_url=small.url, headers=headers, trust_env=False, timeout=20)
+    return Prometheus(client, retries, pause=pauses.append), pauses
+
+
+def placed(small: SmallPrometheus, days: float = 1.0, step: int = 300) -> Placed:
+    server, _ = asking(small)
+    with server.client:
+        return read(server, Span(START, START + int(days * DAY) - step, step), "small")
+
+
+@given(st.integers(0, 100_000), st.integers(1, 4000), st.integers(1, 3600), st.integers(1, 500))
+def test_pages_cover_every_point_once_and_none_is_too_large(start: int, count: int, step: int, most: int) -> None:
+    whole = Span(start, start + (count - 1) * step, step)
+    pages = list(whole.pages(most))
+    points = [at for page in pages for at in range(page.start, page.end + 1, step)]
+    assert points == list(range(whole.start, whole.end + 1, step))
+    assert all((page.end - page.start) // step + 1 <= most for page in pages)
+
+
+def test_a_long_span_is_asked_for_in_pages_that_the_server_gives(small: SmallPrometheus) -> None:
+    server, _ = asking(small)
+    with server.client:
+        too_much = Span(START, START + 15 * (MOST_POINTS + 1), 15)
+        found = server.range(PODS, too_much)
+    assert len(small.asked) == -(-(MOST_POINTS + 2) // PAGE_POINTS)
+    assert {len(points) for points in found.values()} == {MOST_POINTS + 2}
+    refused, text = small.answer({"query": PODS, "start": "0", "end": str(15 * 11_001), "step": "15"}, "")
+    assert refused == 400, "the server of the test is as strict as the real one"
+    assert "11,000 points" in text
+
+
+def test_what_may_go_well_later_is_asked_for_again_with_growing_pauses(small: SmallPrometheus) -> None:
+    small.fails = [(503, '{"status":"error","errorType":"unavailable","error":"starting"}'), (429, "slow down")]
+    server, pauses = asking(small)
+    with server.client:
+        assert server.range(PODS, Span(START, START + 300, 300))
+    assert pauses == [0.5, 1.0]
+
+
+def test_it_is_not_asked_for_ever(small: SmallPrometheus) -> None:
+    small.fails = [(503, '{"status":"error","errorType":"unavailable","error":"starting"}')] * 9
+    server, pauses = asking(small, retries=2)
+    with server.client, pytest.raises(Unavailable, match=r"HTTP 503 unavailable: starting \(3 tries\)"):
+        server.range(PODS, Span(START, START + 300, 300))
+    assert len(pauses) == 2
+
+
+def test_a_server_that_is_not_there_is_said_after_the_tries() -> None:
+    pauses: list[float] = []
+    with httpx2.Client(base_url="http://127.0.0.1:9", trust_env=False) as client:
+        server = Prometheus(client, 1, pause=pauses.append)
+        with pytest.raises(Unavailable, match=r"no answer from http://127.0.0.1:9.*\(2 tries\)"):
+            server.range(PODS, Span(START, START + 300, 300))
+    assert pauses == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "said"),
+    [
+        (422, '{"status":"error","errorType":"execution","error":"query timed out"}', Misconfigured, "query timed out"),
+        (400, '{"status":"error","errorType":"bad_data","error":"parse error"}', Misconfigured, "bad_data: parse"),
+        (403, "", Misconfigured, "--bearer-token-file"),
+        (404, "<html>nothing here</html>", Misconfigured, "is the address right?"),
+        (200, "<html>a login page</html>", Misconfigured, "no answer of a Prometheus"),
+        (200, '{"status":"success","data":{"resultType":"vector","result":[]}}', Misconfigured, "no matrix"),
+        (200, "[1]", Misconfigured, "no answer of a Prometheus"),
+    ],
+)
+def test_what_will_not_go_well_later_is_said_at_once(
+    small: SmallPrometheus, status: int, body: str, kind: type[SlackwaterError], said: str
+) -> None:
+    small.fails = [(status, body)]
+    server, pauses = asking(small)
+    with server.client, pytest.raises(kind, match=said):
+        server.range(PODS, Span(START, START + 300, 300))
+    assert pauses == []
+
+
+def test_a_token_is_sent(small: SmallPrometheus) -> None:
+    small.token = SESAME
+    server, _ = asking(small, token=SESAME)
+    with server.client:
+        assert server.range(PODS, Span(START, START + 300, 300))
+    stranger, _ = asking(small)
+    with stranger.client, pytest.raises(Misconfigured, match="HTTP 401"):
+        stranger.range(PODS, Span(START, START + 300, 300))
+
+
+def test_pods_are_on_their_nodes_with_what_they_use_and_asked_for(small: SmallPrometheus) -> None:
+    found = placed(small)
+    assert list(found.nodes) == ["node-0", "node-1"]
+    assert found.capacity.tolist() == [[8000, 32 * 2**30]] * 2
+    cpu, memory = found.traces[Resource.CPU], found.traces[Resource.MEMORY]
+    assert (cpu.cells, cpu.series) == (288, 6)
+    assert cpu.names[0] == "shop/web-0-0"
+    assert cpu.workload.tolist() == [0, 0, 0, 1, 1, 1], "a Deployment is a workload, not its ReplicaSet"
+    at = START - cpu.start_seconds
+    assert cpu.usage[at // 300, 0] == pytest.approx(500), "both containers together"
+    assert memory.usage[at // 300, 0] == pytest.approx(2 * 2**30)
+    asked = found.requests[Resource.CPU]
+    assert asked.tolist() == [[2000.0] * 6] * 288
+    (now, *_) = found.moments(1)
+    assert found.requested(now).tolist() == [[2000, 8 * 2**30]] * 6
+    assert found.there is not None
+    assert found.there.all()
+    assert len(found.notes) == 1
+
+
+def test_warnings_of_the_server_are_passed_on_once(small: SmallPrometheus) -> None:
+    small.warnings = ["PromQL warning: one store did not answer"]
+    assert [note for note in placed(small).notes if "store" in note] == small.warnings
+
+
+def test_usage_above_the_request_is_kept_and_bounds_only_what_comes_later() -> None:
+    made = [one for one in cluster(nodes=1, pods=1) if "cpu_usage" not in one.name]
+    labels = {"namespace": "shop", "pod": "web-0-0", "container": "app"}
+    burst = START + 43_200
+    made.append(Made("container_cpu_usage_seconds_total", labels, lambda at: 3.5 if at >= burst else 1.0))
+    with serving(SmallPrometheus(made)) as small:
+        cpu = placed(small).traces[Resource.CPU]
+    assert cpu.usage[[0, -1], 0].tolist() == [1000, 3500]
+    assert cpu.limit[[0, 143, 144, -1], 0].tolist() == [2000, 2000, 3500, 3500]
+
+
+def test_without_requests_it_says_so_and_goes_on() -> None:
+    with serving(SmallPrometheus(cluster(requests=False))) as small:
+        found = placed(small)
+    assert sum("no requests of" in note for note in found.notes) == 2
+    cpu = found.traces[Resource.CPU]
+    assert (cpu.limit >= cpu.usage).all()
+    assert not found.requests[Resource.CPU].any()
+
+
+def test_a_node_whose_metrics_end_is_not_there_rather_than_empty() -> None:
+    with serving(SmallPrometheus(cluster(nodes=1, until=START + DAY // 2))) as small:
+        found = placed(small)
+    assert found.there is not None
+    assert found.there[:140].all()
+    assert not found.there[150:].any()
+    assert any("no pod with a sample" in note for note in found.notes)
+    last = list(found.moments(found.cells))[-1]
+    assert found.period(last, np.zeros_like(found.capacity)).known.capacity.tolist() == [[0, 0]]
+
+
+def test_a_short_gap_is_filled_and_a_number_that_is_none_is_a_gap() -> None:
+    made = [one for one in cluster(nodes=1, pods=1) if "cpu_usage" not in one.name]
+    labels = {"namespace": "shop", "pod": "web-0-0", "container": "app"}
+    made.append(
+        Made("container_cpu_usage_seconds_total", labels, lambda at: float("nan") if at == START + 900 else 1.0)
+    )
+    with serving(SmallPrometheus(made)) as small:
+        cpu = placed(small).traces[Resource.CPU]
+    assert cpu.usage[:6, 0].tolist() == [1000.0] * 6
+
+
+def test_finer_and_coarser_steps_fall_into_cells_of_five_minutes(small: SmallPrometheus) -> None:
+    fine, coarse = placed(small, days=0.25, step=60), placed(small, days=0.25, step=900)
+    assert fine.cells == 72
+    assert coarse.cells == 70, "up to the last point"
+    assert coarse.traces[Resource.CPU].present.all(), "what lies between is filled"
+    assert np.allclose(fine.traces[Resource.CPU].usage[:70], coarse.traces[Resource.CPU].usage, rtol=0.1)
+
+
+def test_a_pod_that_moves_is_another_one_on_its_new_node() -> None:
+    made = [one for one in cluster(nodes=2, pods=1) if one.labels.get("pod") != "web-1-0"]
+    made = [one for one in made if one.name != "kube_pod_info"]
+    for node, there in (("node-0", lambda at: at < START + DAY // 2), ("node-1", lambda at: at >= START + DAY // 2)):
+        labels = {"namespace": "shop", "pod": "web-0-0", "node": node, "created_by_kind": "StatefulSet"}
+        made.append(Made("kube_pod_info", labels, _while(there)))
+    with serving(SmallPrometheus(made)) as small:
+        found = placed(small)
+    stays = sorted(zip(found.stays.machine, found.stays.begin, found.stays.end, strict=True))
+    assert stays == [(0, 0, 144), (1, 144, 288)]
+
+
+def _while(there: object) -> object:
+    return lambda at: 1.0 if there(at) else None  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [
+        ("kube_node_status", "no kube_node_status_allocatable and no …_capacity"),
+        ("kube_pod_info", "no kube_pod_info"),
+        ("container_cpu", "no usage of cpu by containers: is cAdvisor scraped"),
+        ("container_memory", "no usage of memory"),
+    ],
+)
+def test_what_is_missing_is_named(without: str, said: str) -> None:
+    with (
+        serving(SmallPrometheus([one for one in cluster() if not one.name.startswith(without)])) as small,
+        pytest.raises(NotFound, match=said),
+    ):
+        placed(small)
+
+
+def test_without_allocatable_the_capacity_counts() -> None:
+    made = [Made(one.name.replace("allocatable", "capacity"), one.labels, one.value) for one in cluster()]
+    with serving(SmallPrometheus(made)) as small:
+        found = placed(small)
+    assert found.capacity[0].tolist() == [8000, 32 * 2**30]
+    assert any("no kube_node_status_allocatable" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "creator", "workload"),
+    [
+        ("ReplicaSet", "web-5f6d8c7b9", "shop/Deployment/web"),
+        ("Job", "report-29010030", "shop/Job/report"),
+        ("StatefulSet", "db", "shop/StatefulSet/db"),
+        ("DaemonSet", "agent", "shop/DaemonSet/agent"),
+        ("<none>", "<none>", "shop/Pod/x"),
+        ("", "", "shop/Pod/x"),
+    ],
+)
+def test_a_workload_outlives_its_pods(kind: str, creator: str, workload: str) -> None:
+    labels = {"namespace": "shop", "pod": "x", "created_by_kind": kind, "created_by_name": creator}
+    assert workload_of(labels) == workload
+
+
+def test_a_span_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="--since"):
+        Span(10, 5, 60)
+
+
+def queries(small: SmallPrometheus) -> Sequence[str]:
+    return [asked["query"] for asked in small.asked]
+
+
+def test_five_queries_are_all_that_is_asked_and_the_rate_is_wide_enough(small: SmallPrometheus) -> None:
+    placed(small, step=900)
+    assert len(set(queries(small))) == 5
+    assert any("[1800s]" in query for query in queries(small))
+    assert json.dumps(small.asked)
