@@ -38,6 +38,7 @@ def inputs_of(facts: Facts, tier: str) -> tuple[Input, ...]:
         *own,
         _input("usage_age", round(snapshot.age_seconds, 1), "seconds", state.used_by),
         _input("lost", str(snapshot.lost).lower(), "", state.liveness_by),
+        *(_input("ignored", problem, "", state.described_by) for problem in state.notes.problems),
     )
 
 
