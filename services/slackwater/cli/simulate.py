@@ -156,7 +156,9 @@ def figures(answer: Item, resource: str, unit: str) -> list[str]:
         *(_value(place, each["name"]) for place, each in enumerate(strategies)),
         Column(f"{last['name']} - {last['against']}", lambda row: str(row["difference"]), right=True),
     ]
-    known = f"capacity {one['capacity_hours']:,.0f} {unit}, prod used {one['prod_hours'] / one['capacity_hours']:.1%}"
+    known = (
+        f"capacity {_hours(one['capacity_hours'])} {unit}, prod used {one['prod_hours'] / one['capacity_hours']:.1%}"
+    )
     return [known, *table(rows, columns, wide=False, headers=True)]
 
 
@@ -178,6 +180,10 @@ def _one(value: float) -> str:
     return f"{value:,.2f}"
 
 
+def _hours(value: float) -> str:
+    return _one(value) if abs(value) < 100 else _count(value)
+
+
 def _share(value: float) -> str:
     return f"{value * 100:.2f}%"
 
@@ -187,8 +193,8 @@ def _small(value: float) -> str:
 
 
 FIGURES = (
-    ("batch_hours", "offered to batch, {unit}", _count),
-    ("mid_hours", "offered to mid, {unit}", _count),
+    ("batch_hours", "offered to batch, {unit}", _hours),
+    ("mid_hours", "offered to mid, {unit}", _hours),
     ("reclaimed_share", "share of the capacity", _share),
     ("exceeded_minutes", "node minutes beyond capacity", _count),
     ("exceeded_share", "share of node minutes", _small),
