@@ -21,6 +21,7 @@ from slackwater.simulation.service import RecordedOrder, Simulation, simulate_re
 from slackwater.simulation.usecases.replay import Variant, replay
 
 HOUR = 3600
+PEAKS = [3000] * 8 + [4000] * 8 + [2500] * 14
 STEADY = Recorded("n", [1000] * 30, dict.fromkeys(range(30), 3000))
 
 
@@ -36,35 +37,35 @@ def simulated(installation: SmallInstallation, *files: Path) -> tuple[Simulation
 def test_every_window_is_a_period_and_pages_are_read_to_the_end() -> None:
     history = read(STEADY)
     assert (history.steps, history.period_seconds) == (30, 60)
-    assert history.start_seconds == (NOW.timestamp() - 30 * 60)
+    assert history.start_seconds == (NOW.timestamp() - 30 * 60 + 30), "half a window later: predictions follow windows"
     periods = list(history.periods())
     assert [period.prod.tolist() for period in periods] == [[[1200, 2 * GIB]]] * 30, "prod and system, batch not"
-    assert [int(period.end[0]) for period in periods][:2] == [history.start + 60, history.start + 120]  # type: ignore[index]
+    assert [int(period.end[0]) for period in periods][:2] == [history.start + 30, history.start + 90]  # type: ignore[index]
 
 
 def test_offers_are_those_that_the_service_would_have_decided() -> None:
-    history = read(STEADY)
+    history = read(Recorded("n", [1000] * 30, dict(enumerate(PEAKS))))
     (found,) = replay(history, [Variant("a", [Strategy()], [{}])], Silent())
-    predicted, gates, told = None, Gates(), []
+    gates, told = Gates(), []
     for number in range(30):
         usage = Resources(1000, GIB)
-        pod = PodUse("web", "prod", "LS", Resources(6000, 4 * GIB), usage, predicted)
+        pod = PodUse("web", "prod", "LS", Resources(6000, 4 * GIB), usage, Resources())
         snapshot = NodeSnapshot(
             capacity=Resources(8000, 32 * GIB),
             reserved=Resources(),
             pods=(pod,),
             system=Resources(200, GIB),
             node_usage=Resources(1200, 2 * GIB),
-            prod_peak=None if predicted is None else Resources(3000, GIB),
+            prod_peak=Resources(PEAKS[number], GIB),
+            age_seconds=30,
         )
-        offer = decide_node(snapshot, Strategy(), gates, history.start + (number + 1) * 60)
+        offer = decide_node(snapshot, Strategy(), gates, history.start - 30 + (number + 1) * 60)
         gates = offer.gates()
         told.append(offer.batch.value)
-        predicted = Resources()
     offered = [(int(batch[0]), int(batch[1])) for _, _, batch, _ in found.tally.film]
     assert offered[0] == (0, 0), "nothing was known before"
     assert offered[1:] == [(each.cpu_milli, each.memory_bytes) for each in told[:-1]]
-    assert len(set(offered)) > 2, "the first prediction changes what is offered"
+    assert len(set(offered)) == 4, "none, the first, the drop, the rise"
 
 
 def test_without_a_prediction_requests_stand_in_and_the_note_says_so() -> None:
@@ -81,11 +82,11 @@ def test_a_node_that_falls_silent_offers_less_and_then_is_not_there() -> None:
     history = read(silent, Recorded("m", [500] * 40))
     (found,) = replay(history, [Variant("a", [Strategy()], [{}])], Silent())
     capacities = [int(period.known.capacity[0, 0]) for period in history.periods()]
-    assert capacities[:25] == [8000] * 25
+    assert capacities[:24] == [8000] * 24
     assert capacities[-10:] == [0] * 10
     offered = [int(batch[0]) for _, _, batch, _ in found.tally.film]
     assert offered[5] > 0
-    assert offered[24] < offered[12]
+    assert offered[23] < offered[12]
 
 
 def test_a_node_that_comes_later_is_not_there_before() -> None:

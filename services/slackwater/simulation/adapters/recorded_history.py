@@ -163,14 +163,15 @@ def recorded(
             f"nothing was recorded since {since:%Y-%m-%d %H:%M} UTC: windows of usage are kept for as many days as "
             "SLACKWATER_INGESTION_RETENTION_DAYS says; run for a while, or give --trace"
         )
-    start = min(record.windows[0].measured.end for record in with_usage_) - seconds
+    lag = seconds // 2  # by then the prediction that follows a window is told as well
+    start = min(record.windows[0].measured.end for record in with_usage_) - seconds + lag
     last = max(record.windows[-1].measured.end for record in with_usage_)
     step = seconds if step_seconds is None else max(step_seconds, seconds)
     return RecordedHistory(
         title="recorded here",
         records=with_usage_,
         start=start,
-        steps=max(1, (last - start) // step),
+        steps=max(1, (last + lag - start) // step),
         period_seconds=float(step),
         strategy=Strategy(),
         notes=list(_notes(records, with_usage_, start, seconds)),
