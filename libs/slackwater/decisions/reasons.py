@@ -32,6 +32,7 @@ class Reason(StrEnum):
     PREDICTION_WINDOW_FOLDED = "prediction_window_folded"
     OFFER_FIRST = "offer_first"
     OFFER_CHANGED = "offer_changed"
+    OFFER_STRATEGY_CHANGED = "offer_strategy_changed"
     OFFER_HEALED = "offer_healed"
     OFFER_DEGRADED = "offer_degraded"
     OFFER_RECOVERED = "offer_recovered"

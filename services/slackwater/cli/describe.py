@@ -10,12 +10,13 @@ from urllib.parse import quote
 import typer
 
 from slackwater.cli.get import DECISION, POD, as_recorded, ask_the_living, kind_of, split_target, whole
+from slackwater.cli.guard_columns import document_lines
+from slackwater.cli.offer_columns import offer_lines
 from slackwater.cli.output import (
     UNKNOWN,
     Format,
     Item,
     age,
-    clock_time,
     cpu,
     errors_to_stderr,
     memory,
@@ -31,9 +32,7 @@ from slackwater.model.errors import InvalidInput
 def command(
     what: Annotated[
         str,
-        typer.Argument(
-            metavar="KIND[/NAME]", help="node, predictpolicy, colocationstrategy or predictor, and its name"
-        ),
+        typer.Argument(metavar="KIND[/NAME]", help="node, a kind of document or predictor, and its name"),
     ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
     output: Annotated[
@@ -54,7 +53,7 @@ def command(
         noun, only = split_target(what, name)
         kind = kind_of(noun)
         if kind.names[0] not in ("nodes", *ONE_OBJECT) or not only:
-            raise InvalidInput(f"{what!r} cannot be described; allowed: {DESCRIBED}, and its name")
+            raise InvalidInput(f"{what!r} cannot be described; allowed: node, {', '.join(ONE_OBJECT)}, and its name")
         with reading(server) as reader:
             ask_the_living(kind, reader)
             if kind.names[0] in ONE_OBJECT and kind.item_path is not None:
@@ -68,11 +67,11 @@ def command(
         _print({"node": node, "pods": pods, "decisions": decisions}, output, lines)
 
 
-DESCRIBED = "node, predictpolicy, colocationstrategy or predictor"
 ONE_OBJECT: Mapping[str, Callable[[Item], list[str]]] = {
     "predictpolicies": policy_lines,
     "colocationstrategies": strategy_lines,
     "predictors": predictor_lines,
+    **dict.fromkeys(("nodeqos", "podqos", "avoidanceactions", "autonomies"), document_lines),
 }
 """Kinds of which one object tells everything."""
 
@@ -86,7 +85,7 @@ def _print(found: Any, output: Format, lines: list[str]) -> None:
 
 def _lines(node: Mapping[str, Any], pods: list[Any], decisions: list[Any], now: datetime) -> list[str]:
     lines = [f"Name:      {node['name']}", f"Liveness:  {node['liveness'] or UNKNOWN}"]
-    lines += _facts(node["facts"]) + _usage(node["usage"], now) + _offer(node["offer"], now)
+    lines += _facts(node["facts"]) + _usage(node["usage"], now) + offer_lines(node["offer"], now)
     lines += ["", f"Pods ({len(pods)}):", *_indented(table(pods, POD, wide=False, headers=bool(pods)))]
     lines += ["", "Last decisions:", *_indented(table(decisions, DECISION, wide=False, headers=bool(decisions)))]
     return lines
@@ -119,16 +118,6 @@ def _usage(usage: Mapping[str, Any] | None, now: datetime) -> list[str]:
     lines += [f"  {name + ':':9}{_resources(part)}" for name, part in parts.items() if part is not None]
     lines.append(f"Pressure:  prod {ratio(usage['prod_pressure'])}, node {ratio(usage['node_pressure'])} (CPU, some)")
     lines.append(f"Throttled: {usage['throttled_pods']} of {usage['pods']} pods")
-    return lines
-
-
-def _offer(offer: Mapping[str, Any] | None, now: datetime) -> list[str]:
-    if offer is None:
-        return ["Offer:     none yet"]
-    text = f"Offer:     batch {_resources(offer['batch'])}, since {clock_time(offer['offered_at'])}"
-    lines = [f"{text} ({age(offer['offered_at'], now)} ago)"]
-    if offer["degraded"]:
-        lines.append(f"  degraded: {offer['degraded']}")
     return lines
 
 

@@ -65,8 +65,8 @@ def register(target: typer.Typer) -> None:
     """Add every verb of the table; a missing module is a broken installation and fails here."""
     for verb in VERBS:
         module = importlib.import_module(f"slackwater.cli.{verb.replace('-', '_')}")
-        options = {"context_settings": getattr(module, "CONTEXT", None), "cls": getattr(module, "COMMAND", None)}
-        target.command(verb, **options)(module.command)
+        context, kind = getattr(module, "CONTEXT", None), getattr(module, "COMMAND", None)
+        target.command(verb, cls=kind, context_settings=context)(module.command)
 
 
 register(app)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from slackwater.colocation.adapters.metrics import ColocationMetrics, StrategyMetrics
+from slackwater.colocation.adapters.metrics import ColocationMetrics
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.adapters.postgres_following import PostgresFollowerStore, strategy_store
 from slackwater.colocation.edge.events import ON_DESCRIBED, ON_LIVENESS, ON_PEAKS, ON_USAGE, ColocationEvents
@@ -14,6 +14,7 @@ from slackwater.colocation.edge.strategy_news import StrategyNews
 from slackwater.colocation.edge.strategy_routes import strategy_router
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases.change_strategies import ChangeStrategies
+from slackwater.colocation.usecases.colocation_strategy import KIND
 from slackwater.colocation.usecases.full_pass import FullPass, Passed
 from slackwater.colocation.usecases.recompute_offer import Offering, age_offers
 from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce
@@ -23,6 +24,7 @@ from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.errors import Conflict, Unavailable
+from slackwater.runtime.document_metrics import DocumentMetrics
 from slackwater.runtime.ownership import Standing
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicas import Together, ownership_check, ownership_of
@@ -59,9 +61,10 @@ class ColocationService:
         self._database = database = database.fenced(ownership)
         self._age_check_seconds = settings.age_check_seconds
         store = PostgresColocationStore(database)
-        self._full_pass, self._full_pass_seconds = FullPass(), settings.full_pass_seconds
+        meter = DocumentMetrics(process_meters(), self.name, KIND, "mostly a newer version wrote the document")
         documents, nodes = strategy_store(database), PostgresFollowerStore(database)
-        self.strategies = StrategiesInForce(documents, settings.base(), StrategyMetrics(process_meters()))
+        self.strategies = StrategiesInForce(documents, settings.base(), meter)
+        self._full_pass, self._full_pass_seconds = FullPass(), settings.full_pass_seconds
         self._offering = Offering(store, self.strategies, platform.clock, metrics.published, self._full_pass.decided)
         change = ChangeStrategies(documents, self.strategies, nodes)
         self._routers = (strategy_router(change, TryStrategies(nodes, self.strategies, platform.clock)),)
@@ -72,8 +75,7 @@ class ColocationService:
         """Consume, relay and look at ages until cancelled."""
         await self.strategies.load()
         async with asyncio.TaskGroup() as group:
-            looks = self._look_at_ages(), self._look_at_all()
-            works = (self._relay(), *looks, self._news.read(), self._news.follow())
+            works = (self._relay(), self._look_at_ages(), self._look_at_all(), self._news.read(), self._news.follow())
             tasks = [group.create_task(work) for work in works]
             try:
                 await self._consume(started)

@@ -11,7 +11,7 @@ from slackwater.bus.port import each
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.errors import Fenced, InvalidInput, Misconfigured, SlackwaterError, Unavailable
-from slackwater.prediction.adapters.metrics import CalibrationMetrics, PolicyMetrics, PredictionMetrics
+from slackwater.prediction.adapters.metrics import CalibrationMetrics, PredictionMetrics
 from slackwater.prediction.adapters.postgres import PostgresPredictionStore
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue
 from slackwater.prediction.adapters.predictors.registry import make_model
@@ -23,9 +23,11 @@ from slackwater.prediction.edge.predictor_routes import predictor_router
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.change_policies import ChangePolicies
 from slackwater.prediction.usecases.policies_in_force import PoliciesInForce
+from slackwater.prediction.usecases.predict_policy import KIND
 from slackwater.prediction.usecases.publish_predictions import next_check, publish_predictions
 from slackwater.prediction.usecases.shares import Shares
 from slackwater.prediction.usecases.state import LivingState, Restored
+from slackwater.runtime.document_metrics import DocumentMetrics
 from slackwater.runtime.document_news import DocumentNews, said_of
 from slackwater.runtime.ownership import Lease, Standing
 from slackwater.runtime.platform import Platform
@@ -68,7 +70,9 @@ class PredictionService:
         self._metrics = metrics
         store = PostgresPredictionStore(database)
         catalogue, policies = Catalogue(), policy_store(database)
-        self.policies = PoliciesInForce(policies, catalogue, settings.first_policy(), PolicyMetrics(process_meters()))
+        why = "a model is not installed on this replica, or a newer version wrote the document"
+        meter = DocumentMetrics(process_meters(), self.name, KIND, why)
+        self.policies = PoliciesInForce(policies, catalogue, settings.first_policy(), meter)
         """Ask `policies.policies` for those of now, or have `policies.on_change` told."""
         self._routers = (policy_router(ChangePolicies(policies, self.policies)), predictor_router(catalogue))
         self._meter = CalibrationMetrics(process_meters())

@@ -15,26 +15,6 @@ MILLI = 1000
 ALL = "Every replica counts the whole fleet: take the maximum, not the sum."
 
 
-class StrategyMetrics:
-    """slackwater.runtime.documents.DocumentMeter in Prometheus' terms."""
-
-    def __init__(self, meters: Meters) -> None:
-        self._followed = meters.gauge(
-            "slackwater_colocation_followed_strategies",
-            "ColocationStrategy documents that this replica follows as they are stored.",
-            look="Replicas that differ for longer than a second: one does not hear of changes.",
-        )
-        self._unusable = meters.gauge(
-            "slackwater_colocation_unusable_strategies",
-            "Stored ColocationStrategy documents that this replica cannot use; it keeps to the last good generation.",
-            look="More than 0: mostly a newer version wrote the document.",
-        )
-
-    def policies(self, followed: int, unusable: int) -> None:
-        self._followed.set(followed)
-        self._unusable.set(unusable)
-
-
 class ColocationMetrics:
     """What is offered per pool and tier, of what capacity, and how offers change."""
 
@@ -71,8 +51,8 @@ class ColocationMetrics:
         )
         self._changes = meters.counter(
             "slackwater_offer_changes_total",
-            "Offers published, by result (whole, degraded).",
-            ["result"],
+            "Offers published, by result (whole, degraded) and reason.",
+            ["result", "reason"],
             look="degraded: predictions or usage of a node are missing or old.",
         )
         self._passed = meters.counter(
@@ -94,7 +74,7 @@ class ColocationMetrics:
         """Offers of one transaction."""
         for event in events:
             if isinstance(offer := event.data, ResourcesOffered):
-                self._changes.labels("whole" if offer.degraded is None else "degraded").inc()
+                self._changes.labels("whole" if offer.degraded is None else "degraded", offer.reason).inc()
                 if caused_seconds_ago is not None:
                     self._delay.observe(max(0.0, caused_seconds_ago))
 

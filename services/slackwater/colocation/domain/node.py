@@ -8,6 +8,7 @@ from datetime import datetime
 
 from slackwater.colocation.domain.gating import Gate
 from slackwater.colocation.domain.layers import NodeWords, last_good_words
+from slackwater.colocation.domain.node_notes import NodeNotes, NodeStatus
 from slackwater.colocation.domain.node_offer import Gates, NodeOffer
 from slackwater.colocation.domain.snapshot import PodUse, Zone
 from slackwater.model.quantities import Resources
@@ -36,7 +37,8 @@ class NodeState:
     `window_end` is the end of the newest window, `whole_end` that of the newest one that told everything (0: as
     `window_end`); the age of usage counts from there. `due_at`: from when on the offer changes with no news at all.
     `cpu` and `memory` are the gates of batch. `zones` is what batch may use of each NUMA zone since the last decision,
-    `strategies` what the strategy was merged from when an offer was told last.
+    `strategies` what the strategy was merged from when an offer was told last, `told_by` that
+    offer.
     """
 
     node: str
@@ -73,6 +75,10 @@ class NodeState:
     prod_peak: Resources | None = None
     system_by: Source | None = None
     whole_end: int = 0
+    notes: NodeNotes = field(default_factory=NodeNotes)
+    status: NodeStatus | None = None
+    """What was told last of the node's status; None where that is the offer itself."""
+    told_by: Source | None = None
 
     @property
     def batch(self) -> Resources:
@@ -134,6 +140,7 @@ def with_description(
     pool: str = "default",
     numa: tuple[Zone, ...] = (),
     words: NodeWords | None = None,
+    notes: NodeNotes | None = None,
 ) -> NodeState:
     if is_older(source, state.described_by):
         return state
@@ -145,6 +152,7 @@ def with_description(
         described_by=source,
         pool=pool,
         numa=numa,
+        notes=notes or NodeNotes(),
         words=now,
         good_words=last_good_words(now, state.words, state.good_words),
     )
@@ -195,4 +203,5 @@ def with_offer(state: NodeState, offer: NodeOffer, degraded: str | None, due_at:
         zones={zone.name: zone.batch for zone in offer.zones},
         degraded=degraded,
         due_at=due_at,
+        status=state.notes.status_of(offer.batch.value),
     )

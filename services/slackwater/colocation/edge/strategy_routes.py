@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Query, Response
-from fastapi import Path as InPath
+from fastapi import Query, Response
 from pydantic import BaseModel
 
 from slackwater.colocation.edge.strategy_models import OffersTried
 from slackwater.colocation.usecases.change_strategies import Change, ChangeStrategies
 from slackwater.colocation.usecases.colocation_strategy import ColocationStrategy
 from slackwater.colocation.usecases.try_strategies import TryStrategies
-from slackwater.model.errors import InvalidInput
-from slackwater.runtime.etags import NOT_MODIFIED, IfMatch, IfNoneMatch, etag, matched, unchanged
-from slackwater.runtime.roles import Principal, Role
-from slackwater.runtime.routes import DryRun, Routes, caller
+from slackwater.runtime.document_routes import By, Name, Reading, answer, reading_routes, refuse_other_name
+from slackwater.runtime.etags import IfMatch
+from slackwater.runtime.roles import Role
+from slackwater.runtime.routes import DryRun, Routes
 from slackwater.waterline.changes import FieldChange, changes
 
-Name = Annotated[str, InPath(description="`default` is the cluster's, any other is for the nodes it selects.")]
-By = Annotated[Principal, Depends(caller)]
 Most = Annotated[
     int, Query(ge=0, le=10_000, description="With dryRun: how many nodes are named, those that change most first.")
 ]
@@ -45,40 +42,23 @@ class WouldStoreColocationStrategy(BaseModel):
 def strategy_router(change: ChangeStrategies, trying: TryStrategies) -> Routes:
     """Documents of the kind ColocationStrategy. The ETag of each is its generation."""
     router = Routes(prefix="/v1/colocationstrategies", tags=["colocation"])
-    _reading(router, change)
-    _changing(router, change, trying)
+    reading = Reading(
+        one="colocation_strategy",
+        several="colocation_strategies",
+        model=ColocationStrategy,
+        listing=ColocationStrategies,
+        lists="Every ColocationStrategy with who follows it",
+        all=change.all,
+        read=change.read,
+    )
+    reading_routes(router, reading)
+    _changing(router, change, trying, reading)
     return router
 
 
-def _reading(router: Routes, change: ChangeStrategies) -> None:
-    @router.get(
-        "",
-        role=Role.VIEWER,
-        response_model_exclude_none=True,
-        summary="Every ColocationStrategy with who follows it",
-    )
-    async def list_colocation_strategies() -> ColocationStrategies:
-        return ColocationStrategies(items=list(await change.all()))
-
-    @router.get(
-        "/{name}",
-        role=Role.VIEWER,
-        response_model=ColocationStrategy,
-        response_model_exclude_none=True,
-        responses=NOT_MODIFIED,
-        summary="One ColocationStrategy",
-    )
-    async def read_colocation_strategy(
-        name: Name, response: Response, if_none_match: IfNoneMatch = None
-    ) -> ColocationStrategy | Response:
-        present = await change.read(name)
-        if unchanged(if_none_match, etag_of(present)):
-            return Response(status_code=304, headers={"etag": etag_of(present)})
-        response.headers["etag"] = etag_of(present)
-        return present
-
-
-def _changing(router: Routes, change: ChangeStrategies, trying: TryStrategies) -> None:
+def _changing(
+    router: Routes, change: ChangeStrategies, trying: TryStrategies, reading: Reading[ColocationStrategy]
+) -> None:
     async def tried(done: Change, limit: int, offers: bool) -> WouldStoreColocationStrategy:
         after = {} if done.document is None else done.document.document()
         found = await trying.offers(done.would or change.in_force, limit) if offers else None
@@ -107,19 +87,13 @@ def _changing(router: Routes, change: ChangeStrategies, trying: TryStrategies) -
         """Every replica follows it at once, and decides anew for the nodes that it is for. A dry run answers with the
         offers of every node before and after. 412 if If-Match is not the present ETag, 409 if metadata.generation is
         not the present one, 422 for what could not be used, by itself or by one that stands on it."""
-        if wanted.metadata.name != name:
-            raise InvalidInput(
-                f"metadata.name: {wanted.metadata.name!r} is not the name in the path, {name!r}; write the same twice",
-                field="metadata.name",
-            )
+        refuse_other_name(wanted, name)
         if if_match is not None:  # what was just compared must still be there when it is written
-            wanted = wanted.with_generation(await _matched(change, name, if_match))
+            wanted = wanted.with_generation(await reading.generation(name, if_match))
         done = await change.put(wanted, by=principal.name, dry_run=dry_run)
         if dry_run or done.document is None:
             return await tried(done, limit, offers)
-        response.status_code = 201 if done.is_new else 200
-        response.headers["etag"] = etag_of(done.document)
-        return done.document
+        return answer(response, done.document, is_new=done.is_new)
 
     @router.delete("/{name}", role=Role.OPERATOR, summary="Remove the ColocationStrategy of a pool")
     async def delete_colocation_strategy(
@@ -131,17 +105,6 @@ def _changing(router: Routes, change: ChangeStrategies, trying: TryStrategies) -
     ) -> ColocationStrategy | WouldStoreColocationStrategy | dict[str, Any]:
         """Its nodes follow the cluster's, or another that selects them, from then on. The answer is what is gone. 409
         for the cluster's own."""
-        generation = 0 if if_match is None else await _matched(change, name, if_match)
+        generation = 0 if if_match is None else await reading.generation(name, if_match)
         done = await change.delete(name, generation=generation, dry_run=dry_run)
         return await tried(done, limit, offers) if dry_run else dict(done.before)
-
-
-async def _matched(change: ChangeStrategies, name: str, if_match: str) -> int:
-    async def generation() -> int:
-        return (await change.read(name)).metadata.generation
-
-    return await matched(generation, if_match)
-
-
-def etag_of(document: ColocationStrategy) -> str:
-    return etag(document.metadata.generation)

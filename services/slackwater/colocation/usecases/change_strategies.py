@@ -44,22 +44,17 @@ class ChangeStrategies:
         return self._in_force
 
     async def all(self) -> Sequence[ColocationStrategy]:
-        """Every document that can be read, the cluster's first. Raises Unavailable."""
-        found = []
+        """Every document, the cluster's first. Raises Unavailable."""
         counts = await self._nodes.followers(MOST_PROBLEMS)
-        for row in await self._store.documents():
-            if row.document is not None:
-                try:
-                    found.append(self._shown(document_of(row), counts))
-                except InvalidInput:  # the event, the metrics and the log name it; PUT and DELETE mend it
-                    continue
+        rows = [row for row in await self._store.documents() if row.document is not None]
+        found = [self._shown(self._in_force.shown(row), counts) for row in rows]
         return sorted(found, key=lambda one: (not one.is_clusters, one.metadata.name))
 
     async def read(self, name: str) -> ColocationStrategy:
-        """As it is stored, whichever replica has changed it. Raises NotFound, Unavailable, InvalidInput."""
+        """As it is stored, whichever replica has changed it. Raises NotFound, Unavailable."""
         for row in await self._store.documents():
             if row.name == name and row.document is not None:
-                return self._shown(document_of(row), await self._nodes.followers(MOST_PROBLEMS))
+                return self._shown(self._in_force.shown(row), await self._nodes.followers(MOST_PROBLEMS))
         raise _not_found(name)
 
     async def put(self, wanted: ColocationStrategy, *, by: str = "", dry_run: bool = False) -> Change:

@@ -101,11 +101,12 @@ class ColocationStrategySpec(Part):
 
 def _schema_of(name: str) -> Mapping[str, Any]:
     one = FIELDS[name]
-    about = f"{one.about}; {one.allowed}" + ("" if one.default is None else f"; default {_shown(one.default)}")
+    about = f"{one.about}; {one.allowed}" + ("" if one.default is None else f"; default {default_text(one.default)}")
     return {"anyOf": [dict(one.schema), {"type": "null"}], "title": name, "description": about}
 
 
-def _shown(value: Any) -> str:
+def default_text(value: Any) -> str:
+    """A default as people read it."""
     if isinstance(value, bool):
         return str(value).lower()
     return ", ".join(value) if isinstance(value, tuple) else str(value)

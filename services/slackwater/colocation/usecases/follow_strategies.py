@@ -6,15 +6,18 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import FollowerStore
 from slackwater.colocation.usecases.colocation_strategy import CLUSTER
 from slackwater.colocation.usecases.note_followed import checked_event
 from slackwater.colocation.usecases.recompute_offer import Offering, decide_anew
 from slackwater.colocation.usecases.strategies_in_force import InForce
+from slackwater.decisions.reasons import Reason
 from slackwater.events.envelope import Event
 from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 
+CHANGED = Reason.OFFER_STRATEGY_CHANGED
 SLICE = 50
 """Nodes in one transaction: few enough that events of these nodes hardly wait, many enough for it to go quickly."""
 
@@ -34,11 +37,18 @@ async def follow_strategies(
                 state = await transaction.load(node)
                 followed = offering.strategies.of(state)
                 if (state.strategies, state.strategy_problem) != (followed.sources, followed.reason):
-                    told.append(await decide_anew(offering, transaction, node, lambda known: known, None))
+                    told.append(await decide_anew(offering, transaction, node, _unchanged, None, CHANGED))
+        for node in some:
+            offering.decided(node)
         for events in told:
             offering.published(events, None)
             changed += bool(events)
     return changed
+
+
+def _unchanged(state: NodeState) -> NodeState:
+    """Nothing is news of the node itself."""
+    return state
 
 
 def _sliced(nodes: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from slackwater.colocation.domain.degrade import degraded_because
-from slackwater.colocation.domain.node import NodeState, with_offer
+from slackwater.colocation.domain.node import NodeState, Source, with_offer
 from slackwater.colocation.domain.node_offer import decide_node
 from slackwater.colocation.domain.present import due_at_of, snapshot_of
 from slackwater.colocation.ports import ColocationStore, ColocationTransaction, Followed, Strategies
@@ -119,7 +119,8 @@ def recompute(
     tell_anew: bool = False,
 ) -> tuple[NodeState, list[Event[Any]]]:
     """The node's state after deciding, and what is to be published: nothing while nothing changed, unless there is
-    something new to be said of why. `because` is the reason that is told; None: what the change itself says."""
+    something new to be said of why (`tell_anew`). `because` is the reason that is told; None: what the change itself
+    says."""
     strategy = followed.strategy
     snapshot = snapshot_of(state, strategy, now)
     if snapshot is None:
@@ -129,7 +130,8 @@ def recompute(
     if says_the_same(state, after, followed.sources) and not tell_anew:
         return after if state.strategies else replace(after, strategies=followed.sources), []
     told = replace(after, generation=state.generation + 1, strategies=followed.sources)
-    return told, offer_events(state, told, snapshot, followed, offer, now, trigger, because)
+    events = offer_events(state, told, snapshot, followed, offer, now, trigger, because)
+    return replace(told, told_by=Source(events[-1].id, now)), events
 
 
 def says_the_same(before: NodeState, after: NodeState, sources: tuple[str, ...]) -> bool:
@@ -137,6 +139,6 @@ def says_the_same(before: NodeState, after: NodeState, sources: tuple[str, ...])
     return (
         before.cpu.published is not None
         and (before.batch, before.mid, before.zones) == (after.batch, after.mid, after.zones)
-        and before.degraded == after.degraded
+        and (before.degraded, before.status) == (after.degraded, after.status)
         and before.strategies in ((), sources)
     )

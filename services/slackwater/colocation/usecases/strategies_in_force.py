@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slackwater.colocation.domain.document import DEFAULTS, Spec, field_problems, problems_of
+from slackwater.colocation.domain.document import DEFAULTS, SELECTION, Spec, field_problems, problems_of
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import Followed, Followers
 from slackwater.colocation.usecases.colocation_strategy import (
     BY_SETTINGS,
     CLUSTER,
+    KIND,
     ColocationStrategy,
     ColocationStrategyStatus,
     NodeProblem,
@@ -26,13 +27,18 @@ from slackwater.runtime.documents import DocumentMeter, DocumentStore, StoredDoc
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """`kept` has every document as it counts, by name; `problems` says by name why the stored generation is not it;
-    `generations` are those that are stored."""
+    """`kept` has every document as it counts, by name, and `documents` where that is from; `problems` says by name why
+    the stored generation is not it; `generations` are those that are stored."""
 
     strategies: StrategySet
     kept: Mapping[str, Kept] = field(default_factory=dict)
+    documents: Mapping[str, ColocationStrategy] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
     generations: Mapping[str, int] = field(default_factory=dict)
+
+
+def _same(one: InForce, other: InForce) -> bool:
+    return (one.kept, one.problems, one.generations) == (other.kept, other.problems, other.generations)
 
 
 def usable(document: ColocationStrategy, cluster: Spec, base: Spec) -> Kept:
@@ -41,8 +47,12 @@ def usable(document: ColocationStrategy, cluster: Spec, base: Spec) -> Kept:
     whole = own if document.is_clusters else {**cluster, **own}
     for problem in problems_of(whole, base):
         raise InvalidInput(f"spec.{problem.message}", code=problem.code, field=f"spec.{problem.field}")
+    return as_it_counts(document)
+
+
+def as_it_counts(document: ColocationStrategy) -> Kept:
     generation, precedence = document.metadata.generation, document.spec.precedence or 0
-    return Kept(document.metadata.name, generation, document.selector(), precedence, own)
+    return Kept(document.metadata.name, generation, document.selector(), precedence, document.spec.fields())
 
 
 def follow(rows: Iterable[StoredDocument], base: Spec, before: InForce) -> InForce:
@@ -53,19 +63,21 @@ def follow(rows: Iterable[StoredDocument], base: Spec, before: InForce) -> InFor
     """
     stored = {row.name: row for row in rows if row.document is not None}
     kept: dict[str, Kept] = {}
+    documents: dict[str, ColocationStrategy] = {}
     problems: dict[str, str] = {}
     for name in sorted(stored, key=lambda one: one != CLUSTER):  # the cluster's first: the others stand on it
         cluster = kept[CLUSTER].spec if CLUSTER in kept else {}
         try:
-            kept[name] = usable(document_of(stored[name]), cluster, base)
+            documents[name] = document_of(stored[name])
+            kept[name] = usable(documents[name], cluster, base)
         except InvalidInput as error:
             problems[name] = error.message
-            stand_in = before.kept.get(name) or _readable_part(stored[name])
+            stand_in = before.documents.get(name) if name in before.kept else _readable_part(stored[name])
             if stand_in is not None:
-                kept[name] = stand_in
+                documents[name], kept[name] = stand_in, before.kept.get(name) or as_it_counts(stand_in)
     pools = [one for name, one in kept.items() if name != CLUSTER]
     strategies = StrategySet(kept.get(CLUSTER), pools, base)
-    return InForce(strategies, kept, problems, {name: row.generation for name, row in stored.items()})
+    return InForce(strategies, kept, documents, problems, {name: row.generation for name, row in stored.items()})
 
 
 def document_of(row: StoredDocument) -> ColocationStrategy:
@@ -75,18 +87,18 @@ def document_of(row: StoredDocument) -> ColocationStrategy:
     return ColocationStrategy.parse(row.document).with_generation(row.generation)
 
 
-def _readable_part(row: StoredDocument) -> Kept | None:
+def _readable_part(row: StoredDocument) -> ColocationStrategy | None:
     """Without the fields that are not allowed (any more); None if it is not even clear for whom it is. Generation 0."""
     document: Mapping[str, Any] = row.document or {}
     spec = document.get("spec")
     if not isinstance(spec, dict):
         return None
-    bad = {problem.field for problem in field_problems(spec)} - {"nodePool", "nodeSelector", "precedence"}
+    bad = {problem.field for problem in field_problems(spec)} - {*SELECTION}
     try:
         found = ColocationStrategy.parse({**document, "spec": {k: v for k, v in spec.items() if k not in bad}})
     except InvalidInput:
         return None
-    return Kept(row.name, 0, found.selector(), found.spec.precedence or 0, found.spec.fields())
+    return found.with_generation(0)
 
 
 class StrategiesInForce:
@@ -142,7 +154,7 @@ class StrategiesInForce:
             before = self._found
             found = follow(await self._store.documents(), self._base, before)
             self._meter.policies(len(found.kept.keys() - found.problems.keys()), len(found.problems))
-            if (found.kept, found.problems) == (before.kept, before.problems) and before.generations:
+            if _same(found, before):
                 return
             self._found = found
         for tell in self._tells:
@@ -160,6 +172,15 @@ class StrategiesInForce:
         """The fields of the cluster's document as these documents have it."""
         found = follow([row for row in rows if row.name == CLUSTER], self._base, self._found).kept.get(CLUSTER)
         return {} if found is None else found.spec
+
+    def shown(self, row: StoredDocument) -> ColocationStrategy:
+        """A stored document as it can be read; where it cannot, what counts in its place. The status says which."""
+        try:
+            return document_of(row)
+        except InvalidInput:
+            empty = {"kind": KIND, "metadata": {"name": row.name}, "spec": {}}
+            found = self._found.documents.get(row.name) or ColocationStrategy.parse(empty)
+            return found.with_generation(row.generation)
 
     def status_of(self, name: str, followers: Followers) -> ColocationStrategyStatus:
         """What became of a document on this replica."""

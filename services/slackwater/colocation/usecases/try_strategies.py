@@ -14,7 +14,7 @@ from slackwater.colocation.domain.what_if import Offers, offers_under
 from slackwater.colocation.ports import Followed, FollowerStore, Strategies
 from slackwater.model.time import Clock
 
-PAGE = 200
+PAGE = 50
 """States that are read and computed at once; in between others have their turn."""
 
 

@@ -64,8 +64,20 @@ class PodView:
 
 
 @dataclass(frozen=True, slots=True)
+class ZoneOffer:
+    """What batch may use of one NUMA node."""
+
+    name: str
+    batch: Resources
+
+
+@dataclass(frozen=True, slots=True)
 class OfferView:
-    """What a node offered to batch from `offered_at` until its next offer. `degraded` tells why it is cautious."""
+    """What a node offered from `offered_at` until its next offer. `degraded` tells why it is cautious, `reason` why it
+    changed just then, `strategies` what the strategy in force was merged from, the weakest first.
+
+    Offers from before mid, zones, reason and strategies were told have none of them.
+    """
 
     event_id: str
     node: str
@@ -74,6 +86,10 @@ class OfferView:
     batch: Resources
     degraded: str | None
     decision_ids: Mapping[str, str]
+    mid: Resources = field(default_factory=Resources)
+    zones: tuple[ZoneOffer, ...] = ()
+    reason: str = ""
+    strategies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,10 +59,14 @@ def offer_message(offer: OfferView, valid_until: datetime) -> offer_pb2.Offer:
         node=offer.node,
         generation=offer.generation,
         batch=_amount(offer.batch),
+        mid=_amount(offer.mid) if offer.mid != Resources() else None,
         offered_at=_time(offer.offered_at),
         valid_until=_time(valid_until),
         degraded_because=offer.degraded or "",
         decision_ids=offer.decision_ids,
+        zones=[offer_pb2.ZoneOffer(name=zone.name, batch=_amount(zone.batch)) for zone in offer.zones],
+        reason=offer.reason,
+        strategies=offer.strategies,
     )
 
 

@@ -42,26 +42,6 @@ class PredictionMetrics:
         self._snapshots.labels(result).inc()
 
 
-class PolicyMetrics:
-    """slackwater.runtime.documents.DocumentMeter in Prometheus' terms."""
-
-    def __init__(self, meters: Meters) -> None:
-        self._followed = meters.gauge(
-            "slackwater_prediction_followed_policies",
-            "PredictPolicy documents that this replica follows as they are stored.",
-            look="Replicas that differ for longer than a second: one does not hear of changes.",
-        )
-        self._unusable = meters.gauge(
-            "slackwater_prediction_unusable_policies",
-            "Stored PredictPolicy documents that this replica cannot use; it keeps to the last good generation.",
-            look="More than 0: a model is not installed on this replica, or a newer version wrote the document.",
-        )
-
-    def policies(self, followed: int, unusable: int) -> None:
-        self._followed.set(followed)
-        self._unusable.set(unusable)
-
-
 class CalibrationMetrics:
     """slackwater.prediction.ports.PredictionMeter in Prometheus' terms."""
 

@@ -1,0 +1,26 @@
+"""What operators watch of the versioned documents that a service follows."""
+
+from __future__ import annotations
+
+from slackwater.telemetry.metrics import Meters
+
+
+class DocumentMetrics:
+    """slackwater.runtime.documents.DocumentMeter in Prometheus' terms."""
+
+    def __init__(self, meters: Meters, service: str, kind: str, mostly: str) -> None:
+        """`mostly`: why a document of this kind cannot be used, as a rule."""
+        self._followed = meters.gauge(
+            f"slackwater_{service}_followed_policies",
+            f"{kind} documents that this replica follows as they are stored.",
+            look="Replicas that differ for longer than a second: one does not hear of changes.",
+        )
+        self._unusable = meters.gauge(
+            f"slackwater_{service}_unusable_policies",
+            f"Stored {kind} documents that this replica cannot use; it keeps to the last good generation.",
+            look=f"More than 0: {mostly}.",
+        )
+
+    def policies(self, followed: int, unusable: int) -> None:
+        self._followed.set(followed)
+        self._unusable.set(unusable)

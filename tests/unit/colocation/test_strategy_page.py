@@ -1,0 +1,42 @@
+"""docs/how-to/set-a-colocation-strategy.md says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from slackwater.colocation.domain.document import FIELDS
+from slackwater.colocation.settings import ColocationSettings
+from slackwater.colocation.usecases.colocation_strategy import ColocationStrategy, default_text
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "how-to" / "set-a-colocation-strategy.md").read_text()
+EXAMPLE = (ROOT / "examples" / "colocation_strategy.yaml").read_text()
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_field_is_on_the_page_with_its_default_and_what_is_allowed(name: str) -> None:
+    one = FIELDS[name]
+    default = "none" if one.default is None else f"`{default_text(one.default)}`"
+    assert f"| `{name}` | {default} | {one.allowed} | {one.about} |" in PAGE.splitlines()
+
+
+def test_the_page_names_no_other_fields() -> None:
+    tables = re.findall(r"^\| field of `spec` .*?\n\n", PAGE, flags=re.S | re.M)
+    assert {name for table in tables for name in re.findall(r"^\| `(\w+)`", table, flags=re.M)} == FIELDS.keys()
+
+
+def test_the_example_is_the_file_is_short_and_is_allowed() -> None:
+    (shown,) = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.S)
+    assert shown == EXAMPLE.split("\n", 1)[1]
+    assert len(shown.splitlines()) <= 10
+    assert ColocationStrategy.parse(yaml.safe_load(EXAMPLE)).metadata.name == "web"
+
+
+def test_every_setting_of_the_first_document_is_named() -> None:
+    told = {name.lower() for name in re.findall(r"`(?:SLACKWATER_COLOCATION|…)_([A-Z_]+)`", PAGE)}
+    apart = {"age_check_seconds", "full_pass_seconds"}
+    assert told == ColocationSettings.model_fields.keys() - apart
