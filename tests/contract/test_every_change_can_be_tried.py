@@ -59,6 +59,42 @@ def policy_of_a_pool(client: httpx2.Client, nats: str) -> Attempt:
     return Attempt(client, "DELETE", path, None, path)
 
 
+GUARDS: Mapping[str, Mapping[str, Any]] = {
+    "/v1/nodeqos": {"kind": "NodeQOS", "spec": {"rules": []}},
+    "/v1/podqos": {"kind": "PodQOS", "spec": {"allowedActions": ["evict"]}},
+    "/v1/avoidanceactions": {"kind": "AvoidanceAction", "spec": {"eviction": {}}},
+    "/v1/autonomies": {"kind": "Autonomy", "spec": {"mode": "evict"}},
+}
+"""A document of each kind of ensurance's."""
+
+
+def guard_put(path: str) -> Callable[[httpx2.Client, str], Attempt]:
+    def new_guard(client: httpx2.Client, nats: str) -> Attempt:
+        document = GUARDS[path] | {"metadata": {"name": "gold"}}
+        assert client.put(f"{path}/gold", json=document).status_code in (200, 201)
+        changed = {"selector": {}} if path == "/v1/nodeqos" else CHANGED[path]
+        wanted = document | {"spec": {**document["spec"], **changed}}
+        return Attempt(client, "PUT", f"{path}/gold", wanted, path)
+
+    return new_guard
+
+
+CHANGED: Mapping[str, Mapping[str, Any]] = {
+    "/v1/podqos": {"allowedActions": ["throttle"]},
+    "/v1/avoidanceactions": {"disableScheduling": False},
+    "/v1/autonomies": {"mode": "observe"},
+}
+
+
+def guard_delete(path: str) -> Callable[[httpx2.Client, str], Attempt]:
+    def old_guard(client: httpx2.Client, nats: str) -> Attempt:
+        document = GUARDS[path] | {"metadata": {"name": "silver"}}
+        assert client.put(f"{path}/silver", json=document).status_code in (200, 201)
+        return Attempt(client, "DELETE", f"{path}/silver", None, path)
+
+    return old_guard
+
+
 def colocation_strategy(client: httpx2.Client, nats: str) -> Attempt:
     path = "/v1/colocationstrategies/default"
     wanted = client.get(path).json()
@@ -96,6 +132,8 @@ ATTEMPTS: Mapping[str, Callable[[httpx2.Client, str], Attempt]] = {
     "PUT /v1/colocationstrategies/{name}": colocation_strategy,
     "DELETE /v1/colocationstrategies/{name}": strategy_of_a_pool,
     "POST /v1/deadletters/{id}/replay": dead_letter,
+    **{f"PUT {path}/{{name}}": guard_put(path) for path in GUARDS},
+    **{f"DELETE {path}/{{name}}": guard_delete(path) for path in GUARDS},
 }
 
 

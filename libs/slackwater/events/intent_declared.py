@@ -76,6 +76,9 @@ class IntentDeclared(Payload):
     throttles: tuple[CpuThrottle, ...] = ()
     evictions: tuple[Eviction, ...] = ()
     waterlines: tuple[LocalWaterline, ...] = ()
+    rules: str = ""
+    """What the agent guards the node by when the lease has run out and nobody renews it, as JSON of
+    slackwater.waterline.handover; empty: it only lets go."""
 
     def key(self) -> str:
         return f"{self.node}/{self.writer}"

@@ -18,6 +18,16 @@ class ZoneOffered:
     batch: Resources
 
 
+@dataclass(frozen=True, slots=True)
+class StatusOffered:
+    """What a node's status says of batch: the offer in CPUs of the normal kind (times `cpu_ratio`), less what other
+    schedulers hold of it already. `before` is without the latter."""
+
+    batch: Resources
+    before: Resources
+    cpu_ratio: str
+
+
 class ResourcesOffered(Payload):
     """The offers of one node: mid first, batch from what mid left (one slack, sold once).
 
@@ -25,7 +35,8 @@ class ResourcesOffered(Payload):
     where the strategy offers it nothing. `generation` rises with every published change. `degraded` says that inputs
     were missing or old and why. `reason` is why it was published just then, a word of the closed set of decision
     reasons. `strategies` names what the strategy in force was merged from, the weakest first: `cluster@GENERATION`,
-    `pool/NAME@GENERATION`, `node-annotation`, `node-label`. A body from before these fields has their defaults.
+    `pool/NAME@GENERATION`, `node-annotation`, `node-label`. `status` is None where the node's status says the offer
+    itself. A body from before these fields has their defaults.
     """
 
     TYPE: ClassVar[str] = "resources.offered"
@@ -41,6 +52,7 @@ class ResourcesOffered(Payload):
     zones: tuple[ZoneOffered, ...] = ()
     reason: str = ""
     strategies: tuple[str, ...] = ()
+    status: StatusOffered | None = None
 
     def key(self) -> str:
         return self.node

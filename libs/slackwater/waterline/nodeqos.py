@@ -1,71 +1,53 @@
-"""The NodeQOS document: what an operator writes, in Kubernetes' shape, validated before anything is stored.
+"""The NodeQOS of the whole cluster, `default`: how far it may go, how CPU is weighted, how throttling moves, and rules.
 
 The field names of the peer where it has them (metricRule, avoidanceThreshold, restoreThreshold); every ratio is 0..1,
-every duration in seconds, and numbers stay as they were written (the peer rounds waterlines up to integers).
+every duration in seconds, and numbers stay as they were written (the peer rounds waterlines up to integers). Documents
+of other names are for some nodes and have rules alone (slackwater.waterline.policies.rules).
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, field_validator
 
-from slackwater.decisions.reasons import Mode
+from slackwater.model.errors import InvalidInput
 from slackwater.waterline.documents import API_VERSION, Label, Metadata, Part
-from slackwater.waterline.metrics import METRICS
-from slackwater.waterline.policy import KERNEL_MINIMUM_MILLI, Rule, ThrottlePolicy, WaterlinePolicy
+from slackwater.waterline.loop.policy import LoopPolicy
+from slackwater.waterline.policies.rules import RuleSpec, Samples, Seconds
+from slackwater.waterline.registry.metric import Metrics
+from slackwater.waterline.registry.plugins import all_metrics
 
 KIND: Final = "NodeQOS"
+CLUSTER: Final = "default"
+THROTTLE: Final = "throttle"
+"""The action of rules that name none: it is always there."""
+KERNEL_MINIMUM_MILLI: Final = 10
+"""The kernel refuses a CFS quota below 1 ms; at the usual period of 100 ms that is 10 milli-cores."""
 
 Ratio = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Seconds = Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)]
-Samples = Annotated[int, Field(ge=1, le=1000)]
 WeightChoice = Literal["by-request", "by-tier"]
+_DEFAULTS: Final = LoopPolicy()
 
 
-_DEFAULTS: Final = ThrottlePolicy()
+class ClusterRuleSpec(RuleSpec):
+    """A rule that may leave out what it does, and then throttles."""
 
-
-class MetricRule(Part):
-    """A metric of slackwater.waterline.metrics and the waterline on it."""
-
-    name: str
-    value: Ratio
-
-    @field_validator("name")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in METRICS:
-            raise ValueError(f"{name!r} is not a metric; allowed: {', '.join(sorted(METRICS))}")
-        return name
-
-
-class RuleSpec(Part):
-    """See slackwater.waterline.policy.Rule."""
-
-    name: Label
-    metric_rule: MetricRule
-    avoidance_threshold: Samples = 1
     restore_threshold: Samples = 2
-    cool_down_seconds: Seconds = 3.0
-
-    def rule(self) -> Rule:
-        return Rule(
-            self.name,
-            self.metric_rule.name,
-            self.metric_rule.value,
-            self.avoidance_threshold,
-            self.restore_threshold,
-            self.cool_down_seconds,
-        )
+    action_name: Label = THROTTLE
 
 
 class ThrottleSpec(Part):
-    """See slackwater.waterline.policy.ThrottlePolicy; what is left out has its default."""
+    """How limits move; what is left out has its default. See slackwater.waterline.loop.policy.LoopPolicy, and:
 
-    excess_ratio: Ratio = _DEFAULTS.excess_ratio
-    min_cpu_milli: Annotated[int, Field(ge=KERNEL_MINIMUM_MILLI, le=1_000_000)] = _DEFAULTS.min_cpu_milli
-    min_request_ratio: Ratio = _DEFAULTS.min_request_ratio
+    excessRatio      how much more than the gap may be released (hysteresis; the gap is a lower bound)
+    minCpuMilli      no limit is set below this,
+    minRequestRatio  nor below this share of the pod's request
+    """
+
+    excess_ratio: Ratio = 0.10
+    min_cpu_milli: Annotated[int, Field(ge=KERNEL_MINIMUM_MILLI, le=1_000_000)] = 50
+    min_request_ratio: Ratio = 0.0
     min_change_ratio: Ratio = _DEFAULTS.min_change_ratio
     step_ratio: Annotated[float, Field(gt=0, le=1)] = _DEFAULTS.step_ratio
     release_ratio: Ratio = _DEFAULTS.release_ratio
@@ -76,18 +58,23 @@ class ThrottleSpec(Part):
     probe_seconds: Seconds = _DEFAULTS.probe_seconds
     probe_ratio: Annotated[float, Field(gt=0, le=1)] = _DEFAULTS.probe_ratio
 
+    def loop(self) -> LoopPolicy:
+        own = {"excess_ratio", "min_cpu_milli", "min_request_ratio"}
+        return LoopPolicy(**self.model_dump(exclude=own))
+
 
 class NodeQosSpec(Part):
-    """`mode` observe records what would be done, throttle does it; `weights` is how pods share CPU by themselves."""
+    """`mode` is how far pools may go that have no Autonomy of their own: observe records what would be done, throttle
+    does it, evict ends pods where a rule asks for it. `weights` is how pods share CPU by themselves."""
 
-    mode: Literal["observe", "throttle"] = "throttle"
+    mode: Literal["observe", "throttle", "evict"] = "throttle"
     weights: WeightChoice = "by-tier"
-    rules: Annotated[tuple[RuleSpec, ...], Field(max_length=20)]
+    rules: Annotated[tuple[ClusterRuleSpec, ...], Field(max_length=50)]
     throttle: ThrottleSpec = ThrottleSpec()
 
     @field_validator("rules")
     @classmethod
-    def _unique(cls, rules: tuple[RuleSpec, ...]) -> tuple[RuleSpec, ...]:
+    def _unique(cls, rules: tuple[ClusterRuleSpec, ...]) -> tuple[ClusterRuleSpec, ...]:
         names = [rule.name for rule in rules]
         if len(set(names)) != len(names):
             raise ValueError(f"rule names must be unique; got {', '.join(names)}")
@@ -95,25 +82,24 @@ class NodeQosSpec(Part):
 
 
 class NodeQos(Part):
-    """One document. Only `default`, for the whole cluster, exists so far."""
+    """The document."""
 
     api_version: Literal["slackwater.io/v1alpha1"] = API_VERSION
     kind: Literal["NodeQOS"] = KIND
     metadata: Metadata
     spec: NodeQosSpec
 
-    def changed_to(self, generation: int, by: str) -> NodeQos:
+    @classmethod
+    def stored(cls, document: Any, metrics: Metrics | None = None) -> Self:
+        """One that was stored: what was allowed then is read (a waterline of 0, a metric that is gone). Raises
+        InvalidInput."""
+        try:
+            return cls.model_validate(document, context={"stored": True, "metrics": metrics or all_metrics()})
+        except ValidationError as error:
+            raise InvalidInput(f"nodeqos: {error.errors()[0]['msg']}", field="spec") from None
+
+    def changed_to(self, generation: int, by: str) -> Self:
         return self.model_copy(update={"metadata": self.metadata.at(generation, by)})
 
-    def with_generation(self, generation: int) -> NodeQos:
+    def with_generation(self, generation: int) -> Self:
         return self.model_copy(update={"metadata": self.metadata.at(generation)})
-
-    def policy(self) -> WaterlinePolicy:
-        """What the planner needs of it."""
-        return WaterlinePolicy(
-            name=self.metadata.name,
-            generation=self.metadata.generation,
-            mode=Mode(self.spec.mode),
-            rules=tuple(rule.rule() for rule in self.spec.rules),
-            throttle=ThrottlePolicy(**self.spec.throttle.model_dump()),
-        )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from slackwater.decisions.reasons import Mode
@@ -12,75 +13,101 @@ from slackwater.waterline.cycle import Options
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.loop.policy import LoopPolicy
-from slackwater.waterline.nodeqos import NodeQos, RuleSpec
-from slackwater.waterline.policies.podqos import PodQosSpec
+from slackwater.waterline.nodeqos import CLUSTER, THROTTLE, NodeQos
+from slackwater.waterline.policies.autonomy import AutonomyPolicy
+from slackwater.waterline.policies.avoidance import AvoidanceAction
+from slackwater.waterline.policies.grants import Autonomy
+from slackwater.waterline.policies.podqos import PodQos, PodQosSpec
+from slackwater.waterline.policies.rules import NodeQosRules, RuleSpec
 from slackwater.waterline.policies.selectors import ScopeExpression, ScopeSelector
 from slackwater.waterline.policies.values import Action, NodePolicy, Policies, Rule
+from slackwater.waterline.registry.built_in import BUILT_IN
+from slackwater.waterline.registry.metric import Metrics
 
-THROTTLE: Final = "throttle"
-"""The action of rules that name none."""
 BEST_EFFORT: Final = PodQosSpec(
     scope_selector=ScopeSelector(
         match_expressions=(ScopeExpression(scope_name="QOSClass", operator="In", values=("BE",)),)
     ),
     allowed_actions=(THROTTLE,),
 )
-"""Who gives way without a PodQOS of its own: only class BE."""
+"""The PodQOS `default` as long as nobody has written one: class BE may be throttled, nobody may be evicted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """What operators have written beside the cluster's NodeQOS. `generations` is the sum of those of all documents
+    there are and were: whatever is changed, it rises."""
+
+    nodes: tuple[NodeQosRules, ...] = ()
+    pods: tuple[PodQos, ...] = ()
+    actions: tuple[AvoidanceAction, ...] = ()
+    autonomies: tuple[Autonomy, ...] = ()
+    generations: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Rulebook:
-    """`source` says which documents it is made of, `mode` how far a pool may go that has no autonomy of its own."""
+    """`source` says which documents it is made of, `autonomy` how far pools may go, by pool (`cluster`: all others).
+    `revision` rises with every change of any of the documents."""
 
     source: str
     policies: Policies
-    mode: Mode = Mode.THROTTLE
+    cluster: AutonomyPolicy = field(default_factory=AutonomyPolicy)
+    autonomy: Mapping[str, AutonomyPolicy] = field(default_factory=dict)
     excess: Excess = field(default_factory=Excess)
     limits: Limits = field(default_factory=Limits)
     loop: LoopPolicy = field(default_factory=LoopPolicy)
+    weights: str = "by-tier"
+    revision: int = 1
 
-    def options(self, mode: Mode | None = None) -> Options:
-        return Options(self.mode if mode is None else mode, self.excess, self.limits, self.loop)
+    def autonomy_of(self, pool: str) -> AutonomyPolicy:
+        return self.autonomy.get(pool, self.cluster)
+
+    def options(self, mode: Mode) -> Options:
+        return Options(mode, self.excess, self.limits, self.loop)
 
 
-def rulebook_of(document: NodeQos) -> Rulebook:
-    """What the one small document means: every rule throttles, every pod of class BE may be throttled."""
-    throttle = document.spec.throttle
-    loop = LoopPolicy(
-        min_change_ratio=throttle.min_change_ratio,
-        step_ratio=throttle.step_ratio,
-        release_ratio=throttle.release_ratio,
-        headroom_margin_ratio=throttle.headroom_margin_ratio,
-        settle_seconds=throttle.settle_seconds,
-        pending_seconds=throttle.pending_seconds,
-        relapse_seconds=throttle.relapse_seconds,
-        probe_seconds=throttle.probe_seconds,
-        probe_ratio=throttle.probe_ratio,
+def rulebook_of(cluster: NodeQos, others: Documents | None = None, metrics: Metrics = BUILT_IN) -> Rulebook:
+    """What all documents together mean."""
+    given = others or Documents()
+    throttle, name = cluster.spec.throttle, cluster.metadata.name
+    own = NodePolicy(name, _rules(name, cluster.spec.rules, metrics))
+    nodes = tuple(
+        NodePolicy(one.metadata.name, _rules(one.metadata.name, one.spec.rules, metrics), one.spec.selector)
+        for one in given.nodes
     )
-    bounds = ThrottleBounds(request_ratio=exact(throttle.min_request_ratio), min_milli=throttle.min_cpu_milli)
-    name = document.metadata.name
-    rules = tuple(_rule(name, rule) for rule in document.spec.rules)
-    action = Action(THROTTLE, bounds, disables_scheduling=False)
     return Rulebook(
-        f"nodeqos/{name}@{document.metadata.generation}",
-        Policies((NodePolicy(name, rules),), (action,), (BEST_EFFORT,)),
-        Mode(document.spec.mode),
-        replace(Excess(), gap_ratio=exact(throttle.excess_ratio)),
-        Limits(),
-        loop,
+        source=_source(cluster, given),
+        policies=Policies((own, *nodes), _actions(cluster, given.actions), _pods(given.pods)),
+        cluster=AutonomyPolicy(Mode(cluster.spec.mode), cluster.metadata.generation),
+        autonomy={one.pool: one.policy() for one in given.autonomies},
+        excess=Excess(exact(throttle.excess_ratio)),
+        loop=throttle.loop(),
+        weights=cluster.spec.weights,
+        revision=cluster.metadata.generation + given.generations,
     )
 
 
-def _rule(policy: str, rule: RuleSpec) -> Rule:
-    level = exact(rule.metric_rule.value)
-    return Rule(
-        policy,
-        rule.name,
-        rule.metric_rule.name,
-        level,
-        level,
-        THROTTLE,
-        avoidance_threshold=rule.avoidance_threshold,
-        restore_threshold=rule.restore_threshold,
-        cool_down_seconds=rule.cool_down_seconds,
-    )
+def _rules(policy: str, written: Sequence[RuleSpec], metrics: Metrics) -> tuple[Rule, ...]:
+    """A metric that was registered when the rule was written may be gone: its rules rest."""
+    return tuple(rule.rule(policy, metrics) for rule in written if metrics.get(rule.metric_rule.name) is not None)
+
+
+def _actions(cluster: NodeQos, written: Sequence[AvoidanceAction]) -> tuple[Action, ...]:
+    """The action that is always there, unless a document of its name says otherwise."""
+    actions = {one.metadata.name: one.action() for one in written}
+    throttle = cluster.spec.throttle
+    bounds = ThrottleBounds(request_ratio=exact(throttle.min_request_ratio), min_milli=throttle.min_cpu_milli)
+    return tuple(({THROTTLE: Action(THROTTLE, bounds, disables_scheduling=False)} | actions).values())
+
+
+def _pods(written: Sequence[PodQos]) -> tuple[PodQosSpec, ...]:
+    named = {one.metadata.name: one.spec for one in written}
+    return tuple(({CLUSTER: BEST_EFFORT} | named).values())
+
+
+def _source(cluster: NodeQos, others: Documents) -> str:
+    """As records name it: the cluster's document, and how many others took part."""
+    count = len(others.nodes) + len(others.pods) + len(others.actions) + len(others.autonomies)
+    more = f" and {count} more" if count else ""
+    return f"nodeqos/{cluster.metadata.name}@{cluster.metadata.generation}{more}"

@@ -28,10 +28,10 @@ from slackwater.agent.fleet import FleetService
 from slackwater.agent.ports import Driver, EvictionLedger, JournalFile
 from slackwater.agent.settings import AgentSettings
 from slackwater.agent.usecases.actuate import Actuator, RestoreReport
-from slackwater.agent.usecases.converge import ConvergeToIntents, Observed
+from slackwater.agent.usecases.converge import ConvergeToIntents, Held, Observed
 from slackwater.agent.usecases.evict import Completion, EvictPods, wishes_of
 from slackwater.agent.usecases.report import ReportUsage
-from slackwater.agent.usecases.sample import SampleMachine
+from slackwater.agent.usecases.sample import SampleMachine, Tick
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.node_described import NodeDescribed
@@ -49,10 +49,16 @@ from slackwater.telemetry.spans import Attributes, span
 if TYPE_CHECKING:  # an agent must not pay for FastAPI
     from fastapi import APIRouter
 
+    from slackwater.agent.usecases.guard_alone import GuardAlone
+
 _log = get_logger(__name__)
 _LOOK_AT_FACTS_EVERY_TICKS = 30
 _GOODBYE_SECONDS = 0.5
 _WATCH_PAUSE, _LONGEST_WATCH_PAUSE = 0.2, 5.0
+STANDS_IN_FOR, ALONE = "ensurance", "agent"
+"""Whose rules an agent goes on with when it is cut off, and as whom."""
+DECISIONS_KEPT = 200
+"""So many decisions made alone wait for the bus; the oldest make room."""
 
 
 @dataclass(slots=True)
@@ -141,6 +147,9 @@ class Running:
     _group: asyncio.TaskGroup | None = None
     _ticks: int = 0
     _lapsed: set[str] = field(default_factory=set)
+    _alone: GuardAlone | None = None
+    _told_alone: int = 0
+    _unreadable: str = ""
 
     def __post_init__(self) -> None:
         settings, clock, driver = self.service.settings, self.service.platform.clock, self.service.driver
@@ -217,6 +226,7 @@ class Running:
         begun = time.perf_counter()
         tick = self.sampling.tick()
         self._tell(tick.observed)
+        self._guard_alone(tick)
         self._consider_evictions()
         self._measure(time.perf_counter() - begun)
         if tick.report is not None:
@@ -249,12 +259,49 @@ class Running:
             await self.service.platform.clock.sleep(pause)
             pause = min(_LONGEST_WATCH_PAUSE, pause * 2)
 
+    def _guard_alone(self, tick: Tick) -> None:
+        """While nobody renews what ensurance wanted, what it would do with the rules that it left here."""
+        held = self.converge.held.get(STANDS_IN_FOR)
+        clock = self.service.platform.clock
+        if held is None or not held.event.data.rules or held.wish.alive(clock.monotonic()):
+            if self._alone is not None:
+                _log.info("no longer alone", node=self.facts.name, decisions=self._told_alone)
+                self._alone.end()
+                self._alone = None
+            return
+        alone = self._alone = self._alone or self._begin_alone(held, tick)
+        for record in () if alone is None else alone.tick(tick.instant, tick.pods):
+            self._told_alone += 1
+            key = f"decision/{self._told_alone % DECISIONS_KEPT}"
+            self.outgoing.fact(key, self.envelopes.decided(record, held.event))
+
+    def _begin_alone(self, held: Held, tick: Tick) -> GuardAlone | None:
+        """The planner is only loaded where it is needed: an agent that is never alone never pays for it."""
+        if held.event.id == self._unreadable:
+            return None
+        from slackwater.agent.domain.alone import Machine
+        from slackwater.agent.usecases.guard_alone import begin
+
+        try:
+            alone = begin(held, Machine(self.facts), self.converge, self.service.platform.clock, tick.pods)
+        except ValueError as error:
+            self._unreadable = held.event.id
+            _log.warning("rules not readable", node=self.facts.name, error=str(error))
+            return None
+        self._told_alone = 0
+        _log.warning("alone", node=self.facts.name, generation=held.wish.generation)
+        return alone
+
     def _consider_evictions(self) -> None:
         now = self.service.platform.clock.monotonic()
         held = self.converge.held
         wishes = [wish for document in held.values() for wish in wishes_of(document.event)]
+        alive = {writer: document.wish.alive(now) for writer, document in held.items()}
+        if self._alone is not None:
+            wishes += self._alone.evictions
+            alive[ALONE] = True
         if wishes:
-            self.evict.consider(wishes, {writer: document.wish.alive(now) for writer, document in held.items()})
+            self.evict.consider(wishes, alive)
 
     def _describe(self) -> None:
         payload = NodeDescribed(
@@ -271,6 +318,8 @@ class Running:
         self.service.metrics.evicted(completion.payload.outcome)
         event = self.envelopes.completed(completion)
         self.outgoing.fact(f"eviction/{id_}", event, lambda: self.evict.published(id_))
+        if self._alone is not None:
+            self._alone.ended(completion.payload)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         if self._group is None:

@@ -29,8 +29,9 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Apply policy documents (NodeQOS, PredictPolicy, ColocationStrategy). All are checked by the server before the
-    first is stored. A dry run of a ColocationStrategy shows the offers of every node before and after.
+    """Apply policy documents (NodeQOS, PodQOS, AvoidanceAction, Autonomy, PredictPolicy, ColocationStrategy). All are
+    checked by the server before the first is stored. A dry run of a ColocationStrategy shows the offers of every node
+    before and after.
 
     Example: `slackwater apply -f policy.yaml --dry-run=server`
     """

@@ -26,8 +26,9 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Delete the policy documents (PredictPolicy, ColocationStrategy) that are named in files: their pools follow the
-    cluster's again. All are checked by the server before the first is removed; one that is not there is no error.
+    """Delete the policy documents that are named in files. A pool whose PredictPolicy or ColocationStrategy is gone
+    follows the cluster's again. All are checked by the server before the first is removed; one that is not there is no
+    error.
 
     Example: `slackwater delete -f gold.yaml --dry-run`
     """

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import typer
 
 from slackwater.cli.get import DECISION, POD, as_recorded, ask_the_living, kind_of, split_target, whole
+from slackwater.cli.guard_columns import document_lines
 from slackwater.cli.offer_columns import offer_lines
 from slackwater.cli.output import (
     UNKNOWN,
@@ -31,9 +32,7 @@ from slackwater.model.errors import InvalidInput
 def command(
     what: Annotated[
         str,
-        typer.Argument(
-            metavar="KIND[/NAME]", help="node, predictpolicy, colocationstrategy or predictor, and its name"
-        ),
+        typer.Argument(metavar="KIND[/NAME]", help="node, a kind of document or predictor, and its name"),
     ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
     output: Annotated[
@@ -54,7 +53,7 @@ def command(
         noun, only = split_target(what, name)
         kind = kind_of(noun)
         if kind.names[0] not in ("nodes", *ONE_OBJECT) or not only:
-            raise InvalidInput(f"{what!r} cannot be described; allowed: {DESCRIBED}, and its name")
+            raise InvalidInput(f"{what!r} cannot be described; allowed: node, {', '.join(ONE_OBJECT)}, and its name")
         with reading(server) as reader:
             ask_the_living(kind, reader)
             if kind.names[0] in ONE_OBJECT and kind.item_path is not None:
@@ -68,11 +67,11 @@ def command(
         _print({"node": node, "pods": pods, "decisions": decisions}, output, lines)
 
 
-DESCRIBED = "node, predictpolicy, colocationstrategy or predictor"
 ONE_OBJECT: Mapping[str, Callable[[Item], list[str]]] = {
     "predictpolicies": policy_lines,
     "colocationstrategies": strategy_lines,
     "predictors": predictor_lines,
+    **dict.fromkeys(("nodeqos", "podqos", "avoidanceactions", "autonomies"), document_lines),
 }
 """Kinds of which one object tells everything."""
 

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 
 PATHS: Mapping[str, str] = {
     "NodeQOS": "/v1/nodeqos/{}",
+    "PodQOS": "/v1/podqos/{}",
+    "AvoidanceAction": "/v1/avoidanceactions/{}",
+    "Autonomy": "/v1/autonomies/{}",
     "PredictPolicy": "/v1/predictpolicies/{}",
     "ColocationStrategy": "/v1/colocationstrategies/{}",
 }
 """Where the documents of each kind are."""
-DELETABLE = ("PredictPolicy", "ColocationStrategy")
-"""Kinds of which there are several; the one of another kind is always there."""
+ALWAYS_THERE = ("NodeQOS", "default")
+"""The one of the whole cluster that no server removes."""
 TRIES_OFFERS = frozenset({"ColocationStrategy"})
 """Kinds of which a dry run can also say what nodes would offer."""
 TRIAL_SECONDS = 120.0
@@ -79,9 +82,9 @@ def put(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: int 
 def delete(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: int | None = None) -> Any:
     """What the server removed or, as a dry run, would; with `nodes` as in `put`. Raises what the server names, NotFound
     if there is nothing."""
-    if document.kind not in DELETABLE:
+    if (document.kind, document.name) == ALWAYS_THERE:
         raise InvalidInput(
-            f"{document.origin}: a {document.kind} cannot be deleted, only changed; allowed: {', '.join(DELETABLE)}",
+            f"{document.origin}: {document.title} cannot be deleted, only changed; it is always there",
             field="kind",
         )
     return _send(client, "DELETE", document, dry_run=dry_run, nodes=nodes)

@@ -24,6 +24,10 @@ def command(
     name: Annotated[str | None, typer.Option(help="Name of this pod; made from the workload if not given.")] = None,
     namespace: Annotated[str, typer.Option(help="Namespace of the pod.")] = "default",
     priority: Annotated[int | None, typer.Option(help="Priority within the tier's range.")] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A label, again for more; slackwater.io/revision tells of a rollout."),
+    ] = None,
     state_dir: Annotated[Path | None, typer.Option(help="State directory of the agent to belong to.")] = None,
 ) -> None:
     """Run a command as a managed workload in a cgroup of its own; the exit code is the command's.
@@ -44,6 +48,7 @@ def command(
         namespace=namespace,
         priority=priority,
         arguments=tuple(arguments),
+        labels=tuple(label or ()),
     )
     try:
         status = run_command(wanted, (state_dir or default_state_dir()).absolute())

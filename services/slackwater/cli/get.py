@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slackwater.cli.guard_columns import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS, POD_QOS
 from slackwater.cli.offer_columns import OFFER, sums_line, with_pools
 from slackwater.cli.output import (
     UNKNOWN,
@@ -182,6 +183,13 @@ SHARDS = (
     Column("MEMBER", _text_at("owner"), wide=True),
     Column("TOLD", _age_at("told_at"), right=True, wide=True),
 )
+
+
+def _documents(names: tuple[str, ...], path: str, columns: tuple[Column, ...]) -> Kind:
+    """Policy documents: only a running instance knows them, and no event tells of them."""
+    return Kind(names, path, path + "/{}", lambda item: str(item["metadata"]["name"]), columns, events="")
+
+
 OFFERS = "/v1/offers"
 KINDS = (
     Kind(
@@ -232,6 +240,10 @@ KINDS = (
         columns=SHARDS,
         events="health.reported",
     ),
+    _documents(("nodeqos", "nqos"), "/v1/nodeqos", NODE_QOS),
+    _documents(("podqos", "pqos"), "/v1/podqos", POD_QOS),
+    _documents(("avoidanceactions", "avoidanceaction", "aa"), "/v1/avoidanceactions", AVOIDANCE_ACTION),
+    _documents(("autonomies", "autonomy"), "/v1/autonomies", AUTONOMY),
     Kind(
         names=("predictpolicies", "predictpolicy", "pp"),
         path="/v1/predictpolicies",
@@ -282,8 +294,8 @@ def command(
         str,
         typer.Argument(
             metavar="KIND[/NAME]",
-            help="nodes, pods, offers, decisions, deadletters, shards, predictpolicies, colocationstrategies or "
-            "predictors",
+            help="nodes, pods, offers, decisions, deadletters, shards, nodeqos, podqos, avoidanceactions, autonomies, "
+            "predictpolicies, colocationstrategies or predictors",
         ),
     ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="only this one")] = None,
@@ -297,8 +309,9 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Show nodes, pods, offers, decisions, dead letters, which replica owns which shards, how peaks are predicted
-    (predictpolicies), by which models they can be (predictors), or how much is offered (colocationstrategies).
+    """Show nodes, pods, offers, decisions, dead letters, which replica owns which shards, the documents of ensurance
+    (nodeqos, podqos, avoidanceactions, autonomies), how peaks are predicted (predictpolicies), by which models they can
+    be (predictors), or how much is offered (colocationstrategies).
 
     Examples: `slackwater get nodes`, `slackwater get node/edge-7 -o json`, `slackwater get decisions --node edge-7 -w`
     """

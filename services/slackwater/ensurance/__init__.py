@@ -9,4 +9,12 @@ from __future__ import annotations
 
 CONSUMES = ("node.described", "usage.reported", "waterline.crossed", "intent.observed", "eviction.completed")
 PUBLISHES = ("intent.declared", "decision.recorded", "effect.measured", "health.reported")
-OWNS = ("ensurance.guarded_nodes", "ensurance.policies")
+OWNS = (
+    "ensurance.guarded_nodes",
+    "ensurance.policies",
+    "ensurance.node_rules",
+    "ensurance.pod_qos",
+    "ensurance.avoidance_actions",
+    "ensurance.autonomies",
+    "ensurance.pool_autonomy",
+)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.guarded import Guarded
+from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event
 from slackwater.model.identifiers import ALL_PARTITIONS
@@ -35,6 +36,14 @@ class GuardUnit(Protocol):
 
     async def policy(self, name: str) -> NodeQos | None:
         """The stored document with its generation."""
+        ...
+
+    async def autonomies(self) -> Sequence[PoolStanding]:
+        """How every pool stands that ever evicted, as last written."""
+        ...
+
+    async def save_autonomy(self, standing: PoolStanding) -> PoolStanding:
+        """Write it and return it with its new version. Raises Conflict if somebody else wrote it since."""
         ...
 
     async def save_policy(self, policy: NodeQos) -> None:
@@ -71,3 +80,7 @@ class Meter(Protocol):
         ...
 
     def evicted(self, outcome: str) -> None: ...
+
+    def stepped_back(self, pools: int) -> None:
+        """How many pools may evict and only throttle for now, because a guard has tripped."""
+        ...

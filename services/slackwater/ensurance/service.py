@@ -10,23 +10,28 @@ from fastapi import APIRouter
 
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.adapters.postgres import PostgresGuardStore
+from slackwater.ensurance.edge.documents import document_router
 from slackwater.ensurance.edge.events import consume_all
 from slackwater.ensurance.edge.http import nodeqos_router
 from slackwater.ensurance.ports import GuardStore, Meter
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.book import Book
+from slackwater.ensurance.usecases.change_documents import ChangeDocuments
 from slackwater.ensurance.usecases.change_policy import ChangePolicy
+from slackwater.ensurance.usecases.documents_in_force import KINDS, NODES, DocumentsInForce, Stores
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.note_described import NoteDescribed
 from slackwater.ensurance.usecases.note_evicted import NoteEvicted
 from slackwater.ensurance.usecases.note_observed import NoteObserved
 from slackwater.ensurance.usecases.renew_intents import RenewIntents
 from slackwater.model.errors import Conflict, Unavailable
+from slackwater.runtime.document_news import said_of
 from slackwater.runtime.ownership import Lease, Standing
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
 from slackwater.runtime.sharding import Ownership
+from slackwater.store.documents import PostgresDocumentStore
 from slackwater.store.port import Database
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
@@ -48,6 +53,7 @@ class EnsuranceService:
         store: GuardStore,
         meter: Meter,
         ownership: Ownership,
+        documents: Stores,
     ) -> None:
         self._ownership = ownership
         self._policy_news = asyncio.Event()
@@ -57,13 +63,15 @@ class EnsuranceService:
         self._meter = meter
         self._platform = platform
         self._database = database
-        self._book = book = Book(store, lambda partition: ownership.held().get(partition, 0))
+        self._documents = DocumentsInForce(documents)
+        self._book = book = Book(store, lambda partition: ownership.held().get(partition, 0), self._documents)
         self._guard = GuardNode(book, clock, meter, lease, settings.max_report_age_seconds)
         self._described = NoteDescribed(book, clock, lease)
         self._observed = NoteObserved(book, clock, lease)
         self._evicted = NoteEvicted(book, clock, meter, lease)
         self._renew = RenewIntents(book, clock, lease, settings.silent_seconds)
-        self._change = ChangePolicy(book, clock, meter, lease)
+        self._change = change = ChangePolicy(book, clock, meter, lease)
+        self._changes = {kind: ChangeDocuments(kind, kept, change.catch_up) for kind, kept in documents.items()}
 
     async def run(self, started: Callable[[], None]) -> None:
         """Load, then consume, relay and renew until cancelled. Raises Unavailable if PostgreSQL is away at start."""
@@ -88,11 +96,13 @@ class EnsuranceService:
 
     async def checks(self) -> Sequence[Check]:
         connected, answers = await asyncio.gather(self._platform.bus.connected(), self._database.ping())
+        problems = self._documents.problems
         known = f"{len(self._book.nodes())} nodes" if self._book.ready else "not read yet"
         return [
             Check("ensurance-bus", connected, "" if connected else "NATS does not answer"),
             Check("ensurance-database", answers, "" if answers else "PostgreSQL does not answer"),
             Check("ensurance-state", self._book.ready, known),
+            Check("ensurance-policies", True, f"{len(problems)} unusable{said_of(problems)}"),
             ownership_check(self._ownership),
         ]
 
@@ -100,7 +110,12 @@ class EnsuranceService:
         return self._ownership.standing()
 
     def routers(self) -> Sequence[APIRouter]:
-        return [nodeqos_router(self._change)]
+        """The cluster's document before the others of its kind: its path is one of theirs."""
+        others = [
+            document_router(change, self._change.read if kind is NODES else None)
+            for kind, change in self._changes.items()
+        ]
+        return [nodeqos_router(self._change), *others]
 
     async def take(self, leases: Sequence[Lease]) -> None:
         """Nodes as last written. Their throttles' leases may be about to run out: renewed at once."""
@@ -142,4 +157,8 @@ def build(settings: EnsuranceSettings, platform: Platform) -> EnsuranceService:
     database = platform.database(EnsuranceService.name)
     ownership = ownership_of(platform, EnsuranceService.name, database)
     fenced, meter = database.fenced(ownership), EnsuranceMetrics(process_meters())
-    return EnsuranceService(settings, platform, fenced, PostgresGuardStore(fenced), meter, ownership)
+    documents = {
+        kind: PostgresDocumentStore(fenced, service=EnsuranceService.name, kind=kind.noun, table=kind.table)
+        for kind in KINDS
+    }
+    return EnsuranceService(settings, platform, fenced, PostgresGuardStore(fenced), meter, ownership, documents)

@@ -8,7 +8,8 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from slackwater.waterline.documents import Metadata
-from slackwater.waterline.nodeqos import MetricRule, NodeQos, NodeQosSpec, RuleSpec
+from slackwater.waterline.nodeqos import ClusterRuleSpec, NodeQos, NodeQosSpec
+from slackwater.waterline.policies.rules import MetricRuleSpec
 
 POLICY_NAME = "default"
 
@@ -18,10 +19,10 @@ class EnsuranceSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="SLACKWATER_ENSURANCE_", frozen=True)
 
-    mode: Literal["observe", "throttle"] = "throttle"
+    mode: Literal["observe", "throttle", "evict"] = "throttle"
     weights: Literal["by-request", "by-tier"] = "by-tier"
     metric: Literal["prod_cpu_pressure", "node_cpu_usage_ratio"] = "prod_cpu_pressure"
-    waterline: float = Field(default=0.10, ge=0, le=1)
+    waterline: float = Field(default=0.10, gt=0, le=1)
     avoidance_threshold: int = Field(default=1, ge=1)
     restore_threshold: int = Field(default=2, ge=1)
     cool_down_seconds: float = Field(default=3.0, ge=0)
@@ -36,9 +37,9 @@ class EnsuranceSettings(BaseSettings):
 
     def first_policy(self) -> NodeQos:
         """The document that is stored when there is none."""
-        rule = RuleSpec(
+        rule = ClusterRuleSpec(
             name="prod-cpu",
-            metric_rule=MetricRule(name=self.metric, value=self.waterline),
+            metric_rule=MetricRuleSpec(name=self.metric, value=self.waterline),
             avoidance_threshold=self.avoidance_threshold,
             restore_threshold=self.restore_threshold,
             cool_down_seconds=self.cool_down_seconds,

@@ -12,6 +12,8 @@ from slackwater.colocation.adapters.memory import MemoryColocationStore
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.domain.gating import Gate
 from slackwater.colocation.domain.node import KnownPeak, NodeState, Source
+from slackwater.colocation.domain.node_notes import NodeNotes, NodeStatus
+from slackwater.colocation.domain.publishing import ThirdParty
 from slackwater.colocation.domain.snapshot import PodUse, Zone
 from slackwater.colocation.ports import ColocationStore
 from slackwater.model.identifiers import new_id
@@ -48,6 +50,8 @@ FULL = NodeState(
     prod_peak=Resources(11, 12),
     system_by=Source("e5", START),
     whole_end=1_699_999_940,
+    notes=NodeNotes(Resources(1, 1), Resources(2, 2), "1.5", (ThirdParty("y", "batch", Resources(3, 3)),), ("odd",)),
+    status=NodeStatus(Resources(4, 4), Resources(5, 5), "1.5"),
 )
 
 

@@ -17,9 +17,11 @@ from ensurance_scene import described, reported
 from slackwater.bus.port import Bus, Done, Received, Settlement
 from slackwater.ensurance.service import EnsuranceService, build
 from slackwater.ensurance.settings import EnsuranceSettings
+from slackwater.ensurance.usecases.documents_in_force import ACTIONS, NODES, PODS
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, Payload, event_of
+from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.usage_reported import UsageReported
@@ -230,3 +232,51 @@ async def test_the_lease_is_renewed_while_the_node_reports(world: World) -> None
         first = await world.hear(IntentDeclared)
         renewed = await world.hear(IntentDeclared, lambda i: i.declared_at > first.data.declared_at)
         assert renewed.data.generation == first.data.generation
+
+
+async def test_an_eviction_is_asked_for_once_and_its_end_is_noted(world: World) -> None:
+    """From documents in PostgreSQL to the item in the intent, over a restart, to the completion."""
+    async with world.service() as service:
+        await bus_knows(world)
+        await allow_evictions(service)
+        await world.hear(IntentDeclared, lambda i: i.generation == 5)
+        await world.report(0.2)
+        intent = await world.hear(IntentDeclared, lambda i: bool(i.evictions))
+        (item,) = intent.data.evictions
+        assert (item.pod_uid, item.grace_seconds) == ("b1", 5)
+    async with world.service():
+        again = await world.hear(IntentDeclared, lambda i: i.declared_at > intent.data.declared_at)
+        assert again.data.evictions == (item,)
+        await world.report(0.2)
+        ended = EvictionCompleted(
+            id=item.id,
+            node="n1",
+            pod_uid="b1",
+            writer="ensurance",
+            outcome=EvictionOutcome.TERMINATED,
+            completed_at=world.sampled_at,
+            decision_id=item.decision_id,
+        )
+        await world.bus.publish(event_of(ended, source="agent", time=world.sampled_at))
+        free = await world.hear(IntentDeclared, lambda i: i.generation == intent.data.generation + 1)
+        assert free.data.evictions == ()
+        await world.report(0.02, batch={})
+        effect = await world.hear(EffectMeasured)
+        assert (effect.data.decision_id, effect.data.relieved) == (item.decision_id, True)
+        records = [event for event in world.heard if isinstance(event.data, DecisionRecorded)]
+        assert len(records) == 1
+
+
+async def allow_evictions(service: EnsuranceService) -> None:
+    best_effort = {"scopeName": "QOSClass", "operator": "In", "values": ["BE"]}
+    rule = {"name": "last", "metricRule": {"name": "prod_cpu_pressure", "value": 0.1}, "actionName": "evict"}
+    for kind, name, spec in (
+        (ACTIONS, "evict", {"eviction": {"terminationGracePeriodSeconds": 5}, "disableScheduling": False}),
+        (PODS, "batch", {"scopeSelector": {"matchExpressions": [best_effort]}, "allowedActions": ["evict"]}),
+        (NODES, "evicting", {"rules": [rule]}),
+    ):
+        wanted = kind.model.parse({"metadata": {"name": name}, "spec": spec})
+        await service._changes[kind].put(wanted)
+    present = service._change.current()
+    spec = present.spec.model_copy(update={"mode": "evict", "rules": ()})
+    await service._change(present.model_copy(update={"spec": spec}))

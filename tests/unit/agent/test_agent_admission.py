@@ -25,6 +25,12 @@ def test_a_batch_command_becomes_a_best_effort_pod_with_a_hard_memory_limit() ->
     assert pod.name == "etl-abcdef12"
 
 
+def test_labels_are_keys_and_values_and_the_last_of_a_key_counts() -> None:
+    given = ("slackwater.io/revision=7", "team=", "slackwater.io/revision=8")
+    assert admit(replace(GOOD, labels=given), UID, EPOCH).labels == {"slackwater.io/revision": "8", "team": ""}
+    assert admit(GOOD, UID, EPOCH).labels == {}
+
+
 def test_prod_is_not_limited_in_memory_and_shares_cpus() -> None:
     pod = admit(replace(GOOD, tier="prod"), UID, EPOCH)
     assert pod.qos is QoSClass.LS
@@ -53,6 +59,10 @@ def test_limits_of_those_who_give_way_are_counted_in_long_periods(tier: str, per
         ({"name": "Ünicode"}, "--name"),
         ({"namespace": ""}, "--namespace"),
         ({"arguments": ()}, "CMD"),
+        ({"labels": ("team",)}, "--label"),
+        ({"labels": ("=x",)}, "--label"),
+        ({"labels": ("team=a b",)}, "--label"),
+        ({"labels": ("team=" + "a" * 64,)}, "--label"),
     ],
 )
 def test_a_wrong_flag_is_named(change: dict[str, Any], flag: str) -> None:

@@ -8,9 +8,12 @@ from datetime import datetime, timedelta
 
 import pytest
 from colocation_scene import Colocation
+from pydantic import TypeAdapter
 
+from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.domain.strategy import MidMode, Policy, Strategy
-from slackwater.colocation.usecases.recompute_offer import age_offers
+from slackwater.colocation.ports import Followed
+from slackwater.colocation.usecases.recompute_offer import age_offers, recompute
 from slackwater.decisions.reasons import Reason
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.envelope import Event, event_of
@@ -178,3 +181,20 @@ def window_of(number: int, cpu: dict[str, int], started: dict[str, datetime], re
     )
     assert {each.pod.request.cpu_milli for each in pods} == {request}
     return event_of(event.data.model_copy(update={"pods": pods}), source="ingestion", time=event.time)
+
+
+async def test_a_row_from_before_mid_and_zones_reads_well_and_leads_to_no_news() -> None:
+    colocation = await offering(Strategy(), zones=1)
+    old = {
+        *("node", "capacity", "reserved", "described_by", "lost", "liveness_by", "pods", "system", "system_is_current"),
+        *("window_end", "used_by", "peaks", "predicted_by", "cpu", "memory", "generation", "degraded", "pool"),
+    }
+    rows = TypeAdapter(NodeState)
+    written = rows.dump_python(colocation.store.states["n"], mode="json")
+    row = {name: value for name, value in written.items() if name in old}
+    state = rows.validate_python(row)
+    assert state.informed_at == state.window_end
+    after, events = recompute(state, Followed(Strategy(), ("cluster@1",)), colocation.clock.now(), None)
+    assert events == []
+    assert after.strategies == ("cluster@1",)
+    assert after.due_at == after.window_end + 180

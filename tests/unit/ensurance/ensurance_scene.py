@@ -15,6 +15,7 @@ from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.change_policy import ChangePolicy
+from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.note_described import NoteDescribed
 from slackwater.ensurance.usecases.note_evicted import NoteEvicted
@@ -22,6 +23,7 @@ from slackwater.ensurance.usecases.note_observed import NoteObserved
 from slackwater.ensurance.usecases.renew_intents import RenewIntents
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, Payload, event_of
+from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved, ObservedLimit
 from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
@@ -33,6 +35,7 @@ from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
 from slackwater.telemetry.metrics import Meters
 from slackwater.testing.clock import FakeClock
+from slackwater.testing.documents import MemoryDocumentStore
 from slackwater.testing.store import MemoryDatabase
 
 P = TypeVar("P", bound=Payload)
@@ -112,6 +115,7 @@ class Scene:
 
     def __post_init__(self) -> None:
         self.store = MemoryGuardStore(self.database)
+        self.stores = {kind: MemoryDocumentStore(kind.noun) for kind in KINDS}
         self.start()
 
     def start(self) -> None:
@@ -119,7 +123,7 @@ class Scene:
         lease, clock = self.settings.lease_seconds, self.clock
         self.registry = CollectorRegistry()
         meter = EnsuranceMetrics(Meters(self.registry))
-        self.book = book = Book(self.store)
+        self.book = book = Book(self.store, documents=DocumentsInForce(self.stores))
         self.guard = GuardNode(book, clock, meter, lease, self.settings.max_report_age_seconds)
         self.describe = NoteDescribed(book, clock, lease)
         self.observe = NoteObserved(book, clock, lease)
@@ -161,6 +165,16 @@ class Scene:
 
     def intents(self, node: str = "n1") -> Sequence[IntentDeclared]:
         return [event.data for event in self.published(IntentDeclared) if event.data.node == node]
+
+    async def ended(self, outcome: EvictionOutcome, number: int = 0) -> None:
+        """The agent of n1 tells how an eviction of the last intent has ended."""
+        await self.clock.advance(0.1)
+        item = self.intents()[-1].evictions[number]
+        body = EvictionCompleted(
+            id=item.id, node="n1", pod_uid=item.pod_uid, writer="ensurance", outcome=outcome,
+            completed_at=self.clock.now(), decision_id=item.decision_id,
+        )  # fmt: skip
+        await self.evicted(event_of(body, source="agent", time=self.clock.now()))
 
     def limits(self) -> dict[str, int]:
         return {throttle.pod_uid: throttle.cpu_limit_milli for throttle in self.intents()[-1].throttles}

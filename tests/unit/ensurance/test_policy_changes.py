@@ -52,6 +52,8 @@ async def test_the_first_document_comes_from_the_settings(client: httpx2.AsyncCl
         {
             "name": "prod-cpu",
             "metricRule": {"name": "prod_cpu_pressure", "value": 0.1},
+            "actionName": "throttle",
+            "strategy": "None",
             "avoidanceThreshold": 1,
             "restoreThreshold": 2,
             "coolDownSeconds": 3.0,
@@ -102,7 +104,7 @@ async def test_what_was_read_must_still_be_there(client: httpx2.AsyncClient) -> 
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        ({"mode": "evict"}, "body.spec.mode"),
+        ({"mode": "everything"}, "body.spec.mode"),
         ({"rules": [{"name": "A", "metricRule": {"name": "prod_cpu_pressure", "value": 0}}]}, "body.spec.rules.0.name"),
     ],
 )

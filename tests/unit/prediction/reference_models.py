@@ -201,6 +201,33 @@ class ReferenceProfile(Reference):
         super().__init__()
         self.options = options
         self.announced: dict[int, float] = {}
+        self.share = 1.0
+        self.hour = -math.inf
+
+    def fold(self, at: float, rows: Sequence[Row]) -> None:
+        """All are of one class, whose share is looked at when an hour begins: before the window counts."""
+        if at // 3600 > self.hour and any(not math.isnan(row.usage) for row in rows):
+            self.hour = at // 3600
+            self.share = self._share_of_the_class()
+        super().fold(at, rows)
+
+    def _share_of_the_class(self) -> float:
+        options, needed = self.options, []
+        for workload in {sample.row.workload for sample in self.samples}:
+            mine = [sample for sample in self.samples if sample.row.workload == workload]
+            limit = max(sample.row.limit for sample in mine if sample.fold == mine[-1].fold)
+            hours = self.hours(workload)
+            if len(hours) >= max(options.cold_hours, options.young_hours) and limit > 0:
+                needed.append(min(max(hours.values()) / limit, 1.0))
+        if len(needed) < options.prior_workloads:
+            return 1.0
+        return sorted(needed)[math.ceil(options.prior_quantile * (len(needed) - 1))]
+
+    def stand_in(self, member: Row) -> float:
+        if self.options.cold_start == "request":
+            return member.limit
+        seen = max(max(self.hours(member.workload).values(), default=0.0), self.live(member.series))
+        return min(max(self.share * member.limit, seen), member.limit)
 
     def unit(self, workload: int) -> float:
         largest = max((row.limit for _, row, _ in self.samples if row.workload == workload), default=0.0)
@@ -229,8 +256,10 @@ class ReferenceProfile(Reference):
         for member in members:
             hours = self.hours(member.workload)
             if len(hours) < options.cold_hours:
-                added += member.limit
-                own += member.limit
+                stand_in = self.stand_in(member)
+                added += stand_in
+                own += stand_in
+                young += member.limit * (stand_in < member.limit)
                 continue
             gap = max(0.0, self.live(member.series) - max(hours.values()))
             added += gap

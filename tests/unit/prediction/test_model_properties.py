@@ -20,13 +20,23 @@ from slackwater.prediction.domain.models.largest import Largest
 from slackwater.prediction.domain.models.nsigma import NSigma, NSigmaV1, NSigmaV2
 from slackwater.prediction.domain.models.port import KeptModel, Members
 from slackwater.prediction.domain.models.resource_central import ResourceCentral, ResourceCentralOptions
-from slackwater.prediction.domain.models.workload_profile import ProfileOptions, WorkloadProfile
+from slackwater.prediction.domain.models.workload_profile import CLASS_PRIOR, ProfileOptions, WorkloadProfile
 
 DAY = 86_400.0
 SIGMA = NSigma(sigmas=2.0, blocks=5, block_seconds=1800.0, warm_seconds=600.0)
 CENTRAL = ResourceCentralOptions(percentile=0.9, slots=9, slot_seconds=1800.0, warm_seconds=600.0)
 DECAYING = DecayingOptions(percentile=0.8, half_life_seconds=DAY / 4, warm_seconds=600.0)
 PROFILE = ProfileOptions(knob=0.2, history_hours=48, live_days=2, cold_hours=2, young_hours=0, ledger_after_hours=2)
+GUESSING = replace(PROFILE, cold_start=CLASS_PRIOR, prior_workloads=2)
+
+
+def changing(options: ProfileOptions) -> WorkloadProfile:
+    """Of which two workloads are in the middle of a rollout that does not end."""
+    model = WorkloadProfile(replace(options, rollout_hours=1e9))
+    model.announce(0.0, np.array([1, 3]))
+    return model
+
+
 MODELS = {
     "borg-default": BorgDefault,
     "nsigma-v1": lambda: NSigmaV1(SIGMA),
@@ -35,6 +45,8 @@ MODELS = {
     "histogram": lambda: DecayingHistograms(DECAYING, CPU_MILLI),
     "max": lambda: Largest([NSigmaV1(SIGMA), ResourceCentral(CENTRAL)]),
     "workload-profile": lambda: WorkloadProfile(PROFILE),
+    "workload-profile-guessing": lambda: WorkloadProfile(GUESSING),
+    "workload-profile-changing": lambda: changing(PROFILE),
     "workload-profile-calibrated": lambda: WorkloadProfile(replace(PROFILE, violation_rate=0.01, young_hours=30)),
 }
 each_model = pytest.mark.parametrize("name", MODELS)
@@ -114,7 +126,7 @@ def test_a_restored_state_goes_on_bit_for_bit(name: str, history: History, cut: 
     }
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "borg-default"])
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in ("borg-default", "workload-profile-guessing")])
 @given(history=histories())
 @few
 def test_what_is_forgotten_was_never_seen(name: str, history: History) -> None:
@@ -152,6 +164,8 @@ def test_more_margin_never_lowers_a_peak(history: History, one: float, two: floa
         lambda margin: ResourceCentral(replace(CENTRAL, percentile=min(1.0, 0.01 + margin / 21))),
         lambda margin: WorkloadProfile(replace(PROFILE, knob=margin)),
         lambda margin: WorkloadProfile(replace(PROFILE, knob=margin, young_hours=30)),
+        lambda margin: WorkloadProfile(replace(GUESSING, knob=margin, young_hours=30)),
+        lambda margin: changing(replace(PROFILE, knob=margin, young_hours=30)),
     ]
     for make in makers:
         assert (peaks_of(make(low), history) <= peaks_of(make(high), history) * (1 + 1e-12) + 1e-9).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ from slackwater.prediction.domain.models.largest import Largest
 from slackwater.prediction.domain.models.nsigma import NSigma, NSigmaV1, NSigmaV2
 from slackwater.prediction.domain.models.port import KeptModel
 from slackwater.prediction.domain.models.resource_central import ResourceCentral, ResourceCentralOptions
-from slackwater.prediction.domain.models.workload_profile import ProfileOptions, WorkloadProfile
+from slackwater.prediction.domain.models.workload_profile import CLASS_PRIOR, ProfileOptions, WorkloadProfile
 
 SIGMA = NSigma(sigmas=2.0, blocks=5, block_seconds=1800.0, warm_seconds=600.0)
 CENTRAL = ResourceCentralOptions(percentile=0.75, slots=9, slot_seconds=1800.0, warm_seconds=600.0)
@@ -98,6 +99,22 @@ def test_workload_profile(history: History, changing: set[int]) -> None:
         model.announce(until - 3600 * PROFILE.rollout_hours, np.array(sorted(changing), dtype=np.intp))
         reference.announced = dict.fromkeys(changing, until)
     assert said(model, history) == pytest.approx(told(reference, history), rel=1e-9, abs=1e-9)
+
+
+@given(histories(rounds=20), st.lists(st.sampled_from([0, 0, 0, 6, 12]), min_size=5, max_size=5))
+@settings(max_examples=150, deadline=None)
+def test_workload_profile_that_guesses_for_the_unknown(history: History, born: list[int]) -> None:
+    """Some workloads come only after so many rounds; what was learned of the others stands in for them."""
+    last = len(history) - 1
+    history = [
+        (at, [row for row in rows if number >= min(born[row.workload], last)])
+        for number, (at, rows) in enumerate(history)
+    ]
+    options = replace(
+        PROFILE, cold_hours=3, young_hours=0, cold_start=CLASS_PRIOR, prior_quantile=0.75, prior_workloads=2
+    )
+    expected = told(ReferenceProfile(options), history)
+    assert said(WorkloadProfile(options), history) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 def test_a_long_stream_far_from_zero_keeps_its_deviation() -> None:

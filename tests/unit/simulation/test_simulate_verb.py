@@ -138,6 +138,16 @@ def test_other_mistakes_are_said_in_one_line(folder: Path) -> None:
     assert simulate(*strategy, "--trace", folder / "usage.csv").exit_code == 2
 
 
+def test_a_document_for_a_pool_is_tried_as_if_every_node_followed_it(folder: Path) -> None:
+    pool = write_strategy(
+        folder / "pool.yaml", "web", enable=None, nodeSelector={"matchLabels": {"role": "web"}}, precedence=3
+    )
+    done = simulate("-f", pool, "--trace", folder / "usage.csv", *SMALL, "-o", "json")
+    assert done.exit_code == 0, done.output
+    default, web = json.loads(done.stdout)["strategies"]
+    assert web["cpu"] == default["cpu"], "what it leaves out is as by default, and switched on"
+
+
 def test_two_documents_of_one_name_are_told_apart_by_their_files(folder: Path) -> None:
     other = write_strategy(folder / "other.yaml", "bold", enable=False)
     files = ("-f", folder / "bold.yaml", "-f", other)

@@ -37,8 +37,10 @@ class ThrottlePass:
         if demand.gap is None:
             return self._blanket(demand, ledger)
         for candidate in demand.candidates:
-            if ledger.left_for(candidate, demand) <= 0:
-                self._spare(candidate.pod, "the gap is closed")
+            left = ledger.left_for(candidate, demand)
+            if left <= 0 or left < self._limits.smallest_milli:
+                closed = "the gap is closed" if left <= 0 else "what is left of the gap is not worth a write"
+                self._spare(candidate.pod, closed)
                 continue
             self._ask(demand, candidate, ledger)
         left = ledger.open(demand)

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
 from slackwater.waterline.documents import API_VERSION, Metadata, Part
-from slackwater.waterline.policies.quantity import Written, in_unit_of
+from slackwater.waterline.policies.quantity import Written, in_unit_of, text_of
 from slackwater.waterline.policies.values import Action
 from slackwater.waterline.registry.metric import Dimension
 
@@ -29,8 +29,8 @@ class CpuThrottleSpec(Part):
 
     @field_validator("min_cpu")
     @classmethod
-    def _whole(cls, text: str) -> str:
-        milli = in_unit_of(Dimension.CPU, text)
+    def _whole(cls, text: str | float) -> str | float:
+        milli = in_unit_of(Dimension.CPU, text_of(text))
         if not 10 <= milli <= 1_000_000 or milli != int(milli):
             raise ValueError(
                 f"{text!r} is not possible; allowed: whole milli-cores from 10m (the kernel's least) to 1000"
@@ -38,7 +38,7 @@ class CpuThrottleSpec(Part):
         return text
 
     def bounds(self) -> ThrottleBounds:
-        least = int(in_unit_of(Dimension.CPU, self.min_cpu))
+        least = int(in_unit_of(Dimension.CPU, text_of(self.min_cpu)))
         return ThrottleBounds(self.min_ratio, self.step_ratio, self.request_ratio, least)
 
 

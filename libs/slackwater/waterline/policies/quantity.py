@@ -58,12 +58,16 @@ def percentage(text: str) -> Decimal:
     return number / 100
 
 
-def _as_written(value: Any) -> str:
-    """YAML's numbers become the text that a person wrote: 0.1 is 0.1."""
+def _as_written(value: Any) -> str | int | float:
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
         raise ValueError("a quantity is a number or a text like 4500m, 1Gi, 0.85 or 85%")
-    return value.strip() if isinstance(value, str) else repr(value) if isinstance(value, float) else str(value)
+    return value.strip() if isinstance(value, str) else str(value) if isinstance(value, Decimal) else value
 
 
-Written = Annotated[str, BeforeValidator(_as_written)]
-"""A quantity as it was written; its dimension is that of the metric it belongs to."""
+def text_of(written: str | float) -> str:
+    """The text that a person wrote for a number: 0.1 is 0.1."""
+    return repr(written) if isinstance(written, float) else str(written)
+
+
+Written = Annotated[str | int | float, BeforeValidator(_as_written)]
+"""A quantity as it was written, number or text; its dimension is that of the metric it belongs to."""

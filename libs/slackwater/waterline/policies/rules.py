@@ -1,6 +1,6 @@
-"""NodeQOS with rules of the precise framework: any metric of the registry, selectors over series, named actions.
+"""NodeQOS: rules with any metric of the registry, selectors over series, named actions.
 
-The document of `slackwater.waterline.nodeqos`, which the running service takes, is this one's older and smaller form.
+These are the documents for some nodes; the one for the whole cluster, `default`, is slackwater.waterline.nodeqos.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 
 from slackwater.model.errors import InvalidInput
 from slackwater.waterline.documents import API_VERSION, Label, Metadata, Part
-from slackwater.waterline.policies.quantity import Written, in_unit_of
+from slackwater.waterline.policies.quantity import Written, in_unit_of, text_of
 from slackwater.waterline.policies.selectors import LabelSelector
 from slackwater.waterline.policies.values import NodePolicy, Rule
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Dimension, Metric, Metrics
+from slackwater.waterline.registry.plugins import all_metrics
 
 KIND: Final = "NodeQOS"
 Samples = Annotated[int, Field(ge=1, le=1000)]
@@ -24,7 +25,7 @@ Seconds = Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)]
 
 
 def _metric(name: str, info: ValidationInfo) -> Metric:
-    metrics: Metrics = (info.context or {}).get("metrics", BUILT_IN)
+    metrics: Metrics = (info.context or {}).get("metrics") or all_metrics()
     metric = metrics.get(name)
     if metric is None:
         raise ValueError(f"{name!r} is not a metric; allowed: {', '.join(metrics.names())}")
@@ -44,9 +45,12 @@ class MetricRuleSpec(Part):
 
     @model_validator(mode="after")
     def _fits(self, info: ValidationInfo) -> Self:
+        stored = bool((info.context or {}).get("stored"))
+        if stored and (info.context or {}).get("metrics", all_metrics()).get(self.name) is None:
+            return self  # what it was is not known any more; the rule rests
         metric = _metric(self.name, info)
         value, target = self.amounts(metric)
-        if value <= 0:
+        if value < 0 or (value == 0 and not stored):
             raise ValueError(f"value {self.value} must be above 0")
         if metric.dimension is Dimension.RATIO and value > metric.largest:
             raise ValueError(f"value {self.value} can never be reached; the largest that {metric.name} can be is 1")
@@ -59,8 +63,8 @@ class MetricRuleSpec(Part):
 
     def amounts(self, metric: Metric) -> tuple[Decimal, Decimal | None]:
         """Value and target in the metric's unit. Raises ValueError."""
-        value = in_unit_of(metric.dimension, self.value)
-        return value, None if self.target is None else in_unit_of(metric.dimension, self.target)
+        value = in_unit_of(metric.dimension, text_of(self.value))
+        return value, None if self.target is None else in_unit_of(metric.dimension, text_of(self.target))
 
 
 class RuleSpec(Part):
@@ -96,7 +100,7 @@ class RuleSpec(Part):
 
 
 class NodeQosRulesSpec(Part):
-    """Without a selector, all nodes."""
+    """Without a selector, all nodes. `mode`, `weights` and `throttle` are said for the whole cluster, in `default`."""
 
     selector: LabelSelector | None = None
     rules: Annotated[tuple[RuleSpec, ...], Field(max_length=50)]

@@ -12,6 +12,8 @@ from slackwater.model.quantities import Resources, parse_cpu_milli, parse_memory
 from slackwater.model.tiers import DEFAULT_PRIORITY, PRIORITY_RANGES, QoSClass, Tier, default_qos
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,252}")
+_VALUE = re.compile(r"[A-Za-z0-9]?[A-Za-z0-9._-]{0,62}")
 _ALLOWED_QOS = {
     Tier.PROD: frozenset({QoSClass.LSE, QoSClass.LSR, QoSClass.LS, QoSClass.SYSTEM}),
     Tier.MID: frozenset({QoSClass.LS, QoSClass.BE}),
@@ -39,6 +41,8 @@ class Command:
     namespace: str = "default"
     priority: int | None = None
     arguments: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    """Each KEY=VALUE."""
 
 
 def admit(command: Command, uid: str, now: datetime) -> Pod:
@@ -63,6 +67,7 @@ def admit(command: Command, uid: str, now: datetime) -> Pod:
         priority=_priority(command.priority, tier),
         request=Resources(cpu, memory),
         started_at=now,
+        labels=_labels(command.labels),
     )
 
 
@@ -93,6 +98,20 @@ def _qos(text: str | None, tier: Tier) -> QoSClass:
             f"--qos: {text!r} does not go with --tier {tier}; allowed: {', '.join(allowed)}", field="--qos"
         )
     return QoSClass(text)
+
+
+def _labels(texts: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not _LABEL.fullmatch(key) or not _VALUE.fullmatch(value):
+            raise InvalidInput(
+                f"--label: {text!r} must be KEY=VALUE, like slackwater.io/revision=7: letters, digits and -_./ in KEY, "
+                "letters, digits and -_. in VALUE, at most 253 and 63 of them",
+                field="--label",
+            )
+        found[key] = value
+    return found
 
 
 def _priority(value: int | None, tier: Tier) -> int:

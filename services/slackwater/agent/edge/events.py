@@ -8,8 +8,11 @@ from typing import TypeVar
 from slackwater.agent.domain.tracing import TraceBudget
 from slackwater.agent.usecases.converge import Observed
 from slackwater.agent.usecases.evict import Completion
+from slackwater.decisions.record import DecisionRecord
+from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import URGENT_TRIGGER
@@ -52,6 +55,16 @@ class Envelopes:
 
     def observed(self, observed: Observed) -> Event[IntentObserved]:
         return event_of(observed.payload, source=self.source, time=self.clock.now(), causedby=observed.cause)
+
+    def decided(self, record: DecisionRecord, cause: Event[IntentDeclared]) -> Event[DecisionRecorded]:
+        """A decision of ours, under the rules that came with `cause`."""
+        return event_of(
+            DecisionRecorded(record=record),
+            source=self.source,
+            time=record.decided_at,
+            causedby=cause.id,
+            traceparent=new_traceparent(sampled=False),
+        )
 
     def completed(self, completion: Completion) -> Event[EvictionCompleted]:
         return event_of(

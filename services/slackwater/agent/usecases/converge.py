@@ -52,6 +52,8 @@ class ConvergeToIntents:
     clock: Clock
     capacity_milli: int
     held: dict[str, Held] = field(default_factory=dict)
+    own: Wish | None = None
+    """What this agent wants by itself, while it is alone and for some seconds after."""
     _foreign: dict[Knob, str] = field(default_factory=dict)
     _weighed: tuple[object, ...] = ()
     _ticks: int = 0
@@ -65,6 +67,8 @@ class ConvergeToIntents:
                 "intent ignored", writer=document.writer, intended_for=document.node, generation=document.generation
             )
             return []
+        if self._repeats(document, before):
+            return []
         received_at = self.clock.now()
         self.held[document.writer] = Held(event, _wish(document, self.clock.monotonic()))
         pods = self.driver.pods()
@@ -76,12 +80,31 @@ class ConvergeToIntents:
             answers.append(self._observed(event, changed | self._pods_of(outcome, pods), outcome, received_at))
         return answers
 
+    def _repeats(self, document: IntentDeclared, before: Held | None) -> bool:
+        """While we are alone: the broker hands out once more what we had before, and nobody has renewed it."""
+        if self.own is None or before is None or before.wish.alive(self.clock.monotonic()):
+            return False
+        return document.declared_at <= before.event.data.declared_at
+
+    def settle(self, pods: Sequence[Pod]) -> dict[str, int | None]:
+        """Make the machine what is wanted now. Returns pods whose limit could not be set, with the one in force."""
+        outcome = self._converge(pods, look_at_weights=False)
+        found = self.limits(pods)
+        return {uid: found[uid][0] for uid in self._pods_of(outcome, pods) if uid in found}
+
     def tick(self, pods: Sequence[Pod]) -> list[Observed]:
         """Once per sample: leases lapse, pods come and go, others write to our files."""
         self._ticks += 1
+        self._let_go()
         if not self.held and not len(self.actuator.journal):
             return []
         return self._answer_foreign(self._converge(pods, self._ticks % _LOOK_AT_WEIGHTS_EVERY_TICKS == 0))
+
+    def _let_go(self) -> None:
+        """What fades is gone when its last step is done."""
+        now = self.clock.monotonic()
+        if self.own is not None and self.own.lapsed_seconds(now) * convergence.RESTORE_STEP >= 1:
+            self.own = None
 
     def throttled(self) -> int:
         """How many CPU limits of ours are in force."""
@@ -117,7 +140,7 @@ class ConvergeToIntents:
         return now if claim is None else self.driver.limit_milli(knob, claim.previous)
 
     def _converge(self, pods: Sequence[Pod], look_at_weights: bool) -> Outcome:
-        wishes = [held.wish for held in self.held.values()]
+        wishes = [held.wish for held in self.held.values()] + ([] if self.own is None else [self.own])
         desired: dict[Knob, str | None] = dict.fromkeys(self._claimed("cpu_limit"))
         desired.update(self._limits_wanted(wishes, pods))
         policy = convergence.policy_of(wishes)

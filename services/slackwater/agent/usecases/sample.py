@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from slackwater.agent.domain import waterlines
-from slackwater.agent.domain.observation import Observation
+from slackwater.agent.domain.observation import Instant, Observation
 from slackwater.agent.ports import Driver
 from slackwater.agent.usecases.converge import ConvergeToIntents, Observed
 from slackwater.agent.usecases.report import ReportUsage
 from slackwater.events.usage_reported import UsageReported
+from slackwater.model.pods import Pod
 from slackwater.model.time import Clock
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """What one tick has to say."""
+    """What one tick has to say, and what it has seen."""
 
     report: UsageReported | None
     observed: tuple[Observed, ...]
+    instant: Instant
+    pods: Sequence[Pod]
 
 
 @dataclass(slots=True)
@@ -58,7 +61,7 @@ class SampleMachine:
         report = self.report(trigger) if trigger is not None else None
         if report is not None:
             self._last_report = sample.monotonic
-        return Tick(report, observed)
+        return Tick(report, observed, instant, pods)
 
     def report(self, trigger: Literal["interval", "waterline", "shutdown"]) -> UsageReported | None:
         """Close the window now; None when it holds no interval yet."""

@@ -51,8 +51,8 @@ class ColocationMetrics:
         )
         self._changes = meters.counter(
             "slackwater_offer_changes_total",
-            "Offers published, by result (whole, degraded).",
-            ["result"],
+            "Offers published, by result (whole, degraded) and reason.",
+            ["result", "reason"],
             look="degraded: predictions or usage of a node are missing or old.",
         )
         self._passed = meters.counter(
@@ -74,7 +74,7 @@ class ColocationMetrics:
         """Offers of one transaction."""
         for event in events:
             if isinstance(offer := event.data, ResourcesOffered):
-                self._changes.labels("whole" if offer.degraded is None else "degraded").inc()
+                self._changes.labels("whole" if offer.degraded is None else "degraded", offer.reason).inc()
                 if caused_seconds_ago is not None:
                     self._delay.observe(max(0.0, caused_seconds_ago))
 

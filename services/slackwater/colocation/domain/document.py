@@ -129,6 +129,8 @@ FIELDS: Mapping[str, Field] = {
     "reservedMemoryBytes": _least(0, 0, "the same for memory", " of bytes"),
 }
 DEFAULTS: Spec = {name: field.default for name, field in FIELDS.items() if field.default is not None}
+SELECTION = ("nodePool", "nodeSelector", "precedence")
+"""What else a document's spec may say: whom it is for."""
 TOLD_ELSEWHERE = frozenset(
     {
         *("metricAggregateDurationSeconds", "metricReportIntervalSeconds", "metricAggregatePolicy"),

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from slackwater.colocation.domain.gating import Gate
 from slackwater.colocation.domain.layers import NodeWords, last_good_words
+from slackwater.colocation.domain.node_notes import NodeNotes, NodeStatus
 from slackwater.colocation.domain.node_offer import Gates, NodeOffer
 from slackwater.colocation.domain.snapshot import PodUse, Zone
 from slackwater.model.quantities import Resources
@@ -75,6 +76,9 @@ class NodeState:
     system_by: Source | None = None
     whole_end: int = 0
     told_by: Source | None = None
+    notes: NodeNotes = field(default_factory=NodeNotes)
+    status: NodeStatus | None = None
+    """What was told last of the node's status; None where that is the offer itself."""
 
     @property
     def batch(self) -> Resources:
@@ -136,6 +140,7 @@ def with_description(
     pool: str = "default",
     numa: tuple[Zone, ...] = (),
     words: NodeWords | None = None,
+    notes: NodeNotes | None = None,
 ) -> NodeState:
     if is_older(source, state.described_by):
         return state
@@ -147,6 +152,7 @@ def with_description(
         described_by=source,
         pool=pool,
         numa=numa,
+        notes=notes or NodeNotes(),
         words=now,
         good_words=last_good_words(now, state.words, state.good_words),
     )
@@ -197,4 +203,5 @@ def with_offer(state: NodeState, offer: NodeOffer, degraded: str | None, due_at:
         zones={zone.name: zone.batch for zone in offer.zones},
         degraded=degraded,
         due_at=due_at,
+        status=state.notes.status_of(offer.batch.value),
     )

@@ -18,13 +18,14 @@ def snapshot_of(state: NodeState, strategy: Strategy, now: datetime) -> NodeSnap
     settle = strategy.bind_settle_seconds
     return NodeSnapshot(
         capacity=state.capacity,
-        reserved=state.reserved,
+        reserved=state.reserved.larger_of(state.notes.reserved),
         pods=tuple([_now(pod, peaks.get(pod.uid), settle) for pod in state.pods]),
         system=state.system,
         system_is_current=state.system_is_current,
         age_seconds=max(0.0, now.timestamp() - state.informed_at),
         lost=state.lost,
         zones=state.numa,
+        allocatable=state.notes.allocatable,
         node_usage=state.node_usage,
         prod_peak=state.prod_peak if predicted else None,
         is_whole=state.informed_at == state.window_end,

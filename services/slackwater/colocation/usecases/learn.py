@@ -15,6 +15,7 @@ from slackwater.colocation.domain.node import (
     with_peaks,
     with_usage,
 )
+from slackwater.colocation.domain.node_notes import notes_of
 from slackwater.colocation.domain.pod_set import ListedPod, MeasuredPod, pod_set
 from slackwater.colocation.domain.snapshot import LOWER_TIERS, Zone
 from slackwater.events.envelope import Event
@@ -27,12 +28,12 @@ from slackwater.model.quantities import Resources
 
 
 def learn_description(state: NodeState, event: Event[NodeDescribed]) -> NodeState:
-    """Capacity, as a whole and by NUMA zone, what its operator keeps back, and what the node says of its strategy."""
+    """Capacity, as a whole and by NUMA zone, what its operator keeps back, and what the node says of itself."""
     facts = event.data.facts
     source = Source(event.id, event.data.described_at)
     numa = tuple(Zone(each.name, each.capacity) for each in facts.numa)
-    words = NodeWords(facts.labels, facts.annotations)
-    return with_description(state, facts.capacity, facts.reserved, source, facts.pool, numa, words)
+    words, notes = NodeWords(facts.labels, facts.annotations), notes_of(facts.annotations, facts.capacity)
+    return with_description(state, facts.capacity, facts.reserved, source, facts.pool, numa, words, notes)
 
 
 def learn_liveness(state: NodeState, event: Event[NodeLivenessChanged]) -> NodeState:

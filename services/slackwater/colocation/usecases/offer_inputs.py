@@ -38,6 +38,7 @@ def inputs_of(facts: Facts, tier: str) -> tuple[Input, ...]:
         *own,
         measured("usage_age", round(snapshot.age_seconds, 1), "seconds", state.used_by),
         measured("lost", str(snapshot.lost).lower(), "", state.liveness_by),
+        *(measured("ignored", problem, "", state.described_by) for problem in state.notes.problems),
     )
 
 

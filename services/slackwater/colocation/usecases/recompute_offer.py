@@ -139,6 +139,6 @@ def says_the_same(before: NodeState, after: NodeState, sources: tuple[str, ...])
     return (
         before.cpu.published is not None
         and (before.batch, before.mid, before.zones) == (after.batch, after.mid, after.zones)
-        and before.degraded == after.degraded
+        and (before.degraded, before.status) == (after.degraded, after.status)
         and before.strategies in ((), sources)
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slackwater.colocation.domain.document import DEFAULTS, Spec, field_problems, problems_of
+from slackwater.colocation.domain.document import DEFAULTS, SELECTION, Spec, field_problems, problems_of
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import Followed, Followers
 from slackwater.colocation.usecases.colocation_strategy import (
@@ -93,7 +93,7 @@ def _readable_part(row: StoredDocument) -> ColocationStrategy | None:
     spec = document.get("spec")
     if not isinstance(spec, dict):
         return None
-    bad = {problem.field for problem in field_problems(spec)} - {"nodePool", "nodeSelector", "precedence"}
+    bad = {problem.field for problem in field_problems(spec)} - {*SELECTION}
     try:
         found = ColocationStrategy.parse({**document, "spec": {k: v for k, v in spec.items() if k not in bad}})
     except InvalidInput:

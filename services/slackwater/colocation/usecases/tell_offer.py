@@ -14,7 +14,7 @@ from slackwater.colocation.usecases.record_offer import Told, offer_records
 from slackwater.decisions.reasons import Reason
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.resources_offered import ResourcesOffered, ZoneOffered
+from slackwater.events.resources_offered import ResourcesOffered, StatusOffered, ZoneOffered
 from slackwater.telemetry.traceparent import trace_id_of
 
 SOURCE = "colocation"
@@ -42,6 +42,7 @@ def offer_events(
     reason = because or _reason(before, after)
     told = Told(before, after, snapshot, followed, offer, reason, now, trigger_id, identity, trace_id)
     records = offer_records(told)
+    status = after.status
     offered = ResourcesOffered(
         node=after.node,
         offered_at=now,
@@ -53,6 +54,7 @@ def offer_events(
         zones=tuple(ZoneOffered(zone.name, zone.batch) for zone in offer.zones),
         reason=reason.value,
         strategies=followed.sources,
+        status=None if status is None else StatusOffered(status.batch, status.before, status.cpu_ratio),
     )
     named = [(DecisionRecorded(record=record), f"{record.subject}/recorded") for record in records]
     return [

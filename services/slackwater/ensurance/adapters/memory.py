@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from slackwater.ensurance.domain.guarded import Guarded
+from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.events.envelope import Event
 from slackwater.model.errors import Conflict
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
@@ -22,6 +23,7 @@ class MemoryGuardStore:
         self._database = database
         self.rows: dict[str, Guarded] = {}
         self.policies: dict[str, NodeQos] = {}
+        self.standings: dict[str, PoolStanding] = {}
         self.writes = 0
 
     @asynccontextmanager
@@ -58,6 +60,17 @@ class MemoryGuardUnit:
 
     async def policy(self, name: str) -> NodeQos | None:
         return self._store.policies.get(name)
+
+    async def autonomies(self) -> Sequence[PoolStanding]:
+        return list(self._store.standings.values())
+
+    async def save_autonomy(self, standing: PoolStanding) -> PoolStanding:
+        present = self._store.standings.get(standing.pool)
+        if (present.version if present is not None else 0) != standing.version:
+            raise Conflict(f"pool {standing.pool}: version {standing.version} is not the one that is stored")
+        written = replace(standing, version=standing.version + 1)
+        self._unit.on_commit(lambda: self._store.standings.__setitem__(standing.pool, written))
+        return written
 
     async def save_policy(self, policy: NodeQos) -> None:
         name, generation = policy.metadata.name, policy.metadata.generation

@@ -64,6 +64,12 @@ class EnsuranceMetrics:
             look="More than batch can bear; failed: a pod outlives SIGKILL.",
         )
 
+        self._stepped_back = meters.gauge(
+            "slackwater_ensurance_stepped_back_pools",
+            "Pools that may evict and only throttle for now, because a guard has tripped.",
+            look="Above 0: evictions came too often or did not help; /v1/decisions?kind=evict says which.",
+        )
+
     def decided(self, record: DecisionRecord, sample_age_seconds: float | None) -> None:
         self._decisions.labels(record.kind, record.reason).inc()
         if sample_age_seconds is not None:
@@ -84,3 +90,6 @@ class EnsuranceMetrics:
 
     def evicted(self, outcome: str) -> None:
         self._evictions.labels(outcome).inc()
+
+    def stepped_back(self, pools: int) -> None:
+        self._stepped_back.set(pools)

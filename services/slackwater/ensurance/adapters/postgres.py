@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import text
 
 from slackwater.ensurance.domain.guarded import Guarded, upgraded
+from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.events.envelope import Event
 from slackwater.model.errors import Conflict
 from slackwater.model.identifiers import ALL_PARTITIONS
@@ -19,6 +20,7 @@ from slackwater.store.port import Database, UnitOfWork
 from slackwater.waterline.nodeqos import NodeQos
 
 _GUARDED: Final = TypeAdapter(Guarded)
+_STANDING: Final = TypeAdapter(PoolStanding)
 
 _NODES = text(
     "SELECT document FROM guarded_nodes"  # noqa: S608 - constants
@@ -38,6 +40,15 @@ _POLICY = text("SELECT document FROM policies WHERE name = :name")
 _INSERT_POLICY = text(
     "INSERT INTO policies (name, generation, document) VALUES (:name, :generation, CAST(:document AS jsonb))"
     " ON CONFLICT (name) DO NOTHING"
+)
+_AUTONOMIES = text("SELECT document FROM pool_autonomy ORDER BY pool")
+_INSERT_AUTONOMY = text(
+    "INSERT INTO pool_autonomy (pool, version, document) VALUES (:pool, :written, CAST(:document AS jsonb))"
+    " ON CONFLICT (pool) DO NOTHING"
+)
+_UPDATE_AUTONOMY = text(
+    "UPDATE pool_autonomy SET version = :written, document = CAST(:document AS jsonb), changed_at = now()"
+    " WHERE pool = :pool AND version = :read"
 )
 _UPDATE_POLICY = text(
     "UPDATE policies SET generation = :generation, document = CAST(:document AS jsonb), changed_at = now()"
@@ -93,7 +104,26 @@ class PostgresGuardUnit:
 
     async def policy(self, name: str) -> NodeQos | None:
         document = (await self._unit.connection.execute(_POLICY, {"name": name})).scalar_one_or_none()
-        return None if document is None else NodeQos.parse(document)
+        return None if document is None else NodeQos.stored(document)
+
+    async def autonomies(self) -> Sequence[PoolStanding]:
+        return [_STANDING.validate_python(row.document) for row in await self._unit.connection.execute(_AUTONOMIES)]
+
+    async def save_autonomy(self, standing: PoolStanding) -> PoolStanding:
+        written = replace(standing, version=standing.version + 1)
+        values = {
+            "pool": standing.pool,
+            "read": standing.version,
+            "written": written.version,
+            "document": _STANDING.dump_json(written).decode(),
+        }
+        if standing.version == 0:
+            del values["read"]
+        statement = _INSERT_AUTONOMY if standing.version == 0 else _UPDATE_AUTONOMY
+        if (await self._unit.connection.execute(statement, values)).rowcount != 1:
+            raise Conflict(f"pool {standing.pool}: version {standing.version} is not the one that is stored")
+        await self._unit.connection.execute(_TELL, {"channel": news_channel("ensurance")})
+        return written
 
     async def save_policy(self, policy: NodeQos) -> None:
         name, generation = policy.metadata.name, policy.metadata.generation

@@ -23,10 +23,12 @@ class WouldStore(BaseModel):
 
 
 def nodeqos_router(change: ChangePolicy) -> Routes:
-    """The one NodeQOS document. Its ETag is its generation."""
+    """The NodeQOS of the whole cluster. Its ETag is its generation."""
     router = Routes(prefix="/v1/nodeqos", tags=["nodeqos"])
 
-    @router.get("/default", role=Role.VIEWER, response_model=NodeQos, responses=NOT_MODIFIED)
+    @router.get(
+        "/default", role=Role.VIEWER, response_model=NodeQos, response_model_exclude_none=True, responses=NOT_MODIFIED
+    )
     async def read_nodeqos(response: Response, if_none_match: IfNoneMatch = None) -> NodeQos | Response:
         """The document in force."""
         present = await change.read()
@@ -35,7 +37,7 @@ def nodeqos_router(change: ChangePolicy) -> Routes:
         response.headers["etag"] = etag_of(present)
         return present
 
-    @router.put("/default", role=Role.OPERATOR)
+    @router.put("/default", role=Role.OPERATOR, response_model_exclude_none=True)
     async def replace_nodeqos(
         wanted: NodeQos,
         response: Response,

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 
+from slackwater.decisions.reasons import Mode
 from slackwater.ensurance.domain.guarded import Guarded
+from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import GuardStore, GuardUnit
+from slackwater.ensurance.usecases.declaring import Terms
+from slackwater.ensurance.usecases.documents_in_force import DocumentsInForce
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
+from slackwater.waterline.cycle import Options
+from slackwater.waterline.handover import written
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.registry.plugins import all_metrics
@@ -24,7 +30,12 @@ class Book:
     reach every node in one transaction. A turn is microseconds for a calm report, milliseconds for a decision.
     """
 
-    def __init__(self, store: GuardStore, epoch_of: Callable[[int], int] = lambda _: 0) -> None:
+    def __init__(
+        self,
+        store: GuardStore,
+        epoch_of: Callable[[int], int] = lambda _: 0,
+        documents: DocumentsInForce | None = None,
+    ) -> None:
         self._store = store
         self._epoch_of = epoch_of
         self._partitions: frozenset[int] = frozenset()
@@ -32,6 +43,9 @@ class Book:
         self._nodes: dict[str, Guarded] = {}
         self._policy: NodeQos | None = None
         self._rules: Rulebook | None = None
+        self._documents = documents
+        self._standings: dict[str, PoolStanding] = {}
+        self._handovers: dict[tuple[str, int, Mode], str] = {}
         self.metrics: Metrics = all_metrics()
         """Those that are built in and those that are installed beside us."""
         self._stale = True
@@ -48,9 +62,49 @@ class Book:
     @property
     def rules(self) -> Rulebook:
         """What the documents mean. Raises Unavailable before the first load."""
-        if self._rules is None or self._rules.source != _source(self.policy):
-            self._rules = rulebook_of(self.policy)
+        if self._rules is None:
+            raise Unavailable("the policy has not been read from PostgreSQL yet")
         return self._rules
+
+    def rules_with(self, policy: NodeQos) -> Rulebook:
+        """What they would mean with another NodeQOS for the cluster."""
+        return rulebook_of(policy, self._documents.found if self._documents is not None else None, self.metrics)
+
+    def standing(self, pool: str) -> PoolStanding:
+        return self._standings.get(pool) or PoolStanding(pool)
+
+    def stands(self, standing: PoolStanding) -> None:
+        """Note what was just committed."""
+        self._standings[standing.pool] = standing
+
+    def options(
+        self, guarded: Guarded, now: datetime, rules: Rulebook | None = None, standing: PoolStanding | None = None
+    ) -> Options:
+        """How far the node's pool may go now, by these rules and with this standing instead of those in force. Raises
+        Unavailable before the first load."""
+        known = rules or self.rules
+        policy = known.autonomy_of(guarded.pool)
+        return known.options((standing or self.standing(guarded.pool)).mode(policy, now))
+
+    def terms(self, guarded: Guarded, now: datetime, rules: Rulebook | None = None) -> Terms:
+        """What its intent says, by these rules instead of those in force. The handover is written once for all nodes of
+        the same rules. Raises Unavailable before the first load."""
+        known = rules or self.rules
+        options = self.options(guarded, now, known)
+        key = known.source, known.revision, options.mode
+        if key not in self._handovers:
+            self._handovers = {kept: text for kept, text in self._handovers.items() if kept[:2] == key[:2]}
+            self._handovers[key] = written(known.policies, options)
+        return Terms(known, self.epoch_of(guarded.node), self._handovers[key])
+
+    def stepped_back(self, now: datetime) -> Sequence[str]:
+        """Pools that may evict, and only throttle for now."""
+        policies = {pool: self.rules.autonomy_of(pool) for pool in self._standings}
+        return [
+            pool
+            for pool, one in self._standings.items()
+            if policies[pool].mode is Mode.EVICT and one.mode(policies[pool], now) is not Mode.EVICT
+        ]
 
     @property
     def ready(self) -> bool:
@@ -72,7 +126,7 @@ class Book:
         return self._epoch_of(partition_of(node))
 
     def adopt(self, policy: NodeQos) -> None:
-        self._policy = policy
+        self._policy, self._rules = policy, self.rules_with(policy)
 
     async def load(self, first_policy: NodeQos, partitions: Collection[int] = ALL_PARTITIONS) -> None:
         """Read the policy (store `first_policy` if there is none yet), and the nodes of these partitions."""
@@ -89,8 +143,15 @@ class Book:
             if policy is None:
                 await unit.save_policy(first_policy)
             nodes = await unit.nodes(self._partitions)
-        self._policy, self._nodes = policy or first_policy, {one.node: one for one in nodes}
+            standings = await unit.autonomies()
+        await self._read_documents()
+        self.adopt(policy or first_policy)
+        self._nodes, self._standings = {one.node: one for one in nodes}, {one.pool: one for one in standings}
         self._stale = False
+
+    async def _read_documents(self) -> None:
+        if self._documents is not None:
+            await self._documents.read()
 
     async def take(self, partitions: Collection[int], now: datetime) -> None:
         """Read the nodes of partitions that are ours from now on: they count as heard, as far as we can know."""
@@ -111,8 +172,12 @@ class Book:
     async def read_policy(self) -> NodeQos:
         """As PostgreSQL has it now: another replica may have changed it. Raises Unavailable."""
         async with self._store.unit_of_work() as unit:
-            self._policy = await unit.policy(self.policy.metadata.name) or self._policy
-        return self.policy
+            policy = await unit.policy(self.policy.metadata.name) or self.policy
+            standings = await unit.autonomies()
+        await self._read_documents()
+        self._standings = {one.pool: one for one in standings}
+        self.adopt(policy)
+        return policy
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -134,10 +199,9 @@ class Book:
         async with self._store.unit_of_work() as unit:
             policy = await unit.policy(self.policy.metadata.name)
             nodes = await unit.nodes(self._partitions)
+            standings = await unit.autonomies()
+        await self._read_documents()
         mine = [one for one in nodes if partition_of(one.node) in self._partitions]
-        self._policy, self._nodes = policy or self._policy, {one.node: one for one in mine}
+        self.adopt(policy or self.policy)
+        self._nodes, self._standings = {one.node: one for one in mine}, {one.pool: one for one in standings}
         self._stale = False
-
-
-def _source(policy: NodeQos) -> str:
-    return f"nodeqos/{policy.metadata.name}@{policy.metadata.generation}"

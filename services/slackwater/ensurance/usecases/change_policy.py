@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime
 
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.domain.explaining import Deciding, release_record
 from slackwater.ensurance.domain.guarded import Guarded, carried_out
 from slackwater.ensurance.ports import GuardUnit, Meter
 from slackwater.ensurance.usecases.book import Book
@@ -17,9 +16,11 @@ from slackwater.events.envelope import Event
 from slackwater.model.errors import Conflict, InvalidInput
 from slackwater.model.identifiers import new_id
 from slackwater.model.time import Clock
+from slackwater.waterline.cycle import Options
+from slackwater.waterline.explaining import Deciding, release_record
 from slackwater.waterline.guarding import is_released, release, under_new_rules
 from slackwater.waterline.nodeqos import NodeQos
-from slackwater.waterline.rulebook import Rulebook, rulebook_of
+from slackwater.waterline.rulebook import Rulebook
 
 
 class ChangePolicy:
@@ -44,7 +45,7 @@ class ChangePolicy:
         owned a node before us had no time to. Returns how many nodes. Raises Unavailable, Conflict."""
         async with self._book.turn():
             policy = await self._book.read_policy()
-            generation = policy.metadata.generation
+            generation = self._book.rules.revision
             behind = [node for node in self._book.nodes() if node.policy_generation != generation]
             if behind:
                 await self._carry_out(policy, behind, new=False)
@@ -76,14 +77,14 @@ class ChangePolicy:
             return changed
 
     async def _carry_out(self, changed: NodeQos, affected: Sequence[Guarded], *, new: bool) -> None:
-        now, rules = self._clock.now(), rulebook_of(changed)
+        now, rules = self._clock.now(), self._book.rules_with(changed)
         nodes, records = [], []
         async with self._book.writing() as unit:
             if new:
                 await unit.save_policy(changed)
             for node in affected:
-                after, record = _under(node, rules, now)
-                nodes.append(await self._declare(unit, after, record, changed, now))
+                after, record = _under(node, rules, self._book.options(node, now, rules), now)
+                nodes.append(await self._declare(unit, after, record, rules, now))
                 records += [record] if record is not None else []
         self._book.adopt(changed)
         for node in nodes:
@@ -93,21 +94,20 @@ class ChangePolicy:
             self._meter.decided(record, None)
 
     async def _declare(
-        self, unit: GuardUnit, after: Guarded, record: DecisionRecord | None, changed: NodeQos, now: datetime
+        self, unit: GuardUnit, after: Guarded, record: DecisionRecord | None, rules: Rulebook, now: datetime
     ) -> Guarded:
-        after = replace(after, policy_generation=changed.metadata.generation)
+        after = replace(after, policy_generation=rules.revision)
         cause: Event[DecisionRecorded] | None = None
         if record is not None:
             cause = recorded(record, None)
             await unit.publish(cause)
-        epoch = self._book.epoch_of(after.node)
-        await unit.publish(declared(after, changed, self._lease_seconds, now, cause, epoch))
+        terms = self._book.terms(after, now, rules)
+        await unit.publish(declared(after, terms, self._lease_seconds, now, cause))
         return await unit.save(after)
 
 
-def _under(node: Guarded, rules: Rulebook, now: datetime) -> tuple[Guarded, DecisionRecord | None]:
+def _under(node: Guarded, rules: Rulebook, options: Options, now: datetime) -> tuple[Guarded, DecisionRecord | None]:
     """A node under a new policy: a new generation in any case, without throttles if the mode allows none."""
-    options = rules.options()
     if not is_released(node.state, options):
         return replace(node, generation=node.generation + 1, state=under_new_rules(node.state)), None
     plan, state = release(node.state, node.capacity_milli)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -10,11 +11,21 @@ from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDeclared, LocalWaterline, WeightPolicy
-from slackwater.waterline.nodeqos import NodeQos
+from slackwater.waterline.rulebook import Rulebook
 
 SOURCE = "ensurance"
 IDLE_LEASES = 4
 """How many times longer the lease of an intent is that takes nothing from anybody: nothing would go back at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What an intent says beside what is wanted. `epoch` is that of our lease on the node, `handover` what its agent
+    goes on with if it is cut off."""
+
+    rules: Rulebook
+    epoch: int
+    handover: str = ""
 
 
 def lease_of(guarded: Guarded, lease_seconds: float) -> float:
@@ -27,18 +38,18 @@ def recorded(record: DecisionRecord, cause: Event[Any] | str | None) -> Event[De
 
 
 def declared(
-    guarded: Guarded, policy: NodeQos, lease_seconds: float, now: datetime, cause: Event[Any] | str | None, epoch: int
+    guarded: Guarded, terms: Terms, lease_seconds: float, now: datetime, cause: Event[Any] | str | None
 ) -> Event[IntentDeclared]:
-    """The whole intent of one node: an agent that reads only this knows all that we want. `epoch` is that of our lease
-    on the node, `lease_seconds` as in `lease_of`."""
+    """The whole intent of one node: an agent that reads only this knows all that we want. `lease_seconds` as in
+    `lease_of`."""
     intent = IntentDeclared(
         node=guarded.node,
         writer=SOURCE,
         generation=guarded.generation,
-        epoch=epoch,
+        epoch=terms.epoch,
         declared_at=now,
         lease_seconds=lease_of(guarded, lease_seconds),
-        weights=WeightPolicy(policy.spec.weights),
+        weights=WeightPolicy(terms.rules.weights),
         throttles=tuple(
             CpuThrottle(pod_uid=throttled.uid, cpu_limit_milli=throttled.limit_milli, decision_id=decision_id)
             for throttled, decision_id in guarded.limits()
@@ -55,7 +66,11 @@ def declared(
             for one in guarded.evictions
         ),
         waterlines=tuple(
-            LocalWaterline(metric=rule.metric_rule.name, value=rule.metric_rule.value) for rule in policy.spec.rules
+            LocalWaterline(metric=rule.metric, value=float(rule.waterline))
+            for node in terms.rules.policies.nodes
+            if node.selector is None or node.selector.matches(guarded.labels)
+            for rule in node.rules
         ),
+        rules=terms.handover,
     )
     return event_of(intent, source=SOURCE, time=now, causedby=cause)

@@ -7,14 +7,14 @@ handled, for a report whose number has been seen never causes action again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.domain.explaining import Deciding, record_of, release_record, remaining_milli, trigger_of
 from slackwater.ensurance.domain.guarded import Awaited, Evicting, Guarded, LastReport, carried_out, outdated
+from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import Meter
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.declaring import declared, recorded
@@ -28,6 +28,7 @@ from slackwater.telemetry.spans import Attributes, span
 from slackwater.telemetry.traceparent import sampled, trace_id_of
 from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.cycle import Cycle
+from slackwater.waterline.explaining import Deciding, record_of, release_record, remaining_milli, trigger_of
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.guarding import Guarding, glance, guard, is_released, release
 from slackwater.waterline.loop.telling import Told
@@ -55,7 +56,7 @@ class _Answer:
     decided: Sequence[_Decided] = ()
     effects: Sequence[Effect] = ()
     remaining_milli: int = 0
-    evicted: tuple[Evicting, ...] = field(default=())
+    standing: PoolStanding | None = None
 
     @property
     def is_written(self) -> bool:
@@ -108,13 +109,14 @@ class GuardNode:
 
     def _answer(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> _Answer:
         rules, metrics = self._book.rules, self._book.metrics
-        view, options = view_of(report.data, guarded), rules.options()
-        settle = rules.loop.settle_seconds
-        effects, measured = measure_effects(guarded, view, report, settle, now, metrics)
+        view = view_of(report.data, guarded)
+        effects, measured = measure_effects(guarded, view, report, rules.loop.settle_seconds, now, metrics)
+        standing = self._stands(guarded, now, effects)
+        options = self._book.options(guarded, now, standing=standing)
         measured = replace(measured, last_report=_position(report))
         source = Deciding(guarded.node, guarded.capacity_milli, guarded.state, rules, options, now, view, report.id)
         if is_released(guarded.state, options):
-            return _released(guarded, measured, source, report, effects)
+            return _released(guarded, measured, source, report, effects, standing)
         made = guard(view, guarded.state, rules.policies, now, options, metrics)
         decided = [_decided(one, made.cycle, source, report, guarded.generation) for one in made.cycle.told]
         evicted = tuple(
@@ -131,7 +133,18 @@ class GuardNode:
             _awaited(made, decided, guarded.generation + 1, view, now),
             now,
         )
-        return _Answer(guarded, after, decided, effects, remaining_milli(made.cycle), evicted)
+        standing = self._stands(guarded, now, effects, len(evicted))
+        return _Answer(guarded, after, decided, effects, remaining_milli(made.cycle), standing)
+
+    def _stands(
+        self, guarded: Guarded, now: datetime, effects: Sequence[Effect], evictions: int = 0
+    ) -> PoolStanding | None:
+        """How the pool stands after what earlier evictions turned out to bring, and after these; None: as before."""
+        reliefs = tuple(one.event.data.relieved for one in effects if one.kind == DecisionKind.EVICT)
+        if not evictions and not reliefs:
+            return None
+        policy = self._book.rules.autonomy_of(guarded.pool)
+        return self._book.standing(guarded.pool).after(policy, now, evictions, reliefs)
 
     async def _commit(self, answer: _Answer, report: Event[UsageReported], now: datetime) -> _Answer:
         async with self._book.writing() as unit:
@@ -146,16 +159,16 @@ class GuardNode:
                 cause = told if number == 0 else cause
             if answer.after.generation != answer.before.generation:
                 await unit.publish(
-                    declared(
-                        answer.after,
-                        self._book.policy,
-                        self._lease_seconds,
-                        now,
-                        cause,
-                        self._book.epoch_of(answer.after.node),
-                    )
+                    declared(answer.after, self._book.terms(answer.after, now), self._lease_seconds, now, cause)
                 )
-            return replace(answer, after=await unit.save(answer.after))
+            standing = answer.standing
+            if standing is not None:
+                standing = await unit.save_autonomy(standing)
+            saved = await unit.save(answer.after)
+        if standing is not None:
+            self._book.stands(standing)
+            self._meter.stepped_back(len(self._book.stepped_back(now)))
+        return replace(answer, after=saved)
 
     def _tell(self, answer: _Answer) -> None:
         for effect in answer.effects:
@@ -170,14 +183,19 @@ class GuardNode:
 
 
 def _released(
-    before: Guarded, measured: Guarded, source: Deciding, report: Event[UsageReported], effects: Sequence[Effect]
+    before: Guarded,
+    measured: Guarded,
+    source: Deciding,
+    report: Event[UsageReported],
+    effects: Sequence[Effect],
+    standing: PoolStanding | None,
 ) -> _Answer:
     """The mode no longer allows what is in force."""
     plan, state = release(before.state, before.capacity_milli)
     tiers = {one.uid: one.tier for one in before.state.throttles}
     one = _traced(release_record(new_id(), plan, source, tiers), report, before.generation)
     after = carried_out(measured, state, {}, (), (), source.now)
-    return _Answer(before, after, (one,), effects)
+    return _Answer(before, after, (one,), effects, standing=standing)
 
 
 def _decided(told: Told, cycle: Cycle, source: Deciding, report: Event[UsageReported], generation: int) -> _Decided:

@@ -34,16 +34,12 @@ class NoteDescribed:
             known = self._book.node(facts.name)
             if known is not None and _as_described(known, facts) == known:
                 return
-            generation = self._book.policy.metadata.generation
+            generation = self._book.rules.revision
             async with self._book.writing() as unit:
                 if known is None:
                     first = Guarded(facts.name, capacity_milli, generation=1, policy_generation=generation)
                     after = _as_described(first, facts)
-                    await unit.publish(
-                        declared(
-                            after, self._book.policy, self._lease_seconds, now, event, self._book.epoch_of(after.node)
-                        )
-                    )
+                    await unit.publish(declared(after, self._book.terms(after, now), self._lease_seconds, now, event))
                 else:
                     after = _as_described(known, facts)
                 after = await unit.save(after)

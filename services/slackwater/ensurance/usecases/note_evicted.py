@@ -38,8 +38,8 @@ class NoteEvicted:
                 return
             async with self._book.writing() as unit:
                 if after.generation != before.generation:
-                    now, epoch = self._clock.now(), self._book.epoch_of(after.node)
-                    await unit.publish(declared(after, self._book.policy, self._lease_seconds, now, event, epoch))
+                    now = self._clock.now()
+                    await unit.publish(declared(after, self._book.terms(after, now), self._lease_seconds, now, event))
                 after = await unit.save(after)
             self._book.put(after)
 

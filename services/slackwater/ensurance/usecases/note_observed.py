@@ -34,10 +34,6 @@ class NoteObserved:
                 return
             async with self._book.writing() as unit:
                 if after.generation != before.generation:
-                    await unit.publish(
-                        declared(
-                            after, self._book.policy, self._lease_seconds, now, event, self._book.epoch_of(after.node)
-                        )
-                    )
+                    await unit.publish(declared(after, self._book.terms(after, now), self._lease_seconds, now, event))
                 after = await unit.save(after)
             self._book.put(after)

@@ -54,10 +54,10 @@ class RenewIntents:
             nodes = [node for name in names if (node := self._book.node(name)) and self._is_heard(name, now)]
             if not nodes:
                 return 0
-            policy, lease = self._book.policy, self._lease_seconds
+            lease = self._lease_seconds
             async with self._book.writing() as unit:
                 for node in nodes:
-                    await unit.publish(declared(node, policy, lease, now, None, self._book.epoch_of(node.node)))
+                    await unit.publish(declared(node, self._book.terms(node, now), lease, now, None))
             return len(nodes)
 
     def _is_heard(self, node: str, now: datetime) -> bool:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from slackwater.colocation.domain.document import DEFAULTS, problems_of, strategy_of
+from slackwater.colocation.domain.document import DEFAULTS, SELECTION, problems_of, strategy_of
 from slackwater.model.errors import InvalidInput
 from slackwater.simulation.usecases.replay import Variant
 
 KIND, VERSION = "ColocationStrategy", "slackwater.io/v1alpha1"
-DEFAULT_SPEC: Mapping[str, Any] = {**DEFAULTS, "enable": True}
+BASE: Mapping[str, Any] = {"enable": True}
+"""What a document stands on that leaves it out, as in the service."""
+DEFAULT_SPEC: Mapping[str, Any] = {**DEFAULTS, **BASE}
 """What is compared with where nothing is in force: every default, and switched on."""
 
 
@@ -25,7 +27,7 @@ class Document:
     name: str
     spec: Mapping[str, Any]
     pool: bool
-    """It is for the nodes of a pool, not for all of them."""
+    """It is for the nodes of a pool, not for all of them. Alone in its file it is tried as if it was for all."""
 
 
 def default_variant() -> Variant:
@@ -50,11 +52,11 @@ def _rest(variant: Variant) -> tuple[Any, ...]:
 
 def _variant(file: Path) -> Variant:
     documents = list(read(file))
-    cluster = [document for document in documents if not document.pool]
+    cluster = [document for document in documents if not document.pool or len(documents) == 1]
     if len(cluster) != 1:
         said = "holds no strategy" if not documents else f"holds {len(cluster)} strategies for the whole cluster"
         raise InvalidInput(f"{file}: {said}; wanted is one {KIND} for all nodes", field="filename")
-    return Variant(cluster[0].name, [strategy_of(cluster[0].spec)], [cluster[0].spec])
+    return Variant(cluster[0].name, [strategy_of(cluster[0].spec, BASE)], [cluster[0].spec])
 
 
 def read(file: Path) -> Iterator[Document]:
@@ -84,7 +86,7 @@ def _document(origin: str, body: Any) -> Document:
         raise InvalidInput(f"{origin}: metadata.name: is missing; name the document", field="metadata.name")
     if not isinstance(spec, dict):
         raise InvalidInput(f"{origin}: spec: {spec!r} is not allowed; an object is wanted", field="spec")
-    fields = {name: value for name, value in spec.items() if name != "selector"}
+    fields = {name: value for name, value in spec.items() if name not in SELECTION and value is not None}
     for problem in problems_of(fields):
         raise InvalidInput(f"{origin}: spec.{problem.message}", field=f"spec.{problem.field}")
-    return Document(origin, metadata["name"], fields, pool="selector" in spec)
+    return Document(origin, metadata["name"], fields, pool=any(spec.get(name) is not None for name in SELECTION))

@@ -39,6 +39,7 @@ class Deciding:
     now: datetime
     view: NodeView | None = None
     report_id: str | None = None
+    service: str = "ensurance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def record_of(decision_id: str, told: Told, cycle: Cycle, source: Deciding) -> D
         kind=DecisionKind(told.kind.value),
         node=source.node,
         subject="cpu" if metric is None else _SUBJECTS.get(metric.resource, "cpu"),
-        service="ensurance",
+        service=source.service,
         rule=_rule(demand, cycle),
         mode=source.options.mode,
         reason=reason,
@@ -101,7 +102,7 @@ def release_record(decision_id: str, plan: Plan, source: Deciding, tiers: dict[s
         kind=DecisionKind.RESTORE,
         node=source.node,
         subject="cpu",
-        service="ensurance",
+        service=source.service,
         rule="",
         mode=source.options.mode,
         reason=Reason.RESTORE_MODE_CHANGED,

@@ -1,0 +1,48 @@
+"""Autonomy: how far a pool may go, and what makes it step back from evicting."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, StringConstraints
+
+from slackwater.decisions.reasons import Mode
+from slackwater.waterline.documents import API_VERSION, Metadata, Part
+from slackwater.waterline.policies.autonomy import AutonomyPolicy
+
+KIND: Final = "Autonomy"
+Pool = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[^\x00-\x1f\x7f]+$")]
+_DEFAULTS: Final = AutonomyPolicy()
+
+
+class AutonomySpec(Part):
+    """`nodePool` is the document's name unless it is said. Above `evictionsPerHour` in the pool, or after as many
+    evictions without relief as `reliefsMissed`, the pool only throttles for `holdSeconds`."""
+
+    node_pool: Pool | None = None
+    mode: Literal["observe", "throttle", "evict"]
+    evictions_per_hour: Annotated[int, Field(ge=0, le=100_000)] = _DEFAULTS.evictions_per_hour
+    reliefs_missed: Annotated[int, Field(ge=1, le=1000)] = _DEFAULTS.reliefs_missed
+    hold_seconds: Annotated[float, Field(gt=0, le=604_800, allow_inf_nan=False)] = _DEFAULTS.hold_seconds
+
+
+class Autonomy(Part):
+    """The document."""
+
+    api_version: Literal["slackwater.io/v1alpha1"] = API_VERSION
+    kind: Literal["Autonomy"] = KIND
+    metadata: Metadata
+    spec: AutonomySpec
+
+    @property
+    def pool(self) -> str:
+        return self.spec.node_pool or self.metadata.name
+
+    def policy(self) -> AutonomyPolicy:
+        return AutonomyPolicy(
+            Mode(self.spec.mode),
+            self.metadata.generation,
+            self.spec.evictions_per_hour,
+            self.spec.reliefs_missed,
+            self.spec.hold_seconds,
+        )

@@ -1,0 +1,100 @@
+"""An agent that is cut off: its last sample as the planner's view, and the planner's limits as a wish of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from slackwater.agent.domain.convergence import Throttle, Wish
+from slackwater.agent.domain.observation import Instant
+from slackwater.model.nodes import NodeFacts
+from slackwater.model.pods import Pod
+from slackwater.model.tiers import Tier
+from slackwater.waterline.cycle import CycleState
+from slackwater.waterline.facts.node import NodeView, Series
+from slackwater.waterline.facts.pods import PodUse
+from slackwater.waterline.guarding import GuardState
+from slackwater.waterline.loop.in_force import Throttled, container_of
+from slackwater.waterline.loop.steadying import LoopState
+
+WRITER = "agent"
+"""Of the limits and evictions that an agent decides about while nobody else does."""
+Limits = Mapping[str, tuple[int | None, int | None]]
+"""By pod uid, the limit in force and the one before any of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What of the node does not change from sample to sample."""
+
+    facts: NodeFacts
+
+    def view(self, instant: Instant, at: datetime, pods: Iterable[Pod], limits: Limits, state: GuardState) -> NodeView:
+        """The last interval of the machine. Limits of ours are those of `state`; the others are as found."""
+        ours, capacity = state.by_uid(), self.facts.capacity
+        found = tuple(_pod(pod, instant, limits, ours.get(pod.uid)) for pod in pods if pod.uid in limits)
+        prod = sum(int(pod.cpu_usage_milli or 0) for pod in found if pod.tier is Tier.PROD)
+        return NodeView(
+            self.facts.name,
+            at,
+            _readings(instant, capacity.cpu_milli, capacity.memory_bytes),
+            capacity.cpu_milli,
+            capacity.memory_bytes or None,
+            found,
+            self.facts.labels,
+            prod,
+        )
+
+
+def _readings(instant: Instant, cpu_milli: int, memory_bytes: int) -> Mapping[str, tuple[Series, ...]]:
+    found: dict[str, tuple[Series, ...]] = {}
+    if instant.node_cpu_milli is not None:
+        found["node_cpu_usage"] = (Series(instant.node_cpu_milli),)
+        found["node_cpu_usage_ratio"] = (Series(instant.node_cpu_milli / cpu_milli),)
+    if instant.node_memory_bytes is not None:
+        found["node_memory_usage"] = (Series(instant.node_memory_bytes),)
+        if memory_bytes:
+            found["node_memory_usage_ratio"] = (Series(instant.node_memory_bytes / memory_bytes),)
+    if instant.prod_cpu_pressure is not None:
+        found["prod_cpu_pressure"] = (Series(instant.prod_cpu_pressure),)
+    return found
+
+
+def _pod(pod: Pod, instant: Instant, limits: Limits, ours: Throttled | None) -> PodUse:
+    cpu, memory = instant.pods.get(pod.uid, (None, None))
+    original = limits[pod.uid][1]
+    return PodUse(
+        pod.uid,
+        pod.name,
+        pod.namespace,
+        pod.tier,
+        pod.qos,
+        pod.priority,
+        pod.started_at,
+        pod.labels,
+        cpu,
+        memory,
+        pod.request.cpu_milli,
+        containers=(container_of(cpu, pod.request.cpu_milli, original, ours),),
+    )
+
+
+def inherited(wish: Wish, pods: Iterable[Pod], limits: Limits, now: datetime) -> GuardState:
+    """What was in force when nobody renewed it any more: it is given back by the same rules as anything else. Why it
+    was taken is not known, so the waiting begins now."""
+    known = {pod.uid: pod for pod in pods}
+    held = [(known[one.pod_uid], one) for one in wish.throttles if one.pod_uid in known and one.pod_uid in limits]
+    throttles = [Throttled(pod.uid, pod.name, str(pod.tier), one.limit_milli, limits[pod.uid][1]) for pod, one in held]
+    return GuardState(tuple(throttles), CycleState(loop=LoopState(last_trigger_at=now if throttles else None)))
+
+
+def wish_of(state: GuardState, decisions: Mapping[str, str], before: Wish, now: float) -> Wish:
+    """The limits of a state as a wish that does not lapse. Weights stay as they were asked for."""
+    throttles = tuple(Throttle(one.uid, one.limit_milli, decisions.get(one.uid, "")) for one in state.throttles)
+    return Wish(WRITER, before.generation, now, float("inf"), before.policy, throttles)
+
+
+def fading(wish: Wish, now: float) -> Wish:
+    """The owner is back: what we held rises step by step, so that nothing jumps before he has looked."""
+    return replace(wish, received=now, lease_seconds=0.0)

@@ -1,0 +1,134 @@
+"""Cut off for longer than the lease: the planner that ensurance runs, on its last rules, for this machine alone.
+
+It begins from the limits that were in force, and ends with the first document that is newer than the last. What it has
+decided is told when the bus is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from slackwater.agent.domain.alone import WRITER, Machine, fading, inherited, wish_of
+from slackwater.agent.domain.convergence import Wish
+from slackwater.agent.domain.evictions import EvictionWish
+from slackwater.agent.domain.observation import Instant
+from slackwater.agent.usecases.converge import ConvergeToIntents, Held
+from slackwater.decisions.record import DecisionRecord
+from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.model.identifiers import new_id
+from slackwater.model.pods import Pod
+from slackwater.model.time import Clock
+from slackwater.waterline import handover
+from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline.cycle import Options
+from slackwater.waterline.explaining import Deciding, record_of
+from slackwater.waterline.guarding import Guarding, GuardState, confirmed, eviction_failed, guard, refused, without
+from slackwater.waterline.loop.telling import Told
+from slackwater.waterline.policies.values import Policies
+from slackwater.waterline.registry.metric import Metrics
+from slackwater.waterline.registry.plugins import all_metrics
+from slackwater.waterline.rulebook import Rulebook
+
+GRACE_SECONDS = 30.0
+DEADLINE_SECONDS = 120.0
+GONE = frozenset({"terminated", "killed", "already_gone"})
+
+
+@dataclass(slots=True)
+class GuardAlone:
+    """One stretch of being alone."""
+
+    held: Held
+    machine: Machine
+    converge: ConvergeToIntents
+    clock: Clock
+    policies: Policies
+    options: Options
+    metrics: Metrics
+    state: GuardState
+    decisions: dict[str, str] = field(default_factory=dict)
+    evictions: list[EvictionWish] = field(default_factory=list)
+
+    def tick(self, instant: Instant, pods: Sequence[Pod]) -> list[DecisionRecord]:
+        """Decide on one sample and carry it out; returns what has to be told."""
+        now = self.clock.now()
+        view = self.machine.view(instant, now, pods, self.converge.limits(pods), self.state)
+        made = guard(view, self.state, self.policies, now, self.options, self.metrics)
+        source = Deciding(
+            view.node, view.capacity_milli or 0, self.state, _book(self.policies), self.options, now, view,
+            self.held.event.id, WRITER,
+        )  # fmt: skip
+        told = [(one, record_of(new_id(), one, made.cycle, source)) for one in made.cycle.told]
+        self._note(made, told)
+        if made.cycle.plan.steps or made.forgotten:
+            self._carry_out(pods)
+        return [record for _, record in told]
+
+    def ended(self, completion: EvictionCompleted) -> None:
+        """An eviction of ours has come to its end."""
+        mine = [one for one in self.evictions if one.id == completion.id]
+        if not mine:
+            return
+        self.evictions = [one for one in self.evictions if one.id != completion.id]
+        if completion.outcome in GONE:
+            self.state = without(self.state, completion.pod_uid)
+            return
+        why = f"its eviction was {completion.outcome}"
+        self.state = eviction_failed(self.state, completion.pod_uid, why, self.clock.now(), self.options.limits)
+
+    def end(self) -> None:
+        """The owner is back: his word counts from now on, ours fades."""
+        if self.converge.own is not None:
+            self.converge.own = fading(self.converge.own, self.clock.monotonic())
+
+    def _note(self, made: Guarding, told: Sequence[tuple[Told, DecisionRecord]]) -> None:
+        self.state = made.state
+        for one, record in told:
+            if not one.carried_out:
+                continue
+            for step in one.plan.of(one.kind):
+                self.decisions[step.uid] = record.id
+            if one.kind is Kind.EVICT:
+                self._begin(one, record)
+
+    def _begin(self, told: Told, record: DecisionRecord) -> None:
+        deadline = self.clock.now() + timedelta(seconds=DEADLINE_SECONDS)
+        for number, step in enumerate(told.plan.of(Kind.EVICT), 1):
+            grace = GRACE_SECONDS if step.grace_seconds is None else float(step.grace_seconds)
+            self.evictions.append(
+                EvictionWish(
+                    f"{record.id}/{number}", step.uid, WRITER, grace, deadline, record.id, record.reason,
+                    self.held.event.id,
+                )
+            )  # fmt: skip
+
+    def _carry_out(self, pods: Sequence[Pod]) -> None:
+        """Written in the same turn: it is confirmed as soon as it is done, and what was refused is known at once."""
+        self.converge.own = self.wish()
+        failed = self.converge.settle(pods)
+        now = self.clock.now()
+        self.state = confirmed(self.state, now)
+        for uid, in_force in failed.items():
+            if self.state.limit_of(uid) is not None:
+                self.state = refused(self.state, uid, in_force, now, self.options.limits)
+        if failed:
+            self.converge.own = self.wish()
+
+    def wish(self) -> Wish:
+        return wish_of(self.state, self.decisions, self.held.wish, self.clock.monotonic())
+
+
+def begin(held: Held, machine: Machine, converge: ConvergeToIntents, clock: Clock, pods: Sequence[Pod]) -> GuardAlone:
+    """From what was in force when the lease ran out. Raises ValueError for rules that this version cannot read."""
+    policies, options = handover.read(held.event.data.rules)
+    state = inherited(held.wish, pods, converge.limits(pods), clock.now())
+    decisions = {one.pod_uid: one.decision_id for one in held.wish.throttles}
+    alone = GuardAlone(held, machine, converge, clock, policies, options, all_metrics(), state, decisions)
+    converge.own = alone.wish()
+    return alone
+
+
+def _book(policies: Policies) -> Rulebook:
+    return Rulebook("intent of ensurance", policies)

@@ -1,0 +1,138 @@
+"""Annotations of the field about a node's amounts: how they are read, what they change, what a status says then."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from colocation_scene import Colocation, received
+
+from slackwater.colocation.domain.node_notes import NodeNotes, NodeStatus, notes_of
+from slackwater.colocation.domain.publishing import ThirdParty
+from slackwater.colocation.domain.strategy import MidMode, Strategy
+from slackwater.events.envelope import event_of
+from slackwater.events.resources_offered import StatusOffered
+from slackwater.model.quantities import Resources
+from slackwater.testing.windows import described
+
+GIB = 2**30
+CAPACITY = Resources(8000, 16 * GIB)
+YARN = {
+    "allocations": [
+        {
+            "name": "yarn",
+            "priority": "koord-batch",
+            "resources": {"kubernetes.io/batch-cpu": "1k", "kubernetes.io/batch-memory": "1Gi"},
+        }
+    ]
+}
+
+
+def test_every_note_is_read_by_either_name() -> None:
+    for prefix in ("slackwater.io/", "node.koordinator.sh/"):
+        found = notes_of(
+            {
+                f"{prefix}reservation": '{"resources": {"cpu": "500m", "memory": "1Gi"}, "reservedCPUs": "0-1"}',
+                f"{prefix}raw-allocatable": '{"cpu": "7", "memory": "14Gi"}',
+                f"{prefix}cpu-normalization-ratio": "1.20",
+                f"{prefix}third-party-allocations": json.dumps(YARN),
+            },
+            CAPACITY,
+        )
+        assert found == NodeNotes(
+            reserved=Resources(2000, 2 * GIB),  # two named CPUs; memory that the kubelet keeps
+            allocatable=Resources(7000, 14 * GIB),
+            cpu_ratio="1.2",
+            third_parties=(ThirdParty("yarn", "batch", Resources(1000, GIB)),),
+        )
+
+
+def test_nothing_is_kept_back_that_is_not_there() -> None:
+    much = {"slackwater.io/reservation": '{"resources": {"cpu": "9" , "memory": "1Pi"}}'}
+    assert notes_of(much, CAPACITY).reserved == CAPACITY
+
+
+def test_our_own_name_wins_and_nothing_said_changes_nothing() -> None:
+    both = {"node.koordinator.sh/cpu-normalization-ratio": "2", "slackwater.io/cpu-normalization-ratio": "3.00"}
+    assert notes_of(both, CAPACITY).cpu_ratio == "3"
+    assert notes_of({"other": "x"}, CAPACITY) == NodeNotes()
+    assert NodeNotes().status_of(CAPACITY) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("reservation", "{", "is no JSON"),
+        ("reservation", "[]", "is no JSON object"),
+        ("reservation", '{"reservedCPUs": "3-1"}', "no list of CPUs"),
+        ("reservation", '{"resources": {"cpu": "much"}}', "is not a quantity"),
+        ("raw-allocatable", '{"cpu": "7"}', "must both be said"),
+        ("cpu-normalization-ratio", "0.5", "from 1 to 5"),
+        ("third-party-allocations", '{"allocations": {}}', "a list of objects"),
+        ("third-party-allocations", '{"allocations": [{"resources": 3}]}', "is no JSON object"),
+        ("third-party-allocations", '{"allocations": [{"resources": {"kubernetes.io/batch-cpu": "x"}}]}', "quantity"),
+    ],
+)
+def test_what_cannot_be_read_is_left_out_and_named_and_the_rest_is_read(name: str, text: str, why: str) -> None:
+    good = {"slackwater.io/cpu-normalization-ratio": "2", "slackwater.io/reservation": '{"reservedCPUs": "0"}'}
+    found = notes_of({**good, f"slackwater.io/{name}": text}, CAPACITY)
+    (problem,) = found.problems
+    assert problem.startswith(f"annotation slackwater.io/{name}: ")
+    assert why in problem
+    assert ("1" if "ratio" in name else "2") == found.cpu_ratio
+    assert Resources(0 if name == "reservation" else 1000, 0) == found.reserved
+
+
+def test_a_status_is_in_normal_cpus_without_what_others_hold() -> None:
+    notes = NodeNotes(cpu_ratio="1.5", third_parties=(ThirdParty("yarn", "batch", Resources(1000, GIB)),))
+    assert notes.status_of(Resources(3001, GIB // 2)) == NodeStatus(
+        batch=Resources(3501, 0), before=Resources(4501, GIB // 2), cpu_ratio="1.5"
+    )
+
+
+async def described_as(colocation: Colocation, **annotations: str) -> None:
+    data = described("n").data
+    names = {f"slackwater.io/{name.replace('_', '-')}": text for name, text in annotations.items()}
+    facts = replace(data.facts, annotations=names)
+    told = data.model_copy(update={"facts": facts, "described_at": colocation.clock.now()})
+    await colocation.events.on_described([received(event_of(told, source="agent", time=colocation.clock.now()))])
+
+
+async def test_an_offer_keeps_back_what_an_annotation_reserves_and_mid_counts_raw_allocatable() -> None:
+    colocation = Colocation(Strategy(mid_mode=MidMode.STATIC, mid_static_cpu_reserved_percent=10))
+    await described_as(
+        colocation, reservation='{"resources": {"cpu": "1"}}', raw_allocatable='{"cpu": 7, "memory": "14Gi"}'
+    )
+    await colocation.measure(0, 500)
+    offer = colocation.offers()[-1]
+    assert offer.mid.cpu_milli == 700
+    assert offer.batch.cpu_milli == 4800 - 1000 - 2000 - 700
+    assert offer.status is None
+    reserved = [each for record in colocation.records() for each in record.inputs if each.name == "reserved_by_node"]
+    assert reserved[0].value == 1000
+
+
+async def test_a_third_party_that_takes_more_is_told_although_the_offer_stays() -> None:
+    colocation = Colocation()
+    await described_as(colocation, third_party_allocations=json.dumps(YARN))
+    await colocation.measure(0, 500)
+    first = colocation.offers()[-1]
+    assert first.status == StatusOffered(
+        Resources(first.batch.cpu_milli - 1000, first.batch.memory_bytes - GIB), first.batch, "1"
+    )
+    await described_as(colocation)
+    assert colocation.offers()[-1].batch == first.batch
+    assert colocation.offers()[-1].status is None
+    told = len(colocation.offers())
+    await colocation.measure(1, 500)
+    assert len(colocation.offers()) == told
+
+
+async def test_a_note_that_cannot_be_read_is_named_in_the_records() -> None:
+    colocation = Colocation()
+    await described_as(colocation, cpu_normalization_ratio="9")
+    await colocation.measure(0, 500)
+    ignored = [each.value for record in colocation.records() for each in record.inputs if each.name == "ignored"]
+    assert len(ignored) == 2
+    assert "from 1 to 5" in str(ignored[0])
