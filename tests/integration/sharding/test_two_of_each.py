@@ -235,7 +235,7 @@ class Offered:
             decay_from_seconds=1e9, decay_to_seconds=2e9, prediction_max_age_seconds=1e9, age_check_seconds=1000
         )
         store = MemoryColocationStore()
-        events = ColocationEvents(Offering(store, OneStrategy(settings.strategy()), SystemClock()))
+        events = ColocationEvents(Offering(store, OneStrategy(settings.strategy(), ("cluster@1",)), SystemClock()))
         for node in NODES:
             await events.on_described([Received(described_node(node), 0, 1, node)])
         for number in range(ROUNDS):

@@ -75,10 +75,10 @@ class NodeState:
     prod_peak: Resources | None = None
     system_by: Source | None = None
     whole_end: int = 0
-    told_by: Source | None = None
     notes: NodeNotes = field(default_factory=NodeNotes)
     status: NodeStatus | None = None
     """What was told last of the node's status; None where that is the offer itself."""
+    told_by: Source | None = None
 
     @property
     def batch(self) -> Resources:
