@@ -19,6 +19,8 @@ PATHS = {
     "overview": "/?span=15m",
     "nodes": "/nodes",
     "node": "/nodes/edge-7",
+    "zones": "/nodes/edge-9?subject=batch-memory&span=15m&at=-2m",
+    "cautious": "/nodes/edge-8?subject=mid-cpu&span=15m&at=yesterday",
     "decisions": "/decisions",
     "decision": f"/decisions/{THROTTLE}",
     "prediction": f"/decisions/{identifier('edge-7', 'prediction', 840)}",
@@ -27,7 +29,10 @@ PATHS = {
     "letter": "/deadletters/1",
 }
 CHARTS = {
-    "overview": {"Fleet CPU by tier, last 15m": 1},
+    "overview": {
+        "Fleet CPU by tier, last 15m": 1,
+        "CPU of each pool: what is held, used, expected and offered": 1,
+    },
     "nodes": {},
     "decisions": {},
     "loop": {"From sample to effect: how durations are spread": 1},
@@ -39,11 +44,26 @@ CHARTS = {
         "Prod CPU pressure over time, with its waterline": 1,
         "Expected prod CPU peak against prod usage over time": 1,
         "Expected prod memory peak against prod usage over time": 1,
+        "CPU offered to batch and mid over time, last 1h": 1,
+    },
+    "zones": {
+        "CPU by tier over time": 1,
+        "Prod CPU pressure over time, with its waterline": 1,
+        "Expected prod CPU peak against prod usage over time": 1,
+        "Expected prod memory peak against prod usage over time": 1,
+        "memory offered to batch and mid over time, last 15m": 1,
+    },
+    "cautious": {
+        "CPU by tier over time": 1,
+        "Prod CPU pressure over time, with its waterline": 1,
+        "Expected prod CPU peak against prod usage over time": 1,
+        "Expected prod memory peak against prod usage over time": 1,
+        "CPU offered to batch and mid over time, last 15m": 1,
     },
     "decision": {},
     "prediction": {},
 }
-BARS = {"overview": len(FLEET) + 2, "nodes": len(FLEET), "node": 7, "decision": 4, "prediction": 5}
+BARS = {"overview": len(FLEET) + 2, "nodes": len(FLEET), "node": 7, "zones": 6, "decision": 4, "prediction": 5}
 """Small drawings: a tank per node, a bar per gain; a bar per term, one for the result, one for the effect."""
 
 HOSTILE = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 1">'
@@ -85,7 +105,7 @@ CONTRASTS = """(() => {
 UNNAMED = """[
   ...[...document.querySelectorAll('svg[role=img]')].filter(e => !e.getAttribute('aria-label')),
   ...[...document.querySelectorAll('a, button')].filter(e => !e.closest('svg') && !e.innerText.trim()),
-  ...[...document.querySelectorAll('input, select')].filter(e => !e.labels.length),
+  ...[...document.querySelectorAll('input:not([type=hidden]), select')].filter(e => !e.labels.length),
   ...[...document.querySelectorAll('[role=region], section, nav, form')]
     .filter(e => !e.getAttribute('aria-label') && !document.getElementById(e.getAttribute('aria-labelledby'))),
   ...[...document.querySelectorAll('table')]
@@ -211,13 +231,13 @@ def test_the_page_says_when_it_is_not_live_any_more(page: Page, living: Served) 
     page.until(LIVE)  # a stream that closed takes new listeners, and the browser comes back by itself
 
 
-FOCUSED = "(document.activeElement.innerText || document.activeElement.className).trim().split('\\n')[0]"
+FOCUSED = "(document.activeElement.innerText || document.activeElement.textContent).trim().split('\\n')[0]"
 
 
 def test_the_keyboard_walks_the_page_from_top_to_bottom(page: Page, told: Served) -> None:
     page.open(told.url)
     walked, heights = [], []
-    for _ in range(18):
+    for _ in range(20):
         page.press("Tab", 9)
         walked.append(page.ask(FOCUSED))
         heights.append(page.ask("document.activeElement.getBoundingClientRect().top + scrollY"))

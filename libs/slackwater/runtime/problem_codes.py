@@ -75,6 +75,12 @@ _CODES = (
         "`detail` lists names that come close; GET /v1/nodes lists all.",
     ),
     ProblemCode(
+        "pool_not_found",
+        404,
+        "No node of this pool has been heard of.",
+        "`detail` lists names that come close; GET /v1/nodes shows the pool of every node.",
+    ),
+    ProblemCode(
         "offer_not_found",
         404,
         "The node has offered nothing yet.",

@@ -21,13 +21,13 @@ from slackwater.events.intent_observed import IntentObserved, ObservedLimit
 from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
-from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
 from slackwater.testing.story_health import health, window_of
+from slackwater.testing.story_offers import RESERVED_MILLI, Moment, offered, records_of
 from slackwater.testing.story_predictions import predicted, prediction_record
 
 GIB = 2**30
@@ -36,25 +36,29 @@ OFFER_SECONDS = 60
 LENGTH_SECONDS = 900
 SURGE = (420, 600)
 """Seconds from the start in which the first node's service is busy."""
+UNPREDICTED = (300, 360)
+"""Offers of the strained node that had no prediction to stand on."""
 WATERLINE = 0.12
-RESERVED_MILLI = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Character:
-    """A node of the story: its size, how busy its service is at rest, and whether it meets the surge."""
+    """A node of the story: its size, how busy its service is at rest, whether it meets the surge, how many NUMA zones
+    it offers, and whether its predictions fail for a while."""
 
     name: str
     capacity_milli: int
     prod_milli: int
     surges: bool = False
     liveness: Liveness = Liveness.FRESH
+    zones: int = 1
+    strained: bool = False
 
 
 FLEET = (
     Character("edge-7", 8000, 2100, surges=True),
-    Character("edge-8", 8000, 2900),
-    Character("edge-9", 16000, 4200),
+    Character("edge-8", 8000, 2900, strained=True),
+    Character("edge-9", 16000, 4200, zones=2),
     Character("edge-10", 8000, 1200, liveness=Liveness.STALE),
 )
 
@@ -228,17 +232,28 @@ class _Node:
         number = second // OFFER_SECONDS
         forecast = self.event(second, predicted(name, at, decision, peak, number, OFFER_SECONDS))
         yield forecast
-        record = self.offer_record(second, peak, forecast.id)
-        yield self.event(second + 0.3, DecisionRecorded(record=record), cause=forecast.id)
-        data = ResourcesOffered(
+        moment = self.moment(second, peak, forecast.id)
+        records = records_of(moment, identifier(self.node.name, "offer", second))
+        for record in records:
+            yield self.event(second + 0.3, DecisionRecorded(record=record), record.subject, cause=forecast.id)
+        yield self.event(second + 0.3, offered(moment, records), cause=forecast.id)
+
+    def moment(self, second: int, peak: int, cause: str) -> Moment:
+        """What an offer is made of; one node's prediction is missing for two minutes."""
+        missing = self.node.strained and second in UNPREDICTED
+        return Moment(
             node=self.node.name,
-            offered_at=self.at(second + 0.3),
+            capacity=self.facts().capacity,
+            peak=peak,
+            sampled_at=self.at(second),
+            decided_at=self.at(second + 0.3),
             generation=second // OFFER_SECONDS,
-            batch=Resources(record.result, 14 * GIB),
-            degraded=None,
-            decision_ids={"batch-cpu": record.id},
+            cause=cause,
+            degraded="no prediction for 15 min" if missing else None,
+            recovered=self.node.strained and second == UNPREDICTED[-1] + OFFER_SECONDS,
+            strategies=("cluster@3", "pool/edge@2", *(("node-annotation",) if self.node.zones > 1 else ())),
+            zones=self.node.zones,
         )
-        yield self.event(second + 0.3, data, cause=forecast.id)
 
     def window(self, second: int) -> Event[Any]:
         """The minute before, closed half a second ago."""
@@ -246,46 +261,6 @@ class _Node:
         number = second // OFFER_SECONDS - 1
         data = window_of(self.node.name, number, start, OFFER_SECONDS, self.prod(second), self.system(second))
         return self.event(second - 0.5, data)
-
-    def offer_record(self, second: int, peak: int, cause: str) -> DecisionRecord:
-        capacity = self.node.capacity_milli
-        margin = capacity * 20 // 100
-        parts = (
-            ("capacity", capacity, "all the machine has", "node.described"),
-            ("reserved", -RESERVED_MILLI, "kept back by the operator", "node.described"),
-            ("margin", -margin, "reclaim threshold 80 %", "policy default"),
-            ("system", -320, "peak of what no pod uses", cause),
-            ("prod peak", -peak, "pod view and tier view, the safer", cause),
-            ("mid peak", -420, "", cause),
-        )
-        total = sum(value for _, value, _, _ in parts)
-        floor = max(0, -total)
-        terms = [Term(name=name, value=value, note=note) for name, value, note, _ in parts]
-        if floor:
-            terms.append(Term(name="floor", value=floor, note="an offer is never negative"))
-        at = self.at(second)
-        return DecisionRecord(
-            id=identifier(self.node.name, "offer", second),
-            kind=DecisionKind.OFFER,
-            node=self.node.name,
-            subject="batch-cpu",
-            service="colocation",
-            rule="batch-usage-v1",
-            reason=Reason.OFFER_FIRST if second == OFFER_SECONDS else Reason.OFFER_CHANGED,
-            decided_at=self.at(second + 0.3),
-            trigger_event_id=cause,
-            inputs=tuple(
-                Input(name=name, value=abs(value), unit="milli", source=source, observed_at=at)
-                for name, value, _, source in parts
-            ),
-            terms=tuple(terms),
-            result=total + floor,
-            unit="milli",
-            alternatives=(
-                Alternative(what="keep the offer before", rejected_because="it differs by more than 5 % of capacity"),
-            ),
-            replay=Replay(function="slackwater.testing.story:total", arguments={"values": [t.value for t in terms]}),
-        )
 
     def throttles(self) -> Iterator[Event[Any]]:
         """Throttle, throttle further, restore in two steps, restore whole: each with observation and effect."""

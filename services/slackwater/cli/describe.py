@@ -11,12 +11,12 @@ import typer
 
 from slackwater.cli.get import DECISION, POD, as_recorded, ask_the_living, kind_of, split_target, whole
 from slackwater.cli.guard_columns import document_lines
+from slackwater.cli.offer_columns import offer_lines
 from slackwater.cli.output import (
     UNKNOWN,
     Format,
     Item,
     age,
-    clock_time,
     cpu,
     errors_to_stderr,
     memory,
@@ -85,7 +85,7 @@ def _print(found: Any, output: Format, lines: list[str]) -> None:
 
 def _lines(node: Mapping[str, Any], pods: list[Any], decisions: list[Any], now: datetime) -> list[str]:
     lines = [f"Name:      {node['name']}", f"Liveness:  {node['liveness'] or UNKNOWN}"]
-    lines += _facts(node["facts"]) + _usage(node["usage"], now) + _offer(node["offer"], now)
+    lines += _facts(node["facts"]) + _usage(node["usage"], now) + offer_lines(node["offer"], now)
     lines += ["", f"Pods ({len(pods)}):", *_indented(table(pods, POD, wide=False, headers=bool(pods)))]
     lines += ["", "Last decisions:", *_indented(table(decisions, DECISION, wide=False, headers=bool(decisions)))]
     return lines
@@ -118,16 +118,6 @@ def _usage(usage: Mapping[str, Any] | None, now: datetime) -> list[str]:
     lines += [f"  {name + ':':9}{_resources(part)}" for name, part in parts.items() if part is not None]
     lines.append(f"Pressure:  prod {ratio(usage['prod_pressure'])}, node {ratio(usage['node_pressure'])} (CPU, some)")
     lines.append(f"Throttled: {usage['throttled_pods']} of {usage['pods']} pods")
-    return lines
-
-
-def _offer(offer: Mapping[str, Any] | None, now: datetime) -> list[str]:
-    if offer is None:
-        return ["Offer:     none yet"]
-    text = f"Offer:     batch {_resources(offer['batch'])}, since {clock_time(offer['offered_at'])}"
-    lines = [f"{text} ({age(offer['offered_at'], now)} ago)"]
-    if offer["degraded"]:
-        lines.append(f"  degraded: {offer['degraded']}")
     return lines
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from slackwater.cli.guard_columns import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS, POD_QOS
+from slackwater.cli.offer_columns import OFFER, sums_line, with_pools
 from slackwater.cli.output import (
     UNKNOWN,
     Column,
@@ -146,16 +147,6 @@ POD = (
     Column("NAMESPACE", _text_at("namespace"), wide=True),
     Column("UID", _text_at("uid"), wide=True),
 )
-OFFER = (
-    Column("NODE", _text_at("node")),
-    Column("BATCH-CPU", _cpu_at("batch"), right=True),
-    Column("BATCH-MEMORY", _memory_at("batch"), right=True),
-    Column("GENERATION", _text_at("generation"), right=True),
-    Column("AGE", _age_at("offered_at"), right=True),
-    Column("DEGRADED", _text_at("degraded")),
-    Column("DECISION-CPU", _text_at("decision_ids", "batch-cpu"), wide=True),
-    Column("DECISION-MEMORY", _text_at("decision_ids", "batch-memory"), wide=True),
-)
 DECISION = (
     Column("TIME", lambda item: clock_time(item["decided_at"])),
     Column("KIND", _text_at("kind")),
@@ -199,6 +190,7 @@ def _documents(names: tuple[str, ...], path: str, columns: tuple[Column, ...]) -
     return Kind(names, path, path + "/{}", lambda item: str(item["metadata"]["name"]), columns, events="")
 
 
+OFFERS = "/v1/offers"
 KINDS = (
     Kind(
         names=("nodes", "node", "no"),
@@ -218,7 +210,7 @@ KINDS = (
     ),
     Kind(
         names=("offers", "offer", "of"),
-        path="/v1/offers",
+        path=OFFERS,
         item_path=None,
         key=lambda item: str(item["node"]),
         columns=OFFER,
@@ -311,6 +303,7 @@ def command(
     no_headers: Annotated[bool, typer.Option("--no-headers", help="leave the titles out")] = False,
     watch: Annotated[bool, typer.Option("-w", "--watch", help="print what changes until Ctrl-C")] = False,
     node: Annotated[str | None, typer.Option("--node", help="pods and decisions: only of this node")] = None,
+    pool: Annotated[str | None, typer.Option("--pool", help="offers: only of this pool, with their sums")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="decisions: how many")] = 50,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
@@ -326,13 +319,24 @@ def command(
 
     with errors_to_stderr():
         noun, only = split_target(what, name)
-        kind = kind_of(noun)
+        kind = of_pool(kind_of(noun), pool)
         params = {"node": node, "limit": limit} if kind.path == "/v1/decisions" else {}
         with reading(server) as reader:
             ask_the_living(kind, reader, watch=watch)
             seen = _show(reader, kind, only, node, params, output, not no_headers)
             if watch:
                 _watch(reader, kind, only, node, params, output, seen)
+
+
+def of_pool(kind: Kind, pool: str | None) -> Kind:
+    """The same, of one pool alone. Raises InvalidInput for what has no list by pool."""
+    if pool is None:
+        return kind
+    if kind.path != OFFERS:
+        raise InvalidInput(f"--pool: {kind.names[0]} have no list by pool; allowed: offers", field="--pool")
+    from urllib.parse import quote
+
+    return replace(kind, path=f"/v1/pools/{quote(pool, safe='')}/offers")
 
 
 def ask_the_living(kind: Kind, reader: Reader, *, watch: bool = False) -> None:
@@ -390,12 +394,16 @@ def _show(
         print_object(answer, output)
         return {}
     items = as_recorded(answer.get("items", [answer]), reader)
+    if kind.columns is OFFER and output is Format.WIDE:
+        items = with_pools(items, reader, whole)
     if not items:
         from slackwater.cli.output import message
 
         message(f"no {kind.names[0]} yet")
     for line in table(items, kind.columns, wide=output is Format.WIDE, headers=headers and bool(items)):
         print(line, flush=True)
+    if headers and "sums" in answer and only is None and node is None:
+        print(sums_line(answer), flush=True)
     return {kind.key(item): repr(item) for item in items}
 
 
@@ -424,6 +432,8 @@ def _watch(
             print_object(answer, output)
             continue
         items = answer.get("items", [answer])
+        if kind.columns is OFFER and output is Format.WIDE:
+            items = with_pools(items, reader, whole)
         changed = [item for item in items if seen.get(kind.key(item)) != repr(item)]
         seen.update((kind.key(item), repr(item)) for item in items)
         for line in table(changed, kind.columns, wide=output is Format.WIDE, headers=False):

@@ -38,7 +38,10 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 def command(
     target: Annotated[str, typer.Argument(metavar="node/NAME|decision/ID", help="what to explain")],
-    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="batch-cpu, batch-memory, cpu, …")] = "batch-cpu",
+    subject: Annotated[
+        str,
+        typer.Argument(metavar="SUBJECT", help="batch-cpu, mid-memory, prod-cpu-peak, cpu, …"),
+    ] = "batch-cpu",
     at: Annotated[str | None, typer.Option("--at", help="as it was then: 2026-01-05T10:32:00Z, or -5m")] = None,
     output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml are the API's object")] = Format.TABLE,
     server: Annotated[
@@ -183,10 +186,8 @@ def _print_rest(console: Console, record: Mapping[str, Any]) -> None:
         table = _columns("INPUT", "VALUE", "UNIT", "SOURCE", right=("VALUE",), wraps="SOURCE")
         for each in record["inputs"]:
             when = f" at {_moment(each['observed_at'], record['decided_at'])}" if each["observed_at"] else ""
-            value = _reading(each["value"])
-            table.add_row(
-                Text(each["name"]), Text(value), each["unit"], Text(short(each["source"]) + when, style="dim")
-            )
+            value, unit = _measured(each["value"], each["unit"])
+            table.add_row(Text(each["name"]), Text(value), unit, Text(short(each["source"]) + when, style="dim"))
         console.print()
         _put(console, table)
         console.print()
@@ -197,6 +198,13 @@ def _print_rest(console: Console, record: Mapping[str, Any]) -> None:
         console.print(Text(f"not chosen: {each['what']} ({each['rejected_because']})"))
     trace = f", trace {record['trace_id']}" if record.get("trace_id") else ""
     console.print(Text(f"decision {record['id']}{trace}", style="dim"), soft_wrap=True)
+
+
+def _measured(value: float | int | str | None, unit: str) -> tuple[str, str]:
+    """An input's value and its unit; memory in binary units (`-o json` has the bytes)."""
+    if unit.startswith("byte") and isinstance(value, int):
+        return amount(value, unit), ""
+    return _reading(value), unit
 
 
 def _reading(value: float | int | str | None) -> str:

@@ -10,10 +10,11 @@ from datetime import datetime
 from typing import Protocol
 
 from slackwater.bus.port import Mark
-from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, PoolRow, Totals
+from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, Totals
 from slackwater.console.domain.letters import ReplayView
 from slackwater.console.domain.loop import LoopTime, ProcessView
 from slackwater.console.domain.offer_table import OfferTable
+from slackwater.console.domain.pools import PoolRow, PoolSums
 from slackwater.console.domain.views import (
     Counts,
     DecisionFilter,
@@ -99,6 +100,14 @@ class FleetReads(Protocol):
 
     async def pools(self, fresh_after: datetime, waterline: float) -> Sequence[PoolRow]:
         """Those that need somebody first."""
+        ...
+
+    async def pool_sums(self, pool: str) -> PoolSums | None:
+        """None if no node of this pool was ever described."""
+        ...
+
+    async def pool_offers(self, pool: str, after: str, limit: int) -> Sequence[OfferView]:
+        """The offers in force of a pool's nodes, by node, of those with a name behind `after`."""
         ...
 
     async def nodes_shown(

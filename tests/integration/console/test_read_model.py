@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from served import END, record_all
+from sqlalchemy import text
 
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.domain.fleet import FRESH, SHOWS, FleetLevel, NodeQuery, Totals
+from slackwater.console.domain.pools import PoolSums
 from slackwater.console.domain.views import DecisionFilter, EvictionView
 from slackwater.console.ports import ReadModel
 from slackwater.console.usecases.record_events import RecordEvents
@@ -62,6 +64,8 @@ async def everything(model: ReadModel) -> dict[str, Any]:
         "level": await model.level(END, END - FRESH),
         "totals": await model.totals(END - FRESH, 0.02),
         "pools": await model.pools(END - FRESH, 0.02),
+        "sums of pools": [await model.pool_sums(pool) for pool in ("edge", "", "nowhere")],
+        "offers of pools": [await model.pool_offers(pool, "edge-10", 2) for pool in ("edge", "nowhere")],
         "shown": [await model.nodes_shown(NodeQuery(show=show), END - FRESH, 0.02) for show in SHOWS],
         "shown by name": await model.nodes_shown(NodeQuery(text="GE-1", limit=1), END - FRESH, 0.9),
         "shown behind": await model.nodes_shown(NodeQuery(offset=2), END - FRESH, 0.9),
@@ -161,7 +165,10 @@ async def test_an_empty_read_model_knows_nothing_and_says_so_calmly(model: ReadM
     assert answers["level"] == FleetLevel(END, nodes=0, silent=0)
     assert answers["totals"] == Totals()
     assert all(count == 0 and not nodes for count, nodes in answers["shown"])
+    assert answers["sums of pools"] == [None, None, None]
+    assert answers["offers of pools"] == [[], []]
     summed = {"counts", "level", "totals", "shown", "shown by name", "shown behind", "waterlines"}
+    summed |= {"sums of pools", "offers of pools"}
     assert all(not answer for question, answer in answers.items() if question not in summed)
 
 
@@ -187,3 +194,68 @@ async def test_kept_levels_are_averaged_and_added_up(model: ReadModel) -> None:
     await model.prune(END, START + timedelta(seconds=20))
     assert len(await model.levels(first, END, 15)) == 1
     assert await model.ping()
+
+
+async def test_a_pool_is_the_sum_of_its_nodes(model: ReadModel) -> None:
+    await tell(model, story(END))
+    nodes = await model.nodes()
+    offers = [node.offer for node in nodes if node.offer]
+    sums = await model.pool_sums("edge")
+    assert sums is not None
+    assert (sums.nodes, sums.offering, sums.degraded, sums.overoffered) == (len(FLEET), len(FLEET), 0, 0)
+    assert sums.batch == sum((offer.batch for offer in offers), Resources())
+    assert sums.mid == sum((offer.mid for offer in offers), Resources()) != Resources()
+    assert sums.capacity.cpu_milli == sum(node.capacity_milli for node in FLEET)
+
+    (row,) = await model.pools(END - FRESH, 0.02)
+    fresh = [node for node in nodes if node.usage and node.usage.sampled_at > END - FRESH]
+    latest = [(await model.forecasts(node.name, START, END))[-1] for node in fresh]
+    assert row.fresh == len(fresh) == len(FLEET) - 1, "one is silent"
+    assert row.capacity.cpu_milli == sum(node.facts.capacity.cpu_milli for node in fresh if node.facts)
+    assert row.reserve.cpu_milli == 400 * len(fresh), "more than the system uses"
+    assert row.prod.cpu_milli < row.expected.cpu_milli == sum(each.prod_peak.cpu_milli for each in latest)
+    assert row.batch == sum((node.offer.batch for node in fresh if node.offer), Resources())
+
+
+async def test_a_node_that_offers_more_than_it_has_is_counted(model: ReadModel) -> None:
+    await tell(model, story(END))
+    (offer,) = await model.pool_offers("edge", "edge-8", 1)
+    assert offer.node == "edge-9"
+    later = END + timedelta(minutes=1)
+    more = replace(offer, event_id="x", offered_at=later, mid=Resources(0, 80 * 2**30), degraded="old")
+    await model.save_offers([more])
+    sums = await model.pool_sums("edge")
+    assert sums is not None
+    assert (sums.overoffered, sums.degraded) == (1, 1)
+
+
+async def test_offers_from_before_mid_was_told_read_well(fresh_database: FreshDatabase) -> None:
+    """Rows as an earlier version wrote them, kept over the upgrade."""
+    addresses = await fresh_database(["console"])
+    database = connect_database(addresses["console"], "console", CLOCK)
+    body = (
+        '{"event_id": "e", "node": "n", "offered_at": "2026-01-05T09:00:00Z", "generation": 3, "degraded": null,'
+        ' "batch": {"cpu_milli": 1500, "memory_bytes": 1024}, "decision_ids": {"batch-cpu": "d"}}'
+    )
+    facts = '{"pool": "p", "capacity": {"cpu_milli": 4000, "memory_bytes": 8192}}'
+    async with database.unit_of_work() as unit:
+        for statement, values in (
+            (
+                "INSERT INTO node (name, offer, facts) VALUES ('n', CAST(:body AS jsonb), CAST(:facts AS jsonb))",
+                {"body": body, "facts": facts},
+            ),
+            (
+                "INSERT INTO offer VALUES ('e', 'n', '2026-01-05T09:00:00Z', 3, CAST(:body AS jsonb))",
+                {"body": body},
+            ),
+        ):
+            await unit.connection.execute(text(statement), values)
+    model = PostgresReadModel(database)
+    try:
+        (offer,) = await model.offers("n", START - timedelta(days=1), END)
+        assert (offer.mid, offer.zones, offer.reason, offer.strategies) == (Resources(), (), "", ())
+        assert await model.pool_offers("p", "", 9) == [offer]
+        sums = await model.pool_sums("p")
+        assert sums == PoolSums(1, 1, 0, 0, Resources(4000, 8192), Resources(1500, 1024), Resources())
+    finally:
+        await database.close()

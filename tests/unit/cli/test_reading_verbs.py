@@ -119,9 +119,46 @@ def test_nobody_there_is_an_error_that_says_what_to_do(run: Run) -> None:
 
 def test_describe_puts_all_of_a_node_on_a_page(run: Run) -> None:
     text = well(run("describe", "node/edge-7"))
-    for part in ("Name:      edge-7", "Capacity:  8 cores, 32Gi", "Offer:     batch 2.66 cores", "encode-video-1"):
+    for part in ("Name:      edge-7", "Capacity:  8 cores, 32Gi", "batch:   2.66 cores, ", "encode-video-1"):
         assert part in text
     assert text.index("Pods (5):") < text.index("Last decisions:")
+
+
+def test_describe_explains_the_offer_in_force(run: Run) -> None:
+    text = well(run("describe", "node/edge-9"))
+    offer = json.loads(well(run("get", "node/edge-9", "-o", "json")))["offer"]
+    for part in (
+        "mid:     300m cores, 1Gi",
+        "reason:  offer_changed",
+        "strategy: cluster@3 < pool/edge@2 < node-annotation",
+        "node1  ",
+    ):
+        assert part in text
+    for subject, identity in offer["decision_ids"].items():
+        assert re.search(rf"^  {subject} .* {identity}$", text, re.MULTILINE)
+
+
+def test_offers_of_a_pool_end_with_their_sums(run: Run) -> None:
+    lines = well(run("get", "offers", "--pool", "edge")).splitlines()
+    assert [line.split()[0] for line in lines[1:-1]] == NAMES
+    answer = json.loads(well(run("get", "offers", "--pool", "edge", "-o", "json")))
+    batch = sum(item["batch"]["cpu_milli"] for item in answer["items"])
+    assert lines[-1].startswith("pool edge: 4 of 4 nodes offer, 0 degraded; ")
+    assert f"batch {batch / 1000:g} and mid 1.56 of 40 cores" in lines[-1]
+    assert "sums" in answer
+    assert well(run("get", "offers", "--pool", "edge", "--no-headers")).split() == " ".join(lines[1:-1]).split()
+    assert "did you mean 'edge'" in failure(run("get", "offers", "--pool", "egde"), 1)
+    assert "allowed: offers" in failure(run("get", "nodes", "--pool", "edge"), 2)
+
+
+def test_wide_offers_tell_pool_reason_strategies_zones_and_the_decision(run: Run) -> None:
+    head, *lines = (line.split() for line in well(run("get", "offers", "-o", "wide")).splitlines())
+    nine = dict(zip(head, next(line for line in lines if line[0] == "edge-9"), strict=True))
+    assert nine["POOL"] == "edge"
+    assert nine["REASON"] == "offer_changed"
+    assert nine["STRATEGIES"] == "cluster@3,pool/edge@2,node-annotation"
+    assert re.fullmatch(r"node0=[\d.]+/[\d.]+Gi,node1=[\d.]+/[\d.]+Gi", nine["ZONES"])
+    assert nine["DECISION"] == identifier("edge-9", "offer", 840)
 
 
 def test_describe_as_json_holds_its_parts(run: Run) -> None:
@@ -138,6 +175,21 @@ def test_the_numbers_that_why_prints_add_up(run: Run) -> None:
     assert sum(values) == pytest.approx(result)
     assert f"{result:.10g} cores" in text.splitlines()[0]
     assert "the terms add up" in text
+
+
+@pytest.mark.parametrize("subject", ["batch-cpu", "batch-memory", "mid-cpu", "mid-memory"])
+def test_why_explains_each_amount_of_an_offer(run: Run, subject: str) -> None:
+    offer = json.loads(well(run("get", "offer", "edge-7", "-o", "json")))
+    answer = json.loads(well(run("why", "node/edge-7", subject, "-o", "json")))
+    tier, resource = subject.split("-")
+    assert answer["result"] == offer[tier]["cpu_milli" if resource == "cpu" else "memory_bytes"]
+    assert answer["record"]["id"] == offer["decision_ids"][subject]
+    assert answer["adds_up"]
+    assert "the terms add up" in well(run("why", "node/edge-7", subject))
+
+
+def test_why_tells_amounts_of_memory_for_people(run: Run) -> None:
+    assert re.search(r"^capacity +32Gi +node", well(run("why", "node/edge-7", "batch-memory")), re.MULTILINE)
 
 
 def test_why_answers_for_the_past(run: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import httpx2
@@ -147,6 +148,7 @@ async def test_decisions_filter_by_reason_pod_and_end(api: httpx2.AsyncClient) -
         "/v1/pods",
         "/v1/offers",
         "/v1/decisions",
+        "/v1/pools/edge/offers",
         *(f"/v1/nodes/edge-7/{part}" for part in ("usage", "forecast", "pods", "offers")),
     ],
 )
@@ -192,6 +194,50 @@ async def test_an_offer_has_an_etag_that_is_its_generation(api: httpx2.AsyncClie
     assert (again.status_code, again.content) == (304, b"")
     other = await api.get("/v1/nodes/edge-7/offer", headers={"If-None-Match": '"0"'})
     assert other.json() == first.json()
+
+
+async def test_an_offer_tells_mid_zones_reason_strategies_and_four_records(api: httpx2.AsyncClient) -> None:
+    offer = await answer(api, "/v1/nodes/edge-9/offer")
+    assert offer["mid"]["cpu_milli"] == 300
+    assert sum(zone["batch"]["cpu_milli"] for zone in offer["zones"]) <= offer["batch"]["cpu_milli"]
+    assert [zone["name"] for zone in offer["zones"]] == ["node0", "node1"]
+    assert offer["reason"] == "offer_changed"
+    assert offer["strategies"] == ["cluster@3", "pool/edge@2", "node-annotation"]
+    for subject, identity in offer["decision_ids"].items():
+        record = await answer(api, f"/v1/decisions/{identity}")
+        tier, resource = subject.split("-")
+        unit = "cpu_milli" if resource == "cpu" else "memory_bytes"
+        assert (record["subject"], record["result"]) == (subject, offer[tier][unit])
+    assert set(offer["decision_ids"]) == {"batch-cpu", "batch-memory", "mid-cpu", "mid-memory"}
+
+
+async def test_a_pool_tells_the_sums_of_all_its_offers_on_every_page(api: httpx2.AsyncClient) -> None:
+    whole = await answer(api, "/v1/pools/edge/offers")
+    assert whole["items"] == (await answer(api, "/v1/offers", pool="edge"))["items"]
+    assert whole["pool"] == "edge"
+    for tier, resource in product(("batch", "mid"), ("cpu_milli", "memory_bytes")):
+        assert whole["sums"][tier][resource] == sum(item[tier][resource] for item in whole["items"])
+    counts = {name: whole["sums"][name] for name in ("nodes", "offering", "degraded", "overoffered")}
+    assert counts == {"nodes": len(FLEET), "offering": len(FLEET), "degraded": 0, "overoffered": 0}
+    first = await answer(api, "/v1/pools/edge/offers", limit=1)
+    assert len(first["items"]) == 1
+    assert first["sums"] == whole["sums"]
+
+
+async def test_a_pool_that_nobody_is_in_is_a_problem_that_names_its_neighbours(api: httpx2.AsyncClient) -> None:
+    body = await problem(api, "/v1/pools/egde/offers", 404)
+    assert (body["code"], body["field"]) == ("pool_not_found", "pool")
+    assert "did you mean 'edge'" in body["detail"]
+
+
+async def test_the_offers_of_a_pool_have_an_etag_that_stays_while_nothing_changes(api: httpx2.AsyncClient) -> None:
+    first = await api.get("/v1/pools/edge/offers")
+    again = await api.get("/v1/pools/edge/offers", headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", first.headers["etag"])
+    other = await api.get(
+        "/v1/pools/edge/offers", params={"limit": 1}, headers={"If-None-Match": first.headers["etag"]}
+    )
+    assert other.status_code == 200
 
 
 async def test_why_adds_up_and_names_its_sources(api: httpx2.AsyncClient) -> None:

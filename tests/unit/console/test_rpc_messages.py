@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.console.domain.views import NodeView, OfferView, UsagePoint
+from slackwater.console.domain.views import NodeView, OfferView, StatusOffer, UsagePoint, ZoneOffer
 from slackwater.console.edge.rpc_messages import LIVENESS, REASONS, TIERS, node_message, offer_message, watch_message
 from slackwater.console.usecases.watch_offers import Current, SnapshotReason, SnapshotStarted, WatchUpdate, Withdrawn
 from slackwater.model.nodes import CpuTopology, NodeFacts
@@ -32,6 +33,11 @@ offers = st.builds(
     batch=amounts,
     degraded=st.none() | names,
     decision_ids=st.dictionaries(names, names, max_size=2),
+    mid=st.just(Resources()) | amounts,
+    zones=st.lists(st.builds(ZoneOffer, names, amounts), max_size=2).map(tuple),
+    reason=st.just("") | names,
+    strategies=st.lists(names, max_size=3).map(tuple),
+    status=st.none() | st.builds(StatusOffer, amounts, amounts, st.sampled_from(["1", "1.20"])),
 )
 usages = st.builds(
     UsagePoint,
@@ -85,6 +91,11 @@ def read_amount(message: Any, field: str) -> Resources | None:
     return Resources(amount.cpu_milli, amount.memory_bytes) if message.HasField(field) else None
 
 
+def read_status(status: offer_pb2.StatusOffer) -> StatusOffer:
+    batch, before = read_amount(status, "batch"), read_amount(status, "before")
+    return StatusOffer(batch or Resources(), before or Resources(), status.cpu_ratio)
+
+
 def read_offer(offer: offer_pb2.Offer) -> dict[str, Any]:
     return {
         "node": offer.node,
@@ -93,13 +104,16 @@ def read_offer(offer: offer_pb2.Offer) -> dict[str, Any]:
         "offered_at": read_time(offer, "offered_at"),
         "degraded": offer.degraded_because or None,
         "decision_ids": dict(offer.decision_ids),
+        "mid": read_amount(offer, "mid") or Resources(),
+        "zones": tuple(ZoneOffer(zone.name, read_amount(zone, "batch") or Resources()) for zone in offer.zones),
+        "reason": offer.reason,
+        "strategies": tuple(offer.strategies),
+        "status": read_status(offer.status) if offer.HasField("status") else None,
     }
 
 
 def told_offer(view: OfferView) -> dict[str, Any]:
-    return {
-        name: getattr(view, name) for name in ("node", "generation", "batch", "offered_at", "degraded", "decision_ids")
-    }
+    return {field.name: getattr(view, field.name) for field in fields(view) if field.name != "event_id"}
 
 
 def read_node(node: node_pb2.Node) -> dict[str, Any]:
@@ -159,7 +173,7 @@ def test_an_offer_survives_the_wire(view: OfferView, until: datetime) -> None:
     message = offer_pb2.Offer.FromString(offer_message(view, until).SerializeToString())
     assert read_offer(message) == told_offer(view)
     assert read_time(message, "valid_until") == until
-    assert not message.HasField("mid")
+    assert message.HasField("mid") == (view.mid != Resources()), "nothing offered to mid is absent, not zero"
 
 
 @given(nodes)

@@ -258,6 +258,22 @@ def test_a_snapshot_of_before_is_read_and_nothing_in_it_is_taken_for_a_change() 
     assert why(state) is Cause.CONFIGURATION
 
 
+def test_who_gets_the_number_of_one_that_is_gone_is_not_taken_for_it() -> None:
+    state = PartitionState(
+        policies(), model_of, Keeping(pod_seconds=1800, node_seconds=3600, workload_seconds=4 * HOUR)
+    )
+    hours(state, FOUR, 1, 26)
+    hours(state, [(pod(f"q{number}"), 300.0) for number in range(4)], 26, 27)
+    crowd = state.pools[DEFAULT_POOL].pods
+    number = crowd.workloads.find("web")
+    hours(state, [(pod("x", "other"), 300.0)], 27, 40)
+    assert crowd.workloads.find("web") is None
+    hours(state, [(pod("x", "other"), 300.0), (pod("y", "newer", request=9000), 300.0)], 40, 41)
+    assert crowd.workloads.find("newer") == number
+    assert why(state, "newer") is Cause.NONE
+    assert insured(state) == 0
+
+
 def fleet_after_rollouts(seed: int, *, rolls_out: bool, **chosen: object) -> tuple[float, float]:
     """Share of node-days above the peak, and of limits lent, in the day after: twelve nodes with twenty pods of
     thirty workloads, of which ten get new pods that use 1.3 to 2.4 times as much."""

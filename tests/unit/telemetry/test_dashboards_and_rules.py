@@ -36,8 +36,15 @@ def known() -> Mapping[str, frozenset[str]]:
             found[metric.name] = labels
     for rule in rules():
         if "record" in rule:
-            found[rule["record"]] = frozenset(promql.parse(rule["expr"]).args[1].modifier.labels) - {"le"}
+            found[rule["record"]] = _labels_of(promql.parse(rule["expr"])) | set(rule.get("labels", {}))
     return found
+
+
+def _labels_of(node: Any) -> frozenset[str]:
+    """Of the outermost grouping of what is recorded."""
+    if isinstance(node, promql.Call):
+        return _labels_of(node.args[-1]) - {"le"}
+    return _labels_of(node.lhs) if isinstance(node, promql.BinaryExpr) else frozenset(node.modifier.labels)
 
 
 def rules() -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from slackwater.colocation.domain.amounts import said
 from slackwater.colocation.domain.holding import TierHolds, requested_by, tier_holds
 from slackwater.colocation.domain.reservation import safety_margin
 from slackwater.colocation.domain.snapshot import LOWER_TIERS, NodeSnapshot, amount, percent_of
@@ -64,7 +65,7 @@ def compute(resource: str, snapshot: NodeSnapshot, strategy: Strategy, mid_offer
         _term("mid", mid) if mid.value >= mid_offered or policy is not Policy.USAGE else _lent_to_mid(mid_offered),
     ]
     if (total := sum(term.value for term in terms)) < 0:
-        terms.append(Term(name="floor", value=-total, note="an offer is never negative"))
+        terms.append(Term(name="floor", value=-total, note="an offer is never negative", input="capacity"))
     if policy is not Policy.USAGE:
         _limit(terms, _once(resource, snapshot, strategy, mid_offered), "sold_once", _ONCE, "prod_p95")
     for most, note, source in _caps(resource, snapshot, strategy):
@@ -128,11 +129,12 @@ def _kept_back(resource: str, snapshot: NodeSnapshot, reserved: int, policy: Pol
     if snapshot.system is None and reserved >= system:
         return Term(name="reserved", value=-reserved, note="system usage was never measured", input=source)
     if reserved > system:
-        return Term(name="reserved", value=-reserved, note=f"system uses {system}", input=source)
+        note = f"more than the system uses, {said(system, resource)}"
+        return Term(name="reserved", value=-reserved, note=note, input=source)
     note = "p95" if snapshot.system_is_current else "last known p95"
     if snapshot.host_apps:
         note += " with host applications" if snapshot.system else " of host applications; system was never measured"
-    return Term(name="system", value=-system, note=note, input="system_p95")
+    return Term(name="system", value=-system, note=note, input="system_p95" if snapshot.system else "host_apps_p95")
 
 
 def _term(tier: str, held: TierHolds) -> Term:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from slackwater.colocation.domain.amounts import said
 from slackwater.colocation.domain.batch import Computed, compute, reserved_of, slack, system_of
 from slackwater.colocation.domain.holding import requested_by, tier_holds
 from slackwater.colocation.domain.snapshot import LOWER_TIERS, NodeSnapshot, amount, percent_of, tier_of
@@ -43,7 +44,7 @@ def mid_offer(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> tupl
     """The offer with signed terms, and the share that batch leaves to it: the offer, before it is cut to what is unused
     at the moment. A burst of anybody takes from mid for a while, but does not hand it to batch."""
     if strategy.mid_mode is MidMode.OFF or not strategy.enabled:
-        return Computed(0, 0, (Term(name="off", value=0, note="this strategy offers nothing to mid"),)), 0
+        return Computed(0, 0, (Term(name="off", value=0, note="nothing is offered to mid here", input="enable"),)), 0
     ceiling = percent_of(amount(allocatable_of(snapshot), resource), strategy.mid_threshold(resource))
     bounds = (
         (ceiling, "cap", f"{strategy.mid_threshold(resource)} % of allocatable at most", "mid_threshold"),
@@ -55,7 +56,7 @@ def mid_offer(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> tupl
         terms = [*_reclaimable(resource, snapshot, strategy), _unallocated(resource, snapshot, strategy)]
     share = min(sum(term.value for term in terms), *(most for most, *_ in bounds))
     if strategy.mid_mode is MidMode.DYNAMIC:
-        _cut_to_unused(terms, _unused(resource, snapshot))
+        _cut_to_unused(terms, _unused(resource, snapshot), resource)
     for most, name, note, source in bounds:
         over = sum(term.value for term in terms) - most
         if over > 0:
@@ -101,7 +102,8 @@ def _reclaimable(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> l
         Term(name="prod_peak", value=-needs, note="what prod is predicted to need", input="prod_predicted_peaks"),
     ]
     if needs > allocated:
-        terms.append(Term(name="floor", value=needs - allocated, note="prod needs all that it requested"))
+        note = "prod needs all that it requested"
+        terms.append(Term(name="floor", value=needs - allocated, note=note, input="prod_requests"))
     return terms
 
 
@@ -112,13 +114,12 @@ def _unused(resource: str, snapshot: NodeSnapshot) -> int:
     return max(0, amount(snapshot.capacity, resource) - amount(snapshot.node_usage, resource))
 
 
-def _cut_to_unused(terms: list[Term], unused: int) -> None:
+def _cut_to_unused(terms: list[Term], unused: int, resource: str) -> None:
     """The reclaimable part alone: what nobody requested is nobody's usage either."""
     reclaimable = sum(term.value for term in terms[:-1])
     if reclaimable > unused:
-        terms.insert(
-            -1, Term(name="used", value=unused - reclaimable, note=f"{unused} of the node is unused", input="node_p95")
-        )
+        note = f"no more than {said(unused, resource)} of the node are unused"
+        terms.insert(-1, Term(name="used", value=unused - reclaimable, note=note, input="node_p95"))
 
 
 def _unallocated(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> Term:
@@ -126,9 +127,8 @@ def _unallocated(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> T
     free = amount(snapshot.capacity, resource) - max(system, reserved_of(resource, snapshot, strategy))
     left = max(0, free - prod_allocated(resource, snapshot))
     percent = strategy.mid_unallocated_percent
-    return Term(
-        name="unallocated", value=percent_of(left, percent), note=f"{percent} % of {left}", input="prod_requests"
-    )
+    note = f"{percent} % of {said(left, resource)} that nobody requested"
+    return Term(name="unallocated", value=percent_of(left, percent), note=note, input="prod_requests")
 
 
 def _static(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> Term:

@@ -37,7 +37,8 @@ class NodeState:
     `window_end` is the end of the newest window, `whole_end` that of the newest one that told everything (0: as
     `window_end`); the age of usage counts from there. `due_at`: from when on the offer changes with no news at all.
     `cpu` and `memory` are the gates of batch. `zones` is what batch may use of each NUMA zone since the last decision,
-    `strategies` what the strategy was merged from when an offer was told last.
+    `strategies` what the strategy was merged from when an offer was told last, `told_by` that
+    offer.
     """
 
     node: str
@@ -77,6 +78,7 @@ class NodeState:
     notes: NodeNotes = field(default_factory=NodeNotes)
     status: NodeStatus | None = None
     """What was told last of the node's status; None where that is the offer itself."""
+    told_by: Source | None = None
 
     @property
     def batch(self) -> Resources:

@@ -40,9 +40,16 @@ def settled(computed: Computed, snapshot: NodeSnapshot, strategy: Strategy, gate
     )
     terms = computed.terms + ageing
     if value != left:
-        note = f"{left} computed; the published value holds until a change lasts or passes the threshold"
-        terms += (Term(name="hysteresis", value=value - left, note=note),)
+        terms += (Term(name="hysteresis", value=value - left, note=_held_back(gate, value, left), input="in_force"),)
     return Decided(value, terms, after)
+
+
+def _held_back(gate: Gate, value: int, computed: int) -> str:
+    """Why something else than the computed value is told."""
+    if value == gate.published:
+        change = "rise" if computed > value else "drop"
+        return f"what was told before holds: the {change} is too small, or has not lasted long enough"
+    return "as low as it was in all of the time that the change has lasted"
 
 
 def decide(

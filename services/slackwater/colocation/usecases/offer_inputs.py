@@ -36,9 +36,9 @@ def inputs_of(facts: Facts, tier: str) -> tuple[Input, ...]:
     return (
         *_of_node(facts),
         *own,
-        _input("usage_age", round(snapshot.age_seconds, 1), "seconds", state.used_by),
-        _input("lost", str(snapshot.lost).lower(), "", state.liveness_by),
-        *(_input("ignored", problem, "", state.described_by) for problem in state.notes.problems),
+        measured("usage_age", round(snapshot.age_seconds, 1), "seconds", state.used_by),
+        measured("lost", str(snapshot.lost).lower(), "", state.liveness_by),
+        *(measured("ignored", problem, "", state.described_by) for problem in state.notes.problems),
     )
 
 
@@ -97,11 +97,11 @@ def _said(facts: Facts, name: str, value: float | str, unit: str) -> Input:
 
 def _amount(facts: Facts, name: str, whole: Resources | None, source: Source | None) -> Input:
     value = None if whole is None else amount(whole, facts.resource)
-    return _input(name, value, UNITS[facts.resource], source)
+    return measured(name, value, UNITS[facts.resource], source)
 
 
-def _input(name: str, value: float | str | None, unit: str, source: Source | None) -> Input:
-    """`source` None: nobody told it yet."""
+def measured(name: str, value: float | str | None, unit: str, source: Source | None) -> Input:
+    """An input with the event that told it; `source` None: nobody told it yet."""
     return Input(
         name=name,
         value=value,

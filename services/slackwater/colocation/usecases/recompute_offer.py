@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from slackwater.colocation.domain.degrade import degraded_because
-from slackwater.colocation.domain.node import NodeState, with_offer
+from slackwater.colocation.domain.node import NodeState, Source, with_offer
 from slackwater.colocation.domain.node_offer import decide_node
 from slackwater.colocation.domain.present import due_at_of, snapshot_of
 from slackwater.colocation.ports import ColocationStore, ColocationTransaction, Followed, Strategies
@@ -130,7 +130,8 @@ def recompute(
     if says_the_same(state, after, followed.sources) and not tell_anew:
         return after if state.strategies else replace(after, strategies=followed.sources), []
     told = replace(after, generation=state.generation + 1, strategies=followed.sources)
-    return told, offer_events(state, told, snapshot, followed, offer, now, trigger, because)
+    events = offer_events(state, told, snapshot, followed, offer, now, trigger, because)
+    return replace(told, told_by=Source(events[-1].id, now)), events
 
 
 def says_the_same(before: NodeState, after: NodeState, sources: tuple[str, ...]) -> bool:

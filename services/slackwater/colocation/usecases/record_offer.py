@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from slackwater.colocation.domain.amounts import said
 from slackwater.colocation.domain.batch import compute, request_policy, slack
 from slackwater.colocation.domain.gating import Gate
 from slackwater.colocation.domain.node import NodeState, Source
@@ -14,9 +15,9 @@ from slackwater.colocation.domain.offer import FUNCTION, Decided, replay_of, rep
 from slackwater.colocation.domain.snapshot import RESOURCES, NodeSnapshot, amount
 from slackwater.colocation.domain.strategy import MidMode, Policy, Strategy
 from slackwater.colocation.ports import Followed
-from slackwater.colocation.usecases.offer_inputs import UNITS, Facts, inputs_of
+from slackwater.colocation.usecases.offer_inputs import UNITS, Facts, inputs_of, measured
 from slackwater.decisions.reasons import DecisionKind, Reason
-from slackwater.decisions.record import Alternative, DecisionRecord, Replay
+from slackwater.decisions.record import Alternative, DecisionRecord, Input, Replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def _record(told: Told, tier: str, resource: str, arguments: dict[str, object]) 
         reason=told.reason,
         decided_at=told.now,
         trigger_event_id=told.trigger_id,
-        inputs=inputs_of(_facts(told, resource), tier),
+        inputs=(*inputs_of(_facts(told, resource), tier), *_in_force(told, tier, resource)),
         terms=decided.terms,
         result=decided.value,
         unit=UNITS[resource],
@@ -82,6 +83,12 @@ def _record(told: Told, tier: str, resource: str, arguments: dict[str, object]) 
 def _facts(told: Told, resource: str) -> Facts:
     lent = Source(told.identity(subject_of("mid", resource)), told.now)
     return Facts(told.after, told.snapshot, told.followed, resource, told.offer.mid_share, lent)
+
+
+def _in_force(told: Told, tier: str, resource: str) -> tuple[Input, ...]:
+    """What was told before, which is what holds a change back; nothing before the first offer."""
+    published = _gate(told.before, tier, resource).published
+    return () if published is None else (measured("in_force", published, UNITS[resource], told.before.told_by),)
 
 
 def _gate(state: NodeState, tier: str, resource: str) -> Gate:
@@ -98,21 +105,21 @@ def _others(told: Told, tier: str, resource: str) -> tuple[Alternative, ...]:
             MidMode.STATIC: "a fixed share is set; batch has the rest",
             MidMode.DYNAMIC: "mid has what prod requested and will not need, within its threshold; batch has the rest",
         }
-        return (_alternative(f"all of the slack: {whole}", resource, why[told.strategy.mid_mode]),)
+        return (_alternative("all of the slack", whole, resource, why[told.strategy.mid_mode]),)
     if told.strategy.policy(resource) is Policy.USAGE:
         requested = request_policy(resource, told.snapshot, told.strategy)
         why_not = "policy usage is set: it lends what prod requested and will not need"
-        return (_alternative(f"policy request: {requested}", resource, why_not),)
+        return (_alternative("policy request", requested, resource, why_not),)
     by_usage = replace(told.strategy, cpu_policy=Policy.USAGE, memory_policy=Policy.USAGE)
     used = compute(resource, told.snapshot, by_usage, amount(told.offer.mid_share, resource)).offered
     why_not = f"policy {told.strategy.policy(resource).value} is set: requests count, used or not"
-    return (_alternative(f"policy usage: {used}", resource, why_not),)
+    return (_alternative("policy usage", used, resource, why_not),)
 
 
 def _computed(decided: Decided, resource: str) -> tuple[Alternative, ...]:
     why = "the change is within the threshold or has not lasted long enough"
     return tuple(
-        _alternative(f"the computed value: {decided.value - term.value}", resource, why)
+        _alternative("the computed value", decided.value - term.value, resource, why)
         for term in decided.terms
         if term.name == "hysteresis"
     )
@@ -125,5 +132,5 @@ def _refused(told: Told) -> tuple[Alternative, ...]:
     return (Alternative(what=what, rejected_because=told.followed.reason),)
 
 
-def _alternative(what: str, resource: str, why_not: str) -> Alternative:
-    return Alternative(what=f"{what} {UNITS[resource]}", rejected_because=why_not)
+def _alternative(what: str, value: int, resource: str, why_not: str) -> Alternative:
+    return Alternative(what=f"{what}: {said(value, resource)}", rejected_because=why_not)

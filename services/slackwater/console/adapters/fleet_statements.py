@@ -62,15 +62,63 @@ TOTALS = text(
 )
 
 _POOL = "coalesce(facts ->> 'pool', '')"
+_RESOURCES = ("cpu_milli", "memory_bytes")
+_KEPT_BACK = "CAST(facts -> 'reserved' ->> '{}' AS bigint)"
+_MID = "CAST(offer -> 'mid' ->> '{}' AS bigint)"
+_DEGRADED = "offer ->> 'degraded' IS NOT NULL"
+
+
+def _used(name: str, place: int) -> str:
+    """What a node uses of a resource (0 CPU, 1 memory)."""
+    return f"amounts[{2 * NODE_AMOUNTS.index(name) + 1 + place}]"
+
+
+def _pool_amounts(place: int, resource: str) -> tuple[str, ...]:
+    """Of one node, in the order of the amounts of PoolRow."""
+    return (
+        _CAPACITY.format(resource),
+        _used("usage", place),
+        f"greatest({_used('system', place)}, {_KEPT_BACK.format(resource)})",
+        _used("prod", place),
+        f"greatest({_used('prod', place)}, prod_peak[{place + 1}])",
+        _MID.format(resource),
+        _used("mid", place),
+        _OFFERED.format(resource),
+        f"{_used('batch', place)} + {_used('free', place)}",
+    )
+
+
+_POOL_SUMS = ", ".join(
+    f"coalesce(sum({amount}) FILTER (WHERE {_FRESH}), 0)"
+    for pair in zip(*(_pool_amounts(place, resource) for place, resource in enumerate(_RESOURCES)), strict=True)
+    for amount in pair
+)
 POOLS = text(
     f"""
     SELECT {_POOL} AS pool, count(*), count(*) FILTER (WHERE {_FRESH}), count(*) FILTER (WHERE {_ABOVE}),
-        coalesce(sum({_THROTTLED}) FILTER (WHERE {_FRESH}), 0),
-        coalesce(sum({_CAPACITY.format("cpu_milli")}) FILTER (WHERE {_FRESH}), 0),
-        coalesce(sum(amounts[3]) FILTER (WHERE {_FRESH}), 0),
-        coalesce(sum({_OFFERED.format("cpu_milli")}) FILTER (WHERE {_FRESH}), 0)
+        coalesce(sum({_THROTTLED}) FILTER (WHERE {_FRESH}), 0), count(*) FILTER (WHERE {_FRESH} AND {_DEGRADED}),
+        {_POOL_SUMS}
     FROM node GROUP BY 1
-    ORDER BY 4 DESC, count(*) - count(*) FILTER (WHERE {_FRESH}) DESC, 5 DESC, 1
+    ORDER BY 4 DESC, count(*) - count(*) FILTER (WHERE {_FRESH}) DESC, 5 DESC, {_POOL} COLLATE "C"
+    """  # noqa: S608 - made of constants of this module
+)
+_TO_LOWER = "coalesce({}, 0) + coalesce({}, 0) > {}"
+_OVER = " OR ".join(_TO_LOWER.format(*(each.format(r) for each in (_OFFERED, _MID, _CAPACITY))) for r in _RESOURCES)
+_OFFER_SUMS = ", ".join(
+    f"coalesce(sum({each.format(r)}), 0)" for each in (_CAPACITY, _OFFERED, _MID) for r in _RESOURCES
+)
+SUMS_OF_POOL = text(
+    f"""
+    SELECT count(*), count(offer), count(*) FILTER (WHERE {_DEGRADED}), count(*) FILTER (WHERE {_OVER}), {_OFFER_SUMS}
+    FROM node WHERE facts IS NOT NULL AND {_POOL} = :pool
+    """  # noqa: S608 - made of constants of this module
+)
+OFFERS_OF_POOL = text(
+    f"""
+    SELECT CAST(offer AS text) FROM node
+    WHERE offer IS NOT NULL AND facts IS NOT NULL AND {_POOL} = :pool
+        AND name COLLATE "C" > CAST(:after AS text) COLLATE "C"
+    ORDER BY name COLLATE "C" LIMIT :limit
     """  # noqa: S608 - made of constants of this module
 )
 

@@ -65,6 +65,10 @@ class MemoryReadModel(MemoryFleet, MemoryLoop):
 
     async def save_forecasts(self, rows: Sequence[ForecastView]) -> None:
         self._forecasts.update((row.event_id, row) for row in rows)
+        for row in rows:
+            self._node(row.node)
+            if row.node not in self._latest or row.predicted_at >= self._latest[row.node].predicted_at:
+                self._latest[row.node] = row
 
     async def save_offers(self, rows: Sequence[OfferView]) -> None:
         for row in rows:

@@ -12,7 +12,6 @@ from slackwater.console.domain.fleet import (
     FleetLevel,
     Gained,
     NodeQuery,
-    PoolRow,
     Totals,
     attention,
     borrowed,
@@ -22,7 +21,8 @@ from slackwater.console.domain.fleet import (
     requested,
     shown,
 )
-from slackwater.console.domain.views import NodeView, PodView
+from slackwater.console.domain.pools import PoolRow, PoolSums, pool_sums
+from slackwater.console.domain.views import ForecastView, NodeView, OfferView, PodView
 from slackwater.model.quantities import Resources
 
 NOTHING = Resources()
@@ -36,6 +36,7 @@ class MemoryFleet:
         self._nodes: dict[str, NodeView] = {}
         self._pods: dict[str, tuple[PodView, ...]] = {}
         self._levels: dict[datetime, FleetLevel] = {}
+        self._latest: dict[str, ForecastView] = {}
 
     def _fresh(self, fresh_after: datetime) -> list[NodeView]:
         return [node for node in self._nodes.values() if is_fresh(node, fresh_after + FRESH)]
@@ -93,8 +94,41 @@ class MemoryFleet:
         by_pool = defaultdict[str, list[NodeView]](list)
         for node in self._nodes.values():
             by_pool[node.facts.pool if node.facts else ""].append(node)
-        rows = [_pool(pool, nodes, fresh_after + FRESH, waterline) for pool, nodes in by_pool.items()]
+        rows = [self._pool(pool, nodes, fresh_after + FRESH, waterline) for pool, nodes in by_pool.items()]
         return sorted(rows, key=lambda row: (-row.above, row.fresh - row.nodes, -row.throttled_pods, row.pool))
+
+    def _pool(self, pool: str, nodes: Sequence[NodeView], now: datetime, waterline: float) -> PoolRow:
+        fresh = [node for node in nodes if is_fresh(node, now)]
+        offers = [node.offer for node in fresh if node.offer]
+        return PoolRow(
+            pool=pool,
+            nodes=len(nodes),
+            fresh=len(fresh),
+            above=sum(attention(node, now, waterline) == 3 for node in fresh),
+            throttled_pods=sum(node.usage.throttled_pods for node in fresh if node.usage),
+            degraded=sum(offer.degraded is not None for offer in offers),
+            capacity=sum((node.facts.capacity for node in fresh if node.facts), NOTHING),
+            used=sum((node.usage.usage for node in fresh if node.usage), NOTHING),
+            reserve=sum((_reserve(node) for node in fresh), NOTHING),
+            prod=sum((_tier(node, "prod") for node in fresh), NOTHING),
+            expected=sum((_tier(node, "prod").larger_of(self._peak(node.name)) for node in fresh), NOTHING),
+            mid=sum((offer.mid for offer in offers), NOTHING),
+            mid_used=sum((_tier(node, "mid") for node in fresh), NOTHING),
+            batch=sum((offer.batch for offer in offers), NOTHING),
+            borrowed=sum((_tier(node, "batch") + _tier(node, "free") for node in fresh), NOTHING),
+        )
+
+    def _peak(self, node: str) -> Resources:
+        return self._latest[node].prod_peak if node in self._latest else NOTHING
+
+    async def pool_sums(self, pool: str) -> PoolSums | None:
+        nodes = [node for node in self._nodes.values() if node.facts and node.facts.pool == pool]
+        return pool_sums(nodes) if nodes else None
+
+    async def pool_offers(self, pool: str, after: str, limit: int) -> Sequence[OfferView]:
+        nodes = [self._nodes[name] for name in sorted(self._nodes) if name > after]
+        found = [node.offer for node in nodes if node.offer and node.facts and node.facts.pool == pool]
+        return found[:limit]
 
     async def nodes_shown(
         self, wanted: NodeQuery, fresh_after: datetime, waterline: float
@@ -111,18 +145,13 @@ class MemoryFleet:
         return [pod for pod in pods if pod.throttled][:limit]
 
 
-def _pool(pool: str, nodes: Sequence[NodeView], now: datetime, waterline: float) -> PoolRow:
-    fresh = [node for node in nodes if is_fresh(node, now)]
-    return PoolRow(
-        pool=pool,
-        nodes=len(nodes),
-        fresh=len(fresh),
-        above=sum(attention(node, now, waterline) == 3 for node in fresh),
-        throttled_pods=sum(node.usage.throttled_pods for node in fresh if node.usage),
-        capacity_milli=sum(node.facts.capacity.cpu_milli for node in fresh if node.facts),
-        used_milli=sum(node.usage.usage.cpu_milli for node in fresh if node.usage),
-        offered_milli=sum(node.offer.batch.cpu_milli for node in fresh if node.offer),
-    )
+def _tier(node: NodeView, tier: str) -> Resources:
+    return node.usage.tiers.get(tier, NOTHING) if node.usage else NOTHING
+
+
+def _reserve(node: NodeView) -> Resources:
+    system = (node.usage and node.usage.system) or NOTHING
+    return system.larger_of(node.facts.reserved) if node.facts else system
 
 
 def _mean_level(start: int, levels: Sequence[FleetLevel]) -> FleetLevel:

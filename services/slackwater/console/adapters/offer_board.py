@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from slackwater.bus.following import Followed, Following, Item
 from slackwater.bus.port import Bus, Mark
 from slackwater.console.domain.offer_table import OfferTable
-from slackwater.console.domain.views import OfferView
 from slackwater.console.ports import OfferSight
+from slackwater.console.usecases.translate import offer_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.errors import Unavailable
@@ -139,12 +139,6 @@ def _put(table: OfferTable, item: Item) -> None:
     except ValidationError:
         return  # its consumers dead-letter it
     if isinstance(data, ResourcesOffered):
-        table.offered(item.sequence, _view(item.id, data))
+        table.offered(item.sequence, offer_of(item.id, data))
     elif isinstance(data, NodeDescribed):
         table.described(item.sequence, data.facts.name, data.facts.pool)
-
-
-def _view(event_id: str, data: ResourcesOffered) -> OfferView:
-    return OfferView(
-        event_id, data.node, data.offered_at, data.generation, data.batch, data.degraded, dict(data.decision_ids)
-    )

@@ -76,6 +76,7 @@ class PostgresReadModel(PostgresFleet, PostgresLoop):
         )
 
     async def save_forecasts(self, rows: Sequence[ForecastView]) -> None:
+        newest = _newest(rows, key=lambda row: row.node, time=lambda row: row.predicted_at)
         await self._write(
             (
                 sql.SAVE_FORECASTS,
@@ -88,7 +89,8 @@ class PostgresReadModel(PostgresFleet, PostgresLoop):
                     }
                     for row in {row.event_id: row for row in rows}.values()
                 ],
-            )
+            ),
+            (sql.SAVE_LATEST_FORECAST, [_peak_row(row) for row in newest]),
         )
 
     async def save_offers(self, rows: Sequence[OfferView]) -> None:
@@ -270,6 +272,15 @@ def _latest_row(point: UsagePoint, pods: Sequence[PodView]) -> Row:
         "usage": _body(_USAGE, point),
         "pods": _body(_PODS, tuple(pods)),
         "amounts": amounts,
+    }
+
+
+def _peak_row(row: ForecastView) -> Row:
+    peak = row.prod_peak
+    return {
+        "name": row.node,
+        "predicted_at": _iso(row.predicted_at),
+        "prod_peak": [peak.cpu_milli, peak.memory_bytes],
     }
 
 

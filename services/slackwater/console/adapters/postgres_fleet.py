@@ -11,12 +11,14 @@ from pydantic import TypeAdapter
 from slackwater.console.adapters import fleet_statements as sql
 from slackwater.console.adapters.queries import Queries
 from slackwater.console.adapters.statements import NODES_NAMED
-from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, PoolRow, Totals, gained
-from slackwater.console.domain.views import NodeView, PodView
+from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, Totals, gained
+from slackwater.console.domain.pools import PoolRow, PoolSums
+from slackwater.console.domain.views import NodeView, OfferView, PodView
 from slackwater.model.quantities import Resources
 
 _NODE = TypeAdapter(NodeView)
 _POD = TypeAdapter(PodView)
+_OFFER = TypeAdapter(OfferView)
 
 
 class PostgresFleet(Queries):
@@ -53,7 +55,14 @@ class PostgresFleet(Queries):
 
     async def pools(self, fresh_after: datetime, waterline: float) -> Sequence[PoolRow]:
         rows = await self._rows(sql.POOLS, fresh_after=fresh_after, waterline=waterline)
-        return [PoolRow(row[0], *map(int, row[1:])) for row in rows]
+        return [_pool_row(*row) for row in rows]
+
+    async def pool_sums(self, pool: str) -> PoolSums | None:
+        row = (await self._rows(sql.SUMS_OF_POOL, pool=pool))[0]
+        return _pool_sums(*row) if row[0] else None
+
+    async def pool_offers(self, pool: str, after: str, limit: int) -> Sequence[OfferView]:
+        return await self._all(_OFFER, sql.OFFERS_OF_POOL, pool=pool, after=after, limit=limit)
 
     async def nodes_shown(
         self, wanted: NodeQuery, fresh_after: datetime, waterline: float
@@ -76,9 +85,7 @@ class PostgresFleet(Queries):
 
 
 def _level(at: datetime, nodes: Any, silent: Any, amounts: Sequence[Any]) -> FleetLevel:
-    numbers = [int(number or 0) for number in amounts]
-    pairs = [Resources(cpu, memory) for cpu, memory in zip(numbers[::2], numbers[1::2], strict=True)]
-    parts = dict(zip(sql.LEVEL_AMOUNTS, pairs, strict=True))
+    parts = dict(zip(sql.LEVEL_AMOUNTS, _pairs(amounts), strict=True))
     return FleetLevel(
         at=at,
         nodes=int(nodes),
@@ -90,3 +97,17 @@ def _level(at: datetime, nodes: Any, silent: Any, amounts: Sequence[Any]) -> Fle
         system=parts.pop("system"),
         tiers={name: part for name, part in parts.items() if part != Resources()},
     )
+
+
+def _pool_row(pool: str, nodes: int, fresh: int, above: int, throttled: int, degraded: int, *amounts: Any) -> PoolRow:
+    return PoolRow(pool, nodes, fresh, above, throttled, degraded, *_pairs(amounts))
+
+
+def _pool_sums(nodes: int, offering: int, degraded: int, overoffered: int, *amounts: Any) -> PoolSums:
+    return PoolSums(nodes, offering, degraded, overoffered, *_pairs(amounts))
+
+
+def _pairs(amounts: Sequence[Any]) -> list[Resources]:
+    """CPU and memory in turn."""
+    numbers = [int(number or 0) for number in amounts]
+    return [Resources(cpu, memory) for cpu, memory in zip(numbers[::2], numbers[1::2], strict=True)]

@@ -58,6 +58,13 @@ SAVE_FORECASTS = text("""
     ON CONFLICT (event_id) DO NOTHING
 """)
 
+SAVE_LATEST_FORECAST = text("""
+    INSERT INTO node AS n (name, predicted_at, prod_peak)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(name text, predicted_at timestamptz, prod_peak bigint[])
+    ON CONFLICT (name) DO UPDATE SET predicted_at = excluded.predicted_at, prod_peak = excluded.prod_peak
+    WHERE n.predicted_at IS NULL OR excluded.predicted_at >= n.predicted_at
+""")
+
 SAVE_DECISIONS = text("""
     INSERT INTO decision (id, node, kind, subject, reason, decided_at, body)
     SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
@@ -114,86 +121,6 @@ USAGE = text("""
     SELECT CAST(body AS text) FROM usage_point
     WHERE node = :node AND sampled_at BETWEEN :since AND :until ORDER BY sampled_at, event_id
 """)
-
-FORECASTS = text("""
-    INSERT INTO forecast (event_id, node, predicted_at, body)
-    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
-        AS r(event_id text, node text, predicted_at timestamptz, body jsonb)
-    ON CONFLICT (event_id) DO NOTHING
-""")
-
-SAVE_DECISIONS = text("""
-    INSERT INTO decision (id, node, kind, subject, reason, decided_at, body)
-    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
-        AS r(id text, node text, kind text, subject text, reason text, decided_at timestamptz, body jsonb)
-    ON CONFLICT (id) DO NOTHING
-""")
-
-SAVE_EFFECTS = text("""
-    INSERT INTO effect (decision_id, measured_at, body)
-    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
-        AS r(decision_id text, measured_at timestamptz, body jsonb)
-    ON CONFLICT (decision_id) DO UPDATE SET measured_at = excluded.measured_at, body = excluded.body
-""")
-
-SAVE_OBSERVATIONS = text("""
-    INSERT INTO observation (event_id, observed_at, decision_ids, body)
-    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
-        AS r(event_id text, observed_at timestamptz, decision_ids text[], body jsonb)
-    ON CONFLICT (event_id) DO NOTHING
-""")
-
-SAVE_EVICTIONS = text("""
-    INSERT INTO eviction (id, decision_id, completed_at, body)
-    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
-        AS r(id text, decision_id text, completed_at timestamptz, body jsonb)
-    ON CONFLICT (id) DO NOTHING
-""")
-
-PRUNE_USAGE = (
-    text("DELETE FROM usage_point WHERE sampled_at < :before"),
-    text("DELETE FROM forecast WHERE predicted_at < :before"),
-    text("DELETE FROM offer WHERE offered_at < :before"),
-)
-PRUNE_DECISIONS = (
-    text("DELETE FROM decision WHERE decided_at < :before"),
-    text("DELETE FROM effect WHERE measured_at < :before"),
-    text("DELETE FROM observation WHERE observed_at < :before"),
-    text("DELETE FROM eviction WHERE completed_at < :before"),
-)
-
-_NODE_BODY = """
-    SELECT CAST(jsonb_build_object('name', name, 'facts', facts, 'described_at', described_at,
-        'boot_epoch', boot_epoch, 'liveness', liveness, 'liveness_changed_at', liveness_changed_at,
-        'usage', usage, 'offer', offer) AS text)
-    FROM node
-"""
-NODES = text(_NODE_BODY + ' ORDER BY name COLLATE "C"')
-NODE = text(_NODE_BODY + " WHERE name = :name")
-PODS = text("SELECT CAST(pods AS text) FROM node WHERE pods IS NOT NULL")
-NODE_PODS = text("SELECT CAST(pods AS text) FROM node WHERE pods IS NOT NULL AND name = :node")
-
-USAGE = text("""
-    SELECT CAST(body AS text) FROM usage_point
-    WHERE node = :node AND sampled_at BETWEEN :since AND :until ORDER BY sampled_at, event_id
-""")
-
-FLEET_AMOUNTS = ("usage", "system", "prod", "mid", "batch", "free")
-"""Order of the pairs (CPU, memory) in `usage_point.amounts`."""
-
-_MEANS = ", ".join(
-    f"CASE WHEN count(amounts[{i}]) > 0 THEN round(avg(coalesce(amounts[{i}], 0))) END AS m{i}"
-    for i in range(1, 2 * len(FLEET_AMOUNTS) + 1)
-)
-_SUMS = ", ".join(f"sum(m{i})" for i in range(1, 2 * len(FLEET_AMOUNTS) + 1))
-FLEET_USAGE = text(
-    "SELECT bucket, count(*), "  # noqa: S608 - made of constants of this module
-    + _SUMS
-    + " FROM (SELECT floor(extract(epoch FROM sampled_at) / :seconds) * :seconds AS bucket, node, "
-    + _MEANS
-    + " FROM usage_point WHERE sampled_at BETWEEN :since AND :until GROUP BY 1, 2) AS per_node"
-    + " GROUP BY bucket ORDER BY bucket"
-)
 
 FORECASTS = text("""
     (SELECT predicted_at, CAST(body AS text) AS body FROM forecast WHERE node = :node AND predicted_at < :since

@@ -99,20 +99,6 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolRow:
-    """The nodes of one pool. Sums cover its fresh nodes."""
-
-    pool: str
-    nodes: int
-    fresh: int
-    above: int
-    throttled_pods: int
-    capacity_milli: int
-    used_milli: int
-    offered_milli: int
-
-
-@dataclass(frozen=True, slots=True)
 class NodeQuery:
     """Which nodes to list: `show` is all, attention, throttled, above or silent; `text` is part of a name."""
 

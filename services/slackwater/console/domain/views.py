@@ -64,8 +64,31 @@ class PodView:
 
 
 @dataclass(frozen=True, slots=True)
+class ZoneOffer:
+    """What batch may use of one NUMA node."""
+
+    name: str
+    batch: Resources
+
+
+@dataclass(frozen=True, slots=True)
+class StatusOffer:
+    """What the node's status says of batch where that is not the offer itself: in CPUs of the normal kind (times
+    `cpu_ratio`), less what other schedulers hold of it already; `before` is without the latter."""
+
+    batch: Resources
+    before: Resources
+    cpu_ratio: str
+
+
+@dataclass(frozen=True, slots=True)
 class OfferView:
-    """What a node offered to batch from `offered_at` until its next offer. `degraded` tells why it is cautious."""
+    """What a node offered from `offered_at` until its next offer. `degraded` tells why it is cautious, `reason` why it
+    changed just then, `strategies` what the strategy in force was merged from, the weakest first. `status` is None
+    where the node's status says the offer itself.
+
+    Offers from before mid, zones, reason, strategies and status were told have none of them.
+    """
 
     event_id: str
     node: str
@@ -74,6 +97,11 @@ class OfferView:
     batch: Resources
     degraded: str | None
     decision_ids: Mapping[str, str]
+    mid: Resources = field(default_factory=Resources)
+    zones: tuple[ZoneOffer, ...] = ()
+    reason: str = ""
+    strategies: tuple[str, ...] = ()
+    status: StatusOffer | None = None
 
 
 @dataclass(frozen=True, slots=True)

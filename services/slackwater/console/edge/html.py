@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,12 +14,15 @@ from fastapi.responses import FileResponse, HTMLResponse
 from slackwater.bus.desk import Desk
 from slackwater.console.domain.fleet import SHOWS, NodeQuery
 from slackwater.console.edge.filters import Asked
-from slackwater.console.edge.parameters import decode_cursor, encode_cursor
+from slackwater.console.edge.parameters import decode_cursor, encode_cursor, moment
 from slackwater.console.edge.rendering import Pages
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.decision_pages import DecisionList, decision_list, decision_page, newer
 from slackwater.console.usecases.node_list import node_list
 from slackwater.console.usecases.node_page import node_page
+from slackwater.console.usecases.offer_part import SPANS as OFFER_SPANS
+from slackwater.console.usecases.offer_part import SUBJECTS as OFFER_SUBJECTS
+from slackwater.console.usecases.offer_part import Look, look_at
 from slackwater.console.usecases.overview import RESOURCES, SPANS, Overview
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.model.errors import InvalidInput, NotFound
@@ -84,9 +89,21 @@ def _node_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock, desk:
 
     @router.get("/nodes/{name}", role=Role.VIEWER)
     @pages.told
-    async def node(name: str, part: bool = False) -> HTMLResponse:
-        view = await node_page(reads, desk, name, clock.now())
-        return pages("node_part.html" if part else "node.html", page=view)
+    async def node(
+        name: str, part: bool = False, subject: str = "batch-cpu", span: str = "1h", at: str = ""
+    ) -> HTMLResponse:
+        now = clock.now()
+        view = await node_page(reads, desk, name, now, _looked_at(look_at(subject, span), at.strip(), now))
+        template = "node_part.html" if part else "node.html"
+        return pages(template, page=view, subjects=OFFER_SUBJECTS, spans=OFFER_SPANS)
+
+
+def _looked_at(look: Look, at: str, now: datetime) -> Look:
+    """With the moment; one that is not understood is told on the page, which is about more than that."""
+    try:
+        return replace(look, at=at, moment=moment(at, now, "at") if at else None)
+    except InvalidInput as error:
+        return replace(look, at=at, problem=error.message)
 
 
 def _decision_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -> None:

@@ -7,6 +7,7 @@ from slackwater.console.edge.decision_routes import decision_router
 from slackwater.console.edge.node_routes import node_router
 from slackwater.console.edge.offer_routes import offer_router
 from slackwater.console.edge.parameters import Times
+from slackwater.console.edge.pool_routes import pool_router
 from slackwater.console.edge.shard_routes import shard_router
 from slackwater.console.edge.stream import Streams
 from slackwater.console.edge.stream_routes import stream_router
@@ -23,6 +24,7 @@ def api_router(reads: Reads, streams: Streams, clock: Clock) -> Routes:
     for part in (
         node_router(reads, times),
         offer_router(reads, times),
+        pool_router(reads, clock),
         decision_router(reads, times),
         _overview_router(reads),
         shard_router(reads, clock),

@@ -90,7 +90,7 @@ def environment() -> jinja2.Environment:
         words=lambda text: str(text).replace("_", " "),
         drawing=Markup,  # the drawings escape their own text
     )
-    found.globals.update(signed=_signed, parts=tier_parts, link=link, share=_share)
+    found.globals.update(signed=_signed, parts=tier_parts, pool_parts=pool_parts, link=link, share=_share)
     return found
 
 
@@ -182,6 +182,22 @@ _TITLES = {
     "offered": "Offered, unused",
     "margin": "Margin",
 }
+
+
+_POOL_TITLES = {
+    "system": "System or reserve",
+    "prod": "Prod, used",
+    "expected": "Prod, expected",
+    "mid": "Mid",
+    "batch": "Batch, used",
+    "offered": "Batch, offered",
+    "margin": "Kept back",
+}
+
+
+def pool_parts(layers: tuple[Layer, ...]) -> list[TierPart]:
+    """The legend of the pools' bars, in their order."""
+    return [TierPart(layer.name, _POOL_TITLES[layer.name], layer.amount) for layer in layers]
 
 
 def tier_parts(layers: tuple[Layer, ...]) -> list[TierPart]:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from slackwater.console.domain.views import NodeView, OfferView, UsagePoint
+from slackwater.console.domain.views import NodeView, OfferView, StatusOffer, UsagePoint
 from slackwater.console.usecases.watch_offers import (
     Current,
     Offered,
@@ -59,11 +59,20 @@ def offer_message(offer: OfferView, valid_until: datetime) -> offer_pb2.Offer:
         node=offer.node,
         generation=offer.generation,
         batch=_amount(offer.batch),
+        mid=_amount(offer.mid) if offer.mid != Resources() else None,
         offered_at=_time(offer.offered_at),
         valid_until=_time(valid_until),
         degraded_because=offer.degraded or "",
         decision_ids=offer.decision_ids,
+        zones=[offer_pb2.ZoneOffer(name=zone.name, batch=_amount(zone.batch)) for zone in offer.zones],
+        reason=offer.reason,
+        strategies=offer.strategies,
+        status=_status(offer.status) if offer.status else None,
     )
+
+
+def _status(status: StatusOffer) -> offer_pb2.StatusOffer:
+    return offer_pb2.StatusOffer(batch=_amount(status.batch), before=_amount(status.before), cpu_ratio=status.cpu_ratio)
 
 
 def watch_message(update: WatchUpdate, validity: timedelta) -> colocation_service_pb2.WatchOffersResponse:

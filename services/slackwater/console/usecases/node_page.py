@@ -27,15 +27,14 @@ from slackwater.console.domain.views import (
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.explain import existing_node
 from slackwater.console.usecases.look_at_intent import last_intent
+from slackwater.console.usecases.offer_part import Look, OfferPart, offer_part
 from slackwater.console.usecases.pictures import (
     ACTIONS,
     HALF,
     SPAN,
     Picture,
-    Waterfall,
     begin_of,
     both,
-    drawn,
     feed,
     used_by_layer,
 )
@@ -85,7 +84,7 @@ class NodePage:
     lane: Picture | None
     forecasts: tuple[ForecastPart, ...]
     latest_forecast: ForecastView | None
-    waterfall: Waterfall | None
+    offers: OfferPart
     pods: Sequence[PodView]
     decisions: Sequence[DecisionSummary]
     agent: tuple[Line, ...]
@@ -111,7 +110,7 @@ def _at(steps: Sequence[tuple[datetime, int]], moment: datetime) -> int | None:
     return found
 
 
-async def node_page(reads: Reads, desk: Desk, name: str, now: datetime) -> NodePage:
+async def node_page(reads: Reads, desk: Desk, name: str, now: datetime, look: Look | None = None) -> NodePage:
     node = await existing_node(reads, name)
     intent, broker = await _intent(desk, name)
     since = now - SPAN
@@ -130,7 +129,6 @@ async def node_page(reads: Reads, desk: Desk, name: str, now: datetime) -> NodeP
     line = None if usage_line is None else round(usage_line * capacity)
     pressures = [(p.sampled_at, p.prod_pressure) for p in points if p.prod_pressure is not None]
     limits = limit_spans(points, now)
-    record = await reads.decision_at(name, "batch-cpu", now)
     pods = sorted(await reads.pods(name), key=lambda pod: (TIER_ORDER.get(pod.tier, 9), pod.name))
     return NodePage(
         now=now,
@@ -146,9 +144,9 @@ async def node_page(reads: Reads, desk: Desk, name: str, now: datetime) -> NodeP
         lane=both(lambda frame: limit_lane(frame, since, now, limits), height=22, flat=True) if limits else None,
         forecasts=forecast_parts(points, forecasts, since, now),
         latest_forecast=forecasts[-1] if forecasts else None,
-        waterfall=drawn(record) if record else None,
+        offers=await offer_part(reads, name, now, look or Look()),
         pods=pods,
-        decisions=await feed(reads, name),
+        decisions=await feed(reads, name, ACTIONS),
         agent=agent_lines(node, intent, await reads.last_observation(name), now, broker=broker),
         waterline=waterline,
     )

@@ -22,16 +22,17 @@ from slackwater.console.domain.fleet import (
     Gained,
     Guard,
     NodeQuery,
-    PoolRow,
     Totals,
     borrowed,
     guards_of,
     state_of,
 )
+from slackwater.console.domain.pools import PoolRow
 from slackwater.console.domain.views import DecisionSummary, NodeView
 from slackwater.console.domain.words import cores, gibibytes
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.pictures import ACTIONS, Picture, both, feed, used_by_layer
+from slackwater.console.usecases.pool_levels import PoolLevels, pool_levels
 from slackwater.model.quantities import Resources
 from slackwater.model.time import Clock
 
@@ -75,6 +76,7 @@ class OverviewPage:
     borrowed: Resources
     guards: Sequence[Guard]
     pools: Sequence[PoolRow]
+    pool_levels: PoolLevels
     attention: Sequence[NodeRow]
 
     actions: Sequence[DecisionSummary]
@@ -107,6 +109,7 @@ async def overview_page(reads: Reads, now: datetime, span: str = "1h", resource:
     level = await reads.level(now, fresh_after)
     picture, history = await _history(reads, now, span, resource, level)
     capacity = in_unit(level.capacity, resource)
+    pools = await reads.pools(fresh_after, waterline)
     _, rows = await reads.nodes_shown(NodeQuery(limit=ATTENTION), fresh_after, waterline)
     return OverviewPage(
         now=now,
@@ -123,7 +126,8 @@ async def overview_page(reads: Reads, now: datetime, span: str = "1h", resource:
         gained=await reads.gained(now.replace(hour=0, minute=0, second=0, microsecond=0), now),
         borrowed=borrowed(level.tiers),
         guards=await _guards(reads, now),
-        pools=await reads.pools(fresh_after, waterline),
+        pools=pools,
+        pool_levels=pool_levels(pools, resource, RESOURCES[resource]),
         attention=[node_row(node, now, waterline) for node in rows],
         actions=await feed(reads, kinds=ACTIONS),
     )

@@ -16,9 +16,11 @@ from slackwater.console.domain.views import (
     ObservationView,
     OfferView,
     PodView,
+    StatusOffer,
     UsagePoint,
     WindowView,
     WrittenLimit,
+    ZoneOffer,
 )
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event
@@ -134,9 +136,23 @@ def forecast_view(event: Event[PeakPredicted]) -> ForecastView:
 
 
 def offer_view(event: Event[ResourcesOffered]) -> OfferView:
-    data = event.data
+    return offer_of(event.id, event.data)
+
+
+def offer_of(event_id: str, data: ResourcesOffered) -> OfferView:
     return OfferView(
-        event.id, data.node, data.offered_at, data.generation, data.batch, data.degraded, dict(data.decision_ids)
+        event_id=event_id,
+        node=data.node,
+        offered_at=data.offered_at,
+        generation=data.generation,
+        batch=data.batch,
+        degraded=data.degraded,
+        decision_ids=dict(data.decision_ids),
+        mid=data.mid,
+        zones=tuple(ZoneOffer(zone.name, zone.batch) for zone in data.zones),
+        reason=data.reason,
+        strategies=data.strategies,
+        status=StatusOffer(said.batch, said.before, said.cpu_ratio) if (said := data.status) else None,
     )
 
 

@@ -1,0 +1,112 @@
+"""Offers, as `get` and `describe` print them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from slackwater.cli.output import UNKNOWN, Column, Item, age, clock_time, cpu, memory, table
+
+if TYPE_CHECKING:
+    from slackwater.cli.client import Reader
+
+SUBJECTS = ("batch-cpu", "batch-memory", "mid-cpu", "mid-memory")
+
+
+def _cpu(tier: str) -> Callable[[Item], str]:
+    return lambda offer: cpu(offer[tier]["cpu_milli"])
+
+
+def _memory(tier: str) -> Callable[[Item], str]:
+    return lambda offer: memory(offer[tier]["memory_bytes"])
+
+
+def _zones(offer: Item) -> str:
+    return ",".join(f"{zone['name']}={_slashed(zone['batch'])}" for zone in offer["zones"]) or UNKNOWN
+
+
+def _slashed(part: Mapping[str, int]) -> str:
+    return f"{cpu(part['cpu_milli'])}/{memory(part['memory_bytes'])}"
+
+
+OFFER = (
+    Column("NODE", lambda offer: str(offer["node"])),
+    Column("BATCH-CPU", _cpu("batch"), right=True),
+    Column("BATCH-MEMORY", _memory("batch"), right=True),
+    Column("MID-CPU", _cpu("mid"), right=True),
+    Column("MID-MEMORY", _memory("mid"), right=True),
+    Column("AGE", lambda offer: age(offer["offered_at"], datetime.now(UTC)), right=True),
+    Column("DEGRADED", lambda offer: offer["degraded"] or UNKNOWN),
+    Column("POOL", lambda offer: offer.get("pool") or UNKNOWN, wide=True),
+    Column("REASON", lambda offer: offer["reason"] or UNKNOWN, wide=True),
+    Column("STRATEGIES", lambda offer: ",".join(offer["strategies"]) or UNKNOWN, wide=True),
+    Column("ZONES", _zones, wide=True),
+    Column("GENERATION", lambda offer: str(offer["generation"]), right=True, wide=True),
+    Column("DECISION", lambda offer: offer["decision_ids"].get("batch-cpu", UNKNOWN), wide=True),
+)
+RECORD = (
+    Column("SUBJECT", lambda item: str(item["subject"])),
+    Column("OFFERED", lambda item: str(item["offered"]), right=True),
+    Column("DECISION", lambda item: str(item["id"])),
+)
+ZONE = (
+    Column("ZONE", lambda zone: str(zone["name"])),
+    Column("BATCH-CPU", _cpu("batch"), right=True),
+    Column("BATCH-MEMORY", _memory("batch"), right=True),
+)
+
+
+def with_pools(offers: Sequence[Item], reader: Reader, whole: Callable[[Reader, str], Item]) -> Sequence[Item]:
+    """Each offer with the pool of its node, which an offer by itself does not tell."""
+    nodes = whole(reader, "/v1/nodes")["items"] if offers else []
+    pools = {node["name"]: (node["facts"] or {}).get("pool") for node in nodes}
+    return [{**offer, "pool": pools.get(offer["node"])} for offer in offers]
+
+
+def sums_line(answer: Item) -> str:
+    """What a pool offers together, of what it has."""
+    sums = answer["sums"]
+    capacity, batch, mid = sums["capacity"], sums["batch"], sums["mid"]
+    text = (
+        f"pool {answer['pool']}: {sums['offering']} of {sums['nodes']} nodes offer, {sums['degraded']} degraded;"
+        f" batch {cpu(batch['cpu_milli'])} and mid {cpu(mid['cpu_milli'])} of {cpu(capacity['cpu_milli'])} cores;"
+        f" batch {memory(batch['memory_bytes'])} and mid {memory(mid['memory_bytes'])}"
+        f" of {memory(capacity['memory_bytes'])}"
+    )
+    return text + (f"; {sums['overoffered']} OFFER MORE THAN THEY HAVE" if sums["overoffered"] else "")
+
+
+def offer_lines(offer: Mapping[str, Any] | None, now: datetime) -> list[str]:
+    """A node's offer in force: how much to whom, why just then, by which strategies, and which records explain it."""
+    if offer is None:
+        return ["Offer:     none yet"]
+    since = f"since {clock_time(offer['offered_at'])} ({age(offer['offered_at'], now)} ago)"
+    lines = [f"Offer:     generation {offer['generation']}, {since}", f"  batch:   {_resources(offer['batch'])}"]
+    lines.append(f"  mid:     {_resources(offer['mid'])}")
+    if offer["reason"]:
+        lines.append(f"  reason:  {offer['reason']}")
+    if offer["degraded"]:
+        lines.append(f"  degraded: {offer['degraded']}")
+    if status := offer["status"]:
+        said, before = _resources(status["batch"]), _resources(status["before"])
+        lines.append(f"  status:  batch {said} (CPU times {status['cpu_ratio']}; {before} before what others hold)")
+    if offer["strategies"]:
+        lines.append(f"  strategy: {' < '.join(offer['strategies'])}")
+    if offer["zones"]:
+        lines += ["  " + line for line in table(offer["zones"], ZONE, wide=False, headers=True)]
+    records = [
+        {"subject": subject, "offered": _amount(offer, subject), "id": offer["decision_ids"][subject]}
+        for subject in SUBJECTS
+        if subject in offer["decision_ids"]
+    ]
+    return lines + ["  " + line for line in table(records, RECORD, wide=False, headers=bool(records))]
+
+
+def _amount(offer: Mapping[str, Any], subject: str) -> str:
+    tier, _, resource = subject.partition("-")
+    return cpu(offer[tier]["cpu_milli"]) if resource == "cpu" else memory(offer[tier]["memory_bytes"])
+
+
+def _resources(part: Mapping[str, int]) -> str:
+    return f"{cpu(part['cpu_milli'])} cores, {memory(part['memory_bytes'])}"

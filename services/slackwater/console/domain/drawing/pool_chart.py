@@ -1,0 +1,103 @@
+"""The water level of every pool, side by side: one bar each, as long as the pool's capacity whatever its size.
+
+From the left: system or reservation, what prod uses, what it is expected to use beyond that, mid, batch, what is
+offered and not used, and what nobody is offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from slackwater.console.domain.drawing import svg
+from slackwater.console.domain.drawing.stacks import Layer
+from slackwater.console.domain.drawing.svg import Frame, Scale
+
+ROW, BAR = 44.0, 15.0
+"""Height of a pool's row and of its bar, in SVG units."""
+BOTTOM = 24.0
+LONGEST = 2.0
+"""Of the capacity: no bar is longer, so that one pool whose size is not known does not flatten all others."""
+WORDS = {
+    "system": "system or reserve",
+    "prod": "used by prod",
+    "expected": "expected of prod beyond that",
+    "mid": "mid",
+    "batch": "used by batch and free",
+    "offered": "offered to batch, unused",
+    "margin": "offered to nobody",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLevel:
+    """One pool's bar; all in one unit. `said` stands at its right, above the bar."""
+
+    pool: str
+    href: str
+    capacity: int
+    layers: tuple[Layer, ...]
+    said: str
+    alert: bool = False
+
+
+def pool_layers(
+    *, capacity: int, reserve: int, prod: int, expected: int, mid: int, borrowed: int, batch: int
+) -> tuple[Layer, ...]:
+    """From 0 to the larger of capacity and what is held and offered together; none overlaps another.
+
+    `expected` contains `prod`, `batch` is the offer of which `borrowed` is used; what is negative counts as none.
+    """
+    amounts = {
+        "system": reserve,
+        "prod": prod,
+        "expected": expected - prod,
+        "mid": mid,
+        "batch": borrowed,
+        "offered": batch - borrowed,
+    }
+    layers, top = [], 0
+    for name, amount in amounts.items():
+        layers.append(Layer(name, top, top + max(0, amount)))
+        top = layers[-1].high
+    return (*layers, Layer("margin", top, max(top, capacity)))
+
+
+def pool_frame(pools: int, width: float) -> Frame:
+    """A canvas for that many pools."""
+    return Frame(width, pools * ROW + BOTTOM, left=2, right=2, top=0, bottom=BOTTOM)
+
+
+def pool_chart(frame: Frame, pools: Sequence[PoolLevel], say: Callable[[int], str], label: str) -> str:
+    """Bars below each other, on one scale of shares; what is held and offered beyond the capacity goes beyond 100 %."""
+    longest = max([1.0, *(level.layers[-1].high / max(level.capacity, 1) for level in pools)])
+    x = Scale(0, min(longest, LONGEST), frame.x0, frame.x1)
+    body = _shares(frame, x)
+    for place, level in enumerate(pools):
+        body += _row(frame, x, place * ROW, level, say)
+    return svg.figure(frame, body, label)
+
+
+def _row(frame: Frame, x: Scale, top: float, level: PoolLevel, say: Callable[[int], str]) -> list[str]:
+    name = level.pool or "(no pool)"
+    drawn = [
+        svg.link(level.href, svg.text(frame.x0, top + 14, name, "poolname")),
+        svg.text(frame.x1, top + 14, level.said, "axis strong" if level.alert else "axis", "end"),
+    ]
+    whole = max(level.capacity, 1)
+    for layer in level.layers:
+        if layer.amount:
+            left, right = x(layer.low / whole), x(layer.high / whole)
+            title = f"{name}: {say(layer.amount)} {WORDS[layer.name]}"
+            drawn.append(svg.rect(left, top + 21, right - left, BAR, f"layer {layer.name}", title))
+    return [*drawn, svg.line(x(1.0), top + 18, x(1.0), top + 24 + BAR, "capacity")]
+
+
+def _shares(frame: Frame, x: Scale) -> list[str]:
+    drawn = []
+    for percent in range(0, int(x.high * 100) + 1, 25):
+        place = x(percent / 100)
+        anchor = "start" if percent == 0 else "end" if place > frame.x1 - 20 else "middle"
+        drawn.append(svg.line(place, 18, place, frame.y0, "grid"))
+        drawn.append(svg.text(place, frame.y0 + 16, f"{percent} %", anchor=anchor))
+    return drawn

@@ -1,0 +1,114 @@
+"""What a node's page tells about its offers: over time with the reasons of changes, and one of them as a sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from slackwater.console.domain.drawing.offer_chart import Change, OfferStep, Unit, offer_chart
+from slackwater.console.domain.drawing.svg import Frame
+from slackwater.console.domain.views import OfferView
+from slackwater.console.domain.words import cores, gibibytes
+from slackwater.console.ports import Reads
+from slackwater.console.usecases.pictures import HALF, Picture, Waterfall, both, drawn
+from slackwater.model.quantities import Resources
+
+SUBJECTS = {"batch-cpu": "Batch CPU", "batch-memory": "Batch memory", "mid-cpu": "Mid CPU", "mid-memory": "Mid memory"}
+SPANS = {"15m": 900, "1h": 3600, "6h": 21600, "24h": 86400}
+UNITS = {"cpu": Unit(cores, 1000.0), "memory": Unit(gibibytes, float(2**30))}
+CHANGES_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What somebody wants to see: of which amount, over which span, and as it was when (`at` as asked, `moment` as
+    understood; None: now). `problem` says what of it was not understood."""
+
+    subject: str = "batch-cpu"
+    span: str = "1h"
+    at: str = ""
+    moment: datetime | None = None
+    problem: str = ""
+
+    @property
+    def tier(self) -> str:
+        return self.subject.partition("-")[0]
+
+    @property
+    def resource(self) -> str:
+        return self.subject.partition("-")[2]
+
+
+def look_at(subject: str, span: str) -> Look:
+    """Unknown words show the default."""
+    return Look(subject if subject in SUBJECTS else "batch-cpu", span if span in SPANS else "1h")
+
+
+@dataclass(frozen=True, slots=True)
+class OfferPart:
+    """`changes` are the newest first; `waterfall` is of the record in force at the moment asked about."""
+
+    look: Look
+    picture: Picture | None
+    changes: Sequence[tuple[OfferView, str]]
+    cautious: bool
+    waterfall: Waterfall | None
+
+
+async def offer_part(reads: Reads, node: str, now: datetime, look: Look) -> OfferPart:
+    since = now - timedelta(seconds=SPANS[look.span])
+    offers = await reads.offers(node, since, now)
+    found = [
+        OfferStep(offer.offered_at, _of(offer.batch, look.resource), _of(offer.mid, look.resource), offer.degraded)
+        for offer in offers
+    ]
+    changed = changes_of(offers, look.resource)
+    marks = [_mark(offer, look) for offer in changed if offer.offered_at >= since]
+    record = None if look.problem else await reads.decision_at(node, look.subject, look.moment or now)
+    unit, word = UNITS[look.resource], "CPU" if look.resource == "cpu" else "memory"
+    label = f"{word} offered to batch and mid over time, last {look.span}"
+
+    def draw(frame: Frame) -> str:
+        return offer_chart(frame, since, now, found, marks, unit, label)
+
+    return OfferPart(
+        look=look,
+        picture=both(draw, height=170, width=HALF, narrow_height=160) if offers else None,
+        changes=[(offer, decision_of(offer, look.subject)) for offer in reversed(changed)][:CHANGES_SHOWN],
+        cautious=any(step.degraded for step in found),
+        waterfall=drawn(record) if record else None,
+    )
+
+
+def changes_of(offers: Sequence[OfferView], resource: str) -> list[OfferView]:
+    """Those that differ from the one before in an amount of this resource, in their caution, or in their strategies."""
+    found: list[OfferView] = []
+    before: OfferView | None = None
+    for offer in offers:
+        if before is None or _told(offer, resource) != _told(before, resource):
+            found.append(offer)
+        before = offer
+    return found
+
+
+def decision_of(offer: OfferView, subject: str) -> str:
+    """The record to look at: of this subject, or of another one; empty where none is known."""
+    return offer.decision_ids.get(subject) or next(iter(offer.decision_ids.values()), "")
+
+
+def _told(offer: OfferView, resource: str) -> tuple[object, ...]:
+    return _of(offer.batch, resource), _of(offer.mid, resource), offer.degraded, offer.strategies
+
+
+def _of(amount: Resources, resource: str) -> int:
+    return amount.cpu_milli if resource == "cpu" else amount.memory_bytes
+
+
+def _mark(offer: OfferView, look: Look) -> Change:
+    say, word = UNITS[look.resource].say, "cores" if look.resource == "cpu" else "GiB"
+    batch, mid = say(_of(offer.batch, look.resource)), say(_of(offer.mid, look.resource))
+    why = offer.reason.replace("_", " ") or "offer"
+    caution = f"; {offer.degraded}" if offer.degraded else ""
+    label = f"{offer.offered_at:%H:%M:%S} {why}: batch {batch}, mid {mid} {word}{caution}"
+    return Change(offer.offered_at, offer.reason or "offer", label, f"/decisions/{decision_of(offer, look.subject)}")

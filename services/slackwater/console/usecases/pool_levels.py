@@ -1,0 +1,94 @@
+"""The water level of each pool, drawn, and of all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from slackwater.console.domain.drawing.fleet_chart import Wording
+from slackwater.console.domain.drawing.pool_chart import PoolLevel, pool_chart, pool_frame, pool_layers
+from slackwater.console.domain.drawing.stacks import Layer
+from slackwater.console.domain.pools import PoolRow
+from slackwater.console.usecases.pictures import Picture
+from slackwater.model.quantities import Resources
+
+WIDE, NARROW = 1120.0, 360.0
+"""About the pixels that a card of its own gets."""
+DRAWN = 12
+"""How many pools are drawn; those that need somebody first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLevels:
+    """`picture` is None while no pool reports; `layers` and `capacity` are all pools together; `drawn` of `known`."""
+
+    picture: Picture | None
+    layers: tuple[Layer, ...]
+    capacity: int
+    drawn: int
+    known: int
+
+
+def pool_levels(rows: Sequence[PoolRow], resource: str, wording: Wording) -> PoolLevels:
+    """Of the pools that report; `rows` come with those that need somebody first."""
+    reporting = [row for row in rows if row.fresh]
+    shown = sorted(reporting[:DRAWN], key=lambda row: row.pool)
+    levels = [_level(row, resource, wording) for row in shown]
+    word = "CPU" if resource == "cpu" else "Memory"
+
+    def say(value: int) -> str:
+        return f"{wording.say(value)} {wording.unit}"
+
+    def draw(width: float) -> str:
+        label = f"{word} of each pool: what is held, used, expected and offered"
+        return pool_chart(pool_frame(len(levels), width), levels, say, label)
+
+    return PoolLevels(
+        picture=Picture(draw(WIDE), draw(NARROW)) if levels else None,
+        layers=_together([_layers(row, resource) for row in reporting]),
+        capacity=sum(_in(row.capacity, resource) for row in reporting),
+        drawn=len(shown),
+        known=len(rows),
+    )
+
+
+def _level(row: PoolRow, resource: str, wording: Wording) -> PoolLevel:
+    offered = _in(row.batch, resource) + _in(row.mid, resource)
+    capacity = _in(row.capacity, resource)
+    silent = f", {row.nodes - row.fresh} silent" if row.nodes > row.fresh else ""
+    cautious = f", {row.degraded} cautious" if row.degraded else ""
+    return PoolLevel(
+        pool=row.pool,
+        href="/nodes?" + urlencode({"pool": row.pool}),
+        capacity=capacity,
+        layers=_layers(row, resource),
+        said=f"{wording.say(offered)} of {wording.say(capacity)} {wording.unit} offered{cautious}{silent}",
+        alert=row.above > 0 or row.degraded > 0,
+    )
+
+
+def _layers(row: PoolRow, resource: str) -> tuple[Layer, ...]:
+    return pool_layers(
+        capacity=_in(row.capacity, resource),
+        reserve=_in(row.reserve, resource),
+        prod=_in(row.prod, resource),
+        expected=_in(row.expected, resource),
+        mid=max(_in(row.mid, resource), _in(row.mid_used, resource)),
+        borrowed=_in(row.borrowed, resource),
+        batch=_in(row.batch, resource),
+    )
+
+
+def _together(stacks: Sequence[tuple[Layer, ...]]) -> tuple[Layer, ...]:
+    """Layer by layer the sum of all."""
+    found, top = [], 0
+    for layers in zip(*stacks, strict=True):
+        amount = sum(layer.amount for layer in layers)
+        found.append(Layer(layers[0].name, top, top + amount))
+        top += amount
+    return tuple(found)
+
+
+def _in(amount: Resources, resource: str) -> int:
+    return amount.cpu_milli if resource == "cpu" else amount.memory_bytes

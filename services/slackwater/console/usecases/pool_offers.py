@@ -1,0 +1,34 @@
+"""The offers of a pool, a page at a time, with the sums over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from slackwater.console.domain.fleet import DEFAULT_WATERLINE, FRESH
+from slackwater.console.domain.pools import PoolSums
+from slackwater.console.domain.views import OfferView
+from slackwater.console.ports import Reads
+from slackwater.console.usecases.explain import did_you_mean
+from slackwater.model.errors import NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPage:
+    """One page by node; `more` says whether there are more behind the last one. `sums` are over all pages."""
+
+    offers: Sequence[OfferView]
+    more: bool
+    sums: PoolSums
+
+
+async def pool_offers(reads: Reads, pool: str, after: str, limit: int, now: datetime) -> PoolPage:
+    """Offers of nodes with a name behind `after`. Raises NotFound with the names that come close."""
+    sums = await reads.pool_sums(pool)
+    if sums is None:
+        known = [row.pool for row in await reads.pools(now - FRESH, DEFAULT_WATERLINE) if row.pool]
+        message = f"no node of a pool {pool!r} is known{did_you_mean(pool, known)}"
+        raise NotFound(message, code="pool_not_found", field="pool")
+    found = await reads.pool_offers(pool, after, limit + 1)
+    return PoolPage(found[:limit], len(found) > limit, sums)

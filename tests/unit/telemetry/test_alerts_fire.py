@@ -1,0 +1,142 @@
+"""Alerts over drawn series: when they fire, with which labels, and when they must keep quiet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from promql_machine import Labels, Machine, Series, Vector
+
+RULES = Path(__file__).resolve().parents[3] / "deploy" / "prometheus" / "rules.yaml"
+HOUR = 3600
+DAY = 86400
+COLLAPSE, COVERAGE, STALE = "SlackwaterReclaimableCollapse", "SlackwaterForecastCoverageLow", "SlackwaterAgentStale"
+
+
+def rules(alert: str) -> list[dict[str, Any]]:
+    """The alert and what is recorded for it."""
+    every = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+    (wanted,) = [rule for rule in every if rule.get("alert") == alert]
+    return [rule for rule in every if "record" in rule and rule["record"] in wanted["expr"]] + [wanted]
+
+
+def named(**labels: str) -> Labels:
+    return frozenset(labels.items())
+
+
+def fired(alert: str, series: Mapping[tuple[str, Labels], Series], seconds: int) -> Vector:
+    return Machine(rules(alert)).run(series, seconds).get(alert, {})
+
+
+def pool(name: str, batch: Series, mid: Series = lambda now: 0.0) -> dict[tuple[str, Labels], Series]:
+    """A pool of 100 cores and 400 GiB, as two replicas of colocation tell it; memory is offered evenly."""
+    found: dict[tuple[str, Labels], Series] = {}
+    for replica in ("one", "two"):
+        for tier, offered in (("batch", batch), ("mid", mid)):
+            found["slackwater_offered_cpu_cores", named(pool=name, tier=tier, instance=replica)] = offered
+            found["slackwater_offered_memory_bytes", named(pool=name, tier=tier, instance=replica)] = lambda now: 1e11
+        found["slackwater_capacity_cpu_cores", named(pool=name, instance=replica)] = lambda now: 100.0
+        found["slackwater_capacity_memory_bytes", named(pool=name, instance=replica)] = lambda now: 4e11
+    return found
+
+
+def drop_to(after: float, at: int = 2 * HOUR) -> Series:
+    return lambda now: 40.0 if now < at else after
+
+
+def test_what_is_offered_collapses_in_one_pool_and_not_in_the_other() -> None:
+    series = {**pool("edge", drop_to(10.0)), **pool("web", drop_to(30.0))}
+    found = fired(COLLAPSE, series, 2 * HOUR + 600)
+    assert found == {named(pool="edge", resource="cpu"): pytest.approx(0.1)}
+
+
+def test_a_collapse_is_told_after_five_minutes_and_over_once_half_is_back() -> None:
+    assert fired(COLLAPSE, pool("edge", drop_to(0.0)), 2 * HOUR + 240) == {}
+    assert fired(COLLAPSE, pool("edge", drop_to(0.0)), 2 * HOUR + 300) != {}
+    back: Series = lambda now: 40.0 if now < 2 * HOUR or now > 2 * HOUR + 500 else 0.0  # noqa: E731 - a drawing
+    assert fired(COLLAPSE, pool("edge", back), 2 * HOUR + 600) == {}
+
+
+def test_what_goes_down_over_the_morning_is_no_collapse() -> None:
+    slowly: Series = lambda now: 40.0 - 30.0 * now / (6 * HOUR)  # noqa: E731 - a drawing
+    assert fired(COLLAPSE, pool("edge", slowly), 5 * HOUR) == {}
+
+
+def test_what_moves_from_batch_to_mid_is_no_collapse() -> None:
+    moved: Series = lambda now: 0.0 if now < 2 * HOUR else 35.0  # noqa: E731 - a drawing
+    assert fired(COLLAPSE, pool("edge", drop_to(5.0), moved), 2 * HOUR + 600) == {}
+
+
+def test_a_pool_that_lends_next_to_nothing_cannot_collapse() -> None:
+    tiny: Series = lambda now: 4.0 if now < 2 * HOUR else 0.0  # noqa: E731 - a drawing
+    assert fired(COLLAPSE, pool("edge", tiny), 2 * HOUR + 600) == {}
+
+
+def test_memory_collapses_by_itself() -> None:
+    series = pool("edge", drop_to(40.0))
+    for replica in ("one", "two"):
+        key = ("slackwater_offered_memory_bytes", named(pool="edge", tier="batch", instance=replica))
+        series[key] = lambda now: 1e11 if now < 2 * HOUR else 0.0
+        series["slackwater_offered_memory_bytes", named(pool="edge", tier="mid", instance=replica)] = lambda now: 0.0
+    assert fired(COLLAPSE, series, 2 * HOUR + 600) == {named(pool="edge", resource="memory"): 0.0}
+
+
+def coverage(violated: float, judged: float, stated: float | None) -> dict[tuple[str, Labels], Series]:
+    """One pool's judged machine-time of CPU, told by two replicas, each for half of it."""
+    found: dict[tuple[str, Labels], Series] = {}
+    for replica in ("one", "two"):
+        labels = named(pool="edge", resource="cpu", instance=replica)
+        found["slackwater_prediction_violated_seconds", labels] = lambda now: violated / 2
+        found["slackwater_prediction_judged_seconds", labels] = lambda now: judged / 2
+        if stated is not None:
+            found["slackwater_prediction_stated_violation_ratio", labels] = lambda now: stated
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rate", "machine_days", "stated", "fires"),
+    [
+        (0.020, 400, 0.01, True),
+        (0.014, 400, 0.01, False),
+        (0.020, 200, 0.01, False),
+        (0.060, 70, None, True),
+        (0.040, 70, None, False),
+        (0.060, 50, None, False),
+    ],
+)
+def test_peaks_that_were_broken_more_often_than_accepted(
+    rate: float, machine_days: float, stated: float | None, fires: bool
+) -> None:
+    found = fired(COVERAGE, coverage(rate * machine_days * DAY, machine_days * DAY, stated), HOUR + 60)
+    assert found == ({named(pool="edge", resource="cpu"): pytest.approx(rate)} if fires else {})
+
+
+def nodes(**counts: Series) -> dict[tuple[str, Labels], Series]:
+    """Every replica of ingestion counts the whole inventory."""
+    return {
+        ("slackwater_ingestion_known_nodes", named(liveness=liveness, instance=replica)): count
+        for liveness, count in counts.items()
+        for replica in ("one", "two")
+    }
+
+
+def test_agents_that_went_quiet_are_counted_once_by_their_liveness() -> None:
+    gone: Series = lambda now: 3.0 if now >= 600 else 0.0  # noqa: E731 - a drawing
+    steady: Series = lambda now: 97.0  # noqa: E731 - a drawing
+    series = nodes(fresh=steady, stale=gone, lost=lambda now: 0.0)
+    assert fired(STALE, series, 600 + 90) == {}
+    assert fired(STALE, series, 600 + 120) == {named(liveness="stale"): 3.0}
+
+
+def test_an_agent_that_is_restarted_is_not_told_of() -> None:
+    blink: Series = lambda now: 1.0 if 600 <= now < 690 else 0.0  # noqa: E731 - a drawing
+    for until in range(600, 900, 30):
+        assert fired(STALE, nodes(stale=blink), until) == {}
+
+
+def test_the_machine_refuses_what_it_does_not_know() -> None:
+    with pytest.raises(NotImplementedError, match="rate"):
+        Machine([{"alert": "a", "expr": "rate(x_total[5m]) > 0", "for": "0m"}]).run({}, 0)
