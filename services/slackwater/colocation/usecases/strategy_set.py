@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from slackwater.colocation.domain.document import Spec
-from slackwater.colocation.domain.layers import PoolStrategy, Selector, pool_of, resolve
+from slackwater.colocation.domain.layers import NodeWords, PoolStrategy, Resolved, Selector, pool_of, resolve
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import Followed
 
@@ -47,10 +47,18 @@ class StrategySet:
         key = (None if pool is None else pool.name, words.own(), None if good is None else good.own())
         found = self._known.get(key)
         if found is None:
-            resolved = resolve(self._cluster, [] if pool is None else [pool], words, good, self._base)
+            resolved = self._resolved(pool, words, good)
             sources = tuple(self._titles.get(each, each) for each in resolved.told)
             found = Followed(resolved.strategy, sources, resolved.reason)
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             self._known[key] = found
         return found
+
+    def resolved(self, state: NodeState) -> Resolved:
+        """With the fields that were merged."""
+        words = state.words.in_pool(state.pool)
+        return self._resolved(pool_of(self._pools, words.labels), words, state.good_words)
+
+    def _resolved(self, pool: PoolStrategy | None, words: NodeWords, good: NodeWords | None) -> Resolved:
+        return resolve(self._cluster, [] if pool is None else [pool], words, good, self._base)
