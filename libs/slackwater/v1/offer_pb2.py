@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from slackwater.v1 import quantity_pb2 as slackwater_dot_v1_dot_quantity__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19slackwater/v1/offer.proto\x12\rslackwater.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cslackwater/v1/quantity.proto\"B\n\tZoneOffer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x18.slackwater.v1.Resources\"\xb2\x03\n\x05Offer\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x03\x12\'\n\x05\x62\x61tch\x18\x03 \x01(\x0b\x32\x18.slackwater.v1.Resources\x12%\n\x03mid\x18\x04 \x01(\x0b\x32\x18.slackwater.v1.Resources\x12.\n\noffered_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bvalid_until\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10\x64\x65graded_because\x18\x07 \x01(\t\x12;\n\x0c\x64\x65\x63ision_ids\x18\x08 \x03(\x0b\x32%.slackwater.v1.Offer.DecisionIdsEntry\x12\'\n\x05zones\x18\t \x03(\x0b\x32\x18.slackwater.v1.ZoneOffer\x12\x0e\n\x06reason\x18\n \x01(\t\x12\x12\n\nstrategies\x18\x0b \x03(\t\x1a\x32\n\x10\x44\x65\x63isionIdsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19slackwater/v1/offer.proto\x12\rslackwater.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cslackwater/v1/quantity.proto\"B\n\tZoneOffer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\'\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x18.slackwater.v1.Resources\"s\n\x0bStatusOffer\x12\'\n\x05\x62\x61tch\x18\x01 \x01(\x0b\x32\x18.slackwater.v1.Resources\x12(\n\x06\x62\x65\x66ore\x18\x02 \x01(\x0b\x32\x18.slackwater.v1.Resources\x12\x11\n\tcpu_ratio\x18\x03 \x01(\t\"\xde\x03\n\x05Offer\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x03\x12\'\n\x05\x62\x61tch\x18\x03 \x01(\x0b\x32\x18.slackwater.v1.Resources\x12%\n\x03mid\x18\x04 \x01(\x0b\x32\x18.slackwater.v1.Resources\x12.\n\noffered_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bvalid_until\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10\x64\x65graded_because\x18\x07 \x01(\t\x12;\n\x0c\x64\x65\x63ision_ids\x18\x08 \x03(\x0b\x32%.slackwater.v1.Offer.DecisionIdsEntry\x12\'\n\x05zones\x18\t \x03(\x0b\x32\x18.slackwater.v1.ZoneOffer\x12\x0e\n\x06reason\x18\n \x01(\t\x12\x12\n\nstrategies\x18\x0b \x03(\t\x12*\n\x06status\x18\x0c \x01(\x0b\x32\x1a.slackwater.v1.StatusOffer\x1a\x32\n\x10\x44\x65\x63isionIdsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,8 +37,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_OFFER_DECISIONIDSENTRY']._serialized_options = b'8\001'
   _globals['_ZONEOFFER']._serialized_start=107
   _globals['_ZONEOFFER']._serialized_end=173
-  _globals['_OFFER']._serialized_start=176
-  _globals['_OFFER']._serialized_end=610
-  _globals['_OFFER_DECISIONIDSENTRY']._serialized_start=560
-  _globals['_OFFER_DECISIONIDSENTRY']._serialized_end=610
+  _globals['_STATUSOFFER']._serialized_start=175
+  _globals['_STATUSOFFER']._serialized_end=290
+  _globals['_OFFER']._serialized_start=293
+  _globals['_OFFER']._serialized_end=771
+  _globals['_OFFER_DECISIONIDSENTRY']._serialized_start=721
+  _globals['_OFFER_DECISIONIDSENTRY']._serialized_end=771
 # @@protoc_insertion_point(module_scope)

@@ -18,8 +18,18 @@ class ZoneOffer(_message.Message):
     batch: _quantity_pb2.Resources
     def __init__(self, name: _Optional[str] = ..., batch: _Optional[_Union[_quantity_pb2.Resources, _Mapping]] = ...) -> None: ...
 
+class StatusOffer(_message.Message):
+    __slots__ = ("batch", "before", "cpu_ratio")
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    CPU_RATIO_FIELD_NUMBER: _ClassVar[int]
+    batch: _quantity_pb2.Resources
+    before: _quantity_pb2.Resources
+    cpu_ratio: str
+    def __init__(self, batch: _Optional[_Union[_quantity_pb2.Resources, _Mapping]] = ..., before: _Optional[_Union[_quantity_pb2.Resources, _Mapping]] = ..., cpu_ratio: _Optional[str] = ...) -> None: ...
+
 class Offer(_message.Message):
-    __slots__ = ("node", "generation", "batch", "mid", "offered_at", "valid_until", "degraded_because", "decision_ids", "zones", "reason", "strategies")
+    __slots__ = ("node", "generation", "batch", "mid", "offered_at", "valid_until", "degraded_because", "decision_ids", "zones", "reason", "strategies", "status")
     class DecisionIdsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -38,6 +48,7 @@ class Offer(_message.Message):
     ZONES_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     STRATEGIES_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
     node: str
     generation: int
     batch: _quantity_pb2.Resources
@@ -49,4 +60,5 @@ class Offer(_message.Message):
     zones: _containers.RepeatedCompositeFieldContainer[ZoneOffer]
     reason: str
     strategies: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, node: _Optional[str] = ..., generation: _Optional[int] = ..., batch: _Optional[_Union[_quantity_pb2.Resources, _Mapping]] = ..., mid: _Optional[_Union[_quantity_pb2.Resources, _Mapping]] = ..., offered_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., degraded_because: _Optional[str] = ..., decision_ids: _Optional[_Mapping[str, str]] = ..., zones: _Optional[_Iterable[_Union[ZoneOffer, _Mapping]]] = ..., reason: _Optional[str] = ..., strategies: _Optional[_Iterable[str]] = ...) -> None: ...
+    status: StatusOffer
+    def __init__(self, node: _Optional[str] = ..., generation: _Optional[int] = ..., batch: _Optional[_Union[_quantity_pb2.Resources, _Mapping]] = ..., mid: _Optional[_Union[_quantity_pb2.Resources, _Mapping]] = ..., offered_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., degraded_because: _Optional[str] = ..., decision_ids: _Optional[_Mapping[str, str]] = ..., zones: _Optional[_Iterable[_Union[ZoneOffer, _Mapping]]] = ..., reason: _Optional[str] = ..., strategies: _Optional[_Iterable[str]] = ..., status: _Optional[_Union[StatusOffer, _Mapping]] = ...) -> None: ...

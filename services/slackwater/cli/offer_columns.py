@@ -88,6 +88,9 @@ def offer_lines(offer: Mapping[str, Any] | None, now: datetime) -> list[str]:
         lines.append(f"  reason:  {offer['reason']}")
     if offer["degraded"]:
         lines.append(f"  degraded: {offer['degraded']}")
+    if status := offer["status"]:
+        said, before = _resources(status["batch"]), _resources(status["before"])
+        lines.append(f"  status:  batch {said} (CPU times {status['cpu_ratio']}; {before} before what others hold)")
     if offer["strategies"]:
         lines.append(f"  strategy: {' < '.join(offer['strategies'])}")
     if offer["zones"]:

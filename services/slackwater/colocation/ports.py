@@ -118,8 +118,9 @@ class FollowerStore(Protocol):
         """By source without its generation (`cluster`, `pool/NAME`), naming at most so many nodes with problems."""
         ...
 
-    async def names(self) -> Sequence[str]:
-        """Every node that was described, in order."""
+    async def following(self, after: str, limit: int) -> Sequence[NodeState]:
+        """Described nodes whose names come after this one, in order: what each follows, and what that depends on (pool,
+        words). The rest of these states is empty."""
         ...
 
     async def page(self, after: str, limit: int) -> Sequence[NodeState]:

@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.console.domain.views import NodeView, OfferView, UsagePoint, ZoneOffer
+from slackwater.console.domain.views import NodeView, OfferView, StatusOffer, UsagePoint, ZoneOffer
 from slackwater.console.edge.rpc_messages import LIVENESS, REASONS, TIERS, node_message, offer_message, watch_message
 from slackwater.console.usecases.watch_offers import Current, SnapshotReason, SnapshotStarted, WatchUpdate, Withdrawn
 from slackwater.model.nodes import CpuTopology, NodeFacts
@@ -37,6 +37,7 @@ offers = st.builds(
     zones=st.lists(st.builds(ZoneOffer, names, amounts), max_size=2).map(tuple),
     reason=st.just("") | names,
     strategies=st.lists(names, max_size=3).map(tuple),
+    status=st.none() | st.builds(StatusOffer, amounts, amounts, st.sampled_from(["1", "1.20"])),
 )
 usages = st.builds(
     UsagePoint,
@@ -90,6 +91,11 @@ def read_amount(message: Any, field: str) -> Resources | None:
     return Resources(amount.cpu_milli, amount.memory_bytes) if message.HasField(field) else None
 
 
+def read_status(status: offer_pb2.StatusOffer) -> StatusOffer:
+    batch, before = read_amount(status, "batch"), read_amount(status, "before")
+    return StatusOffer(batch or Resources(), before or Resources(), status.cpu_ratio)
+
+
 def read_offer(offer: offer_pb2.Offer) -> dict[str, Any]:
     return {
         "node": offer.node,
@@ -102,6 +108,7 @@ def read_offer(offer: offer_pb2.Offer) -> dict[str, Any]:
         "zones": tuple(ZoneOffer(zone.name, read_amount(zone, "batch") or Resources()) for zone in offer.zones),
         "reason": offer.reason,
         "strategies": tuple(offer.strategies),
+        "status": read_status(offer.status) if offer.HasField("status") else None,
     }
 
 

@@ -72,11 +72,22 @@ class ZoneOffer:
 
 
 @dataclass(frozen=True, slots=True)
+class StatusOffer:
+    """What the node's status says of batch where that is not the offer itself: in CPUs of the normal kind (times
+    `cpu_ratio`), less what other schedulers hold of it already; `before` is without the latter."""
+
+    batch: Resources
+    before: Resources
+    cpu_ratio: str
+
+
+@dataclass(frozen=True, slots=True)
 class OfferView:
     """What a node offered from `offered_at` until its next offer. `degraded` tells why it is cautious, `reason` why it
-    changed just then, `strategies` what the strategy in force was merged from, the weakest first.
+    changed just then, `strategies` what the strategy in force was merged from, the weakest first. `status` is None
+    where the node's status says the offer itself.
 
-    Offers from before mid, zones, reason and strategies were told have none of them.
+    Offers from before mid, zones, reason, strategies and status were told have none of them.
     """
 
     event_id: str
@@ -90,6 +101,7 @@ class OfferView:
     zones: tuple[ZoneOffer, ...] = ()
     reason: str = ""
     strategies: tuple[str, ...] = ()
+    status: StatusOffer | None = None
 
 
 @dataclass(frozen=True, slots=True)

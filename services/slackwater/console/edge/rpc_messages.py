@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from slackwater.console.domain.views import NodeView, OfferView, UsagePoint
+from slackwater.console.domain.views import NodeView, OfferView, StatusOffer, UsagePoint
 from slackwater.console.usecases.watch_offers import (
     Current,
     Offered,
@@ -67,7 +67,12 @@ def offer_message(offer: OfferView, valid_until: datetime) -> offer_pb2.Offer:
         zones=[offer_pb2.ZoneOffer(name=zone.name, batch=_amount(zone.batch)) for zone in offer.zones],
         reason=offer.reason,
         strategies=offer.strategies,
+        status=_status(offer.status) if offer.status else None,
     )
+
+
+def _status(status: StatusOffer) -> offer_pb2.StatusOffer:
+    return offer_pb2.StatusOffer(batch=_amount(status.batch), before=_amount(status.before), cpu_ratio=status.cpu_ratio)
 
 
 def watch_message(update: WatchUpdate, validity: timedelta) -> colocation_service_pb2.WatchOffersResponse:

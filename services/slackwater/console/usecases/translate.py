@@ -16,6 +16,7 @@ from slackwater.console.domain.views import (
     ObservationView,
     OfferView,
     PodView,
+    StatusOffer,
     UsagePoint,
     WindowView,
     WrittenLimit,
@@ -151,6 +152,7 @@ def offer_of(event_id: str, data: ResourcesOffered) -> OfferView:
         zones=tuple(ZoneOffer(zone.name, zone.batch) for zone in data.zones),
         reason=data.reason,
         strategies=data.strategies,
+        status=StatusOffer(said.batch, said.before, said.cpu_ratio) if (said := data.status) else None,
     )
 
 
