@@ -102,6 +102,18 @@ def test_a_wider_step_has_fewer_periods() -> None:
     assert read(STEADY, step=5).period_seconds == 60, "no shorter than a window"
 
 
+def test_of_the_windows_of_a_step_the_last_one_is_known_and_the_most_of_prod_counts() -> None:
+    surge = [1000] * 30
+    surge[7] = 5000
+    history = read(Recorded("n", surge), step=300)
+    assert len(history.records[0].windows) in (6, 7)
+    prods = [int(period.prod[0, 0]) for period in history.periods()]
+    assert prods.count(5200) == 1
+    assert set(prods) == {1200, 5200}
+    (found,) = replay(history, [Variant("a", [Strategy()], [{}])], Silent())
+    assert found.tally.figures(0).batch_hours >= 0
+
+
 def test_a_node_without_any_usage_is_named_in_a_note_and_no_usage_at_all_is_an_error() -> None:
     history = read(STEADY, Recorded("idle", []))
     assert list(history.nodes) == ["n"]

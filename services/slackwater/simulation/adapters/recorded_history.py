@@ -7,8 +7,8 @@ prod the common peak stands for them; a pod of mid counts with its request) and 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Protocol
@@ -134,8 +134,8 @@ class RecordedHistory:
 
 def _predicted(state: NodeState, record: NodeRecord, forecast: Forecast) -> NodeState:
     """Covered are the pods of prod that were in the last window that the prediction had seen."""
-    of_then = next((each for each in reversed(record.windows) if each.number <= forecast.number), None)
-    known = () if of_then is None else of_then.measured.pods
+    place = bisect_right(record.windows, forecast.number, key=lambda window: window.number) - 1
+    known = record.windows[place].measured.pods if place >= 0 else ()
     peaks = {pod.uid: KnownPeak(Resources(), cold=False) for pod in known if pod.tier != "mid"}
     return with_peaks(state, peaks, Source("recorded", forecast.at), forecast.prod_peak)
 
@@ -150,8 +150,8 @@ def recorded(
     watch.begin("reading what was recorded", len(nodes))
     records, seconds = [], 0
     for node in nodes:
-        windows = list(_windows(reads, node["name"], since, now))
-        seconds = max([seconds, *(int(window["seconds"]) for window in windows[:1])])
+        windows, of_node = _thinned(_windows(reads, node["name"], since, now), step_seconds or 0)
+        seconds = max(seconds, of_node)
         forecasts = _pages(
             reads, f"/v1/nodes/{quote(node['name'], safe='')}/forecast", {"since": since.isoformat(), "limit": 1000}
         )
@@ -164,9 +164,9 @@ def recorded(
             "SLACKWATER_INGESTION_RETENTION_DAYS says; run for a while, or give --trace"
         )
     lag = seconds // 2  # by then the prediction that follows a window is told as well
-    start = min(record.windows[0].measured.end for record in with_usage_) - seconds + lag
-    last = max(record.windows[-1].measured.end for record in with_usage_)
     step = seconds if step_seconds is None else max(step_seconds, seconds)
+    start = min(record.windows[0].measured.end for record in with_usage_) - step + lag
+    last = max(record.windows[-1].measured.end for record in with_usage_)
     return RecordedHistory(
         title="recorded here",
         records=with_usage_,
@@ -192,7 +192,7 @@ def _notes(
         yield f"of the first {hours:.1f} hours no predictions are kept (they are for a day): requests stand in for them"
 
 
-def _record(node: Said, windows: Sequence[Said], told: Sequence[Said]) -> NodeRecord:
+def _record(node: Said, windows: Sequence[Window], told: Sequence[Said]) -> NodeRecord:
     facts = node["facts"]
     zones = tuple(Zone(each["name"], _resources(each["capacity"])) for each in facts.get("numa", ()))
     described = with_description(
@@ -208,9 +208,19 @@ def _record(node: Said, windows: Sequence[Said], told: Sequence[Said]) -> NodeRe
         Forecast(_time(each["predicted_at"]), int(each["window_number"]), _resources(each["prod_peak"]))
         for each in told
     ]
-    return NodeRecord(
-        described, [_window(each) for each in windows], sorted(forecasts, key=lambda each: (each.at, each.number))
-    )
+    return NodeRecord(described, windows, sorted(forecasts, key=lambda each: (each.at, each.number)))
+
+
+def _thinned(told: Iterable[Said], step: int) -> tuple[list[Window], int]:
+    """The last window of each step, with the most that prod used in any of them; and how long a window is."""
+    found: list[Window] = []
+    seconds = 0
+    for said in told:
+        seconds, window = int(said["seconds"]), _window(said)
+        if found and step > seconds and found[-1].measured.end // step == window.measured.end // step:
+            window = replace(window, prod=window.prod.larger_of(found.pop().prod))
+        found.append(window)
+    return found, seconds
 
 
 def _window(said: Said) -> Window:
