@@ -16,7 +16,19 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
 UNITS = frozenset(
     {
         *("seconds", "bytes", "cores", "ratio", "info", "up"),
-        *("pods", "nodes", "series", "events", "messages", "connections", "partitions", "members", "calls", "policies"),
+        *(
+            "pods",
+            "nodes",
+            "series",
+            "events",
+            "messages",
+            "connections",
+            "partitions",
+            "members",
+            "calls",
+            "policies",
+            "pools",
+        ),
     }
 )
 """Base units, and what is counted where a gauge counts things."""
