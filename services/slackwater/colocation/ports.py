@@ -38,6 +38,8 @@ class Found(StrEnum):
     SAME = "same"
     FOLLOWED = "followed"
     """It was decided by another strategy than the one in force; that is no damage."""
+    AGED = "aged"
+    """Time alone has changed what is said of it, and the timer does not look after offers of nothing."""
     HEALED = "healed"
 
 
