@@ -27,6 +27,7 @@ LONGEST_FIRST = (
     "integration/bus/test_bus_faults.py",
     "integration/deploy/test_kubernetes_rehearsal.py",
     "scenario/test_one_trace_and_its_figures.py",
+    "scenario/test_cut_surge_heal.py",
     "integration/ingestion/test_ingestion_service.py",
     "integration/cli/test_run.py",
     "integration/console/test_console_service.py",

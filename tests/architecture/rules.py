@@ -47,6 +47,8 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.backtest.domain.measures",  # judged as the backtest judges them
         "slackwater.backtest.domain.oracle",
         "slackwater.colocation.domain",
+        "slackwater.colocation.usecases.colocation_strategy",  # documents, as they are applied
+        "slackwater.colocation.usecases.strategy_set",
         "slackwater.console.domain.drawing",
         "slackwater.prediction.domain.models",
     },

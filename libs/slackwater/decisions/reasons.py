@@ -43,3 +43,7 @@ class Reason(StrEnum):
     RESTORE_MODE_CHANGED = "restore_mode_changed"
     EVICT_WATERLINE_CROSSED = "evict_waterline_crossed"
     EVICT_OBSERVED_ONLY = "evict_observed_only"
+
+
+ONLY_TOLD = frozenset({Reason.THROTTLE_OBSERVED_ONLY, Reason.EVICT_OBSERVED_ONLY})
+"""Decisions that nobody carries out, whatever the mode: a preview, or more than the pool may do."""

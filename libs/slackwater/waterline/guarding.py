@@ -83,7 +83,29 @@ def glance(
         return None
     if cycle.executor.underway or cycle.executor.refused or cycle.executor.begun_at:
         return None
-    known = {one.rule: one for one in cycle.analyzer.rules}
+    rules = _calm_rules(view, state, policies, now, metrics)
+    if rules is None or rules == cycle.analyzer.rules:
+        return None if rules is None else state
+    return replace(state, cycle=replace(cycle, analyzer=replace(cycle.analyzer, rules=rules)))
+
+
+def concerned(
+    view: NodeView, state: GuardState, policies: Policies, now: datetime, metrics: Metrics = BUILT_IN
+) -> frozenset[str] | None:
+    """The only pods that a cycle can be about while nothing is triggered, by uid: those that are held or remembered.
+    None: any pod may be. The view needs none."""
+    if _calm_rules(view, state, policies, now, metrics) is None:
+        return None
+    known = state.cycle.executor
+    leaving, left_alone = (one.uid for one in known.underway), (one.uid for one in known.refused)
+    return frozenset((*(one.uid for one in state.throttles), *leaving, *left_alone))
+
+
+def _calm_rules(
+    view: NodeView, state: GuardState, policies: Policies, now: datetime, metrics: Metrics
+) -> tuple[RuleState, ...] | None:
+    """The rules' next counts; None if one is triggered, or cannot be read without pods."""
+    known = {one.rule: one for one in state.cycle.analyzer.rules}
     actions = {one.name for one in policies.actions}
     counted = []
     for node in policies.nodes:
@@ -98,10 +120,7 @@ def glance(
                 if verdict.triggered:
                     return None
                 counted.append(verdict.state)
-    rules = tuple(counted)
-    if rules == cycle.analyzer.rules:
-        return state
-    return replace(state, cycle=replace(cycle, analyzer=replace(cycle.analyzer, rules=rules)))
+    return tuple(counted)
 
 
 def release(state: GuardState, capacity_milli: int) -> tuple[Plan, GuardState]:

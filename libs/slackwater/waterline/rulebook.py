@@ -56,6 +56,7 @@ class Rulebook:
     autonomy: Mapping[str, AutonomyPolicy] = field(default_factory=dict)
     excess: Excess = field(default_factory=Excess)
     limits: Limits = field(default_factory=Limits)
+    pool_limits: Mapping[str, Limits] = field(default_factory=dict)
     loop: LoopPolicy = field(default_factory=LoopPolicy)
     weights: str = "by-tier"
     revision: int = 1
@@ -63,8 +64,11 @@ class Rulebook:
     def autonomy_of(self, pool: str) -> AutonomyPolicy:
         return self.autonomy.get(pool, self.cluster)
 
-    def options(self, mode: Mode) -> Options:
-        return Options(mode, self.excess, self.limits, self.loop)
+    def limits_of(self, pool: str) -> Limits:
+        return self.pool_limits.get(pool, self.limits)
+
+    def options(self, mode: Mode, pool: str = "") -> Options:
+        return Options(mode, self.excess, self.limits_of(pool), self.loop)
 
 
 def rulebook_of(cluster: NodeQos, others: Documents | None = None, metrics: Metrics = BUILT_IN) -> Rulebook:
@@ -81,6 +85,7 @@ def rulebook_of(cluster: NodeQos, others: Documents | None = None, metrics: Metr
         policies=Policies((own, *nodes), _actions(cluster, given.actions), _pods(given.pods)),
         cluster=AutonomyPolicy(Mode(cluster.spec.mode), cluster.metadata.generation),
         autonomy={one.pool: one.policy() for one in given.autonomies},
+        pool_limits={one.pool: one.limits() for one in given.autonomies},
         excess=Excess(exact(throttle.excess_ratio)),
         loop=throttle.loop(),
         weights=cluster.spec.weights,

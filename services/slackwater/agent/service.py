@@ -273,6 +273,7 @@ class Running:
         for record in () if alone is None else alone.tick(tick.instant, tick.pods):
             self._told_alone += 1
             key = f"decision/{self._told_alone % DECISIONS_KEPT}"
+            _log.info("decided alone", node=self.facts.name, decision_id=record.id, kind=record.kind)
             self.outgoing.fact(key, self.envelopes.decided(record, held.event))
 
     def _begin_alone(self, held: Held, tick: Tick) -> GuardAlone | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,7 @@ from slackwater.cli.backtest import days_of
 from slackwater.cli.output import Column, Item, errors_to_stderr, message, print_object, table
 from slackwater.cli.output import Format as Shown
 from slackwater.cli.progress import Stages, progress_bar
+from slackwater.cli.prometheus_options import seconds_of
 from slackwater.cli.trace_options import (
     ChurnOption,
     FormatOption,
@@ -24,7 +25,11 @@ from slackwater.cli.trace_options import (
     check_page,
 )
 from slackwater.model.errors import InvalidInput
+from slackwater.model.time import SystemClock
 from slackwater.traces.choices import Resource
+
+if TYPE_CHECKING:
+    from slackwater.simulation.service import Simulation
 
 
 class Output(StrEnum):
@@ -38,6 +43,12 @@ def command(
     files: Annotated[
         list[Path], typer.Option("-f", "--filename", help="a ColocationStrategy; two are compared; - is stdin")
     ],
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="24h", help="replay what was recorded: 24h, 90m, 7d")
+    ] = None,
+    step: Annotated[
+        str | None, typer.Option("--step", metavar="5m", help="of what was recorded; default: every window")
+    ] = None,
     trace: TraceOption = None,
     form: FormatOption = None,
     resource: ResourceOption = None,
@@ -53,31 +64,41 @@ def command(
     end: Annotated[str | None, typer.Option("--to", metavar="DAY", help="… up to this one")] = None,
     output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
     html: PageOption = None,
+    server: Annotated[
+        str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
+    ] = None,
 ) -> None:
     """Replay history under another strategy: what it would have lent, and when that would have been too much.
 
-    Example: `slackwater simulate -f bold.yaml --trace usage.csv --format csv --html report.html`
+    Example: `slackwater simulate -f careful.yaml -f bold.yaml --since 24h --html report.html`
     """
     with errors_to_stderr():
         from slackwater.simulation.edge.simulation_report import report_of
         from slackwater.simulation.service import TraceOrder, simulate_trace
 
         check_page(html)
-        if trace is None or form is None:
-            raise InvalidInput("give --trace PATH and --format", field="trace")
-        order = TraceOrder(
-            path=trace,
-            form=form,
-            resources=tuple(Resource) if resource is None else (resource,),
-            per_node=per_node,
-            churn_days=days_of(churn),
-            seed=seed,
-            model=model,
-            since=begin,
-            until=end,
-        )
-        with progress_bar() as bar:
-            found = simulate_trace(files, order, Stages(bar))
+        if (trace is None) is (since is None):
+            raise InvalidInput(
+                "give --trace PATH with its --format, or --since 24h for what was recorded", field="since"
+            )
+        if trace is None:
+            found = _recorded(files, since or "", step, server)
+        elif form is None:
+            raise InvalidInput("--format: is missing; it says how the trace is written", field="format")
+        else:
+            order = TraceOrder(
+                path=trace,
+                form=form,
+                resources=tuple(Resource) if resource is None else (resource,),
+                per_node=per_node,
+                churn_days=days_of(churn),
+                seed=seed,
+                model=model,
+                since=begin,
+                until=end,
+            )
+            with progress_bar() as bar:
+                found = simulate_trace(files, order, Stages(bar))
         answer = report_of(found).model_dump(mode="json", by_alias=True)
         if html is not None:
             from slackwater.simulation.edge.simulation_page import page
@@ -88,6 +109,17 @@ def command(
             print_object(answer, Shown.JSON)
         else:
             print("\n".join(lines(answer)))
+
+
+def _recorded(files: Sequence[Path], since: str, step: str | None, server: str | None) -> Simulation:
+    from slackwater.cli.client import HttpReader, reading
+    from slackwater.simulation.service import RecordedOrder, simulate_recorded
+
+    seconds, apart = seconds_of(since, "since"), None if step is None else seconds_of(step, "step")
+    with reading(server) as reader, progress_bar() as bar:
+        if not isinstance(reader, HttpReader):
+            raise InvalidInput("--since needs a running instance: start one with `slackwater up`, or give --trace")
+        return simulate_recorded(files, RecordedOrder(reader, seconds, apart), SystemClock().now(), Stages(bar))
 
 
 def lines(answer: Item) -> list[str]:
@@ -124,7 +156,9 @@ def figures(answer: Item, resource: str, unit: str) -> list[str]:
         *(_value(place, each["name"]) for place, each in enumerate(strategies)),
         Column(f"{last['name']} - {last['against']}", lambda row: str(row["difference"]), right=True),
     ]
-    known = f"capacity {one['capacity_hours']:,.0f} {unit}, prod used {one['prod_hours'] / one['capacity_hours']:.1%}"
+    known = (
+        f"capacity {_hours(one['capacity_hours'])} {unit}, prod used {one['prod_hours'] / one['capacity_hours']:.1%}"
+    )
     return [known, *table(rows, columns, wide=False, headers=True)]
 
 
@@ -146,6 +180,10 @@ def _one(value: float) -> str:
     return f"{value:,.2f}"
 
 
+def _hours(value: float) -> str:
+    return _one(value) if abs(value) < 100 else _count(value)
+
+
 def _share(value: float) -> str:
     return f"{value * 100:.2f}%"
 
@@ -155,8 +193,8 @@ def _small(value: float) -> str:
 
 
 FIGURES = (
-    ("batch_hours", "offered to batch, {unit}", _count),
-    ("mid_hours", "offered to mid, {unit}", _count),
+    ("batch_hours", "offered to batch, {unit}", _hours),
+    ("mid_hours", "offered to mid, {unit}", _hours),
     ("reclaimed_share", "share of the capacity", _share),
     ("exceeded_minutes", "node minutes beyond capacity", _count),
     ("exceeded_share", "share of node minutes", _small),

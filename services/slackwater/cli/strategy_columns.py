@@ -94,7 +94,7 @@ def strategy_lines(strategy: Item) -> list[str]:
     lines.append("Fields:")
     for name, value in (_status(strategy, "effective") or {}).items():
         above = "" if own.get(name) is not None else "(from above)"
-        lines.append(f"  {name + ':':34}{shown(value):<16}{above}".rstrip())
+        lines.append(f"  {name + ':':34}{shown(value):<24}{above}".rstrip())
     return lines
 
 

@@ -195,7 +195,12 @@ def _print_rest(console: Console, record: Mapping[str, Any]) -> None:
         because = f": {record['remaining_because']}" if record["remaining_because"] else ""
         console.print(Text(f"{amount(record['remaining'], record['unit'])} remain{because}", style="yellow"))
     for each in record["alternatives"]:
-        console.print(Text(f"not chosen: {each['what']} ({each['rejected_because']})"))
+        could = (
+            f"; it could have released {amount(each['would_release'], record['unit'])}"
+            if each.get("would_release")
+            else ""
+        )
+        console.print(Text(f"not chosen: {each['what']} ({each['rejected_because']}{could})"))
     trace = f", trace {record['trace_id']}" if record.get("trace_id") else ""
     console.print(Text(f"decision {record['id']}{trace}", style="dim"), soft_wrap=True)
 

@@ -38,6 +38,8 @@ class Found(StrEnum):
     SAME = "same"
     FOLLOWED = "followed"
     """It was decided by another strategy than the one in force; that is no damage."""
+    AGED = "aged"
+    """Time alone has changed what is said of it, and the timer does not look after offers of nothing."""
     HEALED = "healed"
 
 
@@ -118,8 +120,9 @@ class FollowerStore(Protocol):
         """By source without its generation (`cluster`, `pool/NAME`), naming at most so many nodes with problems."""
         ...
 
-    async def names(self) -> Sequence[str]:
-        """Every node that was described, in order."""
+    async def following(self, after: str, limit: int) -> Sequence[NodeState]:
+        """Described nodes whose names come after this one, in order: what each follows, and what that depends on (pool,
+        words). The rest of these states is empty."""
         ...
 
     async def page(self, after: str, limit: int) -> Sequence[NodeState]:

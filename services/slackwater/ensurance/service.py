@@ -147,6 +147,7 @@ class EnsuranceService:
         while True:
             try:
                 await self._renew()
+                self._meter.stepped_back(len(self._book.stepped_back(self._platform.clock.now())))
             except (Conflict, Unavailable) as error:
                 log.warning("leases are not renewed", error=error.message)
             await self._platform.clock.sleep(self._renew.interval_seconds)

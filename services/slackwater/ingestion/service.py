@@ -23,6 +23,7 @@ from slackwater.ingestion.usecases.close_windows import CloseWindows
 from slackwater.ingestion.usecases.count_nodes import CountNodes
 from slackwater.ingestion.usecases.describe_node import DescribeNode
 from slackwater.ingestion.usecases.keep_history import KeepHistory
+from slackwater.ingestion.usecases.read_windows import ReadWindows
 from slackwater.ingestion.usecases.tracing import WindowTraces
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
 from slackwater.model.errors import Conflict, Unavailable
@@ -89,6 +90,14 @@ class IngestionService:
             phase=self._phase,
             traces=self._traces,
         )
+        self._read = ReadWindows(
+            database,
+            ledgers,
+            clock,
+            seconds=settings.window_seconds,
+            retention_days=settings.retention_days,
+            phase=self._phase,
+        )
         self._liveness = WatchLiveness(database, ledgers, clock, silence, bus.connected, ownership.working)
         self._count = CountNodes(database, ledgers, meter)
         self._keep = KeepHistory(database, ledgers, clock, settings.retention_days)
@@ -143,7 +152,9 @@ class IngestionService:
         return self._ownership.standing()
 
     def routers(self) -> Sequence[APIRouter]:
-        return []
+        from slackwater.ingestion.edge.http import window_router
+
+        return [window_router(self._read)]
 
     def _reported(self, before: KnownNode, after: KnownNode) -> None:
         """Wake the closing of windows when a report has begun the next one: the one before it is whole."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,17 @@ from slackwater.model.errors import InvalidInput
 from slackwater.prediction.domain.models.port import PeakModel
 from slackwater.simulation.adapters.prometheus import Prometheus, Span
 from slackwater.simulation.adapters.prometheus_usage import QUERIES, read
-from slackwater.simulation.adapters.strategy_files import default_variant, variants
+from slackwater.simulation.adapters.recorded_history import Reads, recorded
+from slackwater.simulation.adapters.strategy_files import (
+    as_here,
+    base_of,
+    default_variant,
+    documents_in_force,
+    for_nodes,
+    named_apart,
+    read_all,
+    variants,
+)
 from slackwater.simulation.adapters.trace_history import USUAL_MODEL, Layout, TraceHistory, both, placed
 from slackwater.simulation.domain.risk import USUAL_ACCEPTED
 from slackwater.simulation.ports import History, Watch
@@ -147,3 +158,32 @@ class _Maker:
 
     def __call__(self, resource: Resource) -> PeakModel:
         return contenders(self.label, resource)[0].make()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedOrder:
+    """What an installation recorded. `step_seconds` None: every window."""
+
+    reads: Reads
+    since_seconds: int
+    step_seconds: int | None = None
+
+
+def simulate_recorded(files: Sequence[Path], order: RecordedOrder, now: datetime, watch: Watch) -> Simulation:
+    """Against the strategies in force. A file replaces the documents of its names; one whose only document selects no
+    node is tried as the cluster's. Raises InvalidInput, NotFound, and what the API raises."""
+    tried = read_all(files)
+    history = recorded(order.reads, order.since_seconds, order.step_seconds, now, watch)
+    in_force = documents_in_force(order.reads)
+    base = base_of(in_force)
+    states = [record.described for record in history.records]
+    current = for_nodes("in force", in_force, states, base)
+    found, notes = [], list(history.notes)
+    for file, documents in tried:
+        placed_documents, note = as_here(documents, states)
+        notes += [note] if note else []
+        name = file.stem if str(file) != "-" and documents[0].is_clusters else documents[0].metadata.name
+        found.append(for_nodes(name, [*in_force, *placed_documents], states, base))
+    named = named_apart(found, files, ("in force",))
+    history = replace(history, strategy=current.strategies[0], notes=notes)
+    return Simulation(history, replay(history, [current, *named], watch))

@@ -102,12 +102,16 @@ async def test_followers_are_counted_by_document_whatever_its_generation(stores:
 
 async def test_nodes_are_read_page_by_page_as_they_were_saved(stores: Stores) -> None:
     words = NodeWords({"disk": "ssd"}, {OWN: "{"})
-    full = replace(node("b", "cluster@1"), words=words, good_words=NodeWords({}, {OWN: "{}"}))
+    good = NodeWords({}, {OWN: "{}"})
+    full = replace(node("b", "cluster@1", problem="p"), pool="gold", words=words, good_words=good)
     await save(stores.nodes, node("a"), full, node("c"), NodeState("unheard"))
     assert [state.node for state in await stores.followers.page("", 2)] == ["a", "b"]
     assert list(await stores.followers.page("a", 1)) == [full]
     assert list(await stores.followers.page("unheard", 9)) == []
-    assert await stores.followers.names() == ["a", "b", "c"]
+    following = await stores.followers.following("", 2)
+    assert [state.node for state in following] == ["a", "b"]
+    assert following[1] == replace(full, described_by=None)
+    assert [state.node for state in await stores.followers.following("b", 9)] == ["c"]
 
 
 async def test_what_was_told_is_remembered_with_the_event_or_not_at_all(stores: Stores) -> None:

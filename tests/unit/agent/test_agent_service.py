@@ -113,6 +113,16 @@ async def test_a_renewal_is_not_answered_and_writes_nothing(world: World) -> Non
         assert len(world.all(IntentObserved)) == 1
 
 
+async def test_a_pod_that_two_writers_want_to_end_is_ended_once(world: World) -> None:
+    world.driver.stubborn.add("a")
+    async with world.running():
+        await world.declare(evictions=[eviction(world, "a", "e1", grace=3.0)])
+        await world.declare(writer="migration", evictions=[eviction(world, "a", "e2", grace=60.0)])
+        await world.clock.advance(10)
+        ended = [(one.id, one.outcome) for one in world.all(EvictionCompleted)]
+    assert ended == [("e1", "killed"), ("e2", "already_gone")]
+
+
 async def test_an_older_document_is_ignored(world: World) -> None:
     async with world.running():
         await world.declare(generation=5, throttles=[throttle("a", 400)])

@@ -105,7 +105,7 @@ def test_a_description_says_what_a_strategy_comes_to_and_who_objects(do: Do) -> 
     lines = do("describe", "colocationstrategy", "gold").stdout.splitlines()
     assert "For:         pool=gold" in lines
     assert "  cpuReclaimThresholdPercent:       30" in lines
-    assert "  memoryReclaimThresholdPercent:    65              (from above)" in lines
+    assert "  memoryReclaimThresholdPercent:    65                      (from above)" in lines
     cluster = do("describe", "cs/default").stdout
     assert "Condition:   not NodesFollow (NodeWordsUnusable): 1 of 3 nodes" in cluster
     assert "  c: label slackwater.io/cpu-reclaim-ratio: 'much' is no ratio" in cluster

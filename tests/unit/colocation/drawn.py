@@ -51,6 +51,7 @@ strategies = st.builds(
     cold_start_holds_request=st.booleans(),
     diff_threshold=st.floats(0.01, 0.5),
     rise_windows=st.integers(1, 4),
+    update_time_threshold_seconds=st.sampled_from([1.0, 60.0, 300.0]),
     enabled=st.sampled_from([True, True, True, False]),
     cpu_policy=st.sampled_from(Policy),
     memory_policy=st.sampled_from(Policy),

@@ -10,12 +10,13 @@ import pytest
 from strategy_scene import OWN, Replica, document, strategy
 
 from slackwater.colocation.domain.document import DEFAULTS, FIELDS
-from slackwater.colocation.domain.layers import Selector
+from slackwater.colocation.domain.layers import NodeWords, Selector
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.settings import ColocationSettings
-from slackwater.colocation.usecases import strategy_set
+from slackwater.colocation.usecases import follow_strategies, strategy_set
 from slackwater.colocation.usecases.colocation_strategy import ColocationStrategy, first_document
 from slackwater.model.errors import Conflict, InvalidInput, NotFound, Unavailable
+from slackwater.model.identifiers import partition_of
 from slackwater.model.quantities import Resources
 from slackwater.runtime.documents import StoredDocument
 from slackwater.testing.documents import MemoryDocumentStore
@@ -166,7 +167,8 @@ async def test_a_state_from_before_strategies_were_kept_gets_its_sources_without
     assert (here.store.states["a"].strategies, len(here.offers("a"))) == (("cluster@1",), told)
 
 
-async def test_more_nodes_than_a_slice_all_follow() -> None:
+async def test_more_nodes_than_a_slice_and_a_page_all_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow_strategies, "PAGE", 50)
     here = await Replica().open()
     for number in range(120):
         await here.node(f"n{number:03}")
@@ -175,21 +177,18 @@ async def test_more_nodes_than_a_slice_all_follow() -> None:
 
 
 async def test_only_nodes_of_ones_own_partitions_are_decided() -> None:
-    from slackwater.colocation.usecases.follow_strategies import follow_strategies, tell_of_documents
-    from slackwater.model.identifiers import partition_of
-
     here = await Replica().open()
     for number in range(8):
         await here.node(f"n{number}")
     await here.put("default", enable=False)
     ours = {partition_of("n0")}
-    await follow_strategies(here.offering, here.followers, ours)
+    await follow_strategies.follow_strategies(here.offering, here.followers, ours)
     off = {name for name in here.store.states if here.offers(name)[-1].batch == Resources()}
     assert off == {name for name in here.store.states if partition_of(name) in ours}
     here.documents.rows["default"] = StoredDocument("default", 3, {"spec": 1})
     await here.in_force.catch_up()
     others = {0, 1, 2, 3, 4, 5, 6, 7} - {partition_of("default")}
-    await tell_of_documents(here.offering, here.followers, here.in_force.now, others)
+    await follow_strategies.tell_of_documents(here.offering, here.followers, here.in_force.now, others)
     assert here.checked() == []
 
 
@@ -342,6 +341,9 @@ async def test_every_replica_follows_what_any_of_them_stored() -> None:
 async def test_answers_are_remembered_without_end_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strategy_set, "MOST_KNOWN", 2)
     here = await Replica().open()
-    pools = [NodeState("n", pool=str(number)) for number in range(5)]
-    assert {here.in_force.of(state).sources for state in pools * 2} == {("cluster@1",)}
-    assert here.in_force.of(pools[0]) is here.in_force.of(pools[0])
+    label = "slackwater.io/cpu-reclaim-ratio"
+    nodes = [NodeState("n", words=NodeWords({label: f"0.{number}", "name": f"n{number}"})) for number in range(5)]
+    found = [here.in_force.of(state).strategy.cpu_reclaim_threshold_percent for state in nodes * 2]
+    assert found == [0, 10, 20, 30, 40] * 2
+    other = NodeState("m", words=NodeWords({label: "0.4", "name": "else"}))
+    assert here.in_force.of(other) is here.in_force.of(nodes[4]), "other labels choose a pool, no more"

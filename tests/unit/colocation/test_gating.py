@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from drawn import gates, strategies
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -141,3 +142,14 @@ def test_degradation_names_its_reason() -> None:
     assert degraded_because(replace(FRESH, lost=True), STRATEGY) == "node is lost"
     assert degraded_because(replace(FRESH, age_seconds=181), STRATEGY) == "usage is old"
     assert degraded_because(replace(FRESH, system=None), STRATEGY) == "system usage was never measured"
+
+
+@given(gates, st.integers(0, 50_000), st.integers(0, 60_000), st.integers(1, 500), strategies, st.booleans())
+def test_whoever_asks_again_within_a_window_is_told_the_same(
+    gate: Gate, computed: int, ceiling: int, window: int, strategy: Strategy, degraded: bool
+) -> None:
+    how = {"ceiling": max(ceiling, computed), "window": window, "degraded": degraded, "strategy": strategy}
+    value, after = pass_gate(gate, computed, **how)  # type: ignore[arg-type] # fields by name
+    for _ in range(3):
+        again, after = pass_gate(after, computed, **how)  # type: ignore[arg-type] # fields by name
+        assert again == value

@@ -102,6 +102,15 @@ async def test_no_more_begin_in_a_cycle_and_in_an_hour_than_may() -> None:
     assert scene.records()[-1].remaining_because == "no more than 3 evictions in one cycle"
 
 
+async def test_a_pool_may_be_given_other_caps() -> None:
+    scene = await evicting(nodeEvictionsPerCycle=1, nodeEvictionsPerHour=2)
+    crowd = {f"b{number:02}": 30 for number in range(40)}
+    for count in (1, 2, 2):
+        await scene.report(0.9, batch=crowd)
+        assert len(items(scene)) == count
+    assert scene.records()[-1].remaining_because == "no more than 2 evictions an hour"
+
+
 async def test_an_eviction_that_nobody_answers_is_given_up() -> None:
     scene = await evicting()
     await scene.report(0.2, batch=CROWD)

@@ -31,7 +31,7 @@ SMALL = ("--format", "csv", "--vms-per-node", "3", "--model", "max", "--model", 
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_trace(tmp_path_factory.mktemp("assess") / "usage.csv", hours=24 * 4)
+    return write_trace(tmp_path_factory.mktemp("assess") / "usage.csv", hours=80)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_the_table_says_what_is_recommended_and_why(trace: Path) -> None:
     done = assess("--trace", trace, *SMALL)
     assert done.exit_code == 0, done.output
     assert "recommended: cpuReclaimThresholdPercent: 60 with max" in done.stdout
-    assert re.search(r"because 4\.0 days are too short", done.stdout)
+    assert re.search(r"because 3\.3 days are too short", done.stdout)
     rows = [line for line in done.stdout.splitlines() if line.startswith("node-")]
     assert len(rows) == 2
 

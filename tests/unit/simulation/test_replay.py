@@ -43,7 +43,7 @@ def test_a_replay_is_the_same_every_time(history: TraceHistory) -> None:
     assert figures(history, Strategy()) == figures(history, Strategy())
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(10, 100), st.integers(0, 40))
 def test_a_harder_margin_never_lends_more_nor_exceeds_longer(history: TraceHistory, percent: int, more: int) -> None:
     soft, hard = figures(

@@ -41,7 +41,7 @@ def test_the_table_has_what_is_in_force_the_new_one_and_the_difference(folder: P
     assert head == [[name, "default", "bold", "bold", "-", "default"] for name in ("CPU", "MEMORY")]
     offered = [line for line in lines if line.startswith("offered to batch")]
     assert len(offered) == 2
-    assert all(re.search(r"\+[\d,]+$", line) for line in offered)
+    assert all(re.search(r"\+[\d,.]+$", line) for line in offered)
     beyond = [int(number) for number in re.findall(r"node minutes beyond capacity +(\d+) +(\d+)", done.stdout)[0]]
     assert beyond[0] < beyond[1], "20 % more than there is must be too much at times"
 
@@ -81,8 +81,8 @@ def test_one_resource_of_a_trace_that_has_no_other(folder: Path) -> None:
 
 def test_the_page_needs_nothing_else_and_has_its_pictures(folder: Path) -> None:
     page = folder / "report.html"
-    hostile = write_strategy(folder / "hostile.yaml", "'<b onclick=x>&'", cpuReclaimThresholdPercent=90)
-    done = simulate("-f", hostile, "--trace", folder / "usage.csv", *SMALL, "--html", page)
+    hostile = write_trace(folder / "<b onclick=x>&.csv", hours=26)
+    done = simulate("-f", folder / "bold.yaml", "--trace", hostile, *SMALL, "--html", page)
     assert done.exit_code == 0, done.output
     assert f"wrote {page}" in done.stderr
     text = page.read_text()
@@ -100,17 +100,20 @@ def test_the_page_needs_nothing_else_and_has_its_pictures(folder: Path) -> None:
     ("text", "said"),
     [
         ("kind: NodeQOS\n", "kind: 'NodeQOS' cannot be simulated; allowed: ColocationStrategy"),
-        ("kind: ColocationStrategy\n", "metadata.name: is missing"),
-        ("kind: ColocationStrategy\nmetadata: {name: a}\nspec: [1]\n", "spec: [1] is not allowed"),
+        ("kind: ColocationStrategy\n", "metadata: Field required"),
+        ("kind: ColocationStrategy\nmetadata: {name: a}\nspec: [1]\n", "spec: Input should be a valid dictionary"),
         (
             "kind: ColocationStrategy\nmetadata: {name: a}\nspec: {cpuReclaimThresholdPercent: -1}\n",
-            "spec.cpuReclaimThresholdPercent: -1 is not allowed; a whole number from 0",
+            "spec.cpuReclaimThresholdPercent: cpuReclaimThresholdPercent: -1 is not allowed; a whole number from 0",
         ),
         (
             "kind: ColocationStrategy\nmetadata: {name: a}\nspec: {cpuReclaimTresholdPercent: 1}\n",
-            "spec.cpuReclaimTresholdPercent: there is no such field",
+            "spec.cpuReclaimTresholdPercent: cpuReclaimTresholdPercent: there is no such field",
         ),
-        ("kind: ColocationStrategy\napiVersion: v7\nmetadata: {name: a}\n", "apiVersion: 'v7' is unknown"),
+        (
+            "kind: ColocationStrategy\napiVersion: v7\nmetadata: {name: a}\n",
+            "apiVersion: Input should be 'slackwater.io/v1alpha1'",
+        ),
         ("a: [\n", "is not YAML"),
         ("", "holds no strategy"),
     ],
@@ -121,6 +124,20 @@ def test_a_bad_strategy_names_its_field_before_the_trace_is_read(tmp_path: Path,
     done = simulate("-f", bad, "--trace", tmp_path / "none.csv", *SMALL)
     assert done.exit_code == 2
     assert said in done.stderr
+
+
+def test_one_history_is_asked_for_and_a_trace_needs_its_format(folder: Path) -> None:
+    strategy, trace = ("-f", folder / "bold.yaml"), ("--trace", folder / "usage.csv")
+    for arguments, said in (
+        ((), "give --trace PATH with its --format, or --since 24h"),
+        ((*trace, "--since", "24h"), "give --trace PATH with its --format, or --since 24h"),
+        (trace, "--format: is missing"),
+        (("--since", "yesterday"), "--since: 'yesterday' is not allowed"),
+        (("--since", "1h", "--step", "x"), "--step: 'x' is not allowed"),
+    ):
+        done = simulate(*strategy, *arguments)
+        assert done.exit_code == 2, done.output
+        assert said in done.stderr
 
 
 def test_other_mistakes_are_said_in_one_line(folder: Path) -> None:
@@ -135,7 +152,6 @@ def test_other_mistakes_are_said_in_one_line(folder: Path) -> None:
         done = simulate(*strategy, *trace, *SMALL, *more)
         assert done.exit_code == 2, done.output
         assert said in done.stderr
-    assert simulate(*strategy, "--trace", folder / "usage.csv").exit_code == 2
 
 
 def test_a_document_for_a_pool_is_tried_as_if_every_node_followed_it(folder: Path) -> None:

@@ -18,6 +18,7 @@ from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.guarding import (
     GuardState,
+    concerned,
     confirmed,
     eviction_failed,
     glance,
@@ -242,6 +243,22 @@ def test_a_glance_is_either_the_whole_cycle_or_says_that_one_must_look(
         if quick is not None:
             assert (quick, made.cycle.told, made.cycle.plan.steps) == (made.state, (), ())
         state = made.state
+
+
+@given(st.lists(st.none() | st.sampled_from([0.0, 0.05, 0.3, 0.9]), max_size=10), crowds)
+@settings(max_examples=40)
+def test_who_is_not_concerned_changes_nothing(pressures: list[float | None], crowd: list[PodUse]) -> None:
+    state, whole = GuardState(), under()
+    for when, pressure in enumerate(pressures):
+        ours = state.by_uid()
+        pods = [PROD, *(pod(f"b{one}", cpu=400, ours=ours.get(f"b{one}")) for one in range(3)), *crowd]
+        view = seen(*pods, pressure=pressure, capacity=20_000, when=when)
+        made = guard(view, state, whole, at(when), CLOSED_LOOP)
+        only = concerned(replace(view, pods=()), state, whole, at(when))
+        if only is not None:
+            few = replace(view, pods=tuple(one for one in view.pods if one.uid in only))
+            assert guard(few, state, whole, at(when), CLOSED_LOOP).state == made.state
+        state = confirmed(made.state, at(when))
 
 
 def test_a_glance_is_not_enough_where_limits_are_in_force_or_the_metric_reads_pods() -> None:

@@ -8,21 +8,26 @@ from pydantic import Field, StringConstraints
 
 from slackwater.decisions.reasons import Mode
 from slackwater.waterline.documents import API_VERSION, Metadata, Part
+from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.policies.autonomy import AutonomyPolicy
 
 KIND: Final = "Autonomy"
 Pool = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[^\x00-\x1f\x7f]+$")]
 _DEFAULTS: Final = AutonomyPolicy()
+_LIMITS: Final = Limits()
 
 
 class AutonomySpec(Part):
     """`nodePool` is the document's name unless it is said. Above `evictionsPerHour` in the pool, or after as many
-    evictions without relief as `reliefsMissed`, the pool only throttles for `holdSeconds`."""
+    evictions without relief as `reliefsMissed`, the pool only throttles for `holdSeconds`. No more begin on one node
+    than `nodeEvictionsPerCycle` at once and `nodeEvictionsPerHour`."""
 
     node_pool: Pool | None = None
     mode: Literal["observe", "throttle", "evict"]
     evictions_per_hour: Annotated[int, Field(ge=0, le=100_000)] = _DEFAULTS.evictions_per_hour
     reliefs_missed: Annotated[int, Field(ge=1, le=1000)] = _DEFAULTS.reliefs_missed
+    node_evictions_per_cycle: Annotated[int, Field(ge=1, le=1000)] = _LIMITS.evictions_per_cycle or 1
+    node_evictions_per_hour: Annotated[int, Field(ge=1, le=100_000)] = _LIMITS.evictions_per_hour or 1
     hold_seconds: Annotated[float, Field(gt=0, le=604_800, allow_inf_nan=False)] = _DEFAULTS.hold_seconds
 
 
@@ -37,6 +42,10 @@ class Autonomy(Part):
     @property
     def pool(self) -> str:
         return self.spec.node_pool or self.metadata.name
+
+    def limits(self) -> Limits:
+        """Of one node."""
+        return Limits(self.spec.node_evictions_per_cycle, self.spec.node_evictions_per_hour)
 
     def policy(self) -> AutonomyPolicy:
         return AutonomyPolicy(

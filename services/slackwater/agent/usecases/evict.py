@@ -65,7 +65,7 @@ class EvictPods:
     def consider(self, wishes: Sequence[EvictionWish], lease_alive: Mapping[str, bool]) -> None:
         """Begin what may begin; settle at once what never will. `lease_alive` is by writer."""
         for wish in wishes:
-            if wish.id in self._records:
+            if wish.id in self._records or self._is_ending(wish.pod_uid):
                 continue
             now = self.clock.now()
             living = {pod.uid for pod in self.driver.pods()}
@@ -77,6 +77,10 @@ class EvictPods:
                 now=now,
             )
             self._follow(verdict, wish, now)
+
+    def _is_ending(self, pod_uid: str) -> bool:
+        """Whoever asked for it: a pod is ended once, and who asks again is answered when it is over."""
+        return any(record.pod_uid == pod_uid and record.outcome is None for record in self._records.values())
 
     def forget(self, writer: str, asked: set[str]) -> None:
         """Drop ids that can never start again: told, past their deadline and not asked for any more."""

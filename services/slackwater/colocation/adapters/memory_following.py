@@ -40,8 +40,19 @@ class MemoryFollowerStore:
                 found.setdefault(source.partition("@")[0], []).append(state)
         return {source: _counted(states, most) for source, states in found.items()}
 
-    async def names(self) -> Sequence[str]:
-        return sorted(name for name, state in self._store.states.items() if state.described_by is not None)
+    async def following(self, after: str, limit: int) -> Sequence[NodeState]:
+        described = [state for state in await self.page(after, len(self._store.states)) if state.described_by]
+        return [
+            NodeState(
+                state.node,
+                pool=state.pool,
+                words=state.words,
+                good_words=state.good_words,
+                strategies=state.strategies,
+                strategy_problem=state.strategy_problem,
+            )
+            for state in described[:limit]
+        ]
 
     async def page(self, after: str, limit: int) -> Sequence[NodeState]:
         return [self._store.states[node] for node in sorted(self._store.states) if node > after][:limit]

@@ -57,7 +57,7 @@ class ColocationMetrics:
         )
         self._passed = meters.counter(
             "slackwater_colocation_full_pass_nodes_total",
-            "Nodes of the periodic look at every offer, by result (skipped, same, followed, healed).",
+            "Nodes of the periodic look at every offer, by result (skipped, same, followed, aged, healed).",
             ["result"],
             look="healed: state was damaged or an event was missed; the records with offer_healed say where.",
         )

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import text
+from sqlalchemy import TextClause, text
 
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import Followers
@@ -27,7 +27,16 @@ SELECT title, node, strategy_problem FROM (
     FROM nodes, jsonb_array_elements_text(strategies) AS source WHERE strategy_problem <> ''
 ) found WHERE place <= :most ORDER BY title, place
 """)
-_NAMES = text("SELECT node FROM nodes WHERE state->'described_by' <> 'null' ORDER BY node")
+_FOLLOWING = text("""
+SELECT CAST(jsonb_build_object(
+    'node', node, 'pool', pool, 'words', words, 'good_words', good_words, 'strategies', coalesce(strategies, '[]'),
+    'strategy_problem', coalesce(strategy_problem, '')) AS text) AS state
+FROM (
+    SELECT node, strategies, strategy_problem, parts.*
+    FROM nodes, jsonb_to_record(state) AS parts(pool text, words jsonb, good_words jsonb, described_by jsonb)
+    WHERE node > :after ORDER BY node
+) known WHERE described_by IS NOT NULL AND described_by <> 'null' LIMIT :limit
+""")
 _PAGE = text("SELECT CAST(state AS text) AS state FROM nodes WHERE node > :after ORDER BY node LIMIT :limit")
 _TOLD = text("SELECT name, problem FROM strategy_findings WHERE problem <> ''")
 _TELL = text(
@@ -70,13 +79,15 @@ class PostgresFollowerStore:
             for row in counts
         }
 
-    async def names(self) -> Sequence[str]:
-        async with self._database.unit_of_work() as unit:
-            return [row.node for row in await unit.connection.execute(_NAMES)]
+    async def following(self, after: str, limit: int) -> Sequence[NodeState]:
+        return await self._states(_FOLLOWING, after, limit)
 
     async def page(self, after: str, limit: int) -> Sequence[NodeState]:
+        return await self._states(_PAGE, after, limit)
+
+    async def _states(self, statement: TextClause, after: str, limit: int) -> Sequence[NodeState]:
         async with self._database.unit_of_work() as unit:
-            rows = await unit.connection.execute(_PAGE, {"after": after, "limit": limit})
+            rows = await unit.connection.execute(statement, {"after": after, "limit": limit})
             return [_STATE.validate_json(row.state) for row in rows]
 
     @asynccontextmanager

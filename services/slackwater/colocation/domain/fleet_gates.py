@@ -29,7 +29,7 @@ def pass_gates(
         published=value,
         rising_windows=np.where(waits, watched.rising_windows, 0),
         rising_to=np.where(waits, watched.rising_to, 0),
-        last_window=np.where(waits, watched.last_window, 0),
+        last_window=np.where(waits, watched.last_window, np.where(lasted | old, window, 0)),
         drifting_since=np.where(drifts, drifted.drifting_since, 0),
         drifting_to=np.where(drifts, drifted.drifting_to, 0),
     )
@@ -38,7 +38,7 @@ def pass_gates(
 def _watched(gates: GateRows, computed: Ints, window: Ints, rises: Flags) -> GateRows:
     """A window counts once."""
     already = gates.rising_windows > 0
-    counted = already & (window <= gates.last_window)
+    counted = window <= gates.last_window
     return GateRows(
         published=gates.published,
         rising_windows=gates.rising_windows + ~counted,

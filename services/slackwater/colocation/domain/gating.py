@@ -18,8 +18,9 @@ class Gate:
     """Of one resource: the value in force (None: none yet) and the change that is being watched.
 
     `rising_windows` counts the windows a rise has lasted, `rising_to` is the lowest value in them, `last_window` the
-    end (seconds since 1970) of the last one counted. `drifting_since` is the end of the first window of a small
-    difference that has kept its sign since (0: none), `drifting_to` the lowest value in it.
+    end (seconds since 1970) of the last one counted, or of the one in which a value that had lasted was told: it begins
+    no rise, so that whoever asks again within it is told the same. `drifting_since` is the end of the first window of a
+    small difference that has kept its sign since (0: none), `drifting_to` the lowest value in it.
     """
 
     published: int | None = None
@@ -41,7 +42,7 @@ def pass_gate(
     else:
         after = _watch(gate, computed, window)
         if after.rising_windows >= strategy.rise_windows:
-            after = Gate(published=after.rising_to)
+            after = Gate(published=after.rising_to, last_window=window)
     return gate.published if after.published is None else after.published, after
 
 
@@ -57,7 +58,7 @@ def _watch(gate: Gate, computed: int, window: int) -> Gate:
     """A window counts once, however often the offer is computed within it."""
     lowest = min(gate.rising_to, computed) if gate.rising_windows else computed
     watched = replace(gate, rising_to=lowest, drifting_since=0, drifting_to=0)
-    if gate.rising_windows and window <= gate.last_window:
+    if window <= gate.last_window:
         return watched
     return replace(watched, rising_windows=gate.rising_windows + 1, last_window=window)
 
@@ -69,5 +70,5 @@ def _drift(gate: Gate, published: int, computed: int, window: int, strategy: Str
     goes_on = gate.drifting_since and (gate.drifting_to < published) == (computed < published)
     since, lowest = (gate.drifting_since, min(gate.drifting_to, computed)) if goes_on else (window, computed)
     if window - since >= strategy.update_time_threshold_seconds:
-        return Gate(published=lowest)
+        return Gate(published=lowest, last_window=window)
     return Gate(published=published, drifting_since=since, drifting_to=lowest)

@@ -28,6 +28,7 @@ RATIOS = {
     "mid-static-memory-reserved-ratio": "midStaticMemoryReservedPercent",
 }
 """Labels of a node and the field that each sets; with `slackwater.io/` before them, or the field's own prefix."""
+_OWN_LABELS = tuple(f"{prefix}/{name}" for prefix in _PREFIXES for name in RATIOS)
 POOL_LABEL = "slackwater.io/node-pool"
 """What a selector sees a node's pool as."""
 NOTHING: Spec = MappingProxyType({})
@@ -66,6 +67,11 @@ class NodeWords:
     def in_pool(self, pool: str) -> NodeWords:
         """With the node's pool as a label, unless it has one of that name."""
         return NodeWords({POOL_LABEL: pool, **self.labels}, self.annotations)
+
+    def own(self) -> tuple[tuple[str, str], ...]:
+        """Only what sets something: two nodes that say the same here have the same layers of their own."""
+        labels = [(key, self.labels[key]) for key in _OWN_LABELS if key in self.labels]
+        return (*labels, *((name, self.annotations[name]) for name in ANNOTATION if name in self.annotations))
 
     def kept(self) -> NodeWords:
         """All labels, for selectors are about them, and those annotations that are about strategies."""

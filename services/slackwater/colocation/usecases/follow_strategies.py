@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
-from typing import Any
 
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import FollowerStore
@@ -13,13 +13,14 @@ from slackwater.colocation.usecases.note_followed import checked_event
 from slackwater.colocation.usecases.recompute_offer import Offering, decide_anew
 from slackwater.colocation.usecases.strategies_in_force import InForce
 from slackwater.decisions.reasons import Reason
-from slackwater.events.envelope import Event
 from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 
 CHANGED = Reason.OFFER_STRATEGY_CHANGED
-SLICE = 50
+SLICE = 20
 """Nodes in one transaction: few enough that events of these nodes hardly wait, many enough for it to go quickly."""
+PAGE = 500
+"""Nodes that are looked at together, without a lock."""
 
 
 async def follow_strategies(
@@ -27,23 +28,36 @@ async def follow_strategies(
 ) -> int:
     """Decide anew for each node of these partitions that follows something else than it was decided by last. A drop is
     told at once, as ever. Returns how many offers changed. Raises Unavailable, Fenced; then it is begun again."""
-    ours = [node for node in await nodes.names() if partition_of(node) in partitions]
-    changed = 0
-    for some in _sliced(ours):
-        told: list[Sequence[Event[Any]]] = []
-        async with offering.store.begin() as transaction:
-            await transaction.expect_nodes(some)
-            for node in some:
-                state = await transaction.load(node)
-                followed = offering.strategies.of(state)
-                if (state.strategies, state.strategy_problem) != (followed.sources, followed.reason):
-                    told.append(await decide_anew(offering, transaction, node, _unchanged, None, CHANGED))
-        for node in some:
-            offering.decided(node)
-        for events in told:
-            offering.published(events, None)
-            changed += bool(events)
+    changed, page = 0, await nodes.following("", PAGE)
+    while page:
+        behind = [
+            state.node for state in page if partition_of(state.node) in partitions and _is_behind(offering, state)
+        ]
+        for some in _sliced(behind):
+            changed += await _catch_up(offering, some)
+        await asyncio.sleep(0)
+        page = await nodes.following(page[-1].node, PAGE)
     return changed
+
+
+async def _catch_up(offering: Offering, some: Sequence[str]) -> int:
+    async with offering.store.begin() as transaction:
+        await transaction.expect_nodes(some)
+        told = [
+            await decide_anew(offering, transaction, node, _unchanged, None, CHANGED)
+            for node in some
+            if _is_behind(offering, await transaction.load(node))  # an event may have been faster
+        ]
+    for node in some:
+        offering.decided(node)
+    for events in told:
+        offering.published(events, None)
+    return sum(map(bool, told))
+
+
+def _is_behind(offering: Offering, state: NodeState) -> bool:
+    followed = offering.strategies.of(state)
+    return (state.strategies, state.strategy_problem) != (followed.sources, followed.reason)
 
 
 def _unchanged(state: NodeState) -> NodeState:

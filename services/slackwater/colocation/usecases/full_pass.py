@@ -79,11 +79,14 @@ def _slices(nodes: Sequence[str]) -> Iterator[Sequence[str]]:
 async def _look(offering: Offering, state: NodeState, partitions: Collection[int]) -> Found:
     """First without a lock. Another look under lock decides, for an event may have been faster; and what changes by
     time alone is the timer's."""
-    followed = offering.strategies.of(state)
-    after, events = recompute(state, followed, offering.clock.now(), None)
+    followed, now = offering.strategies.of(state), offering.clock.now()
+    after, events = recompute(state, followed, now, None)
     if not events and after.due_at == state.due_at:
         return Found.SAME
+    found = Found.HEALED
     if state.strategies not in ((), followed.sources):
-        return Found.FOLLOWED if await revisit(offering, [state.node], partitions) else Found.SAME
-    healed = await revisit(offering, [state.node], partitions, because=Reason.OFFER_HEALED)
-    return Found.HEALED if healed else Found.SAME
+        found = Found.FOLLOWED
+    elif 0 < state.due_at <= now.timestamp():
+        found = Found.AGED
+    because = Reason.OFFER_HEALED if found is Found.HEALED else None
+    return found if await revisit(offering, [state.node], partitions, because) else Found.SAME

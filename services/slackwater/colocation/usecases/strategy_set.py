@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from slackwater.colocation.domain.document import Spec
-from slackwater.colocation.domain.layers import PoolStrategy, Resolved, Selector, resolve
+from slackwater.colocation.domain.layers import NodeWords, PoolStrategy, Resolved, Selector, pool_of, resolve
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import Followed
 
 MOST_KNOWN = 20_000
-"""Nodes that say the same share an answer; beyond so many different ones the answers are found anew."""
+"""Nodes that are selected alike and say the same of themselves share an answer; beyond so many different ones answers
+are found anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +42,12 @@ class StrategySet:
         self._known: dict[object, Followed] = {}
 
     def of(self, state: NodeState) -> Followed:
-        key = _key(state)
+        words, good = state.words.in_pool(state.pool), state.good_words
+        pool = pool_of(self._pools, words.labels)
+        key = (None if pool is None else pool.name, words.own(), None if good is None else good.own())
         found = self._known.get(key)
         if found is None:
-            resolved = self.resolved(state)
+            resolved = self._resolved(pool, words, good)
             sources = tuple(self._titles.get(each, each) for each in resolved.told)
             found = Followed(resolved.strategy, sources, resolved.reason)
             if len(self._known) >= MOST_KNOWN:
@@ -54,11 +57,8 @@ class StrategySet:
 
     def resolved(self, state: NodeState) -> Resolved:
         """With the fields that were merged."""
-        good = state.good_words
-        return resolve(self._cluster, self._pools, state.words.in_pool(state.pool), good, self._base)
+        words = state.words.in_pool(state.pool)
+        return self._resolved(pool_of(self._pools, words.labels), words, state.good_words)
 
-
-def _key(state: NodeState) -> object:
-    words, good = state.words, state.good_words
-    kept = None if good is None else (tuple(good.labels.items()), tuple(good.annotations.items()))
-    return state.pool, tuple(words.labels.items()), tuple(words.annotations.items()), kept
+    def _resolved(self, pool: PoolStrategy | None, words: NodeWords, good: NodeWords | None) -> Resolved:
+        return resolve(self._cluster, [] if pool is None else [pool], words, good, self._base)

@@ -17,7 +17,7 @@ from slackwater.console.domain.views import (
     WindowView,
 )
 from slackwater.console.domain.words import cores, outcome, percent, shortfall
-from slackwater.decisions.reasons import DecisionKind, Mode
+from slackwater.decisions.reasons import ONLY_TOLD, DecisionKind, Mode
 from slackwater.decisions.record import DecisionRecord
 
 _ACTED_ON = frozenset({DecisionKind.THROTTLE, DecisionKind.RESTORE})
@@ -57,7 +57,7 @@ def _complete(
     effect: EffectView | None,
     evictions: Sequence[EvictionView],
 ) -> bool:
-    if record.mode is Mode.OBSERVE:
+    if record.mode is Mode.OBSERVE or record.reason in ONLY_TOLD:
         return True
     if record.kind is DecisionKind.EVICT:
         return bool(evictions)

@@ -16,6 +16,7 @@ from slackwater.ensurance.usecases.documents_in_force import DocumentsInForce
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.waterline.cycle import Options
+from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.handover import written
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.registry.metric import Metrics
@@ -45,7 +46,7 @@ class Book:
         self._rules: Rulebook | None = None
         self._documents = documents
         self._standings: dict[str, PoolStanding] = {}
-        self._handovers: dict[tuple[str, int, Mode], str] = {}
+        self._handovers: dict[tuple[str, int, Mode, Limits], str] = {}
         self.metrics: Metrics = all_metrics()
         """Those that are built in and those that are installed beside us."""
         self._stale = True
@@ -84,14 +85,14 @@ class Book:
         Unavailable before the first load."""
         known = rules or self.rules
         policy = known.autonomy_of(guarded.pool)
-        return known.options((standing or self.standing(guarded.pool)).mode(policy, now))
+        return known.options((standing or self.standing(guarded.pool)).mode(policy, now), guarded.pool)
 
     def terms(self, guarded: Guarded, now: datetime, rules: Rulebook | None = None) -> Terms:
         """What its intent says, by these rules instead of those in force. The handover is written once for all nodes of
         the same rules. Raises Unavailable before the first load."""
         known = rules or self.rules
         options = self.options(guarded, now, known)
-        key = known.source, known.revision, options.mode
+        key = known.source, known.revision, options.mode, options.limits
         if key not in self._handovers:
             self._handovers = {kept: text for kept, text in self._handovers.items() if kept[:2] == key[:2]}
             self._handovers[key] = written(known.policies, options)

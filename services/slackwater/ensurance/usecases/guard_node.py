@@ -30,7 +30,7 @@ from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.cycle import Cycle
 from slackwater.waterline.explaining import Deciding, record_of, release_record, remaining_milli, trigger_of
 from slackwater.waterline.facts.node import NodeView
-from slackwater.waterline.guarding import Guarding, glance, guard, is_released, release
+from slackwater.waterline.guarding import Guarding, concerned, glance, guard, is_released, release
 from slackwater.waterline.loop.telling import Told
 
 INBOX = "ensurance-usage-reported"
@@ -109,7 +109,8 @@ class GuardNode:
 
     def _answer(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> _Answer:
         rules, metrics = self._book.rules, self._book.metrics
-        view = view_of(report.data, guarded)
+        glimpse = glimpse_of(report.data, guarded)
+        view = view_of(report.data, guarded, concerned(glimpse, guarded.state, rules.policies, now, metrics))
         effects, measured = measure_effects(guarded, view, report, rules.loop.settle_seconds, now, metrics)
         standing = self._stands(guarded, now, effects)
         options = self._book.options(guarded, now, standing=standing)

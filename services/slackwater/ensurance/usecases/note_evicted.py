@@ -50,5 +50,5 @@ class NoteEvicted:
         if gone or not mine or seen.writer != SOURCE:
             return after
         because = f"its eviction was {seen.outcome}" + (f": {seen.detail}" if seen.detail else "")
-        limits = self._book.rules.limits
+        limits = self._book.rules.limits_of(before.pool)
         return replace(after, state=eviction_failed(after.state, seen.pod_uid, because, self._clock.now(), limits))

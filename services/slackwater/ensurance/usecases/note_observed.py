@@ -28,7 +28,7 @@ class NoteObserved:
             if before is None:
                 return
             failures = tuple((limit.pod_uid, limit.cpu_limit_milli) for limit in seen.limits if limit.error is not None)
-            now, limits = self._clock.now(), self._book.rules.limits
+            now, limits = self._clock.now(), self._book.rules.limits_of(before.pool)
             after = observed(before, seen.generation, seen.observed_at, failures, now, limits)
             if after == before:
                 return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from slackwater.ensurance.domain.guarded import Guarded
@@ -30,13 +30,15 @@ def glimpse_of(report: UsageReported, guarded: Guarded) -> NodeView:
     )
 
 
-def view_of(report: UsageReported, guarded: Guarded) -> NodeView:
+def view_of(report: UsageReported, guarded: Guarded, only: Collection[str] | None = None) -> NodeView:
     """The last sampling interval of a report: usage, pressure and limits belong to the same second. Limits of ours are
-    those in force by our own count: the report may not show them yet."""
+    those in force by our own count: the report may not show them yet. `only`: of no other pods (by uid) is anything
+    asked."""
     ours = guarded.state.by_uid()
-    pods = tuple(_pod(measured, ours.get(measured.pod.uid)) for measured in report.pods)
-    prod = sum(int(pod.cpu_usage_milli or 0) for pod in pods if pod.tier is Tier.PROD)
-    window, last = _best_effort(report, guarded)
+    asked = report.pods if only is None else [one for one in report.pods if one.pod.uid in only]
+    pods = tuple(_pod(measured, ours.get(measured.pod.uid)) for measured in asked)
+    prod = sum(one.usage.cpu_milli.last for one in report.pods if one.pod.tier is Tier.PROD)
+    window, last = _best_effort(report, guarded) if only is None else (None, None)
     return NodeView(
         report.node,
         report.sampled_at,

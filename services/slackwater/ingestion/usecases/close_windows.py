@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -15,11 +15,10 @@ from slackwater.ingestion.domain.windowing import (
     Window,
     aligned,
     close_limit,
-    heads,
 )
-from slackwater.ingestion.domain.windows_at_once import close_windows_at_once
-from slackwater.ingestion.ports import Ledger, Ledgers, Meter
+from slackwater.ingestion.ports import Ledgers, Meter
 from slackwater.ingestion.usecases.accept_reports import SOURCE
+from slackwater.ingestion.usecases.read_windows import windows_within
 from slackwater.ingestion.usecases.tracing import WindowTraces
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.time import Clock
@@ -102,7 +101,8 @@ class CloseWindows:
                 for node in nodes
                 if (limit := close_limit(node, waiting, self._seconds, self._phase(node.name))) is not None
             }
-            windows = await self._windows(ledger, spans, waiting.over_at - CATCH_UP)
+            oldest = waiting.over_at - CATCH_UP
+            windows = await windows_within(ledger, spans, oldest, self._seconds, self._phase)
             for window in windows:
                 await unit.publish(self._published(window, now))
             moved = [replace(node, closed_until=spans[node.name][1]) for node in nodes if node.name in spans]
@@ -129,18 +129,6 @@ class CloseWindows:
             silent_since=silent_since if silent_since >= self._listening_since else _NEVER,
             holes_since=now - HOLE_PATIENCE,
         )
-
-    async def _windows(
-        self, ledger: Ledger, spans: Mapping[str, tuple[datetime, datetime]], oldest: datetime
-    ) -> Sequence[Window]:
-        """The windows within the span of each node."""
-        if not spans:
-            return ()
-        history = await ledger.columns_within(
-            {node: (max(since, oldest), until) for node, (since, until) in spans.items()}
-        )
-        before = await ledger.before(found, oldest) if (found := heads(history.rows)) else {}
-        return close_windows_at_once(history, self._seconds, self._phase, before)
 
 
 def _event(window: Window, now: datetime, traceparent: str) -> Event[UsageWindowed]:

@@ -1,65 +1,123 @@
-"""ColocationStrategy documents from files: what an operator would apply, tried before it is."""
+"""ColocationStrategy documents from files: what an operator would apply, tried before it is.
+
+They are read and merged by the code that does so in service, so a document that is refused there is refused here.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slackwater.colocation.domain.document import DEFAULTS, SELECTION, problems_of, strategy_of
+import numpy as np
+
+from slackwater.colocation.domain.document import DEFAULTS, Spec, strategy_of
+from slackwater.colocation.domain.node import NodeState
+from slackwater.colocation.domain.strategy import Strategy
+from slackwater.colocation.usecases.colocation_strategy import BY_SETTINGS, CLUSTER, KIND, ColocationStrategy
+from slackwater.colocation.usecases.strategy_set import Kept, StrategySet
 from slackwater.model.errors import InvalidInput
+from slackwater.simulation.adapters.recorded_history import Reads
 from slackwater.simulation.usecases.replay import Variant
 
-KIND, VERSION = "ColocationStrategy", "slackwater.io/v1alpha1"
-BASE: Mapping[str, Any] = {"enable": True}
-"""What a document stands on that leaves it out, as in the service."""
-DEFAULT_SPEC: Mapping[str, Any] = {**DEFAULTS, **BASE}
-"""What is compared with where nothing is in force: every default, and switched on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """One ColocationStrategy; `origin` is its file and its number in it, from 1."""
-
-    origin: str
-    name: str
-    spec: Mapping[str, Any]
-    pool: bool
-    """It is for the nodes of a pool, not for all of them. Alone in its file it is tried as if it was for all."""
+BASE: Mapping[str, Any] = {**DEFAULTS, "enable": True}
+"""What a service follows by its settings as they come: every default, and switched on."""
 
 
 def default_variant() -> Variant:
-    return Variant("default", [strategy_of(DEFAULT_SPEC)], [DEFAULT_SPEC])
+    return Variant("default", [strategy_of({}, BASE)], [BASE])
 
 
 def variants(files: Sequence[Path]) -> list[Variant]:
-    """One for each file, under the name of its document. Raises InvalidInput that names file and field."""
-    found = [_variant(file) for file in files]
+    """One for each file, for nodes that say nothing of themselves: what it has for the cluster, or its only document.
+
+    Raises InvalidInput that names file and field.
+    """
+    found = [_for_every_node(file, documents) for file, documents in read_all(files)]
+    return named_apart(found, files, ("default",))
+
+
+def named_apart(found: Sequence[Variant], files: Sequence[Path], taken: Iterable[str]) -> list[Variant]:
+    """Under their own names, or with that of their file where those are not enough."""
     names = [variant.name for variant in found]
-    if len(set(names)) == len(names) and "default" not in names:
-        return found
+    if len(set(names)) == len(names) and not set(names) & set(taken):
+        return list(found)
     return [
-        Variant(f"{variant.name} ({file.stem})" if str(file) != "-" else f"{variant.name} (stdin)", *_rest(variant))
-        for variant, file in zip(found, files, strict=True)
+        Variant(f"{one.name} ({'stdin' if str(file) == '-' else file.stem})", one.strategies, one.specs, one.which)
+        for one, file in zip(found, files, strict=True)
     ]
 
 
-def _rest(variant: Variant) -> tuple[Any, ...]:
-    return variant.strategies, variant.specs, variant.which
+def _for_every_node(file: Path, documents: Sequence[ColocationStrategy]) -> Variant:
+    document = next((one for one in documents if one.is_clusters), documents[0])
+    if len(documents) > 1 and not document.is_clusters:
+        raise InvalidInput(f"{file}: holds {len(documents)} documents, and none is called {CLUSTER}", field="filename")
+    name = file.stem if document.is_clusters and str(file) != "-" else document.metadata.name
+    return Variant(name, [strategy_of(document.spec.fields(), BASE)], [document.spec.fields()])
 
 
-def _variant(file: Path) -> Variant:
-    documents = list(read(file))
-    cluster = [document for document in documents if not document.pool or len(documents) == 1]
-    if len(cluster) != 1:
-        said = "holds no strategy" if not documents else f"holds {len(cluster)} strategies for the whole cluster"
-        raise InvalidInput(f"{file}: {said}; wanted is one {KIND} for all nodes", field="filename")
-    return Variant(cluster[0].name, [strategy_of(cluster[0].spec, BASE)], [cluster[0].spec])
+def for_nodes(
+    name: str, documents: Iterable[ColocationStrategy], nodes: Sequence[NodeState], base: Spec = BASE
+) -> Variant:
+    """Every node with the strategy that it follows by these documents, merged as in service."""
+    kept = {one.metadata.name: kept_of(one) for one in documents}
+    pools = [one for title, one in kept.items() if title != CLUSTER]
+    strategies = StrategySet(kept.get(CLUSTER), pools, base)
+    found: dict[Strategy, int] = {}
+    specs: list[Mapping[str, Any]] = []
+    which = []
+    for node in nodes:
+        resolved = strategies.resolved(node)
+        if resolved.strategy not in found:
+            found[resolved.strategy] = len(found)
+            specs.append(resolved.spec)
+        which.append(found[resolved.strategy])
+    return Variant(name, list(found), specs, np.array(which, np.intp))
 
 
-def read(file: Path) -> Iterator[Document]:
+def documents_in_force(reads: Reads) -> list[ColocationStrategy]:
+    """Of an installation. Raises what its API raises."""
+    return [ColocationStrategy.parse(each) for each in reads.get("/v1/colocationstrategies")["items"]]
+
+
+def base_of(documents: Iterable[ColocationStrategy]) -> Spec:
+    """What the cluster's document stands on: the service's settings, which are told as long as nobody wrote one."""
+    own = next((one for one in documents if one.is_clusters and one.metadata.changed_by == BY_SETTINGS), None)
+    return BASE if own is None else {**BASE, **own.spec.fields()}
+
+
+def as_here(
+    documents: Sequence[ColocationStrategy], nodes: Sequence[NodeState]
+) -> tuple[Sequence[ColocationStrategy], str]:
+    """The documents; a single one that selects no node here becomes the cluster's, and the note says so."""
+    only = documents[0]
+    selector = only.selector()
+    if len(documents) > 1 or selector is None:
+        return documents, ""
+    if any(selector.matches(node.words.in_pool(node.pool).labels) for node in nodes):
+        return documents, ""
+    spec = only.spec.model_copy(update={"node_pool": None, "node_selector": None, "precedence": None})
+    for_all = only.model_copy(update={"metadata": only.metadata.model_copy(update={"name": CLUSTER}), "spec": spec})
+    return [for_all], f"{only.metadata.name} selects no node here: it is tried as the cluster's strategy"
+
+
+def kept_of(document: ColocationStrategy) -> Kept:
+    """As it counts."""
+    metadata, spec = document.metadata, document.spec
+    return Kept(metadata.name, metadata.generation, document.selector(), spec.precedence or 0, spec.fields())
+
+
+def read_all(files: Sequence[Path]) -> list[tuple[Path, list[ColocationStrategy]]]:
+    """Every file with its documents, of which there is at least one. Raises InvalidInput."""
+    found = [(file, list(read(file))) for file in files]
+    for file, documents in found:
+        if not documents:
+            raise InvalidInput(f"{file}: holds no strategy; wanted is at least one {KIND}", field="filename")
+    return found
+
+
+def read(file: Path) -> Iterator[ColocationStrategy]:
     """Every strategy of a file (`-` is standard input), checked. Raises InvalidInput."""
     import yaml
 
@@ -75,18 +133,13 @@ def read(file: Path) -> Iterator[Document]:
             yield _document(f"{file} document {number}", body)
 
 
-def _document(origin: str, body: Any) -> Document:
+def _document(origin: str, body: Any) -> ColocationStrategy:
     kind = body.get("kind") if isinstance(body, dict) else None
     if kind != KIND:
         raise InvalidInput(f"{origin}: kind: {kind!r} cannot be simulated; allowed: {KIND}", field="kind")
-    if (version := body.get("apiVersion", VERSION)) != VERSION:
-        raise InvalidInput(f"{origin}: apiVersion: {version!r} is unknown; allowed: {VERSION}", field="apiVersion")
-    metadata, spec = body.get("metadata") or {}, body.get("spec") or {}
-    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
-        raise InvalidInput(f"{origin}: metadata.name: is missing; name the document", field="metadata.name")
-    if not isinstance(spec, dict):
-        raise InvalidInput(f"{origin}: spec: {spec!r} is not allowed; an object is wanted", field="spec")
-    fields = {name: value for name, value in spec.items() if name not in SELECTION and value is not None}
-    for problem in problems_of(fields):
-        raise InvalidInput(f"{origin}: spec.{problem.message}", field=f"spec.{problem.field}")
-    return Document(origin, metadata["name"], fields, pool=any(spec.get(name) is not None for name in SELECTION))
+    try:
+        document = ColocationStrategy.parse(body)
+        strategy_of(document.spec.fields(), BASE)
+    except InvalidInput as error:
+        raise InvalidInput(f"{origin}: {error.message}", field=error.field) from None
+    return document

@@ -75,6 +75,7 @@ def days(frame: Frame, x: Scale) -> list[str]:
     drawn, day = [], math.ceil(x.low / step) * step
     while day <= x.high:
         drawn.append(svg.line(x(day), frame.y0, x(day), frame.y0 + 4, "base"))
-        drawn.append(svg.text(x(day), frame.y0 + 17, f"day {day:g}", anchor="middle"))
+        place = "end" if x(day) > frame.x1 - 20 else "middle"
+        drawn.append(svg.text(x(day), frame.y0 + 17, f"day {day:g}", anchor=place))
         day += step
     return drawn

@@ -1,0 +1,104 @@
+"""/v1/nodes/{name}/windows: what was told of a node's usage, window by window, as long as history is kept."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from slackwater.ingestion.domain.windowing import Amounts, Window
+from slackwater.ingestion.usecases.read_windows import ReadWindows
+from slackwater.model.quantities import Resources
+from slackwater.runtime.roles import Role
+from slackwater.runtime.routes import Routes
+
+MOST, USUAL = 1440, 240
+Name = Annotated[str, Path(min_length=1, max_length=253, pattern=r"^[^\x00-\x1f\x7f]+$")]
+Moment = Annotated[datetime, Query(description="ISO 8601; UTC if it names no zone.")]
+
+
+class WindowPod(BaseModel):
+    """A pod that was measured in the window. `usage` is its p95; null where it has no sample."""
+
+    uid: str
+    workload: str
+    tier: str
+    qos: str
+    request: Resources
+    usage: Resources | None
+    started_at: datetime
+
+
+class KeptWindow(BaseModel):
+    """One window: p95 of the node, of what no pod used, and of every pod. Milli-cores and bytes."""
+
+    node: str
+    number: int
+    start: datetime
+    seconds: int
+    reports: int
+    gaps: int = Field(description="reports that are known to be missing")
+    usage: Resources
+    system: Resources | None
+    pods: list[WindowPod]
+
+
+class WindowListing(BaseModel):
+    """One page."""
+
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
+
+    items: list[KeptWindow]
+    continue_: datetime | None = Field(
+        default=None, alias="continue", description="Ask with this as `since` for the next page; null on the last."
+    )
+
+
+def window_router(windows: ReadWindows) -> Routes:
+    """Reads only: what `slackwater simulate --since` replays."""
+    router = Routes(prefix="/v1/nodes", tags=["nodes"])
+
+    @router.get("/{name}/windows", role=Role.VIEWER, summary="The usage of a node by window, oldest first")
+    async def list_windows(
+        name: Name, since: Moment, until: Moment, limit: Annotated[int, Query(ge=1, le=MOST)] = USUAL
+    ) -> WindowListing:
+        """Those that began at or after `since` and are over at `until`. Empty for a node that nobody has reported."""
+        page = await windows(name, _utc(since), _utc(until), limit)
+        return WindowListing(items=[_view(window) for window in page.windows], continue_=page.behind)
+
+    return router
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _view(window: Window) -> KeptWindow:
+    return KeptWindow(
+        node=window.node,
+        number=window.number,
+        start=window.start,
+        seconds=window.seconds,
+        reports=window.reports,
+        gaps=window.gaps,
+        usage=_p95(window.usage) or Resources(),
+        system=None if window.system is None else _p95(window.system),
+        pods=[
+            WindowPod(
+                uid=pod.uid,
+                workload=pod.workload,
+                tier=pod.tier.value,
+                qos=pod.qos.value,
+                request=pod.request,
+                usage=_p95(amounts),
+                started_at=pod.started_at,
+            )
+            for pod, amounts in window.pods
+        ],
+    )
+
+
+def _p95(amounts: Amounts) -> Resources | None:
+    return Resources(amounts.cpu.p95, amounts.memory.p95) if amounts.cpu.samples else None

@@ -1,0 +1,70 @@
+"""The windows of a node as they were told, made again from history: the same reports, the same function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from slackwater.ingestion.domain.windowing import Phase, Window, aligned, heads, number_of, start_of
+from slackwater.ingestion.domain.windows_at_once import close_windows_at_once
+from slackwater.ingestion.ports import Ledger, Ledgers
+from slackwater.model.time import Clock
+from slackwater.store.port import Database
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPage:
+    """Windows in the order of time; `behind` is from when on the next page goes, None where nothing is left."""
+
+    windows: Sequence[Window]
+    behind: datetime | None
+
+
+class ReadWindows:
+    """Read only. What history has forgotten has no windows; those of which a report may still come are left out."""
+
+    def __init__(
+        self,
+        database: Database,
+        ledgers: Ledgers,
+        clock: Clock,
+        *,
+        seconds: int,
+        retention_days: int,
+        phase: Phase = aligned,
+    ) -> None:
+        self._database = database
+        self._ledgers = ledgers
+        self._clock = clock
+        self._seconds = seconds
+        self._retention = timedelta(days=retention_days + 1)
+        self._phase = phase
+
+    async def __call__(self, node: str, since: datetime, until: datetime, limit: int) -> WindowPage:
+        """Those that lie within, `limit` at most. Raises Unavailable."""
+        now, phase = self._clock.now(), self._phase(node)
+        earliest = max(min(since, now), now - self._retention)
+        first = self._start(earliest + timedelta(seconds=self._seconds, microseconds=-1), phase)
+        last = self._start(min(until, now - timedelta(seconds=self._seconds)), phase)
+        end = min(last, first + timedelta(seconds=self._seconds) * limit)
+        if end <= first:
+            return WindowPage((), None)
+        async with self._database.unit_of_work() as unit:
+            windows = await windows_within(self._ledgers(unit), {node: (first, end)}, first, self._seconds, self._phase)
+        return WindowPage(windows, end if end < last else None)
+
+    def _start(self, moment: datetime, phase: int) -> datetime:
+        """Of the window that holds it."""
+        return start_of(number_of(moment, self._seconds, phase), self._seconds, phase)
+
+
+async def windows_within(
+    ledger: Ledger, spans: Mapping[str, tuple[datetime, datetime]], oldest: datetime, seconds: int, phase: Phase
+) -> Sequence[Window]:
+    """The windows within the span of each node, nothing before `oldest`."""
+    if not spans:
+        return ()
+    history = await ledger.columns_within({node: (max(since, oldest), until) for node, (since, until) in spans.items()})
+    before = await ledger.before(found, oldest) if (found := heads(history.rows)) else {}
+    return close_windows_at_once(history, seconds, phase, before)

@@ -1,0 +1,271 @@
+"""What an installation recorded, read from its API: windows of usage from ingestion, predictions from the console.
+
+The snapshots are made by the functions of colocation that make them in service. What is not recorded: per-pod peaks (of
+prod the common peak stands for them; a pod of mid counts with its request) and when a node was given up.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import numpy as np
+
+from slackwater.colocation.domain.closed_loop import Period
+from slackwater.colocation.domain.fleet import fleet_of
+from slackwater.colocation.domain.layers import NodeWords
+from slackwater.colocation.domain.node import (
+    KnownPeak,
+    Measured,
+    NodeState,
+    Source,
+    with_description,
+    with_peaks,
+    with_usage,
+)
+from slackwater.colocation.domain.pod_set import ListedPod, MeasuredPod, pod_set
+from slackwater.colocation.domain.present import snapshot_of
+from slackwater.colocation.domain.snapshot import LOWER_TIERS, NodeSnapshot, Zone
+from slackwater.colocation.domain.strategy import Strategy
+from slackwater.model.errors import NotFound
+from slackwater.model.quantities import Resources
+from slackwater.simulation.ports import Watch
+
+SILENT_SECONDS = 900.0
+"""A node that was not heard of for so long is not there: nobody knows what it used."""
+Said = Mapping[str, Any]
+"""An object of the API."""
+_ABSENT = NodeSnapshot(Resources(), Resources(), (), Resources())
+
+
+class Reads(Protocol):
+    """The API of an installation."""
+
+    def get(self, path: str, params: Mapping[str, str | int | None] | None = None) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One window of a node, as colocation learns it; `prod` is what ran beside batch: pods of prod and mid, system."""
+
+    number: int
+    measured: Measured
+    prod: Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The peak of all of prod that was predicted at a time, from windows up to `number`."""
+
+    at: datetime
+    number: int
+    prod_peak: Resources
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """All that is known of one node; both histories in the order of time."""
+
+    described: NodeState
+    windows: Sequence[Window]
+    forecasts: Sequence[Forecast]
+
+
+@dataclass(frozen=True)
+class RecordedHistory:
+    """See slackwater.simulation.ports.History."""
+
+    title: str
+    records: Sequence[NodeRecord]
+    start: int
+    steps: int
+    period_seconds: float
+    strategy: Strategy
+    """In force: how old a prediction may be is asked of it, for all that are compared."""
+    notes: Sequence[str]
+    first: int = 0
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        return [record.described.node for record in self.records]
+
+    @property
+    def start_seconds(self) -> float:
+        return float(self.start)
+
+    @cached_property
+    def _ends(self) -> Sequence[Sequence[int]]:
+        return [[window.measured.end for window in record.windows] for record in self.records]
+
+    @cached_property
+    def _told(self) -> Sequence[Sequence[float]]:
+        return [[forecast.at.timestamp() for forecast in record.forecasts] for record in self.records]
+
+    def periods(self) -> Iterator[Period]:
+        """What is known at the end of each; prod is what the newest window says."""
+        for step in range(1, self.steps + 1):
+            now = self.start + step * self.period_seconds
+            found = [self._at(place, now) for place in range(len(self.records))]
+            yield Period(
+                prod=np.array([[prod.cpu_milli, prod.memory_bytes] for _, prod, _ in found], np.int64).reshape(-1, 2),
+                known=fleet_of([snapshot for snapshot, _, _ in found]),
+                end=np.array([end for _, _, end in found], np.int64),
+            )
+
+    def _at(self, place: int, now: float) -> tuple[NodeSnapshot, Resources, int]:
+        record = self.records[place]
+        newest = bisect_right(self._ends[place], now) - 1
+        if newest < 0 or now - self._ends[place][newest] > SILENT_SECONDS:
+            return _ABSENT, Resources(), 0
+        window = record.windows[newest]
+        end = datetime.fromtimestamp(window.measured.end, UTC)
+        state = with_usage(record.described, window.measured, Source("recorded", end))
+        told = bisect_right(self._told[place], now) - 1
+        if told >= 0:
+            state = _predicted(state, record, record.forecasts[told])
+        snapshot = snapshot_of(state, self.strategy, datetime.fromtimestamp(now, UTC))
+        return snapshot or _ABSENT, window.prod, window.measured.end
+
+
+def _predicted(state: NodeState, record: NodeRecord, forecast: Forecast) -> NodeState:
+    """Covered are the pods of prod that were in the last window that the prediction had seen."""
+    place = bisect_right(record.windows, forecast.number, key=lambda window: window.number) - 1
+    known = record.windows[place].measured.pods if place >= 0 else ()
+    peaks = {pod.uid: KnownPeak(Resources(), cold=False) for pod in known if pod.tier != "mid"}
+    return with_peaks(state, peaks, Source("recorded", forecast.at), forecast.prod_peak)
+
+
+def recorded(
+    reads: Reads, since_seconds: int, step_seconds: int | None, now: datetime, watch: Watch
+) -> RecordedHistory:
+    """Of all nodes that are known. `step_seconds` None: a window. Raises NotFound where nothing was recorded, and what
+    the API raises."""
+    since = now - timedelta(seconds=since_seconds)
+    nodes = [node for node in _pages(reads, "/v1/nodes", {}) if node.get("facts")]
+    watch.begin("reading what was recorded", len(nodes))
+    records, seconds = [], 0
+    for node in nodes:
+        windows, of_node = _thinned(_windows(reads, node["name"], since, now), step_seconds or 0)
+        seconds = max(seconds, of_node)
+        forecasts = _pages(
+            reads, f"/v1/nodes/{quote(node['name'], safe='')}/forecast", {"since": since.isoformat(), "limit": 1000}
+        )
+        records.append(_record(node, windows, list(forecasts)))
+        watch.advance(1)
+    with_usage_ = [record for record in records if record.windows]
+    if not with_usage_:
+        raise NotFound(
+            f"nothing was recorded since {since:%Y-%m-%d %H:%M} UTC: windows of usage are kept for as many days as "
+            "SLACKWATER_INGESTION_RETENTION_DAYS says; run for a while, or give --trace"
+        )
+    lag = seconds // 2  # by then the prediction that follows a window is told as well
+    step = seconds if step_seconds is None else max(step_seconds, seconds)
+    start = min(record.windows[0].measured.end for record in with_usage_) - step + lag
+    last = max(record.windows[-1].measured.end for record in with_usage_)
+    return RecordedHistory(
+        title="recorded here",
+        records=with_usage_,
+        start=start,
+        steps=max(1, (last + lag - start) // step),
+        period_seconds=float(step),
+        strategy=Strategy(),
+        notes=list(_notes(records, with_usage_, start, seconds)),
+    )
+
+
+def _notes(
+    records: Sequence[NodeRecord], with_windows: Sequence[NodeRecord], start: int, seconds: int
+) -> Iterator[str]:
+    yield f"recorded windows of {seconds} s (p95 of every pod) and the peaks that were predicted then"
+    if len(with_windows) < len(records):
+        yield f"{len(records) - len(with_windows)} nodes are known of which no usage was recorded in this time"
+    told = [record.forecasts[0].at.timestamp() for record in with_windows if record.forecasts]
+    if not told:
+        yield "no predictions were recorded in this time: requests stand in for them"
+    elif min(told) - start > SILENT_SECONDS:
+        hours = (min(told) - start) / 3600
+        yield f"of the first {hours:.1f} hours no predictions are kept (they are for a day): requests stand in for them"
+
+
+def _record(node: Said, windows: Sequence[Window], told: Sequence[Said]) -> NodeRecord:
+    facts = node["facts"]
+    zones = tuple(Zone(each["name"], _resources(each["capacity"])) for each in facts.get("numa", ()))
+    described = with_description(
+        NodeState(node["name"]),
+        _resources(facts["capacity"]),
+        _resources(facts["reserved"]),
+        Source("recorded", datetime.min.replace(tzinfo=UTC)),
+        facts["pool"],
+        zones,
+        NodeWords(facts.get("labels", {}), facts.get("annotations", {})),
+    )
+    forecasts = [
+        Forecast(_time(each["predicted_at"]), int(each["window_number"]), _resources(each["prod_peak"]))
+        for each in told
+    ]
+    return NodeRecord(described, windows, sorted(forecasts, key=lambda each: (each.at, each.number)))
+
+
+def _thinned(told: Iterable[Said], step: int) -> tuple[list[Window], int]:
+    """The last window of each step, with the most that prod used in any of them; and how long a window is."""
+    found: list[Window] = []
+    seconds = 0
+    for said in told:
+        seconds, window = int(said["seconds"]), _window(said)
+        if found and step > seconds and found[-1].measured.end // step == window.measured.end // step:
+            window = replace(window, prod=window.prod.larger_of(found.pop().prod))
+        found.append(window)
+    return found, seconds
+
+
+def _window(said: Said) -> Window:
+    end = _time(said["start"]) + timedelta(seconds=int(said["seconds"]))
+    pods = [pod for pod in said["pods"] if pod["tier"] not in LOWER_TIERS]
+    listed = [
+        ListedPod(pod["uid"], pod["tier"], pod["qos"], _resources(pod["request"]), _time(pod["started_at"]))
+        for pod in pods
+    ]
+    measured = [MeasuredPod(pod["uid"], _resources(pod["usage"])) for pod in pods if pod["usage"] is not None]
+    system = None if said["system"] is None else _resources(said["system"])
+    found = Measured(
+        pods=pod_set(listed, end, measured, end, end).pods,
+        node_usage=_resources(said["usage"]),
+        system=system,
+        end=int(end.timestamp()),
+        is_whole=int(said["gaps"]) <= int(said["reports"]),
+    )
+    prod = sum((each.usage for each in measured), system or Resources())
+    return Window(int(said["number"]), found, prod)
+
+
+def _windows(reads: Reads, node: str, since: datetime, until: datetime) -> Iterator[Said]:
+    path, begin = f"/v1/nodes/{quote(node, safe='')}/windows", since.isoformat()
+    while True:
+        page = reads.get(path, {"since": begin, "until": until.isoformat()})
+        yield from page["items"]
+        if not page["continue"] or page["continue"] == begin:
+            return
+        begin = page["continue"]
+
+
+def _pages(reads: Reads, path: str, params: Mapping[str, str | int]) -> Iterator[Said]:
+    token = None
+    while True:
+        page = reads.get(path, {**params, "continue": token})
+        yield from page["items"]
+        token = page["continue"]
+        if token is None:
+            return
+
+
+def _resources(said: Mapping[str, int]) -> Resources:
+    return Resources(int(said["cpu_milli"]), int(said["memory_bytes"]))
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
