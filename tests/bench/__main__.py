@@ -25,6 +25,7 @@ from tests.bench import (
     closed_loop,
     colocation_recompute,
     freshness,
+    guarding,
     handover,
     idle,
     ingestion,
@@ -104,6 +105,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "waterline_plan": (
         "a plan of the precise framework for a node with 110 pods",
         lambda path, given: waterline_plan.measure(),
+    ),
+    "guarding": (
+        "ensurance per report on one core: calm, held, crossing",
+        lambda path, given: guarding.measure(),
     ),
     "soak": (
         "slope of memory and descriptors (--minutes)",

@@ -20,6 +20,8 @@ from slackwater.console.domain.words import cores, outcome, percent, shortfall
 from slackwater.decisions.reasons import ONLY_TOLD, DecisionKind, Mode
 from slackwater.decisions.record import DecisionRecord
 
+ALONE = "agent"
+"""Who decided while cut off: written in the same turn, and nobody was there to measure what it brought."""
 _ACTED_ON = frozenset({DecisionKind.THROTTLE, DecisionKind.RESTORE})
 
 
@@ -57,7 +59,7 @@ def _complete(
     effect: EffectView | None,
     evictions: Sequence[EvictionView],
 ) -> bool:
-    if record.mode is Mode.OBSERVE or record.reason in ONLY_TOLD:
+    if record.mode is Mode.OBSERVE or record.reason in ONLY_TOLD or record.service == ALONE:
         return True
     if record.kind is DecisionKind.EVICT:
         return bool(evictions)
