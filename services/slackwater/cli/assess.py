@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +30,8 @@ from slackwater.cli.prometheus_options import (
 from slackwater.cli.trace_options import (
     ChurnOption,
     FormatOption,
+    Output,
+    OutputOption,
     PageOption,
     PerNodeOption,
     ResourceOption,
@@ -46,13 +47,6 @@ if TYPE_CHECKING:
     from slackwater.simulation.usecases.assess import Assessment
 
 MOST_NODES = 15
-
-
-class Output(StrEnum):
-    """`json` is described in docs/how-to/assess.md."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 def command(
@@ -81,7 +75,7 @@ def command(
     accept: Annotated[
         float, typer.Option("--accept", metavar="SHARE", help="of node minutes that may be beyond capacity")
     ] = 0.001,
-    output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
     html: PageOption = None,
 ) -> None:
     """Say what could be lent and at which risk, from a trace or from Prometheus. Reads only; nothing is installed.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,18 +11,12 @@ import typer
 from slackwater.cli.output import Column, Item, errors_to_stderr, message, print_object, table
 from slackwater.cli.output import Format as Shown
 from slackwater.cli.progress import progress_bar
+from slackwater.cli.trace_options import Output, OutputOption
 from slackwater.model.errors import InvalidInput
 from slackwater.traces.choices import Resource, TraceFormat
 
 if TYPE_CHECKING:
     from rich.progress import Progress
-
-
-class Output(StrEnum):
-    """`json` is described in docs/reference/backtest.md."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 def _list_models(wanted: bool) -> None:
@@ -57,7 +50,7 @@ def command(
     wrong_keys: Annotated[
         float, typer.Option("--wrong-keys", metavar="SHARE", help="0.1: for 10 % another workload's history is used")
     ] = 0.0,
-    output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="write a page with pictures")] = None,
     list_models: Annotated[
         bool,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +16,8 @@ from slackwater.cli.prometheus_options import seconds_of
 from slackwater.cli.trace_options import (
     ChurnOption,
     FormatOption,
+    Output,
+    OutputOption,
     PageOption,
     PerNodeOption,
     ResourceOption,
@@ -30,13 +31,6 @@ from slackwater.traces.choices import Resource
 
 if TYPE_CHECKING:
     from slackwater.simulation.service import Simulation
-
-
-class Output(StrEnum):
-    """`json` is described in docs/how-to/simulate-a-strategy.md."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 def command(
@@ -62,7 +56,7 @@ def command(
         str | None, typer.Option("--from", metavar="DAY", help="count from this day of the trace (8, 2013-08-09)")
     ] = None,
     end: Annotated[str | None, typer.Option("--to", metavar="DAY", help="… up to this one")] = None,
-    output: Annotated[Output, typer.Option("-o", "--output")] = Output.TABLE,
+    output: OutputOption = Output.TABLE,
     html: PageOption = None,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,14 @@ import typer
 
 from slackwater.model.errors import InvalidInput
 from slackwater.traces.choices import Resource, TraceFormat
+
+
+class Output(StrEnum):
+    """`json` has a stated schema, see the page of the verb."""
+
+    TABLE = "table"
+    JSON = "json"
+
 
 TraceOption = Annotated[Path | None, typer.Option("--trace", metavar="PATH", help="a file of a trace, or its folder")]
 FormatOption = Annotated[
@@ -21,6 +30,7 @@ PerNodeOption = Annotated[
 ]
 ChurnOption = Annotated[str, typer.Option("--churn", metavar="none|2d", help="mean stay on a node: 2d, 12h")]
 SeedOption = Annotated[int, typer.Option("--seed", help="of who is on which node")]
+OutputOption = Annotated[Output, typer.Option("-o", "--output")]
 PageOption = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="write a page with pictures")]
 
 

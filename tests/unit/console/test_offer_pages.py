@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -65,7 +66,8 @@ async def test_a_past_moment_shows_the_sum_that_was_in_force_then(pages: httpx2.
     assert "an offer is never negative" in then
     assert f'value="-{ago}s"' in then
     assert f"at=-{ago}s" in then.partition("hx-trigger")[0], "news must not bring back the sum of now"
-    assert "ask for a later time" in await page(pages, "/nodes/edge-7?at=-2d")
+    for subject in ("batch-cpu", "mid-cpu"):
+        assert "ask for a later time" in await page(pages, f"/nodes/edge-7?subject={subject}&at=-2d")
 
 
 async def test_a_moment_that_is_none_is_told_beside_everything_else(pages: httpx2.AsyncClient) -> None:
@@ -96,18 +98,20 @@ async def test_words_that_nobody_knows_show_what_is_usual(pages: httpx2.AsyncCli
     assert "Why 2.66 cores for batch" in await page(pages, "/nodes/edge-7?subject=gold-cpu&span=1y")
 
 
-async def test_a_node_that_never_offered_anything_to_mid_says_why(
-    model: MemoryReadModel, told: MemoryReadModel
+async def test_a_node_that_offers_nothing_to_mid_says_why(
+    model: MemoryReadModel, told: MemoryReadModel, streams: Streams, clock: FakeClock
 ) -> None:
     node = await told.node("edge-7")
     assert node is not None
     assert node.offer is not None
-    await model.save_offers([node.offer])
-    app = build_app(
-        routers_of(model, Streams.__new__(Streams), FakeClock()), _no_checks, HttpSettings(host="127.0.0.1", port=0)
-    )
+    batch_alone = {subject: each for subject, each in node.offer.decision_ids.items() if subject.startswith("batch")}
+    await model.save_offers([replace(node.offer, mid=Resources(), decision_ids=batch_alone)])
+    await clock.advance(60)
+    app = build_app(routers_of(model, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
-        assert "midReclaimMode: off" in await page(client, "/nodes/edge-7?subject=mid-cpu")
+        assert "Nothing is offered to mid here: by its strategy" in await page(client, "/nodes/edge-7?subject=mid-cpu")
+        answer = await client.get("/v1/why", params={"node": "edge-7", "subject": "mid-cpu"})
+        assert (answer.status_code, answer.json()["code"]) == (404, "nothing_in_force")
 
 
 async def test_the_front_page_shows_each_pool_with_what_it_holds_and_offers(

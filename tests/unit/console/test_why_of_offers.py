@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from served import record_all
@@ -30,6 +31,8 @@ from slackwater.console.usecases.explain import why
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.model.errors import NotFound
+from slackwater.model.quantities import Resources
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.windows import described, window
 
@@ -72,6 +75,11 @@ async def explained(node: Heard) -> list[tuple[OfferView, Why]]:
             offer = await model.offer_at("n", event.data.offered_at)
             assert offer is not None
             assert offer.event_id == event.id
+            for subject in set(SUBJECTS) - offer.decision_ids.keys():
+                assert subject.startswith("mid-")
+                assert offer.mid == Resources()
+                with pytest.raises(NotFound, match=r"nothing was offered to mid"):
+                    await why(model, "n", subject, offer.offered_at)
             answers = [await why(model, "n", subject, offer.offered_at) for subject in offer.decision_ids]
             found += [(offer, answer) for answer in answers]
     return found
@@ -114,6 +122,19 @@ def test_all_four_amounts_are_explained_where_mid_has_a_share(history: Sequence[
         check(offer, answer)
     if node.state.used_by is not None:
         assert {answer.subject for _, answer in found} == set(SUBJECTS)
+
+
+def test_a_share_that_mid_has_no_more_is_not_explained_as_if_it_had_it() -> None:
+    with_mid = Strategy(mid_mode=MidMode.STATIC, mid_static_cpu_reserved_percent=10)
+    node = heard(with_mid, [], 8000)
+    event = window("n", 0, {"p": 500})
+    node.now = event.data.window_start + timedelta(seconds=60)
+    node.take(learn_usage, event.data)
+    node.strategy = Strategy()
+    node.take(None)
+    subjects = [answer.subject for _, answer in asyncio.run(explained(node))]
+    assert subjects.count("mid-cpu") == 1
+    assert subjects.count("batch-cpu") == 2, "the second offer is explained, but for mid"
 
 
 def test_what_hysteresis_holds_back_is_a_term_that_names_the_offer_before() -> None:

@@ -13,6 +13,8 @@ from slackwater.console.ports import Reads
 from slackwater.decisions.record import DecisionRecord
 from slackwater.model.errors import NotFound
 
+MID_SUBJECTS = ("mid-cpu", "mid-memory")
+
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`; did you mean …?` with up to three close names, or the few there are, or nothing."""
@@ -44,7 +46,7 @@ async def existing_decision(reads: Reads, decision_id: str) -> DecisionRecord:
 async def why(reads: Reads, node: str, subject: str, at: datetime) -> Why:
     """The record about `subject` that was in force at `at`. NotFound when there was none then."""
     await existing_node(reads, node)
-    record = await reads.decision_at(node, subject, at)
+    record = await record_in_force(reads, node, subject, at)
     if record is None:
         raise await _nothing_in_force(reads, node, subject, at)
     rows = waterfall_of(record)
@@ -62,8 +64,25 @@ async def why(reads: Reads, node: str, subject: str, at: datetime) -> Why:
     )
 
 
+async def record_in_force(reads: Reads, node: str, subject: str, at: datetime) -> DecisionRecord | None:
+    """The newest record about `subject` at `at`; none of a share of mid that was not offered any more then."""
+    return None if await mid_has_no_share(reads, node, subject, at) else await reads.decision_at(node, subject, at)
+
+
+async def mid_has_no_share(reads: Reads, node: str, subject: str, at: datetime) -> bool:
+    """Whether `subject` is of mid, and the offer in force at `at` is known and had nothing for it."""
+    offer = await reads.offer_at(node, at) if subject in MID_SUBJECTS else None
+    return offer is not None and subject not in offer.decision_ids
+
+
 async def _nothing_in_force(reads: Reads, node: str, subject: str, at: datetime) -> NotFound:
     known = await reads.subjects(node)
+    if await mid_has_no_share(reads, node, subject, at):
+        text = (
+            f"nothing was offered to mid on node {node} at {at:%Y-%m-%d %H:%M:%S} UTC: by its strategy then mid has no"
+            " share (midReclaimMode: off)"
+        )
+        return NotFound(text, code="nothing_in_force", field="at")
     if subject in known:
         text = f"nothing was decided about {subject} of node {node} by {at:%Y-%m-%d %H:%M:%S} UTC; ask for a later time"
         return NotFound(text, code="nothing_in_force", field="at")

@@ -11,6 +11,7 @@ from slackwater.console.domain.drawing.svg import Frame
 from slackwater.console.domain.views import OfferView
 from slackwater.console.domain.words import cores, gibibytes
 from slackwater.console.ports import Reads
+from slackwater.console.usecases.explain import mid_has_no_share, record_in_force
 from slackwater.console.usecases.pictures import HALF, Picture, Waterfall, both, drawn
 from slackwater.model.quantities import Resources
 
@@ -47,13 +48,15 @@ def look_at(subject: str, span: str) -> Look:
 
 @dataclass(frozen=True, slots=True)
 class OfferPart:
-    """`changes` are the newest first; `waterfall` is of the record in force at the moment asked about."""
+    """`changes` are the newest first; `waterfall` is of the record in force at the moment asked about;
+    `no_share`: there is none because mid was offered nothing then."""
 
     look: Look
     picture: Picture | None
     changes: Sequence[tuple[OfferView, str]]
     cautious: bool
     waterfall: Waterfall | None
+    no_share: bool
 
 
 async def offer_part(reads: Reads, node: str, now: datetime, look: Look) -> OfferPart:
@@ -65,7 +68,8 @@ async def offer_part(reads: Reads, node: str, now: datetime, look: Look) -> Offe
     ]
     changed = changes_of(offers, look.resource)
     marks = [_mark(offer, look) for offer in changed if offer.offered_at >= since]
-    record = None if look.problem else await reads.decision_at(node, look.subject, look.moment or now)
+    moment = look.moment or now
+    record = None if look.problem else await record_in_force(reads, node, look.subject, moment)
     unit, word = UNITS[look.resource], "CPU" if look.resource == "cpu" else "memory"
     label = f"{word} offered to batch and mid over time, last {look.span}"
 
@@ -78,6 +82,7 @@ async def offer_part(reads: Reads, node: str, now: datetime, look: Look) -> Offe
         changes=[(offer, decision_of(offer, look.subject)) for offer in reversed(changed)][:CHANGES_SHOWN],
         cautious=any(step.degraded for step in found),
         waterfall=drawn(record) if record else None,
+        no_share=await mid_has_no_share(reads, node, look.subject, moment),
     )
 
 

@@ -7,39 +7,32 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slackwater.console.domain.drawing import axes, rates, svg
+from slackwater.console.domain.drawing import axes, svg
 from slackwater.console.domain.drawing.svg import Frame, Scale
 from slackwater.simulation.domain.risk import Judged
-from slackwater.simulation.edge.simulation_pictures import CURVES, MOST_POINTS
+from slackwater.simulation.edge.simulation_pictures import CURVES, MOST_POINTS, Spot, risk_plane
 from slackwater.simulation.usecases.assess import Assessment, NodeAssessed
 from slackwater.simulation.usecases.placed import PLACES
 from slackwater.traces.choices import UNITS, Resource
 from slackwater.traces.thinning import grouped
 from slackwater.traces.trace import DAY_CELLS
 
-PLANE = Frame(860, 380, left=52, right=30, top=18, bottom=44)
 ROW = 22.0
 MOST_BARS = 40
 
 
-def plane(judged: Sequence[Judged], css: Sequence[str], frame: Frame = PLANE) -> str:
+def plane(judged: Sequence[Judged], css: Sequence[str]) -> str:
     """To the right how many minutes of nodes were beyond capacity, upwards what could be lent."""
-    x = Scale(0, 1, frame.x0, frame.x1)
-    high = max(0.05, *(one.reclaimable_share for one in judged)) * 1.12
-    y = Scale(0, high, frame.y0, frame.y1)
-    body = axes.amounts(frame, Scale(0, high * 100, frame.y0, frame.y1), lambda value: f"{value:g} %", wanted=5)
-    body += rates.axis(x, frame.y1, frame.y0)
-    middle = (frame.x0 + frame.x1) / 2
-    body.append(svg.text(middle, frame.height - 6, "share of node minutes beyond capacity", anchor="middle"))
-    body.append(svg.text(frame.x0 + 6, frame.y1 - 4, "share of the capacity that could be lent", "axis"))
-    spots = [(x(rates.position(one.exceeded_share)), y(one.reclaimable_share)) for one in judged]
-    for one, colour, (at, height) in zip(judged, css, spots, strict=True):
+    spots = []
+    for one, colour in zip(judged, css, strict=True):
         risk = "" if one.violation is None else f", violation {one.violation:.2%}"
         title = f"{one.choice.name}: {one.reclaimable_share:.1%}, {one.exceeded_share:.3%} beyond capacity{risk}"
-        body.append(rates.spot(at, height, colour, title))
-    named = [(one.choice.name, colour) for one, colour in zip(judged, css, strict=True)]
-    body += rates.labels(named, spots, frame)
-    return svg.figure(frame, body, "Minutes beyond capacity against what could be lent, for every way that was tried")
+        spots.append(Spot(one.choice.name, colour, one.exceeded_share, one.reclaimable_share, title))
+    return risk_plane(
+        spots,
+        "share of the capacity that could be lent",
+        "Minutes beyond capacity against what could be lent, for every way that was tried",
+    )
 
 
 def over_time(found: Assessment, resource: Resource, frame: Frame = CURVES) -> str:

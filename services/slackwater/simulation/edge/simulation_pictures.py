@@ -20,7 +20,7 @@ from slackwater.traces.thinning import grouped
 
 MOST_POINTS = 520
 CURVES = Frame(860, 270, left=64, right=16, top=12, bottom=26)
-PLANE = Frame(860, 330, left=52, right=30, top=18, bottom=44)
+PLANE = Frame(860, 360, left=52, right=30, top=18, bottom=44)
 ROW, LANE = 34.0, 9.0
 DAY_SECONDS = 86_400.0
 By = Callable[..., NDArray[np.float64]]
@@ -136,20 +136,42 @@ def shares(shown: Sequence[Shown], resource: Resource) -> str:
     return svg.figure(frame, body, f"{resource.upper()}: shares of the capacity under each strategy")
 
 
-def plane(shown: Sequence[Shown], resources: Sequence[Resource], frame: Frame = PLANE) -> str:
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """One way to lend on the plane; risk and what is lent are shares."""
+
+    name: str
+    css: str
+    risk: float
+    lent: float
+    title: str
+
+
+def plane(shown: Sequence[Shown], resources: Sequence[Resource]) -> str:
     """To the right how many minutes of nodes were beyond capacity, upwards what was lent."""
-    found = [(one, each, one.figures(each)) for one in shown for each in resources]
+    spots = []
+    for one, each in ((one, each) for one in shown for each in resources):
+        found = one.figures(each)
+        title = f"{one.name}, {each}: {found.exceeded_share:.3%} beyond capacity, {found.reclaimed_share:.1%} lent"
+        spots.append(Spot(f"{one.name}, {each}", one.css, found.exceeded_share, found.reclaimed_share, title))
+    return risk_plane(
+        spots,
+        "share of the capacity that was lent",
+        "Minutes beyond capacity against what was lent, for each strategy and resource",
+    )
+
+
+def risk_plane(spots: Sequence[Spot], upwards: str, label: str, frame: Frame = PLANE) -> str:
+    """Risk on a logarithmic axis, what is lent on a plain one, every spot with its name."""
     x = Scale(0, 1, frame.x0, frame.x1)
-    high = max(0.05, *(figures.reclaimed_share for *_, figures in found)) * 1.12
+    high = max(0.05, *(one.lent for one in spots)) * 1.12
     y = Scale(0, high, frame.y0, frame.y1)
     body = axes.amounts(frame, Scale(0, high * 100, frame.y0, frame.y1), lambda value: f"{value:g} %", wanted=5)
     body += rates.axis(x, frame.y1, frame.y0)
     middle = (frame.x0 + frame.x1) / 2
     body.append(svg.text(middle, frame.height - 6, "share of node minutes beyond capacity", anchor="middle"))
-    body.append(svg.text(frame.x0 + 6, frame.y1 - 4, "share of the capacity that was lent", "axis"))
-    spots = [(x(rates.position(f.exceeded_share)), y(f.reclaimed_share)) for *_, f in found]
-    for (one, each, figures), (at, height) in zip(found, spots, strict=True):
-        title = f"{one.name}, {each}: {figures.exceeded_share:.3%} beyond capacity, {figures.reclaimed_share:.1%} lent"
-        body.append(rates.spot(at, height, one.css, title))
-    body += rates.labels([(f"{one.name}, {each}", one.css) for one, each, _ in found], spots, frame)
-    return svg.figure(frame, body, "Minutes beyond capacity against what was lent, for each strategy and resource")
+    body.append(svg.text(frame.x0 + 6, frame.y1 - 4, upwards, "axis"))
+    places = [(x(rates.position(one.risk)), y(one.lent)) for one in spots]
+    body += [rates.spot(*place, one.css, one.title) for one, place in zip(spots, places, strict=True)]
+    body += rates.labels([(one.name, one.css) for one in spots], places, frame)
+    return svg.figure(frame, body, label)
