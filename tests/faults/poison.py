@@ -17,6 +17,7 @@ from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDeclared
 from slackwater.events.registry import EVENTS
+from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import URGENT_TRIGGER, WaterlineCrossed, crossing_of
 from slackwater.testing.story import Character, story
@@ -69,6 +70,8 @@ def _valid(now: datetime) -> Iterator[Event[Any]]:
     crossing = crossing_of(event_of(urgent, source="poison", time=now))
     assert crossing is not None
     told[WaterlineCrossed] = crossing
+    checked = StrategyChecked(node=NODE, usable=True, problem="", followed=(), checked_at=now)
+    told[StrategyChecked] = event_of(checked, source="poison", time=now)
     for payload in EVENTS:
         yield told[payload].model_copy(update={"time": now})
 
