@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slackwater.ingestion.domain.columns import History, columns_of
@@ -72,10 +72,11 @@ def numbers(one: Report) -> Iterator[int]:
     for each in (one.cpu, one.memory, one.system_cpu or (), one.system_memory or ()):
         yield from each
     for measured in one.pods:
-        yield from (*measured.cpu, *measured.memory)
+        yield from (*measured.cpu, *measured.memory, measured.cpu_limit_milli or 0)
 
 
 @given(st.lists(st.tuples(changes, capacities), min_size=1, max_size=5))
+@example([({"pods": (POD._replace(cpu_limit_milli=2**63),)}, None)])
 def test_what_is_called_sound_is_accepted_and_the_rest_is_judged_one_by_one(
     drawn: list[tuple[dict[str, Any], Resources | None]],
 ) -> None:
@@ -117,5 +118,7 @@ def test_what_was_seen_before_changes_no_answer(drawn: list[tuple[MeasuredPod, .
 
 def test_a_number_beyond_every_column_is_told() -> None:
     huge = replace(GOOD, cpu=Series(*[2**70] * 7, 5))
-    with pytest.raises(OverflowError):
-        sound(columns([GOOD, huge]), [bounds_of(None, LIMITS)] * 2, Descriptions())
+    limited = replace(GOOD, pods=(POD._replace(cpu_limit_milli=2**63),))
+    for one in (huge, limited):
+        with pytest.raises(OverflowError):
+            sound(columns([GOOD, one]), [bounds_of(None, LIMITS)] * 2, Descriptions())
