@@ -217,5 +217,5 @@ async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 def _pid(owner: str | None) -> int:
-    """`host-PID-incarnation/incarnation`."""
-    return int(owner.partition("/")[0].rsplit("-", 2)[1]) if owner else 0
+    """`host-installation-service/PID-incarnation`."""
+    return int(owner.partition("/")[2].partition("-")[0]) if owner else 0
