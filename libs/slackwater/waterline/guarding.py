@@ -22,7 +22,6 @@ from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.facts.pods import PERIOD_US
 from slackwater.waterline.loop import steadying
 from slackwater.waterline.loop.in_force import GRAIN_US, Throttled, after
-from slackwater.waterline.loop.policy import LoopPolicy
 from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metrics
@@ -186,7 +185,3 @@ def eviction_failed(state: GuardState, uid: str, because: str, now: datetime, li
     """An eviction was refused or came to nothing: no longer credited, and the next candidate is tried."""
     known = executor.refused(state.cycle.executor, uid, Kind.EVICT, because, now, limits)
     return replace(state, cycle=replace(state.cycle, executor=known))
-
-
-def settle_seconds(options: Options) -> float:
-    return (options.loop or LoopPolicy()).settle_seconds

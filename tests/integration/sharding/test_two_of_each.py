@@ -17,9 +17,9 @@ from replica_scene import Replicas, replicas, until
 from slackwater.bus.nats import NatsBus
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.colocation.adapters.memory import MemoryColocationStore
+from slackwater.colocation.adapters.one_strategy import OneStrategy
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.settings import ColocationSettings
-from slackwater.colocation.usecases.one_strategy import OneStrategy
 from slackwater.colocation.usecases.recompute_offer import Offering
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.events.decision_recorded import DecisionRecorded

@@ -8,9 +8,9 @@ from typing import Any
 
 from slackwater.bus.port import Received
 from slackwater.colocation.adapters.memory import MemoryColocationStore
+from slackwater.colocation.adapters.one_strategy import OneStrategy
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.colocation.edge.events import ColocationEvents
-from slackwater.colocation.usecases.one_strategy import OneStrategy
 from slackwater.colocation.usecases.recompute_offer import Offering
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.decision_recorded import DecisionRecorded

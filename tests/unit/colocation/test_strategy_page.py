@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from slackwater.colocation.domain.document import FIELDS
+from slackwater.colocation.domain.document import DEFAULTS, FIELDS, WITHOUT_EFFECT, strategy_of
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases.colocation_strategy import ColocationStrategy, default_text
 
@@ -27,6 +27,20 @@ def test_every_field_is_on_the_page_with_its_default_and_what_is_allowed(name: s
 def test_the_page_names_no_other_fields() -> None:
     tables = re.findall(r"^\| field of `spec` .*?\n\n", PAGE, flags=re.S | re.M)
     assert {name for table in tables for name in re.findall(r"^\| `(\w+)`", table, flags=re.M)} == FIELDS.keys()
+
+
+def test_the_fields_without_effect_are_those_that_the_page_says_have_none() -> None:
+    _, second = re.findall(r"^\| field of `spec` .*?\n\n", PAGE, flags=re.S | re.M)
+    assert set(re.findall(r"^\| `(\w+)`", second, flags=re.M)) == WITHOUT_EFFECT
+    others = {
+        "metricAggregateDurationSeconds": 60,
+        "metricReportIntervalSeconds": 10,
+        "metricAggregatePolicy": ["1m"],
+        "metricMemoryCollectPolicy": "usageWithPageCache",
+        "extensions": {"a": 1},
+    }
+    assert others.keys() == WITHOUT_EFFECT
+    assert strategy_of({**DEFAULTS, **others}) == strategy_of(DEFAULTS)
 
 
 def test_the_example_is_the_file_is_short_and_is_allowed() -> None:

@@ -131,7 +131,7 @@ FIELDS: Mapping[str, Field] = {
 DEFAULTS: Spec = {name: field.default for name, field in FIELDS.items() if field.default is not None}
 SELECTION = ("nodePool", "nodeSelector", "precedence")
 """What else a document's spec may say: whom it is for."""
-TOLD_ELSEWHERE = frozenset(
+WITHOUT_EFFECT = frozenset(
     {
         *("metricAggregateDurationSeconds", "metricReportIntervalSeconds", "metricAggregatePolicy"),
         *("metricMemoryCollectPolicy", "extensions"),

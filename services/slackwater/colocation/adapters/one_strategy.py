@@ -1,4 +1,4 @@
-"""The simplest answer to which strategy a node follows: always the same one."""
+"""Which strategy a node follows, in memory: always the same one, for tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from slackwater.colocation.ports import Followed
 
 
 class OneStrategy:
-    """slackwater.colocation.ports.Strategies. Every node follows what the settings say."""
+    """slackwater.colocation.ports.Strategies. Every node follows it."""
 
     def __init__(self, strategy: Strategy, sources: tuple[str, ...] = ("settings",)) -> None:
         self._followed = Followed(strategy, sources)
