@@ -5,7 +5,7 @@ A deleted document leaves its row with the generation it had, so that a generati
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -66,7 +66,7 @@ def refuse_old(generation: int, present: StoredDocument) -> None:
         )
 
 
-def generation_by_settings(row: StoredDocument | None, author: str, spec: Mapping[str, Any]) -> int | None:
+def _generation_by_settings(row: StoredDocument | None, author: str, spec: Mapping[str, Any]) -> int | None:
     """The generation in which the document that settings make is to be stored; None: somebody else wrote it, or it is
     there already."""
     if row is None:
@@ -74,3 +74,20 @@ def generation_by_settings(row: StoredDocument | None, author: str, spec: Mappin
     document = row.document or {}
     is_ours = document.get("metadata", {}).get("changedBy") == author
     return row.generation + 1 if is_ours and document.get("spec") != spec else None
+
+
+async def keep_settings(
+    store: DocumentStore, name: str, author: str, document_at: Callable[[int], Mapping[str, Any]]
+) -> None:
+    """Store what the settings say as the document `name`, while nobody but `author` has written it.
+
+    `document_at` gives it as it is stored in a generation. Raises Unavailable.
+    """
+    try:
+        async with store.changing() as transaction:
+            row = next((row for row in await transaction.documents() if row.name == name), None)
+            generation = _generation_by_settings(row, author, document_at(1)["spec"])
+            if generation is not None:
+                await transaction.save(StoredDocument(name, generation, document_at(generation)))
+    except Conflict:  # another replica has just stored its own
+        pass

@@ -21,8 +21,8 @@ from slackwater.colocation.usecases.colocation_strategy import (
     first_document,
 )
 from slackwater.colocation.usecases.strategy_set import Kept, StrategySet
-from slackwater.model.errors import Conflict, InvalidInput, NotFound
-from slackwater.runtime.documents import DocumentMeter, DocumentStore, StoredDocument, generation_by_settings
+from slackwater.model.errors import InvalidInput, NotFound
+from slackwater.runtime.documents import DocumentMeter, DocumentStore, StoredDocument, keep_settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +136,9 @@ class StrategiesInForce:
         """
         first = first_document(self._base)
         self.check(first)
-        try:
-            async with self._store.changing() as transaction:
-                row = next((row for row in await transaction.documents() if row.name == CLUSTER), None)
-                generation = generation_by_settings(row, BY_SETTINGS, first.stored()["spec"])
-                if generation is not None:
-                    await transaction.save(
-                        StoredDocument(CLUSTER, generation, first.with_generation(generation).stored())
-                    )
-        except Conflict:  # another replica has just stored its own
-            pass
+        await keep_settings(
+            self._store, CLUSTER, BY_SETTINGS, lambda generation: first.with_generation(generation).stored()
+        )
         await self.catch_up()
 
     async def catch_up(self) -> None:

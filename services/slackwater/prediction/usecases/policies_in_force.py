@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound
+from slackwater.model.errors import InvalidInput, Misconfigured, NotFound
 from slackwater.prediction.domain.inheriting import RATE, Wish, effective
 from slackwater.prediction.domain.policy import CLUSTER, Policies, PoolPolicy
 from slackwater.prediction.ports import Predictors
@@ -17,7 +17,7 @@ from slackwater.prediction.usecases.predict_policy import (
     PredictPolicyStatus,
     first_document,
 )
-from slackwater.runtime.documents import DocumentMeter, DocumentStore, StoredDocument, generation_by_settings
+from slackwater.runtime.documents import DocumentMeter, DocumentStore, StoredDocument, keep_settings
 
 Told = Callable[[Policies], None]
 
@@ -120,15 +120,9 @@ class PoliciesInForce:
         """
         first = first_document(self._first)
         self.check(first)
-        try:
-            async with self._store.changing() as transaction:
-                row = next((row for row in await transaction.documents() if row.name == CLUSTER), None)
-                generation = generation_by_settings(row, BY_SETTINGS, first.stored()["spec"])
-                if generation is not None:
-                    stored = first.with_generation(generation).stored()
-                    await transaction.save(StoredDocument(CLUSTER, generation, stored))
-        except Conflict:  # another replica has just stored its own
-            pass
+        await keep_settings(
+            self._store, CLUSTER, BY_SETTINGS, lambda generation: first.with_generation(generation).stored()
+        )
         await self.catch_up()
 
     async def catch_up(self) -> None:
