@@ -50,12 +50,14 @@ Settlement = Done | Retry | Reject
 @dataclass(frozen=True, slots=True)
 class Received(Generic[P]):
     """One delivered event. `deliveries` counts from 1; `stream_sequence` is the position in its stream (0 = unknown);
-    `subject_key` is the key as the subject carries it: trust it over the body when they differ."""
+    `subject_key` is the key as the subject carries it: trust it over the body when they differ. `stored_at_seconds` is
+    the broker's time at which it was stored, in seconds since 1970 (0 = unknown)."""
 
     event: Event[P]
     stream_sequence: int
     deliveries: int
     subject_key: str
+    stored_at_seconds: float = 0.0
 
 
 Holds = Callable[[int], bool]

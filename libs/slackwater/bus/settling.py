@@ -54,6 +54,8 @@ class Delivery(Protocol):
     @property
     def stream_sequence(self) -> int: ...
     @property
+    def stored_at_seconds(self) -> float: ...
+    @property
     def pending(self) -> int: ...
 
     async def ack(self) -> None: ...
@@ -138,7 +140,7 @@ class Settler(Generic[P]):
             self._counters.undecodable += 1
             await self._bury(delivery, "wrong_shard", f"{key!r} does not belong to the shard of {delivery.subject}")
             return None
-        return Received(event, delivery.stream_sequence, delivery.deliveries, key)
+        return Received(event, delivery.stream_sequence, delivery.deliveries, key, delivery.stored_at_seconds)
 
     def _used_up(self, delivery: Delivery) -> bool:
         """Whether it was delivered too often before this time."""
