@@ -29,10 +29,11 @@ from slackwater.telemetry.spans import Attributes, span
 from slackwater.telemetry.traceparent import sampled, trace_id_of
 from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.cycle import Cycle
-from slackwater.waterline.explaining import Deciding, record_of, release_record, remaining_milli, trigger_of
+from slackwater.waterline.explaining import record_of, release_record, remaining_milli, trigger_of
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.guarding import Guarding, concerned, glance, guard, is_released, release
 from slackwater.waterline.loop.telling import Told
+from slackwater.waterline.standing_on import Deciding
 
 log = get_logger(__name__)
 INBOX = "ensurance-usage-reported"
