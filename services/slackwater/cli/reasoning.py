@@ -61,7 +61,7 @@ def _plain(value: int) -> str:
 
 
 def print_pod(console: Console, answer: Mapping[str, Any]) -> None:
-    """The pod, the newest decision about it that somebody was to act on (else the newest) in full, and all in a table."""
+    """The pod, the newest decision that touched it (else the newest) in full, and all of them in a table."""
     from rich.text import Text
 
     pod, parts = answer["pod"], answer["decisions"]
