@@ -62,6 +62,8 @@ class Received(Generic[P]):
 
 Holds = Callable[[int], bool]
 """Whether this replica owns a partition now."""
+Worth = Callable[[str], bool]
+"""Whether a message is worth reading, by the key that its subject carries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +114,12 @@ class Bus(Protocol):
         batch: int = 100,
         holds: Holds | None = None,
         read: Read | None = None,
+        worth: Worth | None = None,
     ) -> AbstractAsyncContextManager[Consumption]:
         """Run a durable consumer of `contracts/streams.yaml` while the context is open.
 
         `read`: another way to read the bodies than slackwater.bus.quick, such as slackwater.bus.columnar.
+        `worth`: asked of each message before it is read; what is not worth it is acknowledged unread.
 
         A partitioned one begins with all partitions, or, with `holds`, with none: `take` and `give` say which, and
         only what is of a partition that `holds` says is ours is handled and acknowledged.
