@@ -12,7 +12,7 @@ from slackwater.ensurance.usecases.documents_in_force import NODES
 from slackwater.model.errors import InvalidInput
 from slackwater.waterline.policies.rules import NodeQosRules
 
-MODULE = '''
+MODULE = """
 from decimal import Decimal
 
 from slackwater.model.tiers import QoSClass
@@ -27,7 +27,7 @@ def crowd(view):
 
 pods = Metric("batch_pods", Dimension.NUMBER, readings=crowd, sort=GENERAL, evictable=True,
               evict=lambda pod: Decimal(1), evict_quantified=True)
-'''
+"""
 RULE = {"name": "crowded", "metricRule": {"name": "batch_pods", "value": 2}, "actionName": "evict"}
 CROWD = {"b1": 30, "b2": 20, "b3": 10}
 
