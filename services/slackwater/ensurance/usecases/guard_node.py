@@ -18,6 +18,7 @@ from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
 from slackwater.ensurance.ports import Meter
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.declaring import declared, recorded
+from slackwater.ensurance.usecases.look_at_pools import stepped_record
 from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
 from slackwater.ensurance.usecases.sampling import glimpse_of, view_of
 from slackwater.events.envelope import Event
@@ -169,10 +170,15 @@ class GuardNode:
                 await unit.publish(
                     declared(answer.after, self._book.terms(answer.after, now), self._lease_seconds, now, cause)
                 )
-            standing = answer.standing
+            standing, stepped = answer.standing, None
             if standing is not None:
+                stepped = stepped_record(self._book, standing, answer.after.node, now, report.id)
+                if stepped is not None:
+                    await unit.publish(recorded(stepped, report))
                 standing = await unit.save_autonomy(standing)
             saved = await unit.save(answer.after)
+        if stepped is not None:
+            self._meter.decided(stepped, None)
         if standing is not None:
             self._book.stands(standing)
             self._meter.stepped_back(len(self._book.stepped_back(now)))
