@@ -15,7 +15,7 @@ class EnsuranceMetrics:
     def __init__(self, meters: Meters) -> None:
         self._decisions = meters.counter(
             "slackwater_ensurance_decisions_total",
-            "Throttles, restores and evictions that were decided, by kind and reason.",
+            "Throttles, restores, evictions and closings of nodes that were decided, by kind and reason.",
             ["kind", "reason"],
             look="kind=throttle without kind=restore: prod is short of CPU for long. kind=evict rising: too much lent.",
         )
@@ -63,7 +63,11 @@ class EnsuranceMetrics:
             ["result"],
             look="More than batch can bear; failed: a pod outlives SIGKILL.",
         )
-
+        self._closed = meters.gauge(
+            "slackwater_ensurance_closed_nodes",
+            "Nodes that are closed for new pods now.",
+            look="Most of a pool, or for hours: new pods have nowhere to go; why node/NAME scheduling says why.",
+        )
         self._stepped_back = meters.gauge(
             "slackwater_ensurance_stepped_back_pools",
             "Pools that may evict and only throttle for now, because a guard has tripped.",
@@ -90,6 +94,9 @@ class EnsuranceMetrics:
 
     def evicted(self, outcome: str) -> None:
         self._evictions.labels(outcome).inc()
+
+    def closed(self, nodes: int) -> None:
+        self._closed.set(nodes)
 
     def stepped_back(self, pools: int) -> None:
         self._stepped_back.set(pools)
