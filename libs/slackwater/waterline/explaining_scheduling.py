@@ -16,6 +16,7 @@ from slackwater.waterline.cycle import Cycle, CycleState
 from slackwater.waterline.explaining import Deciding
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.guarding import GuardState
+from slackwater.waterline.registry.plugins import all_metrics
 
 SUBJECT: Final = "scheduling"
 UNIT: Final = "closing rules"
@@ -157,6 +158,6 @@ def _by_cycle(source: Deciding, *, would: bool = False) -> Replay:
 
 
 def _slim(view: NodeView, source: Deciding) -> NodeView:
-    metrics = replaying.all_metrics()
+    metrics = all_metrics()
     read = (metrics.get(rule.metric) for node in source.rules.policies.nodes for rule in node.rules)
     return view if any(one is not None and one.needs_pods for one in read) else replace(view, pods=())

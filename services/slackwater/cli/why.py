@@ -40,7 +40,7 @@ def command(
     target: Annotated[str, typer.Argument(metavar="node/NAME|decision/ID", help="what to explain")],
     subject: Annotated[
         str,
-        typer.Argument(metavar="SUBJECT", help="batch-cpu, mid-memory, prod-cpu-peak, cpu, …"),
+        typer.Argument(metavar="SUBJECT", help="batch-cpu, mid-memory, prod-cpu-peak, cpu, scheduling, …"),
     ] = "batch-cpu",
     at: Annotated[str | None, typer.Option("--at", help="as it was then: 2026-01-05T10:32:00Z, or -5m")] = None,
     output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml are the API's object")] = Format.TABLE,

@@ -79,7 +79,7 @@ class ChangePolicy:
 
     async def _carry_out(self, changed: NodeQos, affected: Sequence[Guarded], *, new: bool) -> None:
         now, rules = self._clock.now(), self._book.rules_with(changed)
-        nodes, records = [], []
+        nodes, records = list[Guarded](), list[DecisionRecord]()
         async with self._book.writing() as unit:
             if new:
                 await unit.save_policy(changed)
