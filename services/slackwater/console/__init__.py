@@ -8,6 +8,7 @@ CONSUMES = (
     "node.liveness_changed",
     "node.scheduling_changed",
     "usage.reported",
+    "waterline.crossed",
     "usage.windowed",
     "peak.predicted",
     "resources.offered",

@@ -12,7 +12,7 @@ from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.model.identifiers import new_id
 from slackwater.waterline.cycle import Cycle
-from slackwater.waterline.explaining import Deciding
+from slackwater.waterline.standing_on import Deciding
 from slackwater.waterline.explaining_scheduling import (
     closed_record,
     opened_record,
