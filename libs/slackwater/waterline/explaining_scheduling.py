@@ -13,10 +13,10 @@ from slackwater.waterline import replaying
 from slackwater.waterline.analysis.counting import Verdict
 from slackwater.waterline.analysis.scheduling import Scheduling
 from slackwater.waterline.cycle import Cycle, CycleState
-from slackwater.waterline.standing_on import Deciding
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.guarding import GuardState
 from slackwater.waterline.registry.plugins import all_metrics
+from slackwater.waterline.standing_on import Deciding
 
 SUBJECT: Final = "scheduling"
 UNIT: Final = "closing rules"

@@ -12,7 +12,6 @@ from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.model.identifiers import new_id
 from slackwater.waterline.cycle import Cycle
-from slackwater.waterline.standing_on import Deciding
 from slackwater.waterline.explaining_scheduling import (
     closed_record,
     opened_record,
@@ -20,6 +19,7 @@ from slackwater.waterline.explaining_scheduling import (
     would_close_record,
 )
 from slackwater.waterline.guarding import GuardState, scheduling_under, with_scheduling
+from slackwater.waterline.standing_on import Deciding
 
 
 @dataclass(frozen=True, slots=True)
