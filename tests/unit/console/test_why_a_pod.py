@@ -81,10 +81,10 @@ ENDED = EvictionView("d1/1", "n1", "a", "ensurance", "killed", "", NOON, "d1")
 
 
 def test_the_arithmetic_is_told_line_by_line_in_the_units_of_the_record() -> None:
+    where = "where capacity_memory is 8Gi, reading is 75 %, target is 50 %"
     assert working_of(record()) == (
         "node_memory_usage_ratio 75 % is above the waterline 50 %, in 2 of 2 samples that it takes",
-        "lacking = (reading - target) x capacity_memory = 2Gi, where capacity_memory is 8Gi, reading is 75 %, target"
-        + " is 50 %",
+        f"lacking = (reading - target) x capacity_memory = 2Gi, {where}",
         "gap = (1 + 0.1) x 2Gi = 2.2Gi",
         "released: 3Gi by 1 pod; remaining = gap - released, not below 0 = 0",
     )
