@@ -16,6 +16,7 @@ class DecisionKind(StrEnum):
     THROTTLE = "throttle"
     RESTORE = "restore"
     EVICT = "evict"
+    AUTONOMY = "autonomy"
     SCHEDULING = "scheduling"
     """Whether a node takes new pods."""
 
@@ -45,6 +46,8 @@ class Reason(StrEnum):
     RESTORE_MODE_CHANGED = "restore_mode_changed"
     EVICT_WATERLINE_CROSSED = "evict_waterline_crossed"
     EVICT_OBSERVED_ONLY = "evict_observed_only"
+    AUTONOMY_STEPPED_BACK = "autonomy_stepped_back"
+    AUTONOMY_REINSTATED = "autonomy_reinstated"
     SCHEDULING_WATERLINE_CROSSED = "scheduling_waterline_crossed"
     SCHEDULING_OBSERVED_ONLY = "scheduling_observed_only"
     SCHEDULING_CALM = "scheduling_calm"

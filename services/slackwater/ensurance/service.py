@@ -13,6 +13,7 @@ from slackwater.ensurance.adapters.postgres import PostgresGuardStore
 from slackwater.ensurance.edge.documents import document_router
 from slackwater.ensurance.edge.events import consume_all
 from slackwater.ensurance.edge.http import nodeqos_router
+from slackwater.ensurance.edge.pools import pools_router
 from slackwater.ensurance.ports import GuardStore, Meter
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.book import Book
@@ -20,6 +21,7 @@ from slackwater.ensurance.usecases.change_documents import ChangeDocuments
 from slackwater.ensurance.usecases.change_policy import ChangePolicy
 from slackwater.ensurance.usecases.documents_in_force import KINDS, NODES, DocumentsInForce, Stores
 from slackwater.ensurance.usecases.guard_node import GuardNode
+from slackwater.ensurance.usecases.look_at_pools import LookAtPools
 from slackwater.ensurance.usecases.note_described import NoteDescribed
 from slackwater.ensurance.usecases.note_evicted import NoteEvicted
 from slackwater.ensurance.usecases.note_observed import NoteObserved
@@ -72,6 +74,7 @@ class EnsuranceService:
         self._observed = NoteObserved(book, clock, lease)
         self._evicted = NoteEvicted(book, clock, meter, lease)
         self._renew = RenewIntents(book, clock, lease, settings.silent_seconds)
+        self._look = LookAtPools(book, clock, meter)
         self._change = change = ChangePolicy(book, clock, meter, lease)
         self._changes = {kind: ChangeDocuments(kind, kept, change.catch_up) for kind, kept in documents.items()}
 
@@ -117,7 +120,7 @@ class EnsuranceService:
             document_router(change, self._change.read if kind is NODES else None)
             for kind, change in self._changes.items()
         ]
-        return [nodeqos_router(self._change), *others]
+        return [nodeqos_router(self._change), pools_router(self._look), *others]
 
     async def take(self, leases: Sequence[Lease]) -> None:
         """Nodes as last written. Their throttles' leases may be about to run out: renewed at once."""
@@ -152,6 +155,7 @@ class EnsuranceService:
         while True:
             try:
                 await self._renew()
+                await self._look()
                 now = self._platform.clock.now()
                 self._meter.stepped_back(len(self._book.stepped_back(now)))
                 self._meter.closed(self._book.closed(now))

@@ -67,6 +67,8 @@ def outcome(decision: DecisionRecord | DecisionSummary) -> str:
         return "takes no new pods" if decision.result else "takes new pods"
     if decision.kind is DecisionKind.RESTORE:
         return f"would give back {value}" if would else f"gave back {value}"
+    if decision.kind is DecisionKind.AUTONOMY:
+        return "only throttles for now" if decision.reason is Reason.AUTONOMY_STEPPED_BACK else f"may {decision.mode}"
     return amount(decision.result, decision.unit)
 
 

@@ -20,6 +20,7 @@ from slackwater.ensurance.ports import Meter
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.closing import Closing, after_cycle, state_of
 from slackwater.ensurance.usecases.declaring import declared, recorded, scheduling_told
+from slackwater.ensurance.usecases.look_at_pools import stepped_record
 from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
 from slackwater.ensurance.usecases.sampling import glimpse_of, view_of
 from slackwater.events.envelope import Event
@@ -189,10 +190,15 @@ class GuardNode:
                 )
             if answer.closing is not None and answer.closing.event is not None:
                 await unit.publish(scheduling_told(answer.closing.event, now, told))
-            standing = answer.standing
+            standing, stepped = answer.standing, None
             if standing is not None:
+                stepped = stepped_record(self._book, standing, answer.after.node, now, report.id)
+                if stepped is not None:
+                    await unit.publish(recorded(stepped, report))
                 standing = await unit.save_autonomy(standing)
             saved = await unit.save(answer.after)
+        if stepped is not None:
+            self._meter.decided(stepped, None)
         if standing is not None:
             self._book.stands(standing)
             self._meter.stepped_back(len(self._book.stepped_back(now)))

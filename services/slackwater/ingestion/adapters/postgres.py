@@ -276,11 +276,15 @@ class PostgresLedger:
         wanted = _columns_of_spans(spans)
         reports = (await self._connection.execute(_REPORTS, wanted)).mappings().all()
         found = (await self._connection.execute(_POD_COLUMNS, wanted)).all()
-        described = await self._described({uid for row in found for uid in row.uids})
+        seen = {uid: pod for node in spans for uid, pod in self._memory.pods_of(node)}
+        uids = {uid for row in found for uid in row.uids}
+        described = {uid: seen[uid] for uid in uids & seen.keys()} | await self._described(uids - seen.keys())
         rows = history_rows(reports, (), {})
         return History(rows, pod_columns(rows, found, described))
 
-    async def _described(self, uids: Collection[str]) -> Mapping[str, Pod]:
+    async def _described(self, uids: Collection[str]) -> dict[str, Pod]:
+        if not uids:
+            return {}
         rows = await self._connection.execute(_DESCRIPTIONS, {"uids": list(uids)})
         return {row.uid: pod_of(row.pod) for row in rows}
 
