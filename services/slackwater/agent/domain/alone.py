@@ -44,6 +44,8 @@ class Machine:
             found,
             self.facts.labels,
             prod,
+            disks=instant.disks,
+            links=instant.links,
         )
 
 
@@ -56,8 +58,14 @@ def _readings(instant: Instant, cpu_milli: int, memory_bytes: int) -> Mapping[st
         found["node_memory_usage"] = (Series(instant.node_memory_bytes),)
         if memory_bytes:
             found["node_memory_usage_ratio"] = (Series(instant.node_memory_bytes / memory_bytes),)
-    if instant.prod_cpu_pressure is not None:
-        found["prod_cpu_pressure"] = (Series(instant.prod_cpu_pressure),)
+    for name, pressure in (
+        ("prod_cpu_pressure", instant.prod_cpu_pressure),
+        ("prod_memory_pressure", instant.prod_memory_pressure),
+        ("node_memory_pressure", instant.node_memory_pressure),
+        ("node_io_pressure", instant.node_io_pressure),
+    ):
+        if pressure is not None:
+            found[name] = (Series(pressure),)
     return found
 
 
