@@ -87,6 +87,7 @@ def satisfaction(name: str, *, gate: Decimal = USAGE_GATE, by_allocatable: bool 
         evict_quantified=True,
         concerns=is_best_effort,
         check=check_satisfaction,
+        also_called=frozenset({"BECPUEvict"}),
     )
 
 
@@ -157,6 +158,7 @@ def _threshold(name: str, source: str, resource: Resource) -> Metric:
         reads_pods=False,
         concerns=is_best_effort,
         check=check_threshold,
+        also_called=frozenset({"CPUEvict"} if is_cpu else {"BEMemoryEvict", "MemoryEvict"}),
         target_of=lambda value: max(ZERO, value - DEFAULT_BELOW),
     )
 
@@ -202,6 +204,7 @@ def _promised(name: str, tier: Tier, resource: Resource, evict: Evict) -> Metric
         evict_quantified=True,
         concerns=of_tier,
         check=check_needs_target,
+        also_called=frozenset({"CPUAllocatableEvict" if is_cpu else "MemoryAllocatableEvict"}),
         largest=Decimal(1000),
     )
 

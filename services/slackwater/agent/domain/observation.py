@@ -18,13 +18,15 @@ _STARTED_SLACK = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """The last interval, for waterlines: CPU of the node in milli-cores, pressure of prod as a share of time, memory in
-    bytes, and CPU and memory by pod uid."""
+    """The last interval, for waterlines: CPU of the node in milli-cores, CPU pressure of prod as a share of time, memory
+    in bytes, and CPU and memory by pod uid. Memory pressures are those of the window so far, as reports have them."""
 
     node_cpu_milli: int | None = None
     prod_cpu_pressure: float | None = None
     node_memory_bytes: int | None = None
     pods: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    prod_memory_pressure: float | None = None
+    node_memory_pressure: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,14 @@ class Observation:
         nothing = PsiTotals()
         self._prod.add(previous.tier_psi.get(Tier.PROD, nothing), sample.tier_psi.get(Tier.PROD, nothing), seconds)
         used = {pod.uid: (rate, pod.memory_bytes) for pod, rate in zip(sample.pods, rates, strict=True)}
-        return Instant(node_milli, self._prod.cpu.last, sample.node_memory_bytes, used)
+        return Instant(
+            node_milli,
+            self._prod.cpu.last,
+            sample.node_memory_bytes,
+            used,
+            self._prod.memory.average,
+            self._node.pressure.memory.average,
+        )
 
     def close(self, pods: Sequence[Pod]) -> Window | None:
         """The window since the last close, and begin the next; None before the first interval is over."""
