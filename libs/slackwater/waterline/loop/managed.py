@@ -1,5 +1,4 @@
-"""A managed pod of plain Linux as candidate: what ensurance sees in a report and a cut-off agent on its own machine is the
-same pod, so both see it by the same function."""
+"""A managed pod of plain Linux as candidate: one function, so that ensurance and a cut-off agent see the same pod."""
 
 from __future__ import annotations
 

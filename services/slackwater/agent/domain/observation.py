@@ -18,8 +18,9 @@ _STARTED_SLACK = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """The last interval, for waterlines: CPU of the node in milli-cores, CPU pressure of prod as a share of time, memory
-    in bytes, and CPU and memory by pod uid. Memory pressures are those of the window so far, as reports have them."""
+    """The last interval, for waterlines: CPU of the node in milli-cores, CPU pressure of prod as a share of time,
+    memory in bytes, CPU and memory by pod uid. Memory pressures are those of the window so far, as reports have them.
+    """
 
     node_cpu_milli: int | None = None
     prod_cpu_pressure: float | None = None
