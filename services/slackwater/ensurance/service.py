@@ -27,6 +27,7 @@ from slackwater.ensurance.usecases.note_evicted import NoteEvicted
 from slackwater.ensurance.usecases.note_observed import NoteObserved
 from slackwater.ensurance.usecases.renew_intents import RenewIntents
 from slackwater.model.errors import Conflict, Unavailable
+from slackwater.model.identifiers import partition_of
 from slackwater.runtime.document_news import said_of
 from slackwater.runtime.ownership import Lease, Standing
 from slackwater.runtime.platform import Platform
@@ -132,6 +133,9 @@ class EnsuranceService:
         """Everything that matters is written with each decision."""
 
     def drop(self, partitions: Collection[int]) -> None:
+        for node in self._book.nodes():
+            if partition_of(node.node) in partitions:
+                self._meter.standing(node.node, 0, 0)
         self._book.drop(partitions)
 
     async def _follow_policy(self) -> None:
@@ -152,9 +156,18 @@ class EnsuranceService:
                 await self._renew()
                 await self._look()
                 self._meter.stepped_back(len(self._book.stepped_back(self._platform.clock.now())))
+                self._forget_gaps_of_silent_nodes()
             except (Conflict, Unavailable) as error:
                 log.warning("leases are not renewed", error=error.message)
             await self._platform.clock.sleep(self._renew.interval_seconds)
+
+    def _forget_gaps_of_silent_nodes(self) -> None:
+        """Nobody knows what they lack now: an alert on it would never end."""
+        now, heard_at = self._platform.clock.now(), self._book.heard_at
+        for node in self._book.nodes():
+            at = heard_at.get(node.node)
+            if at is not None and (now - at).total_seconds() > self._settings.silent_seconds:
+                self._meter.standing(node.node, len(node.state.throttles), 0)
 
 
 def build(settings: EnsuranceSettings, platform: Platform) -> EnsuranceService:

@@ -1,4 +1,4 @@
-"""Journal, ledger and intents in memory: for tests, and for simulated machines, whose values end with the process."""
+"""Journal, ledger and last intents in memory: for simulated machines, whose values end with us, and for tests."""
 
 from __future__ import annotations
 
