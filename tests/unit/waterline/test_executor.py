@@ -25,6 +25,7 @@ from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.execution.plan import ExecutorState, Underway
 from slackwater.waterline.facts.node import Series
 from slackwater.waterline.facts.pods import Container, PodUse
+from slackwater.waterline.ordering.chains import CPU as CPU_CHAIN
 from slackwater.waterline.policies.values import Policies
 
 D = Decimal
@@ -79,6 +80,37 @@ def test_no_part_of_the_evicted_closes_the_gaps_alone(crowd: list[PodUse], cpu: 
     for size in range(len(chosen)):
         for part in combinations(chosen, size):
             assert not closes(part, cpu, memory)
+
+
+@given(batch_crowds, st.integers(1, 2500))
+def test_the_evicted_are_the_shortest_prefix_that_closes_the_gap_without_those_it_can_do_without(
+    crowd: list[PodUse], gap: int
+) -> None:
+    """Brute force: every prefix of the order, then every part of the shortest that suffices."""
+    done = cycle(policies(rule(CPU, 1000, "evict")), *crowd, **{CPU: 1000 + gap})
+    order = [pod for pod in CPU_CHAIN.order(crowd) if pod.cpu_usage_milli]
+    prefixes = [order[:size] for size in range(len(order) + 1)]
+    enough = next((one for one in prefixes if closes(one, gap, 0)), order)
+    chosen = set(evicted(done))
+    assert chosen <= {pod.uid for pod in enough}
+    if not closes(order, gap, 0):
+        assert chosen == {pod.uid for pod in order}, "all that could help did"
+        return
+    assert enough[-1].uid in chosen, "without the last of the prefix it does not suffice"
+    parts = (part for size in range(len(chosen)) for part in combinations(enough, size))
+    assert not any(closes(part, gap, 0) for part in parts if {pod.uid for pod in part} < chosen)
+
+
+@given(crowds, st.integers(1, 12_000))
+def test_the_throttled_are_a_prefix_of_those_who_can_release_anything(crowd: list[PodUse], gap: int) -> None:
+    done = cycle(policies(rule(CPU, 1000)), *crowd, **{CPU: 1000 + gap})
+    taken = [step.uid for step in done.plan.of(Kind.THROTTLE)]
+    closed = {one.uid for one in done.plan.spared if one.because == "the gap is closed"}
+    order = [pod.uid for pod in CPU_CHAIN.order(crowd) if pod.uid in {*taken, *closed}]
+    assert order[: len(taken)] == taken, "nobody is passed over who could have given way"
+    released = [sum(amount for _, amount in step.released) for step in done.plan.of(Kind.THROTTLE)]
+    assert all(amount > 0 for amount in released)
+    assert not released or sum(released[:-1]) < gap, "the gap was open when the last was asked"
 
 
 @given(batch_crowds, st.integers(1, 2500))

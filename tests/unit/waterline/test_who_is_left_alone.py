@@ -109,6 +109,39 @@ def test_the_peers_name_of_a_metric_is_understood(metric: Metric) -> None:
     assert Decimal(metric.action_priority) >= 0
 
 
+anybody = st.builds(
+    managed,
+    st.uuids().map(str),
+    tier=st.sampled_from(list(Tier)),
+    qos=st.sampled_from(list(QoSClass)),
+    namespace=st.sampled_from(["default", "kube-system"]),
+    priority=st.sampled_from([0, 5500, SYSTEM_CRITICAL]),
+    labels=st.sampled_from([{}, *({marks.PROTECTED[0]: one} for one in (marks.AGENT, marks.STATIC, marks.SYSTEM))]),
+)
+
+
+def is_protected(pod: Pod, leaving: str) -> bool:
+    """Said once more, in other words."""
+    return (
+        bool(pod.labels)
+        or pod.namespace != "default"
+        or pod.priority == SYSTEM_CRITICAL
+        or pod.uid == leaving
+        or pod.tier in (Tier.PROD, Tier.MID)
+        or pod.qos in (QoSClass.LSE, QoSClass.LSR, QoSClass.SYSTEM)
+    )
+
+
+@given(st.lists(anybody, max_size=6, unique_by=lambda pod: pod.uid), st.sampled_from(["evict", "throttle"]), st.data())
+def test_of_any_crowd_exactly_the_unprotected_are_chosen_when_everybody_is_needed(
+    crowd: list[Pod], action: str, data: st.DataObject
+) -> None:
+    leaving = data.draw(st.sampled_from(["", *(pod.uid for pod in crowd)]))
+    done = asked(*crowd, leaving=leaving, action=action)
+    assert {step.uid for step in done.plan.steps} == {pod.uid for pod in crowd if not is_protected(pod, leaving)}
+    assert len(done.plan.steps) + len({one.uid for one in done.plan.spared}) == len(crowd)
+
+
 @given(st.dictionaries(st.sampled_from([*marks.POLICIES, *marks.ENABLED, *marks.PRIORITY, "x"]), st.text(max_size=5)))
 def test_whatever_labels_say_a_pod_can_be_read(labels: dict[str, str]) -> None:
     use_of(managed(labels=labels), None, None, None, None)
