@@ -22,6 +22,8 @@ WHOLE_CORE_MILLI: Final = 1000
 """Below one core usage says little: the gate is open."""
 DEFAULT_BELOW: Final = Decimal("0.02")
 """A threshold without a target is released two percent below itself."""
+PROMISED_IN_VAIN: Final = Decimal(1000)
+"""How many times more is requested than offered if nothing is: finite, for readings travel as JSON."""
 LEAST_COVERED: Final = Decimal(1) / 3
 """A window with fewer samples than this share of it is no window."""
 
@@ -199,7 +201,7 @@ def _promised(name: str, tier: Tier, resource: Resource, evict: Evict) -> Metric
         if size is None:
             return ()
         if size <= 0:
-            return (Series(Decimal("Infinity") if asked > 0 else ZERO),)
+            return (Series(PROMISED_IN_VAIN if asked > 0 else ZERO),)
         return (Series(asked / size),)
 
     def release(view: NodeView, _reading: Decimal, target: Decimal) -> Decimal | None:
@@ -226,7 +228,7 @@ def _promised(name: str, tier: Tier, resource: Resource, evict: Evict) -> Metric
         concerns=of_tier,
         check=check_needs_target,
         also_called=frozenset({"CPUAllocatableEvict" if is_cpu else "MemoryAllocatableEvict"}),
-        largest=Decimal(1000),
+        largest=PROMISED_IN_VAIN,
     )
 
 
