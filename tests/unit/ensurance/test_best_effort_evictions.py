@@ -1,4 +1,4 @@
-"""BE pods evicted by how little of their CPU they get, and by thresholds with a lower target: in the running service."""
+"""BE pods evicted by how little of their CPU they get, and by thresholds with lower targets: in the running service."""
 
 from __future__ import annotations
 

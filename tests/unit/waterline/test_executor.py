@@ -127,6 +127,7 @@ def test_a_throttle_releases_exactly_the_gap_or_says_why_not(crowd: list[PodUse]
     (left,) = done.plan.remaining
     released = sum(amount for step in done.plan.of(Kind.THROTTLE) for _, amount in step.released)
     assert left.released == released == gap - (left.open or 0)
+    assert all(dict(step.released)[CPU] == sum(one.amount_milli for one in step.changes) for step in done.plan.steps)
     assert bool(left.because) == (not left.is_closed)
     if not left.is_closed:
         again = {step.uid for step in done.plan.steps}
@@ -170,6 +171,13 @@ def test_an_eviction_credits_every_metric() -> None:
     assert evicted(done) == ["a"]
     (step,) = done.plan.of(Kind.EVICT)
     assert dict(step.released) == {CPU: 3000, "node_cpu_usage_ratio": 3000, MEMORY: 5000}
+
+
+def test_what_all_containers_of_a_pod_release_is_credited() -> None:
+    two = use("a", cpu=3000, containers=(Container("x", 2000), Container("y", 1000)))
+    done = cycle(policies(rule(CPU, 1000)), two, use("b", cpu=2900), **{CPU: 3900})
+    (step,) = done.plan.steps
+    assert (step.uid, dict(step.released), len(step.changes)) == ("a", {CPU: 2900}, 2)
 
 
 def test_what_a_throttle_released_is_not_evicted_for() -> None:
