@@ -20,8 +20,9 @@ _STARTED_SLACK = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """The last interval, for waterlines: CPU of the node in milli-cores, pressures as shares of time, memory in bytes,
-    CPU and memory by pod uid, disks and links."""
+    """The last interval, for waterlines: CPU of the node in milli-cores, CPU pressure of prod as a share of time,
+    memory in bytes, CPU and memory by pod uid, disks and links. Pressures of memory and of I/O are those of the window
+    so far, as reports have them."""
 
     node_cpu_milli: int | None = None
     prod_cpu_pressure: float | None = None
@@ -136,9 +137,9 @@ class Observation:
             self._prod.cpu.last,
             sample.node_memory_bytes,
             used,
-            self._prod.memory.last,
-            node.memory.last,
-            node.io.last,
+            self._prod.memory.average,
+            node.memory.average,
+            node.io.average,
             disk_uses(previous.disks, sample.disks, seconds),
             link_uses(previous.links, sample.links, seconds),
         )
