@@ -31,11 +31,22 @@ class PodSample:
 
 
 @dataclass(frozen=True, slots=True)
+class HostSample:
+    """One host application's counters, as of pods. Half of one would be taken for zero: where one of the two cannot be
+    read, the application is not there at all."""
+
+    name: str
+    tier: Tier
+    cpu_ns: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class RawSample:
     """Everything read in one tick. Counters are cumulative; None is unknown, never 0.
 
     `node_cpu_busy_ns` is the time all CPUs together were not idle, `node_memory_bytes` MemTotal minus MemAvailable.
-    `tier_psi` holds the pressure of a tier's pods together.
+    `tier_psi` holds the pressure of a tier's pods together. `host_apps` has those that are there now, and no others.
     """
 
     monotonic: float
@@ -45,3 +56,4 @@ class RawSample:
     node_psi: PsiTotals = PsiTotals()
     tier_psi: Mapping[Tier, PsiTotals] = field(default_factory=dict)
     pods: tuple[PodSample, ...] = ()
+    host_apps: tuple[HostSample, ...] = ()

@@ -54,6 +54,8 @@ def _of_node(facts: Facts) -> Iterator[Input]:
     if snapshot.host_apps:
         apps = sum((app.usage for app in snapshot.host_apps if app.tier not in LOWER_TIERS), Resources())
         yield _amount(facts, "host_apps_p95", apps, state.used_by)
+        for app in snapshot.host_apps:
+            yield _amount(facts, f"host_app {app.name} ({app.tier}) p95", app.usage, state.used_by)
     yield from _of_pods(facts, "prod")
 
 

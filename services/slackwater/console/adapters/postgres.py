@@ -261,7 +261,7 @@ def _usage_row(point: UsagePoint) -> Row:
 
 
 def _latest_row(point: UsagePoint, pods: Sequence[PodView]) -> Row:
-    parts = {"requested": requested(pods), "usage": point.usage, "system": point.system, **point.tiers}
+    parts = {"requested": requested(pods), "usage": point.usage, "system": point.beside_pods, **point.tiers}
     amounts: list[int] = []
     for name in NODE_AMOUNTS:
         part = parts.get(name) or Resources()

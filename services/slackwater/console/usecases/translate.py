@@ -12,6 +12,7 @@ from slackwater.console.domain.views import (
     EffectView,
     EvictionView,
     ForecastView,
+    HostAppUsed,
     IntentView,
     ObservationView,
     OfferView,
@@ -80,6 +81,7 @@ def usage_point(event: Event[UsageReported]) -> UsagePoint:
         batch_limit_milli=_batch_limit(report),
         throttled_pods=sum(is_throttled(pod) for pod in report.pods),
         pods=len(report.pods),
+        host_apps=tuple([HostAppUsed(app.name, str(app.tier), _average(app.usage)) for app in report.host_apps]),
     )
 
 
