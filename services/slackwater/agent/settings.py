@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from slackwater.agent.host_settings import HostApplications
+from slackwater.agent.adapters.host_settings import HostApplications
 
 
 class AgentSettings(BaseSettings):
