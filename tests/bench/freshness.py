@@ -101,6 +101,7 @@ def measure(directory: Path, fleet: Load, *, seconds: float = 75.0) -> dict[str,
 async def _measure(directory: Path, fleet: Load, seconds: float) -> dict[str, Any]:
     nodes, interval, target, warm = fleet.nodes, fleet.interval_seconds, fleet.target_seconds, fleet.warm_seconds
     settings = SETTINGS | (RESTLESS if fleet.restless else {})
+    settings |= {"SLACKWATER_INGESTION_REPORT_INTERVAL_SECONDS": str(interval)}
     async with control_plane(directory, settings=settings) as plane:
         await describe(plane, nodes)
         seen = Seen()

@@ -57,8 +57,9 @@ class Ledger(Protocol):
         """How many nodes are `fresh`, `stale`, `lost`, or `silent` (described, never reported)."""
         ...
 
-    async def silent_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
-        """Pods of these partitions not seen since then and not yet lost."""
+    async def gone_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
+        """Pods of these partitions that their nodes no longer report, not seen since then and not yet lost. A pod that
+        was in its node's last report is as alive as the node: of it nothing is written while the node is silent."""
         ...
 
     async def save_pods(self, pods: Sequence[PodPresence]) -> None: ...

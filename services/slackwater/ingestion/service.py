@@ -22,6 +22,7 @@ from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.close_windows import CloseWindows
 from slackwater.ingestion.usecases.count_nodes import CountNodes
 from slackwater.ingestion.usecases.describe_node import DescribeNode
+from slackwater.ingestion.usecases.hearing import Hearing
 from slackwater.ingestion.usecases.keep_history import KeepHistory
 from slackwater.ingestion.usecases.read_windows import ReadWindows
 from slackwater.ingestion.usecases.tracing import WindowTraces
@@ -75,7 +76,8 @@ class IngestionService:
         self._redelivery_seconds = load().consumers[ON_REPORTED].ack_wait_seconds
         self._phase = staggered(settings.window_seconds) if settings.stagger_windows else aligned
         self._window_over = asyncio.Event()
-        self._accept = AcceptReports(database, ledgers, clock, limits, meter, self._reported)
+        hearing = Hearing(clock)
+        self._accept = AcceptReports(database, ledgers, clock, limits, meter, self._reported, hearing.took)
         self._describe = DescribeNode(database, ledgers)
         self._traces = WindowTraces(settings.window_seconds, self._phase)
         self._close = CloseWindows(
@@ -89,6 +91,7 @@ class IngestionService:
             silence_seconds=max(silence.stale_seconds, settings.lateness_seconds),
             phase=self._phase,
             traces=self._traces,
+            heard_until=hearing.until,
         )
         self._read = ReadWindows(
             database,
@@ -98,7 +101,9 @@ class IngestionService:
             retention_days=settings.retention_days,
             phase=self._phase,
         )
-        self._liveness = WatchLiveness(database, ledgers, clock, silence, bus.connected, ownership.working)
+        self._liveness = WatchLiveness(
+            database, ledgers, clock, silence, bus.connected, ownership.working, hearing.until
+        )
         self._count = CountNodes(database, ledgers, meter)
         self._keep = KeepHistory(database, ledgers, clock, settings.retention_days)
 

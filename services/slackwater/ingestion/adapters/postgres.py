@@ -88,20 +88,16 @@ ON CONFLICT (name) DO UPDATE SET boot_epoch = excluded.boot_epoch, previous_epoc
 """)
 _SEEN = "CASE WHEN p.present THEN greatest(p.last_seen_at, n.last_report_at) ELSE p.last_seen_at END"
 """A pod that is present was last seen with the last report of its node (adapters/presence)."""
+_LIVENESS = "CASE WHEN p.present THEN coalesce(n.liveness, p.liveness) ELSE p.liveness END"
+"""And it is as alive as its node."""
 _PODS = text(
-    f"SELECT p.uid, p.node, {_SEEN} AS last_seen_at, p.liveness"  # noqa: S608 - constants
+    f"SELECT p.uid, p.node, {_SEEN} AS last_seen_at, {_LIVENESS} AS liveness"  # noqa: S608 - constants
     " FROM pods p LEFT JOIN nodes n ON n.name = p.node ORDER BY p.uid"
 )
 _GONE_PODS = text(
     "SELECT uid, node, last_seen_at, liveness FROM pods"  # noqa: S608 - constants
     " WHERE NOT present AND last_seen_at < :since AND liveness <> 'lost'"
     f" AND {partition_of_sql('node')} = ANY(CAST(:partitions AS int[])) ORDER BY uid FOR UPDATE"
-)
-_PODS_OF_SILENT_NODES = text(
-    "SELECT p.uid, p.node, greatest(p.last_seen_at, n.last_report_at) AS last_seen_at, p.liveness"  # noqa: S608 - constants
-    " FROM nodes n JOIN pods p ON p.node = n.name WHERE n.last_report_at < :since AND p.last_seen_at < :since"
-    f" AND {partition_of_sql('n.name')} = ANY(CAST(:partitions AS int[]))"
-    " AND p.present AND p.liveness <> 'lost' ORDER BY p.uid FOR UPDATE"
 )
 _SAVE_POD = text("UPDATE pods SET liveness = :liveness WHERE uid = :uid")
 _COUNT_REFUSAL = text("""
@@ -234,12 +230,9 @@ class PostgresLedger:
         rows = await self._connection.execute(_COUNT_BY_LIVENESS)
         return {row.liveness: row.nodes for row in rows}
 
-    async def silent_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
-        found = []
-        for statement in (_GONE_PODS, _PODS_OF_SILENT_NODES):
-            rows = await self._connection.execute(statement, {"since": since, "partitions": list(partitions)})
-            found += [_presence(row) for row in rows.mappings()]
-        return sorted(found, key=lambda pod: pod.uid)
+    async def gone_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
+        rows = await self._connection.execute(_GONE_PODS, {"since": since, "partitions": list(partitions)})
+        return [_presence(row) for row in rows.mappings()]
 
     async def pods(self) -> Sequence[PodPresence]:
         """The whole inventory of pods."""

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from slackwater.ingestion.adapters.binary import Identities
 from slackwater.ingestion.adapters.rows import PODS
 from slackwater.ingestion.domain.columns import History
-from slackwater.ingestion.domain.reports import KnownNode, Liveness
+from slackwater.ingestion.domain.reports import KnownNode
 from slackwater.model.pods import Pod
 
 _GONE = text("""
@@ -90,7 +90,7 @@ def _as_left(last: _Last | None, known: KnownNode | None) -> bool:
     """Whether the node is stored as it was saved with `last`."""
     if last is None or known is None:
         return False
-    return known.liveness is Liveness.FRESH and known.last_report_at == last.at
+    return known.last_report_at == last.at
 
 
 async def _write(

@@ -53,6 +53,7 @@ class CloseWindows:
         silence_seconds: float,
         phase: Phase = aligned,
         traces: WindowTraces | None = None,
+        heard_until: Callable[[int], datetime] | None = None,
     ) -> None:
         self._database = database
         self._ledgers = ledgers
@@ -64,6 +65,7 @@ class CloseWindows:
         self._silence_seconds = silence_seconds
         self._phase = phase
         self._traces = traces or WindowTraces(seconds, phase)
+        self._heard_until = heard_until or (lambda _: clock.now())
         self._listening_since = clock.now()
 
     def listen_anew(self, after_seconds: float = 0.0) -> None:
@@ -90,7 +92,7 @@ class CloseWindows:
 
     async def _close_some(self, now: datetime, after: str, mine: Collection[int]) -> tuple[int, str | None]:
         """Some nodes in order of their names: how many windows, and the last name or None at the end."""
-        waiting = self._waiting(now)
+        waiting = self._waiting(now, min(map(self._heard_until, mine)))
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)
             nodes = await ledger.open_nodes(
@@ -122,8 +124,8 @@ class CloseWindows:
         with span("ingestion close window", parent, attributes) as step:
             return _event(window, now, step.traceparent)
 
-    def _waiting(self, now: datetime) -> Waiting:
-        silent_since = now - timedelta(seconds=self._silence_seconds)
+    def _waiting(self, now: datetime, heard_until: datetime) -> Waiting:
+        silent_since = heard_until - timedelta(seconds=self._silence_seconds)
         return Waiting(
             over_at=now - timedelta(seconds=self._lateness_seconds),
             silent_since=silent_since if silent_since >= self._listening_since else _NEVER,
