@@ -18,6 +18,7 @@ from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutc
 from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDeclared
 from slackwater.events.registry import EVENTS
 from slackwater.events.strategy_checked import StrategyChecked
+from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import URGENT_TRIGGER, WaterlineCrossed, crossing_of
 from slackwater.testing.story import Character, story
@@ -72,6 +73,8 @@ def _valid(now: datetime) -> Iterator[Event[Any]]:
     told[WaterlineCrossed] = crossing
     checked = StrategyChecked(node=NODE, usable=True, problem="", followed=(), checked_at=now)
     told[StrategyChecked] = event_of(checked, source="poison", time=now)
+    followed = StrategyFollowed(document="poison", generation=1, fields={"riseWindows": 3}, told_at=now)
+    told[StrategyFollowed] = event_of(followed, source="poison", time=now)
     for payload in EVENTS:
         yield told[payload].model_copy(update={"time": now})
 

@@ -11,6 +11,7 @@ CONSUMES = (
     "usage.windowed",
     "peak.predicted",
     "resources.offered",
+    "strategy.followed",
     "decision.recorded",
     "effect.measured",
     "intent.observed",

@@ -13,6 +13,7 @@ from slackwater.console.adapters.fleet_statements import NODE_AMOUNTS, PRUNE_LEV
 from slackwater.console.adapters.loop_statements import PRUNE_WINDOWS
 from slackwater.console.adapters.postgres_fleet import PostgresFleet
 from slackwater.console.adapters.postgres_loop import PostgresLoop
+from slackwater.console.adapters.postgres_strategies import PostgresStrategies
 from slackwater.console.adapters.queries import Row
 from slackwater.console.domain.fleet import requested
 from slackwater.console.domain.views import (
@@ -50,7 +51,7 @@ _OBSERVATION = TypeAdapter(ObservationView)
 _EVICTION = TypeAdapter(EvictionView)
 
 
-class PostgresReadModel(PostgresFleet, PostgresLoop):
+class PostgresReadModel(PostgresFleet, PostgresLoop, PostgresStrategies):
     """See slackwater.console.ports. Every method is one short transaction. Raises Unavailable."""
 
     async def save_facts(self, rows: Sequence[tuple[NodeFacts, str, datetime]]) -> None:

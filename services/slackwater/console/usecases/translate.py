@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import asdict
 
 from slackwater.console.domain.loop import CheckView, LeaseView, ProcessView, ServiceView
+from slackwater.console.domain.strategies import StrategyView
 from slackwater.console.domain.views import (
     CalibrationView,
     EffectView,
@@ -32,6 +33,7 @@ from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.measures import PodUsage, Usage
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
 from slackwater.model.quantities import Resources
@@ -156,6 +158,10 @@ def offer_of(event_id: str, data: ResourcesOffered) -> OfferView:
         strategies=data.strategies,
         status=StatusOffer(said.batch, said.before, said.cpu_ratio) if (said := data.status) else None,
     )
+
+
+def strategy_view(event: Event[StrategyFollowed]) -> StrategyView:
+    return StrategyView(**event.data.model_dump())
 
 
 def effect_view(event: Event[EffectMeasured]) -> EffectView:
