@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import Field
 
 from slackwater.events.envelope import Payload
-
-Value = bool | int | float | str | tuple[str, ...]
-"""What a field of a strategy may hold."""
 
 
 class StrategyFollowed(Payload):
@@ -30,8 +27,8 @@ class StrategyFollowed(Payload):
     observed_generation: int = 0
     nodes: str = ""
     precedence: int = 0
-    fields: dict[str, Value] = Field(default_factory=dict)
-    effective: dict[str, Value] = Field(default_factory=dict)
+    fields: dict[str, Any] = Field(default_factory=dict)
+    effective: dict[str, Any] = Field(default_factory=dict)
     problem: str = ""
     changed_by: str = ""
     accepted_at: datetime | None = None

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from typing import Any
 
 CLUSTER = "default"
-Value = bool | int | float | str | tuple[str, ...]
+Value = Any
+"""Numbers, words, lists of words; `extensions` holds any JSON."""
 ANNOTATIONS = ("node.koordinator.sh/colocation-strategy", "slackwater.io/colocation-strategy")
 PREFIXES = ("node.koordinator.sh", "slackwater.io")
 """The later one wins, of both."""
@@ -190,14 +192,8 @@ def _annotated(annotations: Mapping[str, str]) -> dict[str, Value]:
         except (ValueError, RecursionError):
             continue
         if isinstance(said, dict):
-            found |= {key: _plain(value) for key, value in said.items() if value is not None}
+            found |= {key: value for key, value in said.items() if value is not None}
     return found
-
-
-def _plain(value: object) -> Value:
-    if isinstance(value, list):
-        return tuple(map(str, value))
-    return value if isinstance(value, bool | int | float | str) else json.dumps(value)
 
 
 def _labelled(labels: Mapping[str, str]) -> dict[str, Value]:
