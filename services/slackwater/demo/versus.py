@@ -20,8 +20,8 @@ def compared(comparison: Comparison) -> Table:
     """A row for each figure, a column for each policy, and what is wanted of the precise one."""
     count = sum(one.surges for one in comparison.outcomes.values())
     table = Table(
-        title=f"all or nothing and precise, in turn: {count} surges of {comparison.surge_seconds:g} s, waterline at "
-        f"{comparison.waterline:.0%} of the CPU",
+        title=f"all or nothing and precise in turn, {count} surges of {comparison.surge_seconds:g} s, "
+        f"waterline {comparison.waterline:.0%}",
         title_justify="left",
     )
     table.add_column("")
