@@ -34,7 +34,7 @@ from slackwater.demo.reaction import QuotaChange
 if TYPE_CHECKING:
     from slackwater.demo.director import Production
 
-BATCH_PODS, BATCH_SHARE = 8, 0.40
+BATCH_PODS, BATCH_SHARE = 8, 0.42
 """Pods, and what they want together as a share of the machine."""
 _REST_SECONDS, _SURGE_SECONDS, _SETTLE_SECONDS = 1.5, 4.0, 0.5
 _FREE_PATIENCE_SECONDS, _START_PATIENCE_SECONDS = 25.0, 20.0
@@ -60,6 +60,7 @@ class Contest:
         """All of it; `crunch` is the batch job that makes room for pods whose wants are known."""
         production = self.production
         present = await production.api.policy()
+        production.doing = f"starting {BATCH_PODS} batch pods"
         await production.workloads.stop(crunch)
         limit = round(1000 * BATCH_SHARE * production.workloads.cpus / BATCH_PODS)
         left_out = ""

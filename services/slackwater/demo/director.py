@@ -20,10 +20,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from slackwater.demo import schedule, simulation, summary, table
+from slackwater.demo import policies, schedule, simulation, summary, table
 from slackwater.demo.api import Api
 from slackwater.demo.comparison import Comparison
-from slackwater.demo.contest import Contest
+from slackwater.demo.contest import BATCH_PODS, BATCH_SHARE, Contest
 from slackwater.demo.kernel import Gauge, Kernel, QuotaWatch
 from slackwater.demo.load import Sample
 from slackwater.demo.narrator import Narrator
@@ -91,6 +91,8 @@ class Production:
     narrator: Narrator
     doing: str = "starting"
     waterline: float | None = None
+    told_waterline: float | None = None
+    """The waterline on pressure, while it is the one that decides."""
     pressure: PressureSample | None = None
     phases: dict[str, summary.Phase] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
@@ -153,8 +155,11 @@ class Production:
         """The two policies in turn, if there is time for it."""
         if not parts.comparison:
             return Comparison(left_out=f"left out: it needs SECONDS={schedule.COMPARED_SECONDS} or more")
-        self.narrator.say("all or nothing and precise in turn: 8 batch pods whose wants are known")
-        deadline = time.monotonic() + parts.comparison
+        self.narrator.say(
+            f"all or nothing and precise in turn, above {policies.WATERLINE:.0%} of the machine's CPU: {BATCH_PODS} batch pods "
+            f"that want {BATCH_SHARE:.0%} of it"
+        )
+        deadline, self.told_waterline = time.monotonic() + parts.comparison, None
         return await Contest(self, port, rates.surge, rates.rest, self.alone, deadline).perform(crunch)
 
     async def _cost(self, port: int) -> float:
@@ -167,7 +172,7 @@ class Production:
 
     def _set_waterline(self) -> None:
         alone = self.gauge.pressures(*self.last_surge)
-        self.waterline = schedule.waterline([sample.some for sample in alone])
+        self.waterline = self.told_waterline = schedule.waterline([sample.some for sample in alone])
         self.narrator.say(f"waterline on prod's CPU pressure: {self.waterline:.3f} (from the pressure it makes alone)")
 
     last_surge: tuple[float, float] = (0.0, 0.0)
@@ -243,7 +248,7 @@ class Production:
             for item in await self.api.decisions():
                 if item["id"] not in self.seen:
                     self.seen.add(item["id"])
-                    self.narrator.decision(item, self.pressure, self.waterline)
+                    self.narrator.decision(item, self.pressure, self.told_waterline)
             await asyncio.sleep(0.7)
 
 
