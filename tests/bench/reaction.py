@@ -82,10 +82,8 @@ def judged(found: Sequence[Answered]) -> dict[str, Any]:
 @contextmanager
 def workloads(state_dir: Path) -> Iterator[None]:
     """Prod and batch, each limited so that what it wants is known."""
-    cpus = os.cpu_count() or 1
-    each = round(1000 * BATCH_SHARE * cpus / BATCH_PODS)
-    pods = [start(state_dir, "prod", "bench-prod", round(1000 * PROD_SHARE * cpus))]
-    pods += [start(state_dir, "batch", f"bench-batch-{number}", each) for number in range(BATCH_PODS)]
+    pods = [start(state_dir, "prod", "bench-prod", prod_limit_milli())]
+    pods += [start(state_dir, "batch", f"bench-batch-{number}", batch_limit_milli()) for number in range(BATCH_PODS)]
     try:
         yield
     finally:
@@ -112,7 +110,6 @@ def surge_repeatedly(kernel: Kernel, surges: int) -> list[Answered]:
     """Each surge from a calm machine with batch free. Raises TimeoutError when batch does not become free."""
     until_pods(kernel)
     found = []
-    signal_prod(kernel, signal.SIGSTOP)
     try:
         with QuotaWatch(kernel) as watch, UseWatch(kernel) as use:
             for number in range(surges):
@@ -144,15 +141,34 @@ def surge(kernel: Kernel, watch: QuotaWatch, use: UseWatch) -> Answered:
 
 
 def until_pods(kernel: Kernel) -> None:
-    """All pods run, each with its limit. Raises TimeoutError."""
+    """Prod sleeps, every batch pod runs with the limit that it was given: nobody is throttled since both began to run.
+    Raises TimeoutError."""
     deadline = time.monotonic() + _START_PATIENCE_SECONDS
-    while not (len(kernel.batch_limits()) == BATCH_PODS and all(kernel.batch_limits().values())):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{BATCH_PODS} batch pods were not there after {_START_PATIENCE_SECONDS:g} s")
+    given = [batch_limit_milli()] * BATCH_PODS
+    burners = -(-prod_limit_milli() // 1000) + 1
+    while len(prod_processes(kernel)) < burners or len(kernel.batch_limits()) < BATCH_PODS:
+        _not_after(deadline)
         time.sleep(0.1)
-    while not prod_processes(kernel):
+    time.sleep(1)  # no burner is still to be started
+    signal_prod(kernel, signal.SIGSTOP)
+    time.sleep(2.5)  # two samples of the agent without prod
+    while list(kernel.batch_limits().values()) != given:
+        _not_after(deadline)
         time.sleep(0.1)
-    time.sleep(3)  # burners start within their limits
+
+
+def _not_after(deadline: float) -> None:
+    if time.monotonic() > deadline:
+        raise TimeoutError(f"not all pods run, or batch is throttled without a surge, {_START_PATIENCE_SECONDS:g} s on")
+
+
+def prod_limit_milli() -> int:
+    return round(1000 * PROD_SHARE * (os.cpu_count() or 1))
+
+
+def batch_limit_milli() -> int:
+    """Of one pod."""
+    return round(1000 * BATCH_SHARE * (os.cpu_count() or 1) / BATCH_PODS)
 
 
 def until_free(watch: QuotaWatch) -> None:

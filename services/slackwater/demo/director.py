@@ -156,8 +156,8 @@ class Production:
         if not parts.comparison:
             return Comparison(left_out=f"left out: it needs SECONDS={schedule.COMPARED_SECONDS} or more")
         self.narrator.say(
-            f"all or nothing and precise in turn, above {policies.WATERLINE:.0%} of the machine's CPU: {BATCH_PODS} batch pods "
-            f"that want {BATCH_SHARE:.0%} of it"
+            f"all or nothing and precise in turn, above {policies.WATERLINE:.0%} of the machine's CPU: "
+            f"{BATCH_PODS} batch pods that want {BATCH_SHARE:.0%} of it"
         )
         deadline, self.told_waterline = time.monotonic() + parts.comparison, None
         return await Contest(self, port, rates.surge, rates.rest, self.alone, deadline).perform(crunch)
