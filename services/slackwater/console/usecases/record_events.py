@@ -18,10 +18,12 @@ from slackwater.events.health_reported import HealthReported
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.waterline_crossed import WaterlineCrossed, report_of
 from slackwater.model.time import Clock
 
 FUTURE_TOLERANCE = timedelta(seconds=60)
@@ -53,11 +55,18 @@ class RecordEvents:
     async def liveness_changed(self, events: Sequence[Event[NodeLivenessChanged]]) -> None:
         await self._writes.save_liveness([(e.data.node, str(e.data.liveness), e.data.changed_at) for e in events])
 
+    async def scheduling_changed(self, events: Sequence[Event[NodeSchedulingChanged]]) -> None:
+        await self._writes.save_conditions([(e.data.node, translate.scheduling_condition(e.data)) for e in events])
+
     async def usage_reported(self, events: Sequence[Event[UsageReported]]) -> None:
         latest = self._clock.now() + FUTURE_TOLERANCE
         taken = [e for e in events if e.data.sampled_at <= latest]
         await self._writes.save_usage([(translate.usage_point(e), translate.pod_views(e.data)) for e in taken])
         await self._prune_when_due()
+
+    async def waterline_crossed(self, events: Sequence[Event[WaterlineCrossed]]) -> None:
+        """The same reports by their second way, under the same ids: whichever is first is kept."""
+        await self.usage_reported([report_of(event) for event in events])
 
     async def peak_predicted(self, events: Sequence[Event[PeakPredicted]]) -> None:
         await self._writes.save_forecasts([translate.forecast_view(e) for e in events])
