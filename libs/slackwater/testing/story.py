@@ -333,7 +333,7 @@ class _Node:
                     cpu_limit_after_milli=new,
                     released_milli=released,
                     keys=(1.0, 1.0, 5500.0, float(-used[index])),
-                    namespace="default",
+                    namespace="media",
                 )
             )
         throttle = kind is DecisionKind.THROTTLE
@@ -370,7 +370,7 @@ class _Node:
                     what="checkout-0",
                     rejected_because="tier prod is protected",
                     pod_uid=identifier(self.node.name, "checkout-0"),
-                    namespace="default",
+                    namespace="shop",
                 ),
             ),
             order="lower tier, lower QoS class, lower priority, more CPU used, uid",

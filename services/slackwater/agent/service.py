@@ -286,7 +286,7 @@ class Running:
         if held.remembered and clock.monotonic() - self._started_at < _HEARD_WITHIN_SECONDS:
             return
         alone = self._alone = self._alone or self._begin_alone(held, tick)
-        for record in () if alone is None else alone.tick(tick.instant, tick.pods):
+        for record in () if alone is None else alone.tick(tick.instant, tick.pods, self.evict.ending()):
             self._told_alone += 1
             key = f"decision/{self._told_alone % DECISIONS_KEPT}"
             _log.info("decided alone", node=self.facts.name, decision_id=record.id, kind=record.kind)
@@ -300,7 +300,8 @@ class Running:
         from slackwater.agent.usecases.guard_alone import begin
 
         try:
-            alone = begin(held, Machine(self.facts), self.converge, self.service.platform.clock, tick.pods)
+            clock, leaving = self.service.platform.clock, self.evict.ending()
+            alone = begin(held, Machine(self.facts), self.converge, clock, tick.pods, leaving)
         except ValueError as error:
             self._unreadable = held.event.id
             _log.warning("rules not readable", node=self.facts.name, error=str(error))

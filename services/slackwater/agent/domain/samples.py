@@ -31,6 +31,24 @@ class PodSample:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskSample:
+    """Cumulative milliseconds in which a disk had something to do."""
+
+    name: str
+    busy_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSample:
+    """Cumulative bytes of an interface, and bytes per second that it could carry each way (None = it does not tell)."""
+
+    name: str
+    received_bytes: int
+    sent_bytes: int
+    capacity_per_second: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RawSample:
     """Everything read in one tick. Counters are cumulative; None is unknown, never 0.
 
@@ -45,3 +63,5 @@ class RawSample:
     node_psi: PsiTotals = PsiTotals()
     tier_psi: Mapping[Tier, PsiTotals] = field(default_factory=dict)
     pods: tuple[PodSample, ...] = ()
+    disks: tuple[DiskSample, ...] = ()
+    links: tuple[LinkSample, ...] = ()

@@ -43,6 +43,8 @@ class ReportUsage:
             node_pressure=pressure(window.node_pressure),
             prod_pressure=pressure(window.prod_pressure),
             pods=tuple(pod_usage(pod, limits) for pod in window.pods if pod.pod.uid in limits),
+            disks=window.disks,
+            links=window.links,
         )
 
 

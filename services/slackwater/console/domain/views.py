@@ -351,6 +351,8 @@ class Chain:
     """To look the same chain up where traces are kept."""
     working: tuple[str, ...] = ()
     """The arithmetic of a throttle, restore or eviction, line by line, to be checked by hand."""
+    unit: str = ""
+    """Of what candidates release."""
     order: str = ""
     """What the keys of the candidates compare; the first that decides counts."""
     candidates: tuple[CandidateView, ...] = ()

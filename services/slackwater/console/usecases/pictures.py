@@ -71,6 +71,13 @@ def used_by_layer(point: UsagePoint) -> dict[str, int]:
     return {**parts, "system": point.system.cpu_milli if point.system else 0}
 
 
+def memory_by_layer(point: UsagePoint) -> dict[str, int]:
+    """Thousandths of a GiB per layer of a report."""
+    parts = {name: part.memory_bytes for name, part in point.tiers.items()}
+    parts["system"] = point.system.memory_bytes if point.system else 0
+    return {name: round(amount * 1000 / 2**30) for name, amount in parts.items()}
+
+
 def begin_of(now: datetime, samples: Sequence[datetime]) -> datetime:
     """Where charts begin: at the first sample of the last 15 minutes, but 3 minutes ago at the latest."""
     return min([now - LEAST_SPAN, *samples[:1]])

@@ -244,6 +244,14 @@ def _service_view(service: ServiceHealth) -> ServiceView:
     )
 
 
+def _strictest(data: IntentDeclared) -> dict[str, float]:
+    """By metric: of several rules the lowest waterline, which is crossed first."""
+    found: dict[str, float] = {}
+    for each in data.waterlines:
+        found[each.metric] = min(each.value, found.get(each.metric, each.value))
+    return found
+
+
 def intent_view(data: IntentDeclared) -> IntentView:
     return IntentView(
         node=data.node,
@@ -253,5 +261,5 @@ def intent_view(data: IntentDeclared) -> IntentView:
         lease_seconds=data.lease_seconds,
         limits={throttle.pod_uid: throttle.cpu_limit_milli for throttle in data.throttles},
         evictions=len(data.evictions),
-        waterlines={each.metric: each.value for each in data.waterlines},
+        waterlines=_strictest(data),
     )
