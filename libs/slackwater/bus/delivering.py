@@ -12,7 +12,12 @@ from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 
-_DELIVERIES, _STREAM_SEQUENCE, _PENDING = 4, 5, 8  # $JS.ACK.stream.consumer.deliveries.sequence.….time.pending
+_DELIVERIES, _STREAM_SEQUENCE, _STORED_AT, _PENDING = (
+    4,
+    5,
+    7,
+    8,
+)  # $JS.ACK.stream.consumer.deliveries.sequence.….time.pending
 
 
 class ReadDelivery:
@@ -47,6 +52,10 @@ class ReadDelivery:
     @property
     def stream_sequence(self) -> int:
         return int(self._tokens[_STREAM_SEQUENCE])
+
+    @property
+    def stored_at_seconds(self) -> float:
+        return int(self._tokens[_STORED_AT]) / 1e9
 
     @property
     def pending(self) -> int:

@@ -31,7 +31,7 @@ from slackwater.bus.nats_desk import NatsDesk
 from slackwater.bus.ordered import Confined, OrderedReader, Start
 from slackwater.bus.owning import InHand
 from slackwater.bus.partitions import WHOLE, Lane, PartitionedConsumption, PartitionedPuller
-from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark
+from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark, Worth
 from slackwater.bus.publishing import Publisher
 from slackwater.bus.pulling import Puller
 from slackwater.bus.quick import Read
@@ -133,9 +133,11 @@ class NatsBus:
         batch: int = 100,
         holds: Holds | None = None,
         read: Read | None = None,
+        worth: Worth | None = None,
     ) -> AsyncIterator[Consumption]:
         spec = self._spec(payload, consumer)
-        settler = Settler(payload, consumer, spec, handler, self.bury, self._counted(consumer), read=read)
+        counters = self._counted(consumer)
+        settler = Settler(payload, consumer, spec, handler, self.bury, counters, read=read, worth=worth)
         if spec.partitioned:
             async with self._consume_partitions(settler, payload, consumer, batch, holds) as consumption:
                 yield consumption

@@ -45,6 +45,10 @@ class OwnedDelivery:
         return self._delivery.stream_sequence
 
     @property
+    def stored_at_seconds(self) -> float:
+        return self._delivery.stored_at_seconds
+
+    @property
     def pending(self) -> int:
         return self._delivery.pending
 

@@ -50,16 +50,20 @@ Settlement = Done | Retry | Reject
 @dataclass(frozen=True, slots=True)
 class Received(Generic[P]):
     """One delivered event. `deliveries` counts from 1; `stream_sequence` is the position in its stream (0 = unknown);
-    `subject_key` is the key as the subject carries it: trust it over the body when they differ."""
+    `subject_key` is the key as the subject carries it: trust it over the body when they differ. `stored_at_seconds` is
+    the broker's time at which it was stored, in seconds since 1970 (0 = unknown)."""
 
     event: Event[P]
     stream_sequence: int
     deliveries: int
     subject_key: str
+    stored_at_seconds: float = 0.0
 
 
 Holds = Callable[[int], bool]
 """Whether this replica owns a partition now."""
+Worth = Callable[[str], bool]
+"""Whether a message is worth reading, by the key that its subject carries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +114,12 @@ class Bus(Protocol):
         batch: int = 100,
         holds: Holds | None = None,
         read: Read | None = None,
+        worth: Worth | None = None,
     ) -> AbstractAsyncContextManager[Consumption]:
         """Run a durable consumer of `contracts/streams.yaml` while the context is open.
 
         `read`: another way to read the bodies than slackwater.bus.quick, such as slackwater.bus.columnar.
+        `worth`: asked of each message before it is read; what is not worth it is acknowledged unread.
 
         A partitioned one begins with all partitions, or, with `holds`, with none: `take` and `give` say which, and
         only what is of a partition that `holds` says is ours is handled and acknowledged.

@@ -16,7 +16,7 @@ from slackwater.bus.breathing import breathe
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.encoding import Undecodable, decode_on, subject_key
 from slackwater.bus.metrics import BusMetrics
-from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement
+from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement, Worth
 from slackwater.bus.stats import Counters
 from slackwater.bus.streams import ConsumerSpec
 from slackwater.bus.tracing import traced
@@ -54,6 +54,8 @@ class Delivery(Protocol):
     @property
     def stream_sequence(self) -> int: ...
     @property
+    def stored_at_seconds(self) -> float: ...
+    @property
     def pending(self) -> int: ...
 
     async def ack(self) -> None: ...
@@ -78,9 +80,11 @@ class Settler(Generic[P]):
         counters: Counters,
         *,
         read: quick.Read | None = None,
+        worth: Worth | None = None,
     ) -> None:
         self._payload = payload
         self._read_body = read or quick.read
+        self._is_worth_reading = worth
         self._consumer = consumer
         self._spec = spec
         self._handler = traced(consumer, handler)
@@ -111,15 +115,22 @@ class Settler(Generic[P]):
         await self._handle(together)
 
     async def _worth_reading(self, batch: Sequence[Delivery]) -> Sequence[Delivery]:
-        """All; or, where only the latest counts, the newest of each subject: the others are done unread."""
-        if not self._spec.latest_only:
+        """All; or, where only the latest counts, the newest of each subject, and what whoever reads wants to read: the
+        others are done unread."""
+        if not self._spec.latest_only and self._is_worth_reading is None:
             return batch
-        newest = {delivery.subject: delivery for delivery in batch}
+        newest = {delivery.subject: delivery for delivery in batch} if self._spec.latest_only else {}
+        wanted = []
         for delivery in batch:
-            if newest[delivery.subject] is not delivery:
+            if newest.get(delivery.subject, delivery) is delivery and self._wants(delivery):
+                wanted.append(delivery)
+            else:
                 self._counters.done += 1
                 await delivery.ack()
-        return list(newest.values())
+        return wanted
+
+    def _wants(self, delivery: Delivery) -> bool:
+        return self._is_worth_reading is None or self._is_worth_reading(subject_key(delivery.subject))
 
     async def _read(self, delivery: Delivery) -> Received[P] | None:
         """The event in it; None if there is none to handle, and then it is settled."""
@@ -138,7 +149,7 @@ class Settler(Generic[P]):
             self._counters.undecodable += 1
             await self._bury(delivery, "wrong_shard", f"{key!r} does not belong to the shard of {delivery.subject}")
             return None
-        return Received(event, delivery.stream_sequence, delivery.deliveries, key)
+        return Received(event, delivery.stream_sequence, delivery.deliveries, key, delivery.stored_at_seconds)
 
     def _used_up(self, delivery: Delivery) -> bool:
         """Whether it was delivered too often before this time."""

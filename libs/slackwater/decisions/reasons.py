@@ -16,6 +16,7 @@ class DecisionKind(StrEnum):
     THROTTLE = "throttle"
     RESTORE = "restore"
     EVICT = "evict"
+    AUTONOMY = "autonomy"
 
 
 class Mode(StrEnum):
@@ -43,6 +44,8 @@ class Reason(StrEnum):
     RESTORE_MODE_CHANGED = "restore_mode_changed"
     EVICT_WATERLINE_CROSSED = "evict_waterline_crossed"
     EVICT_OBSERVED_ONLY = "evict_observed_only"
+    AUTONOMY_STEPPED_BACK = "autonomy_stepped_back"
+    AUTONOMY_REINSTATED = "autonomy_reinstated"
 
 
 ONLY_TOLD = frozenset({Reason.THROTTLE_OBSERVED_ONLY, Reason.EVICT_OBSERVED_ONLY})

@@ -151,8 +151,11 @@ class MemoryBroker:
             )
             consumer.position = max(consumer.position, sequence)
         left = len(due) + len(fresh) - len(taken)
-        ack_wait = spec.ack_wait_seconds
-        return [MemoryDelivery(self, name, sequence, messages[sequence], left, ack_wait) for sequence in taken]
+        ack_wait, stored_at = spec.ack_wait_seconds, self._streams[stream].stored_at
+        return [
+            MemoryDelivery(self, name, each, messages[each], left, ack_wait, stored_at[each].timestamp())
+            for each in taken
+        ]
 
     def seconds_to_next(self, name: str, partitions: Collection[int] | None = None) -> float | None:
         """How long until something unsettled is due again."""
@@ -211,6 +214,7 @@ class MemoryDelivery:
     message: Message
     pending: int
     ack_wait_seconds: float = 0.0
+    stored_at_seconds: float = 0.0
 
     @property
     def subject(self) -> str:

@@ -15,7 +15,7 @@ from slackwater.bus.encoding import Undecodable, decode_on, encode
 from slackwater.bus.following import Following
 from slackwater.bus.owning import InHand
 from slackwater.bus.partitions import WHOLE
-from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark
+from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark, Worth
 from slackwater.bus.quick import Read
 from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
@@ -83,12 +83,13 @@ class MemoryBus:
         batch: int = 100,
         holds: Holds | None = None,
         read: Read | None = None,
+        worth: Worth | None = None,
     ) -> AsyncIterator[Consumption]:
         spec = self.broker.topology.consumers.get(consumer)
         if spec is None or spec.event != payload.TYPE:
             raise Misconfigured(f"consumer {consumer!r} for {payload.TYPE} is not in contracts/streams.yaml")
         counters = self._counters.setdefault(consumer, Counters())
-        settler = Settler(payload, consumer, spec, handler, self.broker.bury, counters, read=read)
+        settler = Settler(payload, consumer, spec, handler, self.broker.bury, counters, read=read, worth=worth)
         if spec.partitioned:
             async with self._consume_partitions(consumer, settler, batch, holds) as consumption:
                 yield consumption

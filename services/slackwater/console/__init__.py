@@ -7,6 +7,7 @@ CONSUMES = (
     "node.described",
     "node.liveness_changed",
     "usage.reported",
+    "waterline.crossed",
     "usage.windowed",
     "peak.predicted",
     "resources.offered",

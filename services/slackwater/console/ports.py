@@ -14,6 +14,7 @@ from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, Total
 from slackwater.console.domain.letters import ReplayView
 from slackwater.console.domain.loop import LoopTime, ProcessView
 from slackwater.console.domain.offer_table import OfferTable
+from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.pools import PoolRow, PoolSums
 from slackwater.console.domain.views import (
     Counts,
@@ -177,6 +178,14 @@ class Reads(FleetReads, LoopReads, Protocol):
         ...
 
     async def decision(self, decision_id: str) -> DecisionRecord | None: ...
+
+    async def pods_called(self, name: str, node: str | None = None) -> Sequence[PodIdentity]:
+        """Those with this name or uid that run (on `node`, or anywhere), and those that decisions have looked at."""
+        ...
+
+    async def decisions_about(self, pod_uid: str, limit: int, until: datetime | None) -> Sequence[DecisionRecord]:
+        """Those that chose or spared the pod, newest first."""
+        ...
 
     async def decision_at(self, node: str, subject: str, at: datetime) -> DecisionRecord | None:
         """The newest decision about `subject` at or before `at`."""

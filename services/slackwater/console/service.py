@@ -22,6 +22,7 @@ from slackwater.console.ports import Meter, ReadModel
 from slackwater.console.settings import ConsoleSettings
 from slackwater.console.usecases.keep_level import KeepLevel
 from slackwater.console.usecases.record_events import RecordEvents
+from slackwater.console.usecases.thinning import Thinning
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 from slackwater.runtime.platform import Platform
@@ -63,7 +64,9 @@ class ConsoleService:
         """Consume until cancelled. Open streams end first and with a word, so that nobody has to be cut off."""
         keeping = asyncio.create_task(self._keep_levels(), name="console levels")
         try:
-            async with consuming(self._platform.bus, self._record, self._meter, self._platform.clock):
+            clock = self._platform.clock
+            thinning = Thinning(clock, self._settings.reports_per_second)
+            async with consuming(self._platform.bus, self._record, self._meter, clock, thinning):
                 started()
                 try:
                     await self._offers.run()

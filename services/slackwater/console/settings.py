@@ -12,6 +12,8 @@ class ConsoleSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="SLACKWATER_CONSOLE_", frozen=True)
 
     usage_retention_seconds: float = Field(default=24 * 3600, gt=0)
+    reports_per_second: float = Field(default=200.0, gt=0)
+    """So many reports are read and kept; in a larger fleet nodes take turns. Who crosses a waterline is always kept."""
     decision_retention_seconds: float = Field(default=30 * 24 * 3600, gt=0)
     heartbeat_seconds: float = Field(default=15.0, gt=0)
     offer_validity_seconds: float = Field(default=180.0, gt=0)

@@ -57,8 +57,9 @@ class Ledger(Protocol):
         """How many nodes are `fresh`, `stale`, `lost`, or `silent` (described, never reported)."""
         ...
 
-    async def silent_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
-        """Pods of these partitions not seen since then and not yet lost."""
+    async def gone_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
+        """Pods of these partitions that their nodes no longer report, not seen since then and not yet lost. A pod that
+        was in its node's last report is as alive as the node: of it nothing is written while the node is silent."""
         ...
 
     async def save_pods(self, pods: Sequence[PodPresence]) -> None: ...
@@ -71,10 +72,11 @@ class Ledger(Protocol):
         after: str,
         limit: int,
         partitions: Collection[int] = ALL_PARTITIONS,
+        among: Sequence[str] | None = None,
     ) -> Sequence[KnownNode]:
-        """Up to `limit` nodes of these partitions after this name that may have a window to close: a window's length
-        of history behind their mark and no report missing, or a window behind their mark that was over at `until` and
-        either such a history or no report since `silent_since`."""
+        """Up to `limit` nodes of these partitions (and only of those named) after this name that may have a window to
+        close: a window's length of history behind their mark and no report missing, or a window behind their mark that
+        was over at `until` and either such a history or no report since `silent_since`."""
         ...
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.close_windows import CloseWindows
 from slackwater.ingestion.usecases.count_nodes import CountNodes
 from slackwater.ingestion.usecases.describe_node import DescribeNode
+from slackwater.ingestion.usecases.hearing import Hearing
 from slackwater.ingestion.usecases.keep_history import KeepHistory
 from slackwater.ingestion.usecases.read_windows import ReadWindows
 from slackwater.ingestion.usecases.tracing import WindowTraces
@@ -75,7 +77,11 @@ class IngestionService:
         self._redelivery_seconds = load().consumers[ON_REPORTED].ack_wait_seconds
         self._phase = staggered(settings.window_seconds) if settings.stagger_windows else aligned
         self._window_over = asyncio.Event()
-        self._accept = AcceptReports(database, ledgers, clock, limits, meter, self._reported)
+        self._over: set[str] = set()
+        """Nodes whose reports have begun another window since the last look."""
+        self._looked_at_all = -math.inf
+        hearing = Hearing(clock)
+        self._accept = AcceptReports(database, ledgers, clock, limits, meter, self._reported, hearing.took)
         self._describe = DescribeNode(database, ledgers)
         self._traces = WindowTraces(settings.window_seconds, self._phase)
         self._close = CloseWindows(
@@ -89,6 +95,7 @@ class IngestionService:
             silence_seconds=max(silence.stale_seconds, settings.lateness_seconds),
             phase=self._phase,
             traces=self._traces,
+            heard_until=hearing.until,
         )
         self._read = ReadWindows(
             database,
@@ -98,7 +105,9 @@ class IngestionService:
             retention_days=settings.retention_days,
             phase=self._phase,
         )
-        self._liveness = WatchLiveness(database, ledgers, clock, silence, bus.connected, ownership.working)
+        self._liveness = WatchLiveness(
+            database, ledgers, clock, silence, bus.connected, ownership.working, hearing.until
+        )
         self._count = CountNodes(database, ledgers, meter)
         self._keep = KeepHistory(database, ledgers, clock, settings.retention_days)
 
@@ -131,6 +140,7 @@ class IngestionService:
         """All state is in PostgreSQL. What the owner before us had in hand comes again when the broker has waited long
         enough for it: only from then on silence is the nodes', however short an interval they are expected to keep."""
         self._listen_anew(self._redelivery_seconds)
+        self._looked_at_all = -math.inf
 
     async def give(self, leases: Sequence[Lease]) -> None:
         """Nothing is kept in memory."""
@@ -159,15 +169,22 @@ class IngestionService:
     def _reported(self, before: KnownNode, after: KnownNode) -> None:
         """Wake the closing of windows when a report has begun the next one: the one before it is whole."""
         if begins_window(before.newest_at, after.newest_at, self._settings.window_seconds, self._phase(after.name)):
+            self._over.add(after.name)
             self._window_over.set()
 
     async def _close_due(self) -> None:
-        """When a window is over, those that end with it are gathered for a moment; without such news, now and then."""
+        """When a window is over, those that end with it are gathered for a moment. Now and then all nodes are looked
+        at: some reports are missing, or no more come, or we could not close what was over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._close.pause_seconds):
                 await self._window_over.wait()
         self._window_over.clear()
-        await self._close()
+        over, self._over = self._over, set()
+        if self._clock.monotonic() - self._looked_at_all >= self._close.pause_seconds:
+            await self._close()
+            self._looked_at_all = self._clock.monotonic()
+        else:
+            await self._close(over)
         await self._clock.sleep(_GATHER_SECONDS)
 
     def _listen_anew(self, after_seconds: float = 0.0) -> None:

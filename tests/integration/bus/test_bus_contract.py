@@ -203,6 +203,7 @@ async def test_attributes_and_the_key_of_the_subject_arrive(given: Any) -> None:
     seen = Seen()
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     event = changed("node.with dots/ü", causedby="cause", traceparent=trace)
+    before = datetime.now(UTC).timestamp()
     async with given.process() as bus, bus.consume(NodeLivenessChanged, CONSUMER, seen):
         await bus.publish(event)
         await seen.count(1)
@@ -210,6 +211,7 @@ async def test_attributes_and_the_key_of_the_subject_arrive(given: Any) -> None:
     assert received.event == event
     assert received.subject_key == "node.with dots/ü"
     assert received.stream_sequence == 1
+    assert before - 0.01 <= received.stored_at_seconds <= datetime.now(UTC).timestamp() + 0.01
 
 
 async def test_a_body_that_is_not_its_subjects_reaches_nobody_and_is_a_dead_letter(given: Any) -> None:

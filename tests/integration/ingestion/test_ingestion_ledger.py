@@ -140,20 +140,21 @@ async def test_columns_hold_what_the_rows_do(kept: Kept) -> None:
     assert list(later.rows) == []
 
 
-async def test_pods_are_seen_silent_and_lost(kept: Kept) -> None:
-    await append(kept, history_row("n", 1, 3, "a"), history_row("n", 2, 60, "b"))
+async def test_a_pod_that_left_is_gone_lost_and_seen_again(kept: Kept) -> None:
+    await report_once(kept, 1, "a")
+    await report_once(kept, 6, "b")
     async with kept.database.unit_of_work() as unit:
         ledger = kept.ledgers(unit)
-        silent = await ledger.silent_pods(EPOCH + timedelta(seconds=30))
-        assert [pod.uid for pod in silent] == ["a"]
-        await ledger.save_pods([replace(silent[0], liveness=Liveness.LOST)])
+        gone = await ledger.gone_pods(EPOCH + timedelta(seconds=30))
+        assert [pod.uid for pod in gone] == ["a"]
+        await ledger.save_pods([replace(gone[0], liveness=Liveness.LOST)])
     async with kept.database.unit_of_work() as unit:
         ledger = kept.ledgers(unit)
-        assert await ledger.silent_pods(EPOCH + timedelta(seconds=30)) == []
+        assert await ledger.gone_pods(EPOCH + timedelta(seconds=30)) == []
         assert [(pod.uid, pod.liveness) for pod in await ledger.pods()] == [
             ("a", Liveness.LOST), ("b", Liveness.FRESH),
         ]  # fmt: skip
-    await append(kept, history_row("n", 3, 70, "a"))
+    await report_once(kept, 7, "a")
     async with kept.database.unit_of_work() as unit:
         assert {pod.liveness for pod in await kept.ledgers(unit).pods()} == {Liveness.FRESH}
 
@@ -162,24 +163,25 @@ async def test_a_pod_that_stays_is_seen_with_every_report_and_one_that_left_is_n
     for number, pods in enumerate(("ab", "ab", "ab", "b", "b"), 1):
         await report_once(kept, number, *pods)
     assert await seen(kept) == {"a": 30, "b": 50}
-    async with kept.database.unit_of_work() as unit:
-        silent = await kept.ledgers(unit).silent_pods(EPOCH + timedelta(seconds=40))
-    assert [(pod.uid, pod.last_seen_at) for pod in silent] == [("a", EPOCH + timedelta(seconds=30))]
-    async with kept.database.unit_of_work() as unit:
-        silent = await kept.ledgers(unit).silent_pods(EPOCH + timedelta(seconds=51))
-    assert [pod.uid for pod in silent] == ["a", "b"]
+    for until_seconds in (40, 51):
+        async with kept.database.unit_of_work() as unit:
+            gone = await kept.ledgers(unit).gone_pods(EPOCH + timedelta(seconds=until_seconds))
+        assert [(pod.uid, pod.last_seen_at) for pod in gone] == [("a", EPOCH + timedelta(seconds=30))]
 
 
-async def test_pods_of_a_node_that_was_silent_are_fresh_when_it_speaks_again(kept: Kept) -> None:
-    for number in (1, 2):
-        await report_once(kept, number, "a")
-    async with kept.database.unit_of_work() as unit:
-        ledger = kept.ledgers(unit)
-        await ledger.save_pods([replace(pod, liveness=Liveness.STALE) for pod in await ledger.pods()])
-        await ledger.save([replace(node, liveness=Liveness.STALE) for node in (await ledger.nodes(["n"])).values()])
+async def test_pods_that_a_node_reported_last_are_as_alive_as_the_node(kept: Kept) -> None:
+    for number, pods in enumerate(("ab", "a"), 1):
+        await report_once(kept, number, *pods)
+    for liveness in (Liveness.STALE, Liveness.LOST):
+        async with kept.database.unit_of_work() as unit:
+            ledger = kept.ledgers(unit)
+            await ledger.save([replace(node, liveness=liveness) for node in (await ledger.nodes(["n"])).values()])
+        async with kept.database.unit_of_work() as unit:
+            found = {pod.uid: pod.liveness for pod in await kept.ledgers(unit).pods()}
+        assert found == {"a": liveness, "b": Liveness.FRESH}  # of b its own silence tells
     await report_once(kept, 3, "a")
     async with kept.database.unit_of_work() as unit:
-        assert [pod.liveness for pod in await kept.ledgers(unit).pods()] == [Liveness.FRESH]
+        assert {pod.liveness for pod in await kept.ledgers(unit).pods()} == {Liveness.FRESH}
 
 
 async def test_a_report_that_was_rolled_back_is_not_believed_to_be_written(kept: Kept) -> None:
@@ -265,6 +267,8 @@ async def test_open_nodes_have_a_window_to_close(kept: Kept) -> None:
         found = [node.name for node in await ledger.open_nodes(EPOCH + minute, EPOCH, 60, "", 10)]
         assert found == ["full", "n", "silent"]
         assert [node.name for node in await ledger.open_nodes(EPOCH + minute, EPOCH, 60, "full", 1)] == ["n"]
+        named = await ledger.open_nodes(EPOCH + minute, EPOCH, 60, "", 10, among=["silent", "closed", "unknown"])
+        assert [node.name for node in named] == ["silent"]
 
 
 async def test_what_came_before_a_report_is_the_newest_in_time_and_the_late_ones_after_it(kept: Kept) -> None:

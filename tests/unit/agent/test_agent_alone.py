@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_fakes import NODE, pod
-from agent_world import World, throttle
+from agent_world import World, eviction, throttle
 
+from slackwater.agent.adapters.intents_file import JsonIntents
 from slackwater.decisions.reasons import Mode
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.intent_declared import Eviction
+from slackwater.events.intent_observed import IntentObserved
 from slackwater.model.tiers import Tier
+from slackwater.testing.broker import MemoryBroker
+from slackwater.testing.bus import MemoryBus
 from slackwater.waterline import handover
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.avoidance import AvoidanceAction
@@ -146,6 +152,62 @@ async def test_the_last_document_handed_out_again_is_no_owner(world: World) -> N
         world.driver.rates |= {"p": 50}
         await world.clock.advance(8)
         assert records(world)[-1][1] == "restore_complete"
+
+
+async def test_who_restarts_while_cut_off_goes_on_by_the_last_rules_and_asks_for_nothing_that_was_asked_before(
+    world: World, tmp_path: Path
+) -> None:
+    file = tmp_path / "agent" / "intents.json"
+    first = world.service()
+    first.intents = JsonIntents(file)
+    async with world.running(first):
+        await world.declare(**wanted(throttles=[throttle("a", 400)]))
+        assert world.driver.limit("a") == "400"
+    (kept,) = first.intents.load()
+    item = Eviction.model_validate(eviction(world, "b", deadline=3600.0))  # came in its last moment
+    first.intents.save([kept.model_copy(update={"data": kept.data.model_copy(update={"evictions": (item,)})})])
+    world.bus = MemoryBus(MemoryBroker(clock=world.clock))  # beyond the cut there is nothing to hear
+    world.bus.broker.away = True
+    world.driver.pressure = 0.5
+    second = world.service()
+    second.intents = first.intents
+    async with world.running(second):
+        await world.clock.advance(4.5)
+        assert world.driver.limit("a") == "max", "what a dead process had taken was put back; nothing is taken unheard"
+        assert world.all(EvictionCompleted) == []
+        await world.clock.advance(1)
+        assert world.driver.limit("a") == "725"
+        assert records(world) == [], "nobody hears it yet"
+        world.bus.broker.away = False
+        assert second._running is not None
+        await second._running.receive(kept)  # the broker repeats it, and is no owner
+        await world.clock.advance(10)
+        assert records(world)[0] == ("throttle", "throttle_waterline_crossed", "agent")
+        assert second._running._alone is not None
+    assert "b" in {one.uid for one in world.driver.pods()}, "an eviction needs a lease that lives"
+
+
+async def test_who_restarts_and_is_heard_begins_anew_with_what_he_hears(world: World, tmp_path: Path) -> None:
+    first, second = world.service(), world.service()
+    first.intents = second.intents = JsonIntents(tmp_path / "intents.json")
+    async with world.running(first):
+        await world.declare(**wanted(throttles=[throttle("a", 400)]))
+    world.bus.published.clear()
+    world.generation = 0  # of a writer that has lost its count, too
+    async with world.running(second):
+        await world.declare(**wanted(throttles=[throttle("a", 400)], lease_seconds=3600.0))
+        assert world.driver.limit("a") == "400"
+        (answer,) = world.all(IntentObserved)
+        assert [(one.pod_uid, one.cpu_limit_milli) for one in answer.limits] == [("a", 400)]
+        world.driver.pressure = 0.5
+        await world.clock.advance(30)
+        assert records(world) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"[7]", b'[{"id": 1}]', b"{", b"null"])
+def test_a_file_of_intents_that_cannot_be_read_is_none(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "intents.json").write_bytes(content)
+    assert JsonIntents(tmp_path / "intents.json").load() == []
 
 
 async def test_alone_it_evicts_where_the_rules_say_so_once_and_only_the_protected_stay(world: World) -> None:

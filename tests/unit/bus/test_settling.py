@@ -43,6 +43,7 @@ class Told:
     subject: str = GOOD.subject
     headers: Mapping[str, str] = field(default_factory=lambda: GOOD.headers)
     pending: int = 0
+    stored_at_seconds: float = 0.0
     words: list[object] = field(default_factory=list)
     beats: int = 0
 

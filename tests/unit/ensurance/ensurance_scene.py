@@ -85,6 +85,7 @@ def reported(
     batch: dict[str, int] | None = None,
     node: str = "n1",
     boot_epoch: str = "boot-1",
+    memory_pressure: float | None = None,
 ) -> Event[UsageReported]:
     """One report of a node with one prod pod and some batch pods; node usage is their sum."""
     batch = {"b1": 1000} if batch is None else batch
@@ -97,7 +98,7 @@ def reported(
         sampled_at=at,
         window_seconds=1.0,
         node_usage=usage(prod + sum(batch.values())),
-        prod_pressure=Pressure(cpu_some_last=pressure),
+        prod_pressure=Pressure(cpu_some_last=pressure, memory_some_avg=memory_pressure),
         pods=tuple(pods),
     )
     return event_of(body, source="agent", time=at)

@@ -174,6 +174,19 @@ async def test_evictions_that_bring_no_relief_make_the_pool_step_back() -> None:
     assert items(scene) == [], "who comes back knows it too"
 
 
+@pytest.mark.parametrize(("autonomy", "gone"), [({}, []), ({"blanketEvictions": 1}, ["b1"])])
+async def test_what_cannot_be_quantified_evicts_nobody_unless_the_pool_allows_a_few(
+    autonomy: dict[str, int], gone: list[str]
+) -> None:
+    scene = await evicting(**autonomy)
+    pressed = PRESSED | {"metricRule": {"name": "prod_memory_pressure", "value": 0.1}}
+    await scene.apply(NODES, "evicting", {"rules": [pressed]})
+    for _ in range(3):
+        await scene.report(0.0, batch=CROWD, memory_pressure=0.5)
+    assert items(scene) == gone
+    assert {one.remaining_because for one in scene.records()} == {"prod_memory_pressure cannot be quantified"}
+
+
 async def test_nobody_is_evicted_as_long_as_no_podqos_says_that_one_may() -> None:
     scene = DocumentScene()
     await scene.open()

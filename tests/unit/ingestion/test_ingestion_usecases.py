@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
-from datetime import timedelta
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -24,6 +26,7 @@ from slackwater.ingestion.domain.validation import Limits, Refusal
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.close_windows import CloseWindows
 from slackwater.ingestion.usecases.describe_node import DescribeNode
+from slackwater.ingestion.usecases.hearing import Hearing
 from slackwater.ingestion.usecases.keep_history import KeepHistory
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
 from slackwater.model.errors import InvalidInput, Unavailable
@@ -53,7 +56,7 @@ class World:
         self.watch = WatchLiveness(self.database, ledgers, self.clock, SILENCE, self._hearing)
         self.keep = KeepHistory(self.database, ledgers, self.clock, retention_days=2)
 
-    def closer(self) -> CloseWindows:
+    def closer(self, heard_until: Callable[[int], datetime] | None = None) -> CloseWindows:
         return CloseWindows(
             self.database,
             self.books.ledgers(),
@@ -62,6 +65,7 @@ class World:
             seconds=WINDOW,
             lateness_seconds=LATENESS,
             silence_seconds=SILENCE.stale_seconds,
+            heard_until=heard_until,
         )
 
     async def _hearing(self) -> bool:
@@ -262,7 +266,8 @@ async def test_a_node_is_fresh_at_its_first_report_then_stale_then_lost_then_fre
         await world.watch()
         assert len(world.liveness()) == expected
     assert world.liveness() == [Liveness.FRESH, Liveness.STALE, Liveness.LOST]
-    assert world.books.pods["a"].liveness == "lost"
+    async with world.database.unit_of_work() as unit:
+        assert [pod.liveness for pod in await world.books.ledgers()(unit).pods()] == ["lost"]
     await world.report(2)
     changes = world.published(NodeLivenessChanged)
     assert (changes[-1].liveness, changes[-1].previous) == (Liveness.FRESH, Liveness.LOST)
@@ -305,6 +310,33 @@ async def test_a_bus_that_is_away_makes_nobody_stale(world: World) -> None:
     assert world.liveness() == [Liveness.FRESH, Liveness.STALE]
 
 
+async def test_reports_that_wait_for_us_make_nobody_stale_and_close_no_window(world: World) -> None:
+    """Half a minute behind: a node that reported then is heard only now, and those after it not yet."""
+    await world.report(1)
+    await world.report(1, node="m")
+    hearing = Hearing(world.clock)
+    watch = WatchLiveness(
+        world.database, world.books.ledgers(), world.clock, SILENCE, world._hearing, heard_until=hearing.until
+    )
+    close = world.closer(hearing.until)
+    began = world.clock.now()
+    for _ in range(40):  # what is taken was stored when we had just fallen behind
+        await world.clock.advance(2)
+        hearing.took([waited(node, began) for node in ("n", "m")], world.clock.now())
+        assert await watch() == await close() == 0
+    hearing.took([waited("n", began + timedelta(seconds=16))], world.clock.now())
+    assert await watch() == 1  # n's partition is read up to there, m's is not
+    assert world.liveness() == [Liveness.FRESH, Liveness.STALE]
+    assert world.liveness("m") == [Liveness.FRESH]
+    await world.clock.advance(16)  # nothing more came: nothing waits
+    assert await watch() == 2
+    assert world.liveness("m")[1:] == [Liveness.LOST]
+
+
+def waited(node: str, stored_at: datetime) -> Received[UsageReported]:
+    return replace(received(report(node, 2, stored_at)), stored_at_seconds=stored_at.timestamp())
+
+
 async def test_a_new_ingestion_listens_before_it_judges(world: World) -> None:
     await world.report(1)
     await world.clock.advance(1000)
@@ -313,6 +345,17 @@ async def test_a_new_ingestion_listens_before_it_judges(world: World) -> None:
     await world.clock.advance(16)
     assert await fresh() == 1
     assert world.liveness() == [Liveness.FRESH, Liveness.STALE]
+
+
+async def test_only_nodes_that_are_named_are_looked_at(world: World) -> None:
+    for sequence in range(1, 14):
+        await world.clock.advance(5)
+        await world.report(sequence)
+        await world.report(sequence, node="m")
+    assert await world.close(["m", "unknown"]) == 1
+    assert [window.node for window in world.published(UsageWindowed)] == ["m"]
+    assert await world.close(()) == 0
+    assert await world.close() == 1
 
 
 async def test_a_window_is_closed_once_after_its_wait(world: World) -> None:

@@ -23,6 +23,7 @@ from slackwater.waterline.cycle import Cycle, CycleState, Options, run_cycle
 from slackwater.waterline.execution.executor import refused
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.execution.plan import ExecutorState, Underway
+from slackwater.waterline.facts.node import Series
 from slackwater.waterline.facts.pods import Container, PodUse
 from slackwater.waterline.policies.values import Policies
 
@@ -240,7 +241,11 @@ def test_a_metric_that_cannot_be_quantified_touches_nobody_unless_it_may_and_the
     unknown = {one.metric: one for one in default.plan.remaining}["node_memory_pressure"]
     assert (unknown.gap, unknown.because) == (None, "node_memory_pressure cannot be quantified")
     blanket = replace(EXACT, limits=replace(UNBOUND, blanket_evictions=2))
-    assert len(evicted(run_cycle(node, rules, CycleState(), at(0), options=blanket))) == 2
+    first = run_cycle(node, rules, CycleState(), at(0), options=blanket)
+    assert evicted(first) == ["a", "b"]
+    assert evicted(run_cycle(node, rules, first.state, at(1), options=blanket)) == [], "as many are on their way"
+    later = replace(node, pods=node.pods[2:], readings=node.readings | {MEMORY: (Series(2),)})
+    assert evicted(run_cycle(later, rules, first.state, at(2), options=blanket)) == ["c", "d"], "they are gone"
 
 
 def test_a_quantity_that_cannot_be_told_throttles_few_by_little() -> None:

@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 from waterline_crowd import NOON, crowds, use
 
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.waterline.analysis.candidates import expose
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering import comparators as by
 from slackwater.waterline.ordering.chains import CHAINS, CPU, GENERAL, MEMORY, Chain
+from slackwater.waterline.policies.podqos import PodQosSpec
+from slackwater.waterline.policies.selectors import ScopeSelector
 
 COMPARATORS = [value for value in vars(by).values() if isinstance(value, by.Comparator)]
 chains = st.sampled_from(sorted(CHAINS)).map(lambda name: CHAINS[name]) | st.lists(
@@ -67,6 +70,15 @@ def test_every_comparator_is_transitive_and_turns(crowd: list[PodUse], comparato
 )
 def test_who_gives_way_first(chain: Chain, first: PodUse, second: PodUse) -> None:
     assert chain.order([second, first]) == [first, second]
+
+
+def test_two_chains_of_one_name_are_two_orders() -> None:
+    """A plug-in may put a comparator behind a built-in chain and keep its name."""
+    old, young = use("a", cpu=5), use("b", cpu=5, started_at=NOON)
+    exposed = expose([old, young], [PodQosSpec(scope_selector=ScopeSelector(), allowed_actions=("throttle",))])
+    youngest = [pod.uid for _, pod in exposed.ranked(CPU)]
+    oldest = [pod.uid for _, pod in exposed.ranked(Chain("cpu", (by.RUNNING_TIME.turned(),)))]
+    assert (youngest, oldest) == (["b", "a"], ["a", "b"])
 
 
 def test_chains_are_recombined_and_say_what_they_are() -> None:

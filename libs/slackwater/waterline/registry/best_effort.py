@@ -14,7 +14,7 @@ from slackwater.waterline.facts.amounts import ZERO, Number, exact
 from slackwater.waterline.facts.node import BestEffortCpu, NodeView, Series
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering.chains import BEST_EFFORT_CPU, BEST_EFFORT_MEMORY
-from slackwater.waterline.registry.metric import Dimension, Evict, Metric, Resource
+from slackwater.waterline.registry.metric import Dimension, Evict, Fact, Metric, Resource
 
 USAGE_GATE: Final = Decimal("0.9")
 """Who does not use what it may use lacks nothing, however little it may."""
@@ -73,6 +73,16 @@ def satisfaction(name: str, *, gate: Decimal = USAGE_GATE, by_allocatable: bool 
         amounts = [(_shortfall(one, gate, by_allocatable) - target) * exact(one.request_milli) for one in seen(view)]
         return Decimal(int(min(amounts))) if amounts else None
 
+    def basis(view: NodeView) -> tuple[Fact, ...]:
+        found = []
+        for when, one in zip(("window", "last"), seen(view), strict=False):
+            limit = None if (known := _limit_of(one, by_allocatable)) < 0 else known
+            found += [
+                Fact(f"requested_{when}", one.request_milli, Dimension.CPU),
+                Fact(f"may_use_{when}", limit, Dimension.CPU),
+            ]
+        return tuple(found)
+
     return Metric(
         name,
         Dimension.RATIO,
@@ -81,6 +91,8 @@ def satisfaction(name: str, *, gate: Decimal = USAGE_GATE, by_allocatable: bool 
         readings=readings,
         reached_counts=True,
         release=release,
+        formula="(1 - may_use / requested - target) x requested, the smaller of window and last",
+        basis=basis,
         sort=BEST_EFFORT_CPU,
         evictable=True,
         evict=batch_cpu_request,
@@ -143,6 +155,7 @@ def _threshold(name: str, source: str, resource: Resource) -> Metric:
         used = pod.cpu_usage_milli if is_cpu else pod.memory_usage_bytes
         return None if used is None else exact(used)
 
+    size_name, unit = ("capacity", Dimension.CPU) if is_cpu else ("capacity_memory", Dimension.MEMORY)
     return Metric(
         name,
         Dimension.RATIO,
@@ -150,6 +163,8 @@ def _threshold(name: str, source: str, resource: Resource) -> Metric:
         readings=readings,
         reached_counts=True,
         release=release,
+        formula=f"(reading - target) x {size_name}",
+        basis=lambda view: () if is_cpu else (Fact(size_name, view.capacity_bytes, unit),),
         sort=BEST_EFFORT_CPU if is_cpu else BEST_EFFORT_MEMORY,
         evictable=True,
         evict=evict,
@@ -189,6 +204,10 @@ def _promised(name: str, tier: Tier, resource: Resource, evict: Evict) -> Metric
         size = offered(view)
         return None if size is None else Decimal(int(requested(view) - target * max(0, size)))
 
+    def basis(view: NodeView) -> tuple[Fact, ...]:
+        unit = Dimension.CPU if is_cpu else Dimension.MEMORY
+        return Fact("requested", requested(view), unit), Fact("offered", offered(view), unit)
+
     return Metric(
         name,
         Dimension.RATIO,
@@ -196,6 +215,8 @@ def _promised(name: str, tier: Tier, resource: Resource, evict: Evict) -> Metric
         action_priority=2,
         readings=readings,
         release=release,
+        formula="requested - target x offered",
+        basis=basis,
         sort=BEST_EFFORT_CPU if is_cpu else BEST_EFFORT_MEMORY,
         evictable=True,
         evict=evict,

@@ -12,7 +12,7 @@ from slackwater.waterline.facts.node import NodeView, Series
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering.chains import CPU, EXTENDED_CPU, MEMORY
 from slackwater.waterline.registry.best_effort import BEST_EFFORT
-from slackwater.waterline.registry.metric import Dimension, Metric, Metrics, Resource
+from slackwater.waterline.registry.metric import Dimension, Fact, Metric, Metrics, Resource
 
 PRESSURE_CAP: Final = Decimal("0.9")
 """When prod waited nearly all the time, its pressure no longer tells how much it lacked: the gap would explode."""
@@ -45,6 +45,10 @@ def _of_capacity_cpu(view: NodeView, reading: Decimal, target: Decimal) -> Decim
 
 def _of_capacity_memory(view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:
     return None if view.capacity_bytes is None else (reading - target) * view.capacity_bytes
+
+
+def _size_in_bytes(view: NodeView) -> tuple[Fact, ...]:
+    return (Fact("capacity_memory", view.capacity_bytes, Dimension.MEMORY),)
 
 
 def _lacked_by_prod(view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:
@@ -85,6 +89,7 @@ NODE_CPU_USAGE_RATIO: Final = Metric(
     Dimension.RATIO,
     Resource.CPU,
     release=_of_capacity_cpu,
+    formula="(reading - target) x capacity",
     sort=CPU,
     throttle=throttle_cpu,
     restore=restore_cpu,
@@ -99,6 +104,7 @@ PROD_CPU_PRESSURE: Final = Metric(
     Resource.CPU,
     action_priority=8,
     release=_lacked_by_prod,
+    formula=f"min(capacity, prod_usage / (1 - min(reading, {PRESSURE_CAP}))) - prod_usage",
     sort=CPU,
     throttle=throttle_cpu,
     restore=restore_cpu,
@@ -137,6 +143,8 @@ NODE_MEMORY_USAGE_RATIO: Final = Metric(
     Resource.MEMORY,
     action_priority=6,
     release=_of_capacity_memory,
+    formula="(reading - target) x capacity_memory",
+    basis=_size_in_bytes,
     sort=MEMORY,
     evictable=True,
     evict=memory_of,

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from slackwater.model.errors import InvalidInput
 from slackwater.waterline.actuation.cpu_quota import QuotaChange, RestoreBounds, ThrottleBounds
-from slackwater.waterline.facts.amounts import ZERO
+from slackwater.waterline.facts.amounts import ZERO, Number
 from slackwater.waterline.facts.node import NodeView, Series
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering.chains import GENERAL, Chain
@@ -45,7 +45,21 @@ Release = Callable[[NodeView, Decimal, Decimal], Decimal | None]
 Throttle = Callable[[PodUse, ThrottleBounds, Decimal | None], tuple[QuotaChange, ...]]
 Restore = Callable[[PodUse, RestoreBounds, Decimal | None], tuple[QuotaChange, ...]]
 Evict = Callable[[PodUse], Decimal | None]
+Basis = Callable[[NodeView], tuple["Fact", ...]]
 RuleCheck = Callable[[Decimal, Decimal | None], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that a formula needs beside reading and target, by the name that the formula gives it."""
+
+    name: str
+    value: Number | None
+    unit: str
+
+
+def _nothing_else(_view: NodeView) -> tuple[Fact, ...]:
+    return ()
 
 
 def difference(_view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:
@@ -73,6 +87,7 @@ class Metric:
     readings             its series on a node; none = not known. By default those that were read under its name
     reached_counts       a reading exactly at the waterline is already above it
     release              (view, reading, target): what has to go, in the unit of `resource`, None = cannot be told
+    formula, basis       `release` in words, and what it needs beside reading and target: for whoever checks it by hand
     sort                 the order of candidates; without one (not sortable) the general order
     throttle, restore    what is done to one pod; without them the metric is not throttleable
     throttle_quantified  what a throttle releases can be told, so it is done exactly as far as the gap
@@ -92,6 +107,8 @@ class Metric:
     readings: Readings | None = None
     reached_counts: bool = False
     release: Release = difference
+    formula: str = "reading - target"
+    basis: Basis = _nothing_else
     sort: Chain | None = None
     throttle: Throttle | None = None
     restore: Restore | None = None

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from slackwater.bus.following import Following
-from slackwater.bus.port import BatchHandler, Bus, Consumption, Holds, Mark
+from slackwater.bus.port import BatchHandler, Bus, Consumption, Holds, Mark, Worth
 from slackwater.bus.quick import Read
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.written import Written
@@ -79,8 +79,9 @@ class LateBus:
         batch: int = 100,
         holds: Holds | None = None,
         read: Read | None = None,
+        worth: Worth | None = None,
     ) -> AbstractAsyncContextManager[Consumption]:
-        return self._connected().consume(payload, consumer, handler, batch=batch, holds=holds, read=read)
+        return self._connected().consume(payload, consumer, handler, batch=batch, holds=holds, read=read, worth=worth)
 
     def watch(
         self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None

@@ -23,13 +23,14 @@ from slackwater.model.time import Clock
 from slackwater.waterline import handover
 from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.cycle import Options
-from slackwater.waterline.explaining import Deciding, record_of
+from slackwater.waterline.explaining import record_of
 from slackwater.waterline.guarding import Guarding, GuardState, confirmed, eviction_failed, guard, refused, without
 from slackwater.waterline.loop.telling import Told
 from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.registry.plugins import all_metrics
 from slackwater.waterline.rulebook import Rulebook
+from slackwater.waterline.standing_on import Deciding
 
 GRACE_SECONDS = 30.0
 DEADLINE_SECONDS = 120.0

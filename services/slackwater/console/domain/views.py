@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from slackwater.console.domain.candidates import CandidateView
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import Action, DecisionRecord, Input
 from slackwater.model.nodes import NodeFacts
@@ -328,6 +329,15 @@ class Chain:
     complete: bool
     trace_id: str | None = None
     """To look the same chain up where traces are kept."""
+    working: tuple[str, ...] = ()
+    """The arithmetic of a throttle, restore or eviction, line by line, to be checked by hand."""
+    order: str = ""
+    """What the keys of the candidates compare; the first that decides counts."""
+    candidates: tuple[CandidateView, ...] = ()
+    """Who was looked at, in the order of the decision."""
+    effect: EffectView | None = None
+    relief: str = ""
+    """The effect in a sentence: relief or not, how much, after how long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,7 +367,9 @@ class Counts:
 class DecisionFilter:
     """Which decisions to list, newest first. `before` is the (time, id) of the last one already seen.
 
-    `kinds` are several at once (None = any); `pod` is the name or the uid of a pod that an action is about.
+    `kinds` are several at once (None = any); `pod` is the name or the uid of a pod that an action is about, with
+    `spared` also of one that was looked at and spared. `carried_out`: whether somebody was to act on it (False: a
+    preview, beyond the mode, or nobody to act on).
     """
 
     node: str | None = None
@@ -365,6 +377,9 @@ class DecisionFilter:
     kinds: tuple[DecisionKind, ...] | None = None
     reason: Reason | None = None
     pod: str | None = None
+    spared: bool = False
+    pool: str | None = None
+    carried_out: bool | None = None
     subject: str | None = None
     since: datetime | None = None
     until: datetime | None = None

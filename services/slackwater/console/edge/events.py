@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from slackwater.bus.port import BatchHandler, Bus, Done, P, Received, Reject, Retry, Settlement
+from slackwater.bus.port import BatchHandler, Bus, Done, P, Received, Reject, Retry, Settlement, Worth
 from slackwater.console.ports import Meter
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.decision_recorded import DecisionRecorded
@@ -21,6 +21,7 @@ from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.waterline_crossed import WaterlineCrossed
 from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 from slackwater.model.time import Clock
 
@@ -58,6 +59,7 @@ def routes(record: RecordEvents) -> dict[type[Payload], Callable[[Sequence[Event
         NodeDescribed: record.described,
         NodeLivenessChanged: record.liveness_changed,
         UsageReported: record.usage_reported,
+        WaterlineCrossed: record.waterline_crossed,
         UsageWindowed: record.usage_windowed,
         PeakPredicted: record.peak_predicted,
         ResourcesOffered: record.resources_offered,
@@ -70,8 +72,10 @@ def routes(record: RecordEvents) -> dict[type[Payload], Callable[[Sequence[Event
 
 
 @asynccontextmanager
-async def consuming(bus: Bus, record: RecordEvents, meter: Meter, clock: Clock) -> AsyncIterator[None]:
-    """All consumers run while this is open."""
+async def consuming(
+    bus: Bus, record: RecordEvents, meter: Meter, clock: Clock, worth: Worth | None = None
+) -> AsyncIterator[None]:
+    """All consumers run while this is open. `worth`: which reports are read, by their node (usecases/thinning)."""
 
     def recorded(events: Sequence[Event[Any]]) -> None:
         now = clock.now()
@@ -81,7 +85,9 @@ async def consuming(bus: Bus, record: RecordEvents, meter: Meter, clock: Clock) 
     async with AsyncExitStack() as stack:
         for payload, handler in routes(record).items():
             taking = whole_batch(handler, recorded)
-            await stack.enter_async_context(bus.consume(payload, consumer_of(payload), taking, batch=BATCH))
+            asked = worth if payload is UsageReported else None
+            consumer = bus.consume(payload, consumer_of(payload), taking, batch=BATCH, worth=asked)
+            await stack.enter_async_context(consumer)
         yield
 
 

@@ -22,6 +22,7 @@ from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.waterline_crossed import WaterlineCrossed, report_of
 from slackwater.model.time import Clock
 
 FUTURE_TOLERANCE = timedelta(seconds=60)
@@ -58,6 +59,10 @@ class RecordEvents:
         taken = [e for e in events if e.data.sampled_at <= latest]
         await self._writes.save_usage([(translate.usage_point(e), translate.pod_views(e.data)) for e in taken])
         await self._prune_when_due()
+
+    async def waterline_crossed(self, events: Sequence[Event[WaterlineCrossed]]) -> None:
+        """The same reports by their second way, under the same ids: whichever is first is kept."""
+        await self.usage_reported([report_of(event) for event in events])
 
     async def peak_predicted(self, events: Sequence[Event[PeakPredicted]]) -> None:
         await self._writes.save_forecasts([translate.forecast_view(e) for e in events])

@@ -74,6 +74,10 @@ class Book:
     def standing(self, pool: str) -> PoolStanding:
         return self._standings.get(pool) or PoolStanding(pool)
 
+    def standings(self) -> tuple[PoolStanding, ...]:
+        """Of every pool that ever evicted."""
+        return tuple(self._standings.values())
+
     def stands(self, standing: PoolStanding) -> None:
         """Note what was just committed."""
         self._standings[standing.pool] = standing

@@ -17,10 +17,11 @@ from slackwater.model.errors import Conflict, InvalidInput
 from slackwater.model.identifiers import new_id
 from slackwater.model.time import Clock
 from slackwater.waterline.cycle import Options
-from slackwater.waterline.explaining import Deciding, release_record
+from slackwater.waterline.explaining import release_record
 from slackwater.waterline.guarding import is_released, release, under_new_rules
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.rulebook import Rulebook
+from slackwater.waterline.standing_on import Deciding
 
 
 class ChangePolicy:

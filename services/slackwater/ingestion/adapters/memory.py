@@ -27,6 +27,8 @@ class Books:
     described_at: dict[str, datetime] = field(default_factory=dict)
     facts: dict[str, NodeFacts] = field(default_factory=dict)
     pods: dict[str, PodPresence] = field(default_factory=dict)
+    present: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By node, the pods of its last report."""
     rows: list[HistoryRow] = field(default_factory=list)
     refusals: Counter[tuple[str, Refusal]] = field(default_factory=Counter)
     days: set[date] = field(default_factory=set)
@@ -70,6 +72,7 @@ class MemoryLedger:
         def write() -> None:
             self._books.rows.extend(rows)
             for row in rows:
+                self._books.present[row.report.node] = frozenset(one.pod.uid for one in row.report.pods)
                 for measured in row.report.pods:
                     uid = measured.pod.uid
                     self._books.pods[uid] = PodPresence(uid, row.report.node, row.received_at, Liveness.FRESH)
@@ -104,17 +107,25 @@ class MemoryLedger:
     async def count_by_liveness(self) -> Mapping[str, int]:
         return Counter("silent" if node.liveness is None else str(node.liveness) for node in self._books.nodes.values())
 
-    async def silent_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
-        mine = (pod for pod in self._books.pods.values() if partition_of(pod.node) in partitions)
-        found = sorted(mine, key=lambda pod: pod.uid)
-        return [pod for pod in found if pod.last_seen_at < since and pod.liveness is not Liveness.LOST]
+    async def gone_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
+        gone = (pod for pod in await self.pods() if not self._is_present(pod) and partition_of(pod.node) in partitions)
+        return [pod for pod in gone if pod.last_seen_at < since and pod.liveness is not Liveness.LOST]
+
+    def _is_present(self, pod: PodPresence) -> bool:
+        return pod.uid in self._books.present.get(pod.node, ())
 
     async def save_pods(self, pods: Sequence[PodPresence]) -> None:
         self._unit.concerns(*(pod.node for pod in pods))
         self._later(lambda: self._books.pods.update({pod.uid: pod for pod in pods}))
 
     async def pods(self) -> Sequence[PodPresence]:
-        return sorted(self._books.pods.values(), key=lambda pod: pod.uid)
+        return [self._as_alive_as_its_node(pod) for _, pod in sorted(self._books.pods.items())]
+
+    def _as_alive_as_its_node(self, pod: PodPresence) -> PodPresence:
+        node = self._books.nodes.get(pod.node)
+        if node is None or node.liveness is None or not self._is_present(pod):
+            return pod
+        return replace(pod, liveness=node.liveness)
 
     async def open_nodes(
         self,
@@ -124,8 +135,11 @@ class MemoryLedger:
         after: str,
         limit: int,
         partitions: Collection[int] = ALL_PARTITIONS,
+        among: Sequence[str] | None = None,
     ) -> Sequence[KnownNode]:
         def may_close(node: KnownNode) -> bool:
+            if among is not None and node.name not in among:
+                return False
             if node.newest_at is None or node.last_report_at is None or partition_of(node.name) not in partitions:
                 return False
             if node.closed_until is None:

@@ -7,7 +7,7 @@ a rollback or a restart makes it write everything again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from slackwater.ingestion.adapters.binary import Identities
 from slackwater.ingestion.adapters.rows import PODS
 from slackwater.ingestion.domain.columns import History
-from slackwater.ingestion.domain.reports import KnownNode, Liveness
+from slackwater.ingestion.domain.reports import KnownNode
 from slackwater.model.pods import Pod
 
 _GONE = text("""
@@ -57,6 +57,11 @@ class Memory:
     days: frozenset[date] = frozenset()
     """Of which history was found to have room when it was looked at last."""
 
+    def pods_of(self, node: str) -> Iterator[tuple[str, Pod]]:
+        """As the node's last report described them, by uid."""
+        last = self.last.get(node)
+        return ((pod.uid, pod) for pod in (last.pods if last is not None else ()))
+
 
 @dataclass(slots=True)
 class _Seen:
@@ -90,7 +95,7 @@ def _as_left(last: _Last | None, known: KnownNode | None) -> bool:
     """Whether the node is stored as it was saved with `last`."""
     if last is None or known is None:
         return False
-    return known.liveness is Liveness.FRESH and known.last_report_at == last.at
+    return known.last_report_at == last.at
 
 
 async def _write(

@@ -38,7 +38,8 @@ class AcceptReports:
     """The batch handler of `ingestion-usage-reported`.
 
     While the store is away it holds its batch: what comes later waits in the stream, and order is kept.
-    `reported` is told of each node in a batch, before and after it, once it is committed.
+    `reported` is told of each node in a batch, before and after it, once it is committed; `took` of the whole batch and
+    when it came.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class AcceptReports:
         limits: Limits,
         meter: Meter,
         reported: Callable[[KnownNode, KnownNode], None] = lambda before, after: None,
+        took: Callable[[Sequence[Received[UsageReported]], datetime], None] = lambda batch, at: None,
     ) -> None:
         self._meter = meter
         self._database = database
@@ -56,6 +58,7 @@ class AcceptReports:
         self._clock = clock
         self._limits = limits
         self._reported = reported
+        self._took = took
         self._leaving = False
         self._descriptions = Descriptions()
 
@@ -105,6 +108,7 @@ class AcceptReports:
             if refusals:
                 await ledger.count_refusals(refusals, now)
         _measure(self._meter, verdicts, now)
+        self._took(batch, now)
         for name, node in nodes.items():
             self._reported(before[name], node)
         return [verdict.settlement for verdict in verdicts]

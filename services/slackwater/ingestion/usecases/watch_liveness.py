@@ -10,7 +10,7 @@ from slackwater.ingestion.domain.liveness import LivenessLimits, after_silence
 from slackwater.ingestion.domain.reports import Liveness
 from slackwater.ingestion.ports import Ledgers
 from slackwater.ingestion.usecases.accept_reports import liveness_changed
-from slackwater.model.identifiers import ALL_PARTITIONS
+from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.model.time import Clock
 from slackwater.store.port import Database
 
@@ -18,7 +18,8 @@ from slackwater.store.port import Database
 class WatchLiveness:
     """Nodes get worse here and better only by a report (accept_reports). Changes go through the outbox.
 
-    `hearing` says whether reports can reach us now: while the bus is away, silence is ours.
+    `hearing` says whether reports can reach us now: while the bus is away, silence is ours. `heard_until` says up to
+    when the nodes of a partition have been heard (usecases/hearing): what waits for us is not silence.
     """
 
     def __init__(
@@ -29,11 +30,13 @@ class WatchLiveness:
         limits: LivenessLimits,
         hearing: Callable[[], Awaitable[bool]],
         mine: Callable[[], Collection[int]] = lambda: ALL_PARTITIONS,
+        heard_until: Callable[[int], datetime] | None = None,
     ) -> None:
         self._database = database
         self._ledgers = ledgers
         self._clock = clock
         self._mine = mine
+        self._heard_until = heard_until or (lambda _: clock.now())
         self._limits = limits
         self._hearing = hearing
         self._listening_since = clock.now()
@@ -49,9 +52,10 @@ class WatchLiveness:
         mine = self._mine()
         if not mine or now - self._listening_since <= timedelta(seconds=self._limits.stale_seconds):
             return 0
+        heard = {partition: self._heard_until(partition) for partition in mine}
+        since = max(heard.values()) - timedelta(seconds=self._limits.stale_seconds)
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)
-            since = now - timedelta(seconds=self._limits.stale_seconds)
             changed = []
             silent = await ledger.silent_nodes(since, mine)
             if silent and not await self._hearing():
@@ -59,18 +63,19 @@ class WatchLiveness:
                 return 0
             for node in silent:
                 assert node.last_report_at is not None  # noqa: S101 - a silent node has spoken once
-                found = after_silence(node.liveness, node.last_report_at, now, self._limits, self._listening_since)
+                found = self._worse(node.liveness, node.last_report_at, heard[partition_of(node.name)])
                 if found is not node.liveness:
                     changed.append(replace(node, liveness=found))
                     await unit.publish(liveness_changed(changed[-1], node.liveness, now))
             await ledger.save(changed)
             pods = [
                 replace(pod, liveness=found)
-                for pod in await ledger.silent_pods(since, mine)
-                if (found := self._pod(pod.liveness, pod.last_seen_at, now)) is not pod.liveness
+                for pod in await ledger.gone_pods(since, mine)
+                if (found := self._worse(pod.liveness, pod.last_seen_at, heard[partition_of(pod.node)]))
+                is not pod.liveness
             ]
             await ledger.save_pods(pods)
         return len(changed) + len(pods)
 
-    def _pod(self, liveness: Liveness, last_seen_at: datetime, now: datetime) -> Liveness:
-        return after_silence(liveness, last_seen_at, now, self._limits, self._listening_since)
+    def _worse(self, liveness: Liveness | None, last_seen_at: datetime, heard_until: datetime) -> Liveness:
+        return after_silence(liveness, last_seen_at, heard_until, self._limits, self._listening_since)

@@ -164,7 +164,7 @@ class NodeRun:
         else:
             begun, acted = self._guard(view, mode, now, at)
         moves = self._come_and_go(at)
-        if acted or moves or self._backlog:
+        if acted or moves or self._backlog or self._makes_up():
             self._arrange()
         expects = any(not one.missing for one in self._effects)
         quiet = not (acted or moves or begun or reliefs or expects or self._makes_up())
@@ -297,13 +297,11 @@ class NodeRun:
 
     def _makes_up(self) -> bool:
         """Whether work that was kept back changes by itself what is used."""
-        if not self._backlog or self._use is None:
+        use = self._use
+        if use is None or not self._terms.carried_percent:
             return False
-        return self._use.is_cut or any(
-            share.present.limit_milli is None or share.used_milli != share.present.limit_milli
-            for share in self._use.shares
-            if share.present.wanted.pod.uid in self._backlog
-        )
+        cut = use.is_cut and bool(self._backlog)
+        return cut or any(one.used_milli > one.present.wanted.most_milli for one in use.shares)
 
     def _arrange(self) -> None:
         scene, ours = self._there(), self._state.by_uid()

@@ -90,10 +90,10 @@ def over_time(history: SceneHistory, shown: Sequence[ShownPolicy], curve: Curve)
         for run in _runs(values):
             at = [(x((place + 0.5) * stride), y(float(values[place]))) for place in run]
             body.append(svg.polyline(at, f"curve {one.css}", one.name))
-    for one, level in zip(lines, levels, strict=True):
-        at_level = y(level)
+    for number, (one, level) in enumerate(zip(lines, levels, strict=True)):
+        at_level, aside = y(level), FRAME.x1 - 4 - 130 * (number % 5)
         body.append(svg.line(FRAME.x0, at_level, FRAME.x1, at_level, "oracle rule"))
-        body.append(svg.text(FRAME.x1 - 4, at_level - 4, said_of(one, curve.dimension), "axis ink", "end"))
+        body.append(svg.text(aside, at_level - 4, said_of(one, curve.dimension), "axis ink", "end"))
     body += _time_axis(history)
     return svg.figure(FRAME, body, f"{curve.metric} of {history.nodes[curve.node].name} under each policy")
 
