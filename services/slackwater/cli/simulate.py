@@ -47,32 +47,41 @@ if TYPE_CHECKING:
     from slackwater.simulation.service import TraceOrder
 
 
+FilesOption = Annotated[
+    list[Path],
+    typer.Option("-f", "--filename", help="a ColocationStrategy, or NodeQOS, PodQOS …; two are compared; - is stdin"),
+]
+SinceOption = Annotated[
+    str | None, typer.Option("--since", metavar="24h", help="replay what was recorded: 24h, 90m, 7d")
+]
+StepOption = Annotated[
+    str | None, typer.Option("--step", metavar="5m", help="of what was recorded; default: every window")
+]
+ModelOption = Annotated[
+    str, typer.Option("--model", help="that predicts peaks on a trace; NAME:SETTING=VALUE gives settings")
+]
+BeginOption = Annotated[
+    str | None, typer.Option("--from", metavar="DAY", help="count from this day of the trace (8, 2013-08-09)")
+]
+EndOption = Annotated[str | None, typer.Option("--to", metavar="DAY", help="… up to this one")]
+ServerOption = Annotated[
+    str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
+]
+
+
 def command(
-    files: Annotated[
-        list[Path],
-        typer.Option(
-            "-f", "--filename", help="a ColocationStrategy, or NodeQOS, PodQOS …; two are compared; - is stdin"
-        ),
-    ],
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="24h", help="replay what was recorded: 24h, 90m, 7d")
-    ] = None,
-    step: Annotated[
-        str | None, typer.Option("--step", metavar="5m", help="of what was recorded; default: every window")
-    ] = None,
+    files: FilesOption,
+    since: SinceOption = None,
+    step: StepOption = None,
     trace: TraceOption = None,
     form: FormatOption = None,
     resource: ResourceOption = None,
-    model: Annotated[
-        str, typer.Option("--model", help="that predicts peaks on a trace; NAME:SETTING=VALUE gives settings")
-    ] = "workload-profile",
+    model: ModelOption = "workload-profile",
     per_node: PerNodeOption = None,
     churn: ChurnOption = "none",
     seed: SeedOption = 1,
-    begin: Annotated[
-        str | None, typer.Option("--from", metavar="DAY", help="count from this day of the trace (8, 2013-08-09)")
-    ] = None,
-    end: Annotated[str | None, typer.Option("--to", metavar="DAY", help="… up to this one")] = None,
+    begin: BeginOption = None,
+    end: EndOption = None,
     batch: BatchOption = None,
     batch_pods: BatchPodsOption = None,
     overcommit: OvercommitOption = None,
@@ -81,9 +90,7 @@ def command(
     carry_over: CarryOverOption = None,
     output: OutputOption = Output.TABLE,
     html: PageOption = None,
-    server: Annotated[
-        str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
-    ] = None,
+    server: ServerOption = None,
 ) -> None:
     """Replay history before anyone is touched. Under another ColocationStrategy: what it would have lent, and when that
     would have been too much. Under other policies (NodeQOS, PodQOS, AvoidanceAction, Autonomy): how long pods would
@@ -91,7 +98,7 @@ def command(
 
     Example: `slackwater simulate -f careful.yaml -f bold.yaml --since 24h --html report.html`
 
-    Example: `slackwater simulate -f nodeqos.yaml --since 24h` (or `--trace rnd.parquet --format bitbrains`)
+    Example: `slackwater simulate -f nodeqos.yaml --trace rnd.parquet --format bitbrains --overcommit 6`
     """
     with errors_to_stderr():
         from slackwater.simulation.adapters.document_files import are_policies, load
@@ -102,23 +109,13 @@ def command(
             raise InvalidInput(
                 "give --trace PATH with its --format, or --since 24h for what was recorded", field="since"
             )
-        if trace is not None and form is None:
-            raise InvalidInput("--format: is missing; it says how the trace is written", field="format")
+        order, resources = None, tuple(Resource) if resource is None else (resource,)
+        if trace is not None:
+            if form is None:
+                raise InvalidInput("--format: is missing; it says how the trace is written", field="format")
+            order = TraceOrder(trace, form, resources, per_node, days_of(churn), seed, model, begin, end)
         options = PolicyOptions(batch, batch_pods, overcommit, control, comes_back, carry_over)
         loaded = load(files)
-        order = None
-        if trace is not None and form is not None:
-            order = TraceOrder(
-                path=trace,
-                form=form,
-                resources=tuple(Resource) if resource is None else (resource,),
-                per_node=per_node,
-                churn_days=days_of(churn),
-                seed=seed,
-                model=model,
-                since=begin,
-                until=end,
-            )
         asked = Asked(loaded, order, since or "", step, server)
         answer = _policies(asked, options, html) if are_policies(loaded) else _strategies(asked, options, html)
         if html is not None:

@@ -65,7 +65,8 @@ class PolicySet:
 
 
 def _placed(known: tuple[Named, ...], one: Named) -> tuple[Named, ...]:
-    by_name = {each.metadata.name: each for each in (*known, one)}
+    by_name = {each.metadata.name: each for each in known}
+    by_name[one.metadata.name] = one
     return tuple(by_name[name] for name in sorted(by_name))
 
 

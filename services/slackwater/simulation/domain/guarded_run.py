@@ -14,16 +14,15 @@ from decimal import Decimal
 from typing import Final
 
 from slackwater.decisions.reasons import Mode, Reason
-from slackwater.model.tiers import QoSClass
 from slackwater.simulation.domain.guard_tally import GapKey, NodeTally, Waterline
+from slackwater.simulation.domain.reading import best_effort_of, pod_of, readings_of
 from slackwater.simulation.domain.scenes import NodeFacts, Present, Scene, Use, Wanted, use_of
 from slackwater.simulation.domain.steadiness import deadlines, moved
 from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.execution.plan import Plan
 from slackwater.waterline.explaining import reason_of, trigger_of
 from slackwater.waterline.facts.amounts import exact
-from slackwater.waterline.facts.node import BestEffortCpu, NodeView, Series
-from slackwater.waterline.facts.pods import PodUse
+from slackwater.waterline.facts.node import NodeView, Series
 from slackwater.waterline.guarding import (
     Guarding,
     GuardState,
@@ -34,7 +33,7 @@ from slackwater.waterline.guarding import (
     release,
     without,
 )
-from slackwater.waterline.loop.in_force import Throttled, container_of
+from slackwater.waterline.loop.in_force import Throttled
 from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.rulebook import Rulebook
 
@@ -312,7 +311,7 @@ class NodeRun:
             else:
                 present.append(self._present(wanted, ours))
         self._use = use_of(scene, present)
-        self._readings = _readings(scene, self._use)
+        self._readings = readings_of(scene, self._use)
         self._levels = [None if one is None else self._level(one) for one in self._watched]
 
     def _present(self, wanted: Wanted, ours: Mapping[str, Throttled]) -> Present:
@@ -341,8 +340,8 @@ class NodeRun:
         """The same with the pods of batch: nobody else is ever asked."""
         scene, use, ours = self._there(), self._use, self._state.by_uid()
         assert use is not None  # noqa: S101 - a node that is there uses something
-        pods = tuple(_pod(share.present, share.used_milli, ours.get(share.present.uid)) for share in use.shares)
-        best_effort = _best_effort(scene, use)
+        pods = tuple(pod_of(share.present, share.used_milli, ours.get(share.present.uid)) for share in use.shares)
+        best_effort = best_effort_of(scene, use)
         return replace(
             glimpse,
             pods=pods,
@@ -350,46 +349,3 @@ class NodeRun:
             best_effort_window=best_effort,
             best_effort_last=best_effort,
         )
-
-
-def _readings(scene: Scene, use: Use) -> Mapping[str, tuple[Series, ...]]:
-    """By metric, as ensurance reads them of a report; what is not known is absent."""
-    found = {
-        "node_cpu_usage": (Series(use.node_milli),),
-        "node_cpu_usage_ratio": (Series(use.node_milli / scene.capacity_milli if scene.capacity_milli else 0.0),),
-    }
-    if use.node_bytes is not None:
-        found["node_memory_usage"] = (Series(use.node_bytes),)
-        if scene.capacity_bytes:
-            found["node_memory_usage_ratio"] = (Series(use.node_bytes / scene.capacity_bytes),)
-    if use.pressure is not None:
-        found["prod_cpu_pressure"] = (Series(use.pressure),)
-    return found
-
-
-def _pod(one: Present, used_milli: int, ours: Throttled | None) -> PodUse:
-    pod, wanted = one.wanted.pod, one.wanted
-    container = container_of(used_milli, pod.cpu_request_milli, wanted.limit_milli, ours)
-    name = pod.name if one.uid == pod.uid else f"{pod.name}{one.uid.removeprefix(pod.uid)}"
-    return replace(
-        pod,
-        uid=one.uid,
-        name=name,
-        cpu_usage_milli=used_milli,
-        memory_usage_bytes=wanted.memory_bytes,
-        containers=(container,),
-    )
-
-
-def _best_effort(scene: Scene, use: Use) -> BestEffortCpu | None:
-    """As ensurance adds it up: who has no limit may use the whole node."""
-    found = [one for one in use.shares if one.present.wanted.pod.qos is QoSClass.BE]
-    if not found:
-        return None
-    capacity = scene.capacity_milli
-    limits = 0
-    for share in found:
-        known = [each for each in (share.present.limit_milli, share.present.wanted.limit_milli) if each is not None]
-        limits += min(known, default=capacity)
-    request = sum(share.present.wanted.pod.cpu_request_milli for share in found)
-    return BestEffortCpu(sum(share.used_milli for share in found), request, min(capacity, limits))

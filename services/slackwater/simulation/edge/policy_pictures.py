@@ -90,10 +90,10 @@ def over_time(history: SceneHistory, shown: Sequence[ShownPolicy], curve: Curve)
         for run in _runs(values):
             at = [(x((place + 0.5) * stride), y(float(values[place]))) for place in run]
             body.append(svg.polyline(at, f"curve {one.css}", one.name))
-    for number, (one, level) in enumerate(zip(lines, levels, strict=True)):
+    for number, (drawn_at, level) in enumerate(zip(lines, levels, strict=True)):
         at_level, aside = y(level), FRAME.x1 - 4 - 130 * (number % 5)
         body.append(svg.line(FRAME.x0, at_level, FRAME.x1, at_level, "oracle rule"))
-        body.append(svg.text(aside, at_level - 4, said_of(one, curve.dimension), "axis ink", "end"))
+        body.append(svg.text(aside, at_level - 4, said_of(drawn_at, curve.dimension), "axis ink", "end"))
     body += _time_axis(history)
     return svg.figure(FRAME, body, f"{curve.metric} of {history.nodes[curve.node].name} under each policy")
 
@@ -119,10 +119,9 @@ def _of_node(replayed: GuardReplayed, curve: Curve) -> NDArray[np.float64]:
     return np.array([scene[curve.places[0], curve.node] for scene in replayed.tally.film], np.float64)
 
 
-def _most(values: NDArray[np.float64]) -> np.float64:
+def _most(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """NaN only where nothing was read."""
-    known = values[~np.isnan(values)]
-    return known.max() if len(known) else np.float64("nan")
+    return np.asarray(np.fmax.reduce(values), np.float64)
 
 
 def _runs(values: NDArray[np.float64]) -> list[list[int]]:
