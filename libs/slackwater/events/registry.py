@@ -13,9 +13,11 @@ from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.strategy_checked import StrategyChecked
+from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.events.waterline_crossed import WaterlineCrossed
@@ -29,10 +31,12 @@ EVENTS: tuple[type[Payload], ...] = (
     PeakPredicted,
     ResourcesOffered,
     StrategyChecked,
+    StrategyFollowed,
     IntentDeclared,
     IntentObserved,
     EvictionCompleted,
     EffectMeasured,
+    NodeSchedulingChanged,
     DecisionRecorded,
     HealthReported,
 )

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import typer
 
+from slackwater.cli.condition_columns import scheduling_lines
 from slackwater.cli.get import DECISION, POD, as_recorded, ask_the_living, kind_of, split_target, whole
 from slackwater.cli.guard_columns import document_lines
 from slackwater.cli.offer_columns import offer_lines
@@ -85,6 +86,7 @@ def _print(found: Any, output: Format, lines: list[str]) -> None:
 
 def _lines(node: Mapping[str, Any], pods: list[Any], decisions: list[Any], now: datetime) -> list[str]:
     lines = [f"Name:      {node['name']}", f"Liveness:  {node['liveness'] or UNKNOWN}"]
+    lines += scheduling_lines(node, now)
     lines += _facts(node["facts"]) + _usage(node["usage"], now) + offer_lines(node["offer"], now)
     lines += ["", f"Pods ({len(pods)}):", *_indented(table(pods, POD, wide=False, headers=bool(pods)))]
     lines += ["", "Last decisions:", *_indented(table(decisions, DECISION, wide=False, headers=bool(decisions)))]
@@ -116,9 +118,15 @@ def _usage(usage: Mapping[str, Any] | None, now: datetime) -> list[str]:
     lines = [f"Usage:     {_resources(usage['usage'])} ({age(usage['sampled_at'], now)} ago)"]
     parts = {**usage["tiers"], "system": usage["system"]}
     lines += [f"  {name + ':':9}{_resources(part)}" for name, part in parts.items() if part is not None]
+    lines += [f"  {app['name'] + ' (host, ' + app['tier'] + '):':24}{_resources(app['usage'])}" for app in _apps(usage)]
     lines.append(f"Pressure:  prod {ratio(usage['prod_pressure'])}, node {ratio(usage['node_pressure'])} (CPU, some)")
     lines.append(f"Throttled: {usage['throttled_pods']} of {usage['pods']} pods")
     return lines
+
+
+def _apps(usage: Mapping[str, Any]) -> list[Any]:
+    """Host applications; a server of an older version says nothing of them."""
+    return list(usage.get("host_apps") or ())
 
 
 def _resources(part: Mapping[str, int]) -> str:

@@ -48,7 +48,7 @@ def command(
     ],
     subject: Annotated[
         str,
-        typer.Argument(metavar="SUBJECT", help="batch-cpu, mid-memory, prod-cpu-peak, cpu, …"),
+        typer.Argument(metavar="SUBJECT", help="batch-cpu, mid-memory, prod-cpu-peak, cpu, scheduling, …"),
     ] = "batch-cpu",
     at: Annotated[str | None, typer.Option("--at", help="as it was then: 2026-01-05T10:32:00Z, or -5m")] = None,
     node: Annotated[str | None, typer.Option("--node", help="pods: of several of the name the one here")] = None,
@@ -235,6 +235,8 @@ def print_chain(console: Console, answer: Mapping[str, Any]) -> None:
         at = f"{parse_time(step['at']).astimezone(UTC):%H:%M:%S.%f}"[:-3] if step["at"] else UNKNOWN
         table.add_row(seconds, at, Text(step["kind"], style="bold"), Text(step["summary"]))
     put(console, table)
+    if answer.get("working"):
+        console.print()
     print_reasoning(console, answer)
     if answer.get("trace_id"):
         console.print(Text(f"trace {answer['trace_id']}", style="dim"), soft_wrap=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +16,7 @@ from slackwater.console.domain.loop import LoopTime, ProcessView
 from slackwater.console.domain.offer_table import OfferTable
 from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.pools import PoolRow, PoolSums
+from slackwater.console.domain.strategies import StrategyView
 from slackwater.console.domain.views import (
     Counts,
     DecisionFilter,
@@ -23,6 +24,7 @@ from slackwater.console.domain.views import (
     EffectView,
     EvictionView,
     ForecastView,
+    NodeCondition,
     NodeView,
     ObservationView,
     OfferView,
@@ -43,6 +45,10 @@ class Writes(Protocol):
 
     async def save_liveness(self, rows: Sequence[tuple[str, str, datetime]]) -> None:
         """Node, liveness, changed_at: the newest per node stays."""
+        ...
+
+    async def save_conditions(self, rows: Sequence[tuple[str, NodeCondition]]) -> None:
+        """Node, condition: the one that was told last stays, as it was told. There is one type."""
         ...
 
     async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView]]]) -> None:
@@ -69,6 +75,10 @@ class Writes(Protocol):
 
     async def save_processes(self, rows: Sequence[ProcessView]) -> None:
         """The newest report per process stays; those that are long silent are forgotten."""
+        ...
+
+    async def save_strategies(self, rows: Sequence[StrategyView]) -> None:
+        """The newest per document stays."""
         ...
 
     async def note_replay(self, replay: ReplayView) -> bool:
@@ -130,6 +140,18 @@ class FleetReads(Protocol):
         ...
 
 
+class StrategyReads(Protocol):
+    """ColocationStrategies as they are followed."""
+
+    async def strategies(self) -> Sequence[StrategyView]:
+        """Every document that was ever told of, by name."""
+        ...
+
+    async def followers(self) -> Mapping[str, int]:
+        """How many nodes' offers in force name each source, like `pool/web@2`."""
+        ...
+
+
 class LoopReads(Protocol):
     """The control loop itself."""
 
@@ -146,8 +168,9 @@ class LoopReads(Protocol):
         ...
 
 
-class Reads(FleetReads, LoopReads, Protocol):
-    """Lists are sorted as their docstrings say; unknown names give None or nothing, never an error."""
+class Reads(FleetReads, LoopReads, StrategyReads, Protocol):
+    """Lists are sorted as their docstrings say; unknown names give None or nothing, never an error. Conditions are as
+    they were told: slackwater.console.domain.conditions.as_of says which still count."""
 
     async def nodes(self) -> Sequence[NodeView]:
         """By name, each with its latest usage and offer."""

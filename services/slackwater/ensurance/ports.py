@@ -98,6 +98,10 @@ class Meter(Protocol):
         """The leases of a partition: `told`; or not renewed, because of `outbox_behind` or `unavailable`."""
         ...
 
+    def closed(self, nodes: int) -> None:
+        """How many nodes take no new pods now."""
+        ...
+
     def stepped_back(self, pools: int) -> None:
         """How many pools may evict and only throttle for now, because a guard has tripped."""
         ...

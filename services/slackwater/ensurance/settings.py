@@ -32,6 +32,8 @@ class EnsuranceSettings(BaseSettings):
     renewed three times in that time, for a partition at once."""
     max_report_age_seconds: float = Field(default=10.0, gt=0)
     """An older sample never causes action, nor one so far in the future."""
+    closing_seconds: float = Field(default=120.0, gt=0)
+    """A node that was closed for new pods counts as open again when it was not told anew for so long."""
     silent_seconds: float = Field(default=60.0, gt=0)
     """A node of which no report could be used for so long is left: its intent holds for no time, and its agent acts
     alone. Nobody is throttled blindly."""

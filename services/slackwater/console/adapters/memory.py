@@ -9,6 +9,7 @@ from datetime import datetime
 
 from slackwater.console.adapters.memory_fleet import MemoryFleet
 from slackwater.console.adapters.memory_loop import MemoryLoop
+from slackwater.console.adapters.memory_strategies import MemoryStrategies
 from slackwater.console.domain.candidates import candidates_of, is_carried_out
 from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.summary import summary_of
@@ -19,6 +20,7 @@ from slackwater.console.domain.views import (
     EffectView,
     EvictionView,
     ForecastView,
+    NodeCondition,
     NodeView,
     ObservationView,
     OfferView,
@@ -32,7 +34,7 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.model.nodes import NodeFacts
 
 
-class MemoryReadModel(MemoryFleet, MemoryLoop):
+class MemoryReadModel(MemoryFleet, MemoryLoop, MemoryStrategies):
     """Dictionaries; every read sorts. Not for large fleets."""
 
     def __init__(self) -> None:
@@ -56,6 +58,12 @@ class MemoryReadModel(MemoryFleet, MemoryLoop):
             node = self._node(name)
             if node.liveness_changed_at is None or at >= node.liveness_changed_at:
                 self._nodes[name] = replace(node, liveness=liveness, liveness_changed_at=at)
+
+    async def save_conditions(self, rows: Sequence[tuple[str, NodeCondition]]) -> None:
+        for name, condition in rows:
+            node = self._node(name)
+            if not node.conditions or condition.told_at >= node.conditions[0].told_at:
+                self._nodes[name] = replace(node, conditions=(condition,))
 
     async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView]]]) -> None:
         for point, pods in rows:

@@ -18,8 +18,18 @@ from slackwater.model.quantities import Resources
 
 
 @dataclass(frozen=True, slots=True)
+class HostAppUsed:
+    """A program of the machine outside of pods, counted apart with a tier of its own: the average of one report."""
+
+    name: str
+    tier: str
+    usage: Resources
+
+
+@dataclass(frozen=True, slots=True)
 class UsagePoint:
-    """One report of one node. `tiers` sums the averages of the pods of each tier; `system` is what no pod used.
+    """One report of one node. `tiers` sums the averages of the pods of each tier; `system` is what no pod and no host
+    application used, `host_apps` what each of the latter did.
 
     `batch_limit_milli` is the sum of the CPU limits of batch and free pods in force then, None if one had none.
     `throttled_pods` counts pods whose limit was below the one they had before any throttle.
@@ -38,6 +48,12 @@ class UsagePoint:
     batch_limit_milli: int | None
     throttled_pods: int
     pods: int
+    host_apps: tuple[HostAppUsed, ...] = ()
+
+    @property
+    def beside_pods(self) -> Resources:
+        """What the system and host applications used; nothing of what was not measured."""
+        return sum((app.usage for app in self.host_apps), self.system or Resources())
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +188,27 @@ class WindowView:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeCondition:
+    """Kubernetes' shape. `SchedulingClosed` is `True` while nothing new is to be placed on the node, by `rules` and the
+    decision that it names; where it is `False` they are those of the opening. A `True` counts until `valid_until` and
+    no longer: after that it reads `False`, reason `lapsed`. Pods that run are not concerned.
+    """
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    since: datetime
+    told_at: datetime
+    valid_until: datetime | None
+    decision_id: str
+    rules: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node: its facts, whether it is alive, its last report and its offer. Parts not heard of yet are None."""
+    """A node: its facts, whether it is alive, its last report and its offer. Parts not heard of yet are None; a
+    condition that was never told of is absent, and a node without any takes new pods."""
 
     name: str
     facts: NodeFacts | None = None
@@ -183,6 +218,7 @@ class NodeView:
     liveness_changed_at: datetime | None = None
     usage: UsagePoint | None = None
     offer: OfferView | None = None
+    conditions: tuple[NodeCondition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +367,8 @@ class Chain:
     """To look the same chain up where traces are kept."""
     working: tuple[str, ...] = ()
     """The arithmetic of a throttle, restore or eviction, line by line, to be checked by hand."""
+    unit: str = ""
+    """Of what candidates release."""
     order: str = ""
     """What the keys of the candidates compare; the first that decides counts."""
     candidates: tuple[CandidateView, ...] = ()

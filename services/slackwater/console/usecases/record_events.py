@@ -18,8 +18,10 @@ from slackwater.events.health_reported import HealthReported
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.events.waterline_crossed import WaterlineCrossed, report_of
@@ -54,6 +56,9 @@ class RecordEvents:
     async def liveness_changed(self, events: Sequence[Event[NodeLivenessChanged]]) -> None:
         await self._writes.save_liveness([(e.data.node, str(e.data.liveness), e.data.changed_at) for e in events])
 
+    async def scheduling_changed(self, events: Sequence[Event[NodeSchedulingChanged]]) -> None:
+        await self._writes.save_conditions([(e.data.node, translate.scheduling_condition(e.data)) for e in events])
+
     async def usage_reported(self, events: Sequence[Event[UsageReported]]) -> None:
         latest = self._clock.now() + FUTURE_TOLERANCE
         taken = [e for e in events if e.data.sampled_at <= latest]
@@ -84,6 +89,9 @@ class RecordEvents:
 
     async def usage_windowed(self, events: Sequence[Event[UsageWindowed]]) -> None:
         await self._writes.save_windows([translate.window_view(e) for e in events])
+
+    async def strategy_followed(self, events: Sequence[Event[StrategyFollowed]]) -> None:
+        await self._writes.save_strategies([translate.strategy_view(e) for e in events])
 
     async def health_reported(self, events: Sequence[Event[HealthReported]]) -> None:
         await self._writes.save_processes([translate.process_view(e) for e in events])
