@@ -31,10 +31,9 @@ from slackwater.bus.permissions import agent_user
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.console.adapters.offer_board import OfferBoard
 from slackwater.console.domain.offer_table import WantedOffers
-from slackwater.events.envelope import Event, event_of, own_subjects, subject_of, told_subjects
+from slackwater.events.envelope import event_of, own_subjects, subject_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
-from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
@@ -42,7 +41,6 @@ from slackwater.events.waterline_crossed import URGENT_TRIGGER, WaterlineCrossed
 from slackwater.ingestion.service import build as build_ingestion
 from slackwater.ingestion.settings import IngestionSettings
 from slackwater.model.errors import Misconfigured, Unavailable
-from slackwater.model.identifiers import PARTITIONS, partition_of
 from slackwater.model.quantities import Resources
 from slackwater.model.time import SystemClock
 from slackwater.runtime.embedded_nats import EmbeddedNats
@@ -302,58 +300,6 @@ async def test_a_body_that_names_another_node_is_a_dead_letter(broker: Broker, c
         await js.publish(own_subjects(UsageReported, MINE), lie.body, headers=dict(lie.headers))
         await until(lambda: control.stats()["ensurance-usage-reported"].undecodable > 0)
     assert lie.headers["ce-id"] not in taken
-
-
-async def test_an_agent_hears_who_renews_the_leases_of_its_partition_and_of_no_other(
-    broker: Broker, control: NatsBus, rogue: Raw
-) -> None:
-    heard: list[int] = []
-
-    async def hear(event: Event[LeaseRenewed]) -> None:
-        heard.append(event.data.read_up_to)
-
-    mine, others = partition_of(MINE), (partition_of(MINE) + 1) % PARTITIONS
-    async with broker.agent(MINE) as bus, bus.hear(LeaseRenewed, hear, partition=mine):
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not heard:
-                await control.tell(renewal(others, 1))
-                await control.tell(renewal(mine, 2))
-                await asyncio.sleep(0.02)
-    assert set(heard) == {2}
-    for subject in (told_subjects(LeaseRenewed, others), "sw.v1.lease.renewed.>", "sw.v1.>"):
-        await rogue.client.subscribe(subject)
-        await until(lambda: any("subscription" in error and subject in error for error in rogue.errors))  # noqa: B023 - awaited here
-
-
-async def test_nobody_but_ensurance_renews_a_lease(broker: Broker, rogue: Raw) -> None:
-    forged = renewal(partition_of(MINE), 99)
-    await rogue.refused(forged.subject)
-    heard: list[int] = []
-
-    async def hear(event: Event[LeaseRenewed]) -> None:
-        heard.append(event.data.read_up_to)
-
-    async with (
-        broker.agent(MINE) as bus,
-        bus.hear(LeaseRenewed, hear, partition=partition_of(MINE)),
-        broker.service("console") as console,
-        broker.service("ensurance") as ensurance,
-    ):
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not heard:
-                await console.tell(forged)
-                await console.connected()  # the broker has had its say on it
-                await ensurance.tell(renewal(partition_of(MINE), 3))
-                await asyncio.sleep(0.02)
-    assert set(heard) == {3}
-
-
-def renewal(partition: int, read_up_to: int) -> Event[LeaseRenewed]:
-    now = datetime.now(UTC)
-    data = LeaseRenewed(
-        writer="ensurance", partition=partition, epoch=1, read_up_to=read_up_to, heard_within_seconds=60, sent_at=now
-    )
-    return event_of(data, source="test", time=now)
 
 
 async def test_the_console_reads_offers_along_under_these_permissions(broker: Broker) -> None:
