@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ IDENTITY = "0000aaaa-0000-7000-8000-{:012x}"
 def test_as_many_reports_cross_in_each_round_as_were_asked_for(sequence: int, every: int) -> None:
     crossing = [node for node in range(2000) if fleet.crosses(node, sequence, every)]
     assert len(crossing) == 2000 // every
-    assert {later - earlier for earlier, later in zip(crossing, crossing[1:], strict=False)} == {every}
+    assert {later - earlier for earlier, later in pairwise(crossing)} == {every}
 
 
 @given(st.integers(0, 1999), st.integers(1, 5000))
