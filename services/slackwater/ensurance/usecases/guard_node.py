@@ -96,7 +96,9 @@ class GuardNode:
 
     async def __call__(self, report: Event[UsageReported]) -> None:
         """Handle one report. Raises Unavailable or Conflict when the decision could not be committed."""
-        async with self._book.turn():
+        if self._book.is_free(report.data.node) and self._is_calm(report):
+            return
+        async with self._book.turn(report.data.node):
             now = self._clock.now()
             guarded = self._book.node(report.data.node)
             why = "unknown_node" if guarded is None else self._outdated(guarded, report, now)
@@ -109,6 +111,19 @@ class GuardNode:
                 answer = await self._commit(answer, report, now)
             self._book.put(answer.after)
         self._tell(answer)
+
+    def _is_calm(self, report: Event[UsageReported]) -> bool:
+        """Handle a report that leads to nothing, in no turn: it does not wait for another node's transaction."""
+        now, guarded = self._clock.now(), self._book.node(report.data.node)
+        if guarded is None or self._outdated(guarded, report, now) is not None:
+            return False
+        answer = self._glance(guarded, report, now)
+        if answer is None:
+            return False
+        self._book.heard_at[guarded.node] = now
+        self._book.put(answer.after)
+        self._tell(answer)
+        return True
 
     def _outdated(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> str | None:
         return outdated(guarded, _position(report), now, self._max_report_age_seconds)
