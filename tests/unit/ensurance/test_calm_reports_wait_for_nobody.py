@@ -45,6 +45,27 @@ async def test_only_calm_reports_of_other_nodes_pass(held: str, node: str, press
     assert await passes(scene, held=held, node=node, pressure=pressure) is passed
 
 
+async def test_held_nodes_pass_until_something_is_given_back() -> None:
+    scene = await Scene().open("n1", "n2")
+    await scene.guard(reported(1, at=scene.clock.now(), pressure=ABOVE))
+    assert scene.limits()
+    await scene.clock.advance(1)
+    generation = scene.intents()[-1].generation
+    passed = []
+    for sequence in range(2, 32):
+        async with scene.book.turn("n2"):
+            handling = asyncio.create_task(scene.guard(reported(sequence, at=scene.clock.now(), pressure=CALM)))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            passed.append(handling.done())
+        await handling
+        assert last_seen(scene, "n1") == sequence
+        await scene.clock.advance(1)
+    assert passed[0], "nothing is given back before the cool-down is over"
+    assert scene.intents()[-1].generation > generation, "in the end it is"
+    assert passed.count(False) == scene.intents()[-1].generation - generation, "each of what is written had its turn"
+
+
 async def fail_about_n1(scene: Scene) -> None:
     async with scene.book.turn("n1"), scene.book.writing():
         assert scene.book.is_free("n2"), "nothing has failed yet"
