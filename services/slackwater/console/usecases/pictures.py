@@ -68,7 +68,7 @@ def both(
 def used_by_layer(point: UsagePoint) -> dict[str, int]:
     """Milli-cores per layer of a report."""
     parts = {name: part.cpu_milli for name, part in point.tiers.items()}
-    return {**parts, "system": point.system.cpu_milli if point.system else 0}
+    return {**parts, "system": point.beside_pods.cpu_milli}
 
 
 def memory_by_layer(point: UsagePoint) -> dict[str, int]:

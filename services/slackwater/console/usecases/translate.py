@@ -8,11 +8,13 @@ from dataclasses import asdict
 
 from slackwater.console.domain.conditions import FALSE, SCHEDULING_CLOSED, TRUE, scheduling_message
 from slackwater.console.domain.loop import CheckView, LeaseView, ProcessView, ServiceView
+from slackwater.console.domain.strategies import StrategyView
 from slackwater.console.domain.views import (
     CalibrationView,
     EffectView,
     EvictionView,
     ForecastView,
+    HostAppUsed,
     IntentView,
     NodeCondition,
     ObservationView,
@@ -34,6 +36,7 @@ from slackwater.events.measures import PodUsage, Usage
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
 from slackwater.model.quantities import Resources
@@ -83,6 +86,7 @@ def usage_point(event: Event[UsageReported]) -> UsagePoint:
         batch_limit_milli=_batch_limit(report),
         throttled_pods=sum(is_throttled(pod) for pod in report.pods),
         pods=len(report.pods),
+        host_apps=tuple([HostAppUsed(app.name, str(app.tier), _average(app.usage)) for app in report.host_apps]),
     )
 
 
@@ -171,6 +175,10 @@ def scheduling_condition(data: NodeSchedulingChanged) -> NodeCondition:
         decision_id=data.decision_id,
         rules=data.rules,
     )
+
+
+def strategy_view(event: Event[StrategyFollowed]) -> StrategyView:
+    return StrategyView(**event.data.model_dump())
 
 
 def effect_view(event: Event[EffectMeasured]) -> EffectView:
