@@ -27,6 +27,7 @@ class Dimension(StrEnum):
     MEMORY = "bytes"
     RATIO = "ratio"
     NUMBER = "number"
+    BYTES_PER_SECOND = "bytes/s"
 
 
 class Resource(StrEnum):

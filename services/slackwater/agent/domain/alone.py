@@ -60,6 +60,8 @@ class Machine:
             prod,
             lacking,
             lacking,
+            disks=instant.disks,
+            links=instant.links,
         )
 
 
@@ -76,6 +78,7 @@ def _readings(instant: Instant, cpu_milli: int, memory_bytes: int) -> Mapping[st
         ("prod_cpu_pressure", instant.prod_cpu_pressure),
         ("prod_memory_pressure", instant.prod_memory_pressure),
         ("node_memory_pressure", instant.node_memory_pressure),
+        ("node_io_pressure", instant.node_io_pressure),
     ):
         if pressure is not None:
             found[name] = (Series(pressure),)

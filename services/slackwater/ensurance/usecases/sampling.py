@@ -24,6 +24,8 @@ def glimpse_of(report: UsageReported, guarded: Guarded) -> NodeView:
         guarded.capacity_bytes,
         (),
         guarded.labels,
+        disks=report.disks,
+        links=report.links,
     )
 
 
@@ -48,12 +50,15 @@ def view_of(report: UsageReported, guarded: Guarded, only: Collection[str] | Non
         prod,
         window,
         last,
+        disks=report.disks,
+        links=report.links,
     )
 
 
 def _readings(report: UsageReported, guarded: Guarded) -> Mapping[str, tuple[Series, ...]]:
     """By metric; what was not measured is absent."""
-    usage, found = report.node_usage, dict[str, tuple[Series, ...]]()
+    usage = report.node_usage
+    found: dict[str, tuple[Series, ...]] = {}
     if usage.cpu_milli.count:
         used = usage.cpu_milli.last
         found["node_cpu_usage"] = (Series(used),)
@@ -62,13 +67,15 @@ def _readings(report: UsageReported, guarded: Guarded) -> Mapping[str, tuple[Ser
         found["node_memory_usage"] = (Series(usage.memory_bytes.last),)
         if guarded.capacity_bytes:
             found["node_memory_usage_ratio"] = (Series(usage.memory_bytes.last / guarded.capacity_bytes),)
-    for name, pressure in (
-        ("prod_cpu_pressure", report.prod_pressure.cpu_some_last),
-        ("prod_memory_pressure", report.prod_pressure.memory_some_avg),
-        ("node_memory_pressure", report.node_pressure.memory_some_avg),
-    ):
-        if pressure is not None:
-            found[name] = (Series(pressure),)
+    prod, node = report.prod_pressure, report.node_pressure
+    if prod.cpu_some_last is not None:
+        found["prod_cpu_pressure"] = (Series(prod.cpu_some_last),)
+    if prod.memory_some_avg is not None:
+        found["prod_memory_pressure"] = (Series(prod.memory_some_avg),)
+    if node.memory_some_avg is not None:
+        found["node_memory_pressure"] = (Series(node.memory_some_avg),)
+    if node.io_some_avg is not None:
+        found["node_io_pressure"] = (Series(node.io_some_avg),)
     return found
 
 

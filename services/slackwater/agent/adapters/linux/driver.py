@@ -14,6 +14,7 @@ from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.machine import machine_facts, online_cpus
 from slackwater.agent.adapters.linux.processes import kill_all, members_of, send
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
+from slackwater.agent.domain.host_apps import HostApplication
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.ports import RawSample
 from slackwater.model.errors import Misconfigured, NotFound
@@ -33,6 +34,7 @@ class LinuxDriver:
 
     layout: Layout
     clock: Clock
+    host_apps: tuple[HostApplication, ...] = ()
     _registry: PodRegistry = field(init=False)
     _gauges: Gauges = field(init=False)
     _ticks: int = 0
@@ -41,7 +43,7 @@ class LinuxDriver:
 
     def __post_init__(self) -> None:
         self._registry = PodRegistry(self.layout.agent_dir / "pods")
-        self._gauges = Gauges(self.layout)
+        self._gauges = Gauges(self.layout, host_apps=self.host_apps)
 
     def open(self) -> None:
         self.layout.hierarchy.require_writable()
@@ -206,7 +208,13 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def linux_driver(state_dir: Path, instance: str, clock: Clock, hierarchy: Hierarchy | None = None) -> LinuxDriver:
+def linux_driver(
+    state_dir: Path,
+    instance: str,
+    clock: Clock,
+    hierarchy: Hierarchy | None = None,
+    host_apps: tuple[HostApplication, ...] = (),
+) -> LinuxDriver:
     """The driver of this machine; raises Misconfigured (one line, with the cure) on `open` where it cannot work."""
     layout = Layout(hierarchy or find_hierarchy(), instance, state_dir / "agent", len(online_cpus()))
-    return LinuxDriver(layout, clock)
+    return LinuxDriver(layout, clock, host_apps)
