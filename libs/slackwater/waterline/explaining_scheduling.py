@@ -95,7 +95,11 @@ def _quiet(key: str, verdict: Verdict | None) -> _Said:
         return _Said(key, False, "is gone, changed, or not for this node any more")
     if verdict.reading is None:
         return _Said(key, False, verdict.state.missing, verdict)
-    return _Said(key, False, f"{_measured(verdict)}, waterline {verdict.rule.waterline.normalize():f}", verdict)
+    return _Said(key, False, f"{_measured(verdict)}, waterline {_waterline(verdict)}", verdict)
+
+
+def _waterline(verdict: Verdict) -> str:
+    return f"{verdict.rule.waterline.normalize():f}"
 
 
 def _measured(verdict: Verdict) -> str:
