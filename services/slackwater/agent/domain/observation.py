@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from slackwater.agent.domain.devices import disk_uses, link_uses
 from slackwater.agent.domain.rates import PressureWindow, delta, milli_of, remainder
-from slackwater.agent.domain.samples import PodSample, PsiTotals, RawSample
+from slackwater.agent.domain.samples import HostSample, PodSample, PsiTotals, RawSample
 from slackwater.agent.domain.windows import Ring, Summary
 from slackwater.model.devices import DiskUse, LinkUse
 from slackwater.model.pods import Pod
@@ -20,8 +20,9 @@ _STARTED_SLACK = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """The last interval, for waterlines: CPU of the node in milli-cores, pressures as shares of time, memory in bytes,
-    CPU and memory by pod uid, disks and links."""
+    """The last interval, for waterlines: CPU of the node in milli-cores, CPU pressure of prod as a share of time,
+    memory in bytes, CPU and memory by pod uid, disks and links. Pressures of memory and of I/O are those of the window
+    so far, as reports have them."""
 
     node_cpu_milli: int | None = None
     prod_cpu_pressure: float | None = None
@@ -46,6 +47,16 @@ class PodWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class HostWindow:
+    """One host application's window."""
+
+    name: str
+    tier: Tier
+    cpu: Summary
+    memory: Summary
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """Everything measured since the last window was closed."""
 
@@ -60,6 +71,7 @@ class Window:
     pods: tuple[PodWindow, ...]
     disks: tuple[DiskUse, ...] = ()
     links: tuple[LinkUse, ...] = ()
+    host_apps: tuple[HostWindow, ...] = ()
 
 
 class _Series:
@@ -93,6 +105,15 @@ class _Series:
 
 
 @dataclass(slots=True)
+class _AppSeries:
+    """CPU and memory of one host application, over one window; `tier` as it was sampled last."""
+
+    tier: Tier
+    cpu: Ring
+    memory: Ring
+
+
+@dataclass(slots=True)
 class Observation:
     """Holds the previous sample and the series. `capacity` bounds the samples kept of one window."""
 
@@ -104,6 +125,7 @@ class Observation:
     _system: _Series = field(init=False)
     _prod: PressureWindow = field(default_factory=PressureWindow)
     _pods: dict[str, _Series] = field(default_factory=dict)
+    _apps: dict[str, _AppSeries] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._node = _Series(self.capacity)
@@ -116,16 +138,17 @@ class Observation:
         self._previous_pods = {pod.uid: pod for pod in sample.pods}
         for uid in self._pods.keys() - self._previous_pods.keys():
             del self._pods[uid]
-        self._add_memory(sample)
+        seconds = 0.0 if previous is None else sample.monotonic - previous.monotonic
+        apps = self._add_apps(previous, sample, seconds) if previous is not None and sample.host_apps else []
+        self._add_memory(sample, [memory for _, memory in apps])
         if previous is None:
             self._opened = sample
             return Instant()
-        seconds = sample.monotonic - previous.monotonic
         rates = [self._add_pod(pod, known.get(pod.uid), previous, seconds, pods) for pod in sample.pods]
         vanished: list[int | None] = [None for uid in known if uid not in self._previous_pods]
         node_milli = milli_of(previous.node_cpu_busy_ns, sample.node_cpu_busy_ns, seconds)
         _add(self._node.cpu, node_milli)
-        _add(self._system.cpu, remainder(node_milli, rates + vanished))
+        _add(self._system.cpu, remainder(node_milli, rates + vanished + [rate for rate, _ in apps]))
         self._node.pressure.add(previous.node_psi, sample.node_psi, seconds)
         nothing = PsiTotals()
         self._prod.add(previous.tier_psi.get(Tier.PROD, nothing), sample.tier_psi.get(Tier.PROD, nothing), seconds)
@@ -136,9 +159,9 @@ class Observation:
             self._prod.cpu.last,
             sample.node_memory_bytes,
             used,
-            self._prod.memory.last,
-            node.memory.last,
-            node.io.last,
+            self._prod.memory.average,
+            node.memory.average,
+            node.io.average,
             disk_uses(previous.disks, sample.disks, seconds),
             link_uses(previous.links, sample.links, seconds),
         )
@@ -161,19 +184,44 @@ class Observation:
             pods=tuple(_pod_window(pod, self._pods[pod.uid]) for pod in pods if pod.uid in self._pods),
             disks=disk_uses(opened.disks, last.disks, seconds),
             links=link_uses(opened.links, last.links, seconds),
+            host_apps=tuple(_app_window(name, self._apps[name]) for name in sorted(self._apps)) if self._apps else (),
         )
         self._opened = last
         self._prod = PressureWindow()
         for series in (self._node, self._system, *self._pods.values()):
             series.clear()
+        self._apps = {}
         return window
 
-    def _add_memory(self, sample: RawSample) -> None:
+    def _add_memory(self, sample: RawSample, apps: list[int]) -> None:
         _add(self._node.memory, sample.node_memory_bytes)
-        _add(self._system.memory, remainder(sample.node_memory_bytes, [pod.memory_bytes for pod in sample.pods]))
+        held = [*(pod.memory_bytes for pod in sample.pods), *apps]
+        _add(self._system.memory, remainder(sample.node_memory_bytes, held))
         for pod in sample.pods:
             series = self._pods.setdefault(pod.uid, _Series(self.capacity))
             _add(series.memory, pod.memory_bytes)
+
+    def _add_apps(self, previous: RawSample, sample: RawSample, seconds: float) -> list[tuple[int, int]]:
+        """What they used, CPU and memory. Of one whose rate is not known (it has just come, or began anew) both stay
+        with the system, where they would be if nobody had named it."""
+        known = {app.name: app for app in previous.host_apps}
+        used: list[tuple[int, int]] = []
+        for app in sample.host_apps:
+            before = known.get(app.name)
+            rate = milli_of(before.cpu_ns, app.cpu_ns, seconds) if before is not None else None
+            if rate is not None:
+                series = self._app(app)
+                series.cpu.add(rate)
+                series.memory.add(app.memory_bytes)
+                used.append((rate, app.memory_bytes))
+        return used
+
+    def _app(self, app: HostSample) -> _AppSeries:
+        series = self._apps.get(app.name)
+        if series is None:
+            series = self._apps[app.name] = _AppSeries(app.tier, Ring(self.capacity), Ring(self.capacity))
+        series.tier = app.tier
+        return series
 
     def _add_pod(
         self, now: PodSample, before: PodSample | None, previous: RawSample, seconds: float, pods: Sequence[Pod]
@@ -195,6 +243,10 @@ class Observation:
 def _add(ring: Ring, value: int | None) -> None:
     if value is not None:
         ring.add(value)
+
+
+def _app_window(name: str, series: _AppSeries) -> HostWindow:
+    return HostWindow(name, series.tier, series.cpu.summary(), series.memory.summary())
 
 
 def _pod_window(pod: Pod, series: _Series) -> PodWindow:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.events.measures import PodUsage
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.tiers import QoSClass, Tier
-from slackwater.waterline.facts import eviction_marks as marks
 from slackwater.waterline.facts.node import BestEffortCpu, NodeView, Series
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.loop.in_force import Throttled, container_of
-
-_LENT = frozenset({Tier.MID, Tier.BATCH, Tier.FREE})
+from slackwater.waterline.loop.in_force import Throttled
+from slackwater.waterline.loop.managed import use_of
 
 
 def glimpse_of(report: UsageReported, guarded: Guarded) -> NodeView:
@@ -37,8 +34,9 @@ def view_of(report: UsageReported, guarded: Guarded, only: Collection[str] | Non
     those in force by our own count: the report may not show them yet. `only`: of no other pods (by uid) is anything
     asked."""
     ours = guarded.state.by_uid()
+    leaving = {one.pod_uid for one in guarded.evictions}
     asked = report.pods if only is None else [one for one in report.pods if one.pod.uid in only]
-    pods = tuple(_pod(measured, ours.get(measured.pod.uid)) for measured in asked)
+    pods = tuple(_pod(measured, ours.get(measured.pod.uid), leaving) for measured in asked)
     prod = sum(one.usage.cpu_milli.last for one in report.pods if one.pod.tier is Tier.PROD)
     window, last = _best_effort(report, guarded) if only is None else (None, None)
     return NodeView(
@@ -81,40 +79,15 @@ def _readings(report: UsageReported, guarded: Guarded) -> Mapping[str, tuple[Ser
     return found
 
 
-def _pod(measured: PodUsage, ours: Throttled | None) -> PodUse:
+def _pod(measured: PodUsage, ours: Throttled | None, leaving: Collection[str]) -> PodUse:
     pod, usage = measured.pod, measured.usage
-    cpu = usage.cpu_milli.last if usage.cpu_milli.count else None
-    lent = pod.tier in _LENT
-    plain = PodUse(
-        pod.uid,
-        pod.name,
-        pod.namespace,
-        pod.tier,
-        pod.qos,
-        pod.priority,
-        pod.started_at,
-        pod.labels,
-        cpu,
-        usage.memory_bytes.last if usage.memory_bytes.count else None,
-        pod.request.cpu_milli,
-        None,
-        pod.request.cpu_milli if lent else 0,
-        0,
-        pod.request.memory_bytes if lent else 0,
-        0,
-        {},
-        (container_of(cpu, pod.request.cpu_milli, measured.original_cpu_limit_milli, ours),),
-    )
-    return _marked(plain, pod.labels) if pod.labels else plain
-
-
-def _marked(pod: PodUse, labels: Mapping[str, str]) -> PodUse:
-    policies = marks.first_of(labels, marks.POLICIES)
-    return replace(
+    return use_of(
         pod,
-        eviction_priority=marks.whole_number(marks.first_of(labels, marks.PRIORITY)) or 0,
-        label_priority=marks.whole_number(marks.first_of(labels, marks.LABEL_PRIORITY)),
-        eviction_policies=marks.eviction_policies(policies),
+        usage.cpu_milli.last if usage.cpu_milli.count else None,
+        usage.memory_bytes.last if usage.memory_bytes.count else None,
+        measured.original_cpu_limit_milli,
+        ours,
+        pod.uid in leaving,
     )
 
 
