@@ -73,6 +73,7 @@ QUIET_WITHOUT_FAULTS = {
     *("slackwater_agent_evictions_total", "slackwater_agent_leases_expired_total"),
     *("slackwater_bus_dead_letters_total", "slackwater_bus_publish_failures_total"),
     *("slackwater_ensurance_evictions_ended_total", "slackwater_ensurance_reports_ignored_total"),
+    *("slackwater_ensurance_evictions_total", "slackwater_ensurance_evictions_repeated_total"),
     *("slackwater_ingestion_reports_refused_total", "slackwater_prediction_snapshots_total"),
     *("slackwater_service_restarts_total",),
     *("slackwater_prediction_coverage_ratio", "slackwater_prediction_stated_violation_ratio"),

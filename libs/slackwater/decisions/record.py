@@ -40,7 +40,8 @@ class Term(BaseModel):
 
 class Alternative(BaseModel):
     """What was considered and not done, and why. `keys` are its place in the order of the record, `would_release` what
-    it could have released at most, in the unit of the result; both where there are any."""
+    it could have released at most, in the unit of the result; both where there are any. `pod_uid` and `namespace` where
+    it is a pod that was spared."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -48,6 +49,8 @@ class Alternative(BaseModel):
     rejected_because: str
     keys: tuple[float, ...] = ()
     would_release: int | None = None
+    pod_uid: str = ""
+    namespace: str = ""
 
 
 class Action(BaseModel):
@@ -64,6 +67,7 @@ class Action(BaseModel):
     released_milli: int
     evicted: bool = False
     keys: tuple[float, ...] = ()
+    namespace: str = ""
 
 
 class Replay(BaseModel):

@@ -75,6 +75,12 @@ _CODES = (
         "`detail` lists names that come close; GET /v1/nodes lists all.",
     ),
     ProblemCode(
+        "pod_not_found",
+        404,
+        "No pod of this name or uid runs, and no decision that is kept has looked at one.",
+        "`detail` lists names that come close; GET /v1/pods lists those that run.",
+    ),
+    ProblemCode(
         "pool_not_found",
         404,
         "No node of this pool has been heard of.",
@@ -235,6 +241,12 @@ _CODES = (
         422,
         "A value is of a form that the database cannot hold.",
         "Correct the value; `detail` says which kind it is.",
+    ),
+    ProblemCode(
+        "pod_ambiguous",
+        422,
+        "Several pods have this name.",
+        "`detail` lists them; say which by `node`, by `namespace`, or by the uid in place of the name.",
     ),
     ProblemCode(
         "invalid_time",

@@ -334,6 +334,8 @@ class _Node:
                     cpu_limit_before_milli=old,
                     cpu_limit_after_milli=new,
                     released_milli=released,
+                    keys=(1.0, 1.0, 5500.0, float(-used[index])),
+                    namespace="media",
                 )
             )
         throttle = kind is DecisionKind.THROTTLE
@@ -359,11 +361,21 @@ class _Node:
                     name="prod_cpu_pressure", value=self.pressure(second), unit="ratio", source=cause, observed_at=at
                 ),
                 Input(name="waterline", value=WATERLINE, unit="ratio", source="policy default"),
+                *_gap(sum(t.value for t in terms) if throttle else None),
             ),
             terms=terms,
             result=sum(t.value for t in terms),
             unit="milli",
-            alternatives=(Alternative(what="evict encode-video-1", rejected_because="throttling is enough"),),
+            alternatives=(
+                Alternative(what="evict encode-video-1", rejected_because="throttling is enough"),
+                Alternative(
+                    what="checkout-0",
+                    rejected_because="tier prod is protected",
+                    pod_uid=identifier(self.node.name, "checkout-0"),
+                    namespace="shop",
+                ),
+            ),
+            order="lower tier, lower QoS class, lower priority, more CPU used, uid",
             actions=tuple(actions),
             replay=Replay(function="slackwater.testing.story:total", arguments={"values": [t.value for t in terms]}),
         )
@@ -372,6 +384,18 @@ class _Node:
 def total(values: list[int]) -> int:
     """What the story's records replay: the plain sum of their terms."""
     return sum(values)
+
+
+def _gap(milli: int | None) -> tuple[Input, ...]:
+    """What a throttle of the story was asked for; a restore is asked for nothing."""
+    if milli is None:
+        return ()
+    lacking = round(milli / 1.1)
+    return (
+        Input(name="excess_ratio", value=0.1, unit="ratio", source="policy default"),
+        Input(name="lacking", value=lacking, unit="milli", source="computed: what prod wanted - what it got"),
+        Input(name="gap", value=milli, unit="milli", source="computed: (1 + excess_ratio) x lacking"),
+    )
 
 
 def _usage(cpu_milli: int, memory_bytes: int) -> Usage:

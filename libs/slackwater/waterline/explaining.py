@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
@@ -11,35 +11,19 @@ from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import Action, Alternative, DecisionRecord, Input, Replay, Term
 from slackwater.waterline import replaying
 from slackwater.waterline.analysis.demands import Candidate, Demand, Kind
-from slackwater.waterline.cycle import Cycle, Options
+from slackwater.waterline.cycle import Cycle
 from slackwater.waterline.execution.plan import Plan, Remaining, Step
 from slackwater.waterline.facts.amounts import ZERO
-from slackwater.waterline.facts.node import NodeView
+from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.guarding import GuardState
 from slackwater.waterline.loop.in_force import limits_of, milli_of_quota
 from slackwater.waterline.loop.telling import Told
+from slackwater.waterline.ordering.chains import CPU
 from slackwater.waterline.registry.metric import Metric, Resource
-from slackwater.waterline.rulebook import Rulebook
+from slackwater.waterline.standing_on import UNIT, Deciding, inputs_of, unit_of
 
-UNIT: Final = "milli-cores"
-_UNITS: Final = {Resource.MEMORY: "bytes", Resource.BATCH_MEMORY_REQUEST: "bytes", Resource.MID_MEMORY_REQUEST: "bytes"}
 _SUBJECTS: Final = {Resource.MEMORY: "memory", Resource.BATCH_MEMORY_REQUEST: "memory", Resource.OTHER: "node"}
 _SPARED_AT_MOST: Final = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Deciding:
-    """All that a plan was made from. `view` is None when no report but a new policy led to it."""
-
-    node: str
-    capacity_milli: int
-    state: GuardState
-    rules: Rulebook
-    options: Options
-    now: datetime
-    view: NodeView | None = None
-    report_id: str | None = None
-    service: str = "ensurance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +42,8 @@ def record_of(decision_id: str, told: Told, cycle: Cycle, source: Deciding) -> D
     demand, left = _worst(told, cycle)
     steps = told.plan.of(told.kind)
     metric = demand.metric if demand is not None else None
-    terms = tuple(_term(step, metric) for step in steps)
+    pods = {pod.uid: pod for pod in source.view.pods}
+    terms = tuple(_term(step, metric, pods[step.uid]) for step in steps)
     reason = _reason(told, source.state, cycle)
     return DecisionRecord(
         id=decision_id,
@@ -71,15 +56,15 @@ def record_of(decision_id: str, told: Told, cycle: Cycle, source: Deciding) -> D
         reason=reason,
         decided_at=source.now,
         trigger_event_id=source.report_id,
-        inputs=_inputs(told, demand, cycle, source),
+        inputs=inputs_of(told, demand, cycle, source),
         terms=terms,
         result=sum(term.value for term in terms),
-        unit=UNIT if metric is None else _UNITS.get(metric.resource, UNIT),
-        alternatives=_alternatives(told, demand, cycle),
-        actions=tuple(_action(step, source.view) for step in steps),
+        unit=UNIT if metric is None else unit_of(metric.resource),
+        alternatives=_alternatives(told, demand, cycle, source.state, pods),
+        actions=tuple(_action(step, pods[step.uid]) for step in steps),
         remaining=0 if left is None or left.open is None else int(left.open),
         remaining_because="" if left is None or (left.open is not None and left.open < 1) else left.because,
-        order="" if demand is None else str(demand.metric.chain),
+        order=str(CPU if demand is None else demand.metric.chain),
         replay=Replay(
             function=replaying.REPLAY,
             arguments=replaying.arguments(
@@ -96,7 +81,7 @@ def record_of(decision_id: str, told: Told, cycle: Cycle, source: Deciding) -> D
 
 def release_record(decision_id: str, plan: Plan, source: Deciding, tiers: dict[str, str]) -> DecisionRecord:
     """Everything goes back because the mode allows no throttles any more."""
-    terms = tuple(_term(step, None) for step in plan.steps)
+    terms = tuple(_term(step, None, None) for step in plan.steps)
     return DecisionRecord(
         id=decision_id,
         kind=DecisionKind.RESTORE,
@@ -185,14 +170,15 @@ def _rule(demand: Demand | None, cycle: Cycle) -> str:
     return cycle.analysis.verdicts[0].rule.name if cycle.analysis.verdicts else ""
 
 
-def _term(step: Step, metric: Metric | None) -> Term:
+def _term(step: Step, metric: Metric | None, pod: PodUse | None) -> Term:
     """A throttle and an eviction release; a restore gives back."""
+    uses = "" if pod is None or pod.cpu_usage_milli is None else f"uses {int(pod.cpu_usage_milli)}, "
     if step.kind is Kind.RESTORE:
-        return Term(name=step.name, value=-int(_given_back(step)), note=_limits(step))
+        return Term(name=step.name, value=-int(_given_back(step)), note=uses + _limits(step))
     released = dict(step.released)
     value = int(released.get(metric.name, ZERO)) if metric is not None else 0
     if step.kind is Kind.THROTTLE:
-        return Term(name=step.name, value=value, note=_limits(step))
+        return Term(name=step.name, value=value, note=uses + _limits(step))
     others = ", ".join(f"{int(amount)} of {name}" for name, amount in step.released if metric and name != metric.name)
     return Term(name=step.name, value=value, note="evicted" + (f", also {others}" if others else ""))
 
@@ -212,10 +198,9 @@ def _back_to(step: Step) -> str:
     return "original" if after is None else str(after)
 
 
-def _action(step: Step, view: NodeView) -> Action:
-    pod = next(pod for pod in view.pods if pod.uid == step.uid)
+def _action(step: Step, pod: PodUse) -> Action:
     if step.changes:
-        return _limit_action(step, str(pod.tier or ""))
+        return _limit_action(step, str(pod.tier or ""), pod.namespace)
     limit = milli_of_quota(pod.containers[0].quota_us) if pod.containers else None
     return Action(
         pod_uid=step.uid,
@@ -226,10 +211,11 @@ def _action(step: Step, view: NodeView) -> Action:
         released_milli=int(pod.cpu_usage_milli or 0),
         evicted=True,
         keys=_keys(step.keys),
+        namespace=pod.namespace,
     )
 
 
-def _limit_action(step: Step, tier: str) -> Action:
+def _limit_action(step: Step, tier: str, namespace: str = "") -> Action:
     before, after = limits_of(step)
     sign = -1 if step.kind is Kind.RESTORE else 1
     return Action(
@@ -240,6 +226,7 @@ def _limit_action(step: Step, tier: str) -> Action:
         cpu_limit_after_milli=after,
         released_milli=sign * int(_given_back(step)),
         keys=_keys(step.keys),
+        namespace=namespace,
     )
 
 
@@ -247,7 +234,9 @@ def _keys(keys: tuple[object, ...]) -> tuple[float, ...]:
     return tuple(float(str(key)) for key in keys)
 
 
-def _alternatives(told: Told, demand: Demand | None, cycle: Cycle) -> tuple[Alternative, ...]:
+def _alternatives(
+    told: Told, demand: Demand | None, cycle: Cycle, before: GuardState, pods: Mapping[str, PodUse]
+) -> tuple[Alternative, ...]:
     """Who was looked at and left alone, in the order of candidates, with what each could have released."""
     candidates = {} if demand is None else {one.pod.uid: one for one in demand.candidates}
     found, told_of = [], set[str]()
@@ -256,11 +245,37 @@ def _alternatives(told: Told, demand: Demand | None, cycle: Cycle) -> tuple[Alte
             told_of.add(one.uid)
             candidate = candidates.get(one.uid)
             would = None if candidate is None or demand is None else _at_most(demand, candidate)
-            keys = () if candidate is None else _keys(candidate.keys)
-            found.append(Alternative(what=one.name, rejected_because=one.because, keys=keys, would_release=would))
-    if told.kind is not Kind.RESTORE:
+            found.append(_spared(pods.get(one.uid), one.uid, one.name, one.because, told.kind, candidate, would))
+    if told.kind is Kind.RESTORE:
+        raised = {step.uid for step in told.plan.of(Kind.RESTORE)}
+        kept = [one for one in before.throttles if one.uid in pods and one.uid not in raised | told_of]
+        found += [
+            _spared(pods[one.uid], one.uid, one.name, "a rule of its own is not calm, or cools down", told.kind)
+            for one in sorted(kept, key=lambda one: one.uid)
+        ]
+    else:
         found += [Alternative(what=one.rule, rejected_because=one.because) for one in cycle.analysis.ignored]
     return tuple(found[:_SPARED_AT_MOST])
+
+
+def _spared(
+    pod: PodUse | None,
+    uid: str,
+    name: str,
+    because: str,
+    kind: Kind,
+    candidate: Candidate | None = None,
+    would: int | None = None,
+) -> Alternative:
+    keys = candidate.keys if candidate is not None else CPU.keys(pod) if pod and kind is Kind.RESTORE else ()
+    return Alternative(
+        what=name,
+        rejected_because=because,
+        keys=_keys(keys),
+        would_release=would,
+        pod_uid=uid,
+        namespace="" if pod is None else pod.namespace,
+    )
 
 
 def _at_most(demand: Demand, candidate: Candidate) -> int | None:
@@ -270,53 +285,3 @@ def _at_most(demand: Demand, candidate: Candidate) -> int | None:
     if candidate.throttle is None or demand.metric.throttle is None:
         return None
     return int(sum((one.amount_milli for one in demand.metric.throttle(candidate.pod, candidate.throttle, None)), ZERO))
-
-
-def _inputs(told: Told, demand: Demand | None, cycle: Cycle, source: Deciding) -> tuple[Input, ...]:
-    """Of further demands of the same kind as many as there are: what one reading alone would not explain."""
-    name = source.rules.source
-    found = [Input(name="mode", value=source.options.mode, unit="", source=name)]
-    found += _measured(told, demand, cycle, source)
-    found.append(Input(name="capacity", value=source.capacity_milli, unit=UNIT, source="node.described"))
-    if told.kind is Kind.RESTORE:
-        wanted = source.state.cycle.loop.demand_at_trigger_milli
-        found.append(Input(name="demand_at_trigger", value=wanted, unit=UNIT, source="state"))
-    for left in told.plan.remaining:
-        if left.kind is told.kind:
-            label = "gap" if demand is not None and left.metric == demand.metric.name else f"gap of {left.metric}"
-            gap = None if left.gap is None else int(left.gap)
-            found.append(
-                Input(name=label, value=gap, unit=UNIT if demand is None else _unit(demand), source="computed")
-            )
-    return tuple(found)
-
-
-def _unit(demand: Demand) -> str:
-    return _UNITS.get(demand.metric.resource, UNIT)
-
-
-def _measured(told: Told, demand: Demand | None, cycle: Cycle, source: Deciding) -> list[Input]:
-    view, rules = source.view, source.rules.source
-    if view is None:
-        return []
-
-    def measured(name: str, value: float | int | None, unit: str) -> Input:
-        return Input(name=name, value=value, unit=unit, source=source.report_id or "", observed_at=view.sampled_at)
-
-    found = []
-    trigger = trigger_of(told, cycle)
-    metric = demand.metric.name if demand is not None else trigger.metric if trigger is not None else ""
-    for verdict in cycle.analysis.verdicts:
-        if verdict.metric is None or verdict.reading is None:
-            continue
-        if verdict.rule.metric == metric:
-            unit = verdict.metric.dimension.value
-            found.append(measured(metric, float(verdict.reading), unit))
-            found.append(Input(name="waterline", value=float(verdict.rule.waterline), unit=unit, source=rules))
-            break
-    found.append(Input(name="excess_ratio", value=float(source.options.excess.gap_ratio), unit="ratio", source=rules))
-    usage = view.readings.get("node_cpu_usage", ())
-    prod = None if view.prod_usage_milli is None else int(view.prod_usage_milli)
-    found.append(measured("prod_usage", prod, UNIT))
-    found.append(measured("node_usage", int(usage[0].value) if usage else None, UNIT))
-    return found

@@ -16,11 +16,13 @@ from slackwater.agent.domain.journal import Journal
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.domain.ledger import EvictionRecord
 from slackwater.agent.domain.samples import PodSample, PsiTotals, RawSample
+from slackwater.events.envelope import Event
+from slackwater.events.intent_declared import IntentDeclared
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import Tier
 
-__all__ = ["Driver", "EvictionLedger", "JournalFile", "Knob", "PodSample", "PsiTotals", "RawSample"]
+__all__ = ["Driver", "EvictionLedger", "IntentFile", "JournalFile", "Knob", "PodSample", "PsiTotals", "RawSample"]
 
 
 class Driver(Protocol):
@@ -119,4 +121,16 @@ class EvictionLedger(Protocol):
 
     def save(self, records: Mapping[str, EvictionRecord]) -> None:
         """Replace them all, atomically and synced."""
+        ...
+
+
+class IntentFile(Protocol):
+    """The last document of each writer, kept over a restart."""
+
+    def load(self) -> Sequence[Event[IntentDeclared]]:
+        """What was last saved; nothing if that cannot be read."""
+        ...
+
+    def save(self, intents: Sequence[Event[IntentDeclared]]) -> None:
+        """Replace them all durably."""
         ...

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slackwater.agent.adapters.durable import replace_synced
+from slackwater.agent.adapters.intents_file import JsonIntents
 from slackwater.agent.adapters.journal_file import LinesJournal
 from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.agent.adapters.linux.driver import LinuxDriver, linux_driver
 from slackwater.agent.adapters.linux.lock import AgentLock
-from slackwater.agent.adapters.memory import MemoryJournal, MemoryLedger
+from slackwater.agent.adapters.memory import MemoryIntents, MemoryJournal, MemoryLedger
 from slackwater.agent.adapters.metrics import AgentMetrics
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.domain.observation import Observation
@@ -25,7 +26,7 @@ from slackwater.agent.domain.tracing import TraceBudget
 from slackwater.agent.edge.events import Envelopes
 from slackwater.agent.edge.outgoing import Outgoing
 from slackwater.agent.fleet import FleetService
-from slackwater.agent.ports import Driver, EvictionLedger, JournalFile
+from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile
 from slackwater.agent.settings import AgentSettings
 from slackwater.agent.usecases.actuate import Actuator, RestoreReport
 from slackwater.agent.usecases.converge import ConvergeToIntents, Held, Observed
@@ -57,6 +58,8 @@ _GOODBYE_SECONDS = 0.5
 _WATCH_PAUSE, _LONGEST_WATCH_PAUSE = 0.2, 5.0
 STANDS_IN_FOR, ALONE = "ensurance", "agent"
 """Whose rules an agent goes on with when it is cut off, and as whom."""
+_HEARD_WITHIN_SECONDS = 5.0
+"""So long after a start nobody is alone: who is not cut off hears of ensurance before that."""
 DECISIONS_KEPT = 200
 """So many decisions made alone wait for the bus; the oldest make room."""
 
@@ -72,6 +75,7 @@ class AgentService:
     ledger: EvictionLedger
     lock: AgentLock | None = None
     report_file: Path | None = None
+    intents: IntentFile = field(default_factory=MemoryIntents)
     restore_report: RestoreReport | None = None
     metrics: AgentMetrics = field(default_factory=lambda: AgentMetrics(process_meters()))
     recovery_report: RestoreReport | None = None
@@ -153,6 +157,7 @@ class Running:
     _host_apps: Mapping[str, str] = field(default_factory=dict)
     """Cgroups by name of what the operator wants counted apart."""
     _absent: frozenset[str] = frozenset()
+    _started_at: float = 0.0
 
     def __post_init__(self) -> None:
         settings, clock, driver = self.service.settings, self.service.platform.clock, self.service.driver
@@ -180,6 +185,8 @@ class Running:
     async def work(self, started: Callable[[], None]) -> None:
         """Until cancelled. The bus may be away all the time: sampling and leases go on without it."""
         self._describe()
+        self._started_at = self.service.platform.clock.monotonic()
+        self.converge.remember(self.service.intents.load())
         async with asyncio.TaskGroup() as group:
             self._group = group
             self.evict.resume()
@@ -212,8 +219,15 @@ class Running:
             if step.real is not None:
                 event = event.model_copy(update={"traceparent": step.traceparent})
             self._tell(self.converge.receive(event))
+            self._keep(event)
             self.evict.forget(document.writer, {item.id for item in document.evictions})
             self._consider_evictions()
+
+    def _keep(self, event: Event[IntentDeclared]) -> None:
+        """For the case that we start again and hear nobody. What was ignored is not kept."""
+        held = self.converge.held
+        if event.data.writer in held and held[event.data.writer].event is event:
+            self.service.intents.save([one.event for one in held.values()])
 
     async def _sample(self) -> None:
         clock, interval = self.service.platform.clock, self.service.settings.sample_seconds
@@ -285,8 +299,10 @@ class Running:
                 self._alone.end()
                 self._alone = None
             return
+        if held.remembered and clock.monotonic() - self._started_at < _HEARD_WITHIN_SECONDS:
+            return
         alone = self._alone = self._alone or self._begin_alone(held, tick)
-        for record in () if alone is None else alone.tick(tick.instant, tick.pods):
+        for record in () if alone is None else alone.tick(tick.instant, tick.pods, self.evict.ending()):
             self._told_alone += 1
             key = f"decision/{self._told_alone % DECISIONS_KEPT}"
             _log.info("decided alone", node=self.facts.name, decision_id=record.id, kind=record.kind)
@@ -300,7 +316,8 @@ class Running:
         from slackwater.agent.usecases.guard_alone import begin
 
         try:
-            alone = begin(held, Machine(self.facts), self.converge, self.service.platform.clock, tick.pods)
+            clock, leaving = self.service.platform.clock, self.evict.ending()
+            alone = begin(held, Machine(self.facts), self.converge, clock, tick.pods, leaving)
         except ValueError as error:
             self._unreadable = held.event.id
             _log.warning("rules not readable", node=self.facts.name, error=str(error))
@@ -405,4 +422,5 @@ def build_agent(settings: AgentSettings, platform: Platform, driver: Driver | No
         JsonLedger(folder / "evictions.json"),
         AgentLock(folder),
         folder / "restore-report.json",
+        JsonIntents(folder / "intents.json"),
     )

@@ -33,7 +33,7 @@ def command(
         for document in list(documents(files)):
             for change in put(reader.client, document, dry_run=True)["changes"]:
                 found = True
-                before, after = json.dumps(change["before"]), json.dumps(change["after"])
+                before, after = json.dumps(change.get("before")), json.dumps(change.get("after"))
                 print(f"{document.title} {change['field']}: {before} -> {after}")
         if found:
             raise typer.Exit(FINDINGS)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slackwater.cli.guard_columns import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS, POD_QOS
+from slackwater.cli.condition_columns import SCHEDULING
+from slackwater.cli.guard_columns import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS, POD_QOS, POOL
 from slackwater.cli.offer_columns import OFFER, sums_line, with_pools
 from slackwater.cli.output import (
     UNKNOWN,
@@ -113,6 +114,7 @@ def _remaining(item: Item) -> str:
 NODE = (
     Column("NAME", _text_at("name")),
     Column("LIVENESS", _text_at("liveness")),
+    SCHEDULING,
     Column("CPU", _cpu_at("facts", "capacity"), right=True),
     Column("USED", _cpu_at("usage", "usage"), right=True),
     Column("PROD", _tier("prod"), right=True),
@@ -198,7 +200,7 @@ KINDS = (
         item_path="/v1/nodes/{}",
         key=lambda item: str(item["name"]),
         columns=NODE,
-        events="node.described,node.liveness_changed,usage.reported,resources.offered",
+        events="node.described,node.liveness_changed,node.scheduling_changed,usage.reported,resources.offered",
     ),
     Kind(
         names=("pods", "pod", "po"),
@@ -244,6 +246,7 @@ KINDS = (
     _documents(("podqos", "pqos"), "/v1/podqos", POD_QOS),
     _documents(("avoidanceactions", "avoidanceaction", "aa"), "/v1/avoidanceactions", AVOIDANCE_ACTION),
     _documents(("autonomies", "autonomy"), "/v1/autonomies", AUTONOMY),
+    Kind(("pools", "pool"), "/v1/pools", None, lambda item: str(item["pool"]), POOL, events=""),
     Kind(
         names=("predictpolicies", "predictpolicy", "pp"),
         path="/v1/predictpolicies",
@@ -295,7 +298,7 @@ def command(
         typer.Argument(
             metavar="KIND[/NAME]",
             help="nodes, pods, offers, decisions, deadletters, shards, nodeqos, podqos, avoidanceactions, autonomies, "
-            "predictpolicies, colocationstrategies or predictors",
+            "pools, predictpolicies, colocationstrategies or predictors",
         ),
     ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="only this one")] = None,
@@ -310,8 +313,8 @@ def command(
     ] = None,
 ) -> None:
     """Show nodes, pods, offers, decisions, dead letters, which replica owns which shards, the documents of ensurance
-    (nodeqos, podqos, avoidanceactions, autonomies), how peaks are predicted (predictpolicies), by which models they can
-    be (predictors), or how much is offered (colocationstrategies).
+    (nodeqos, podqos, avoidanceactions, autonomies), how far each pool may go now (pools), how peaks are predicted
+    (predictpolicies), by which models they can be (predictors), or how much is offered (colocationstrategies).
 
     Examples: `slackwater get nodes`, `slackwater get node/edge-7 -o json`, `slackwater get decisions --node edge-7 -w`
     """

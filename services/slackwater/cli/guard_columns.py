@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slackwater.cli.output import UNKNOWN, Column, Item
+from slackwater.cli.output import UNKNOWN, Column, Item, clock_time
 
 
 def _name(document: Item) -> str:
@@ -86,6 +86,22 @@ AUTONOMY = (
     Column("HOLD", lambda item: f"{item['spec']['holdSeconds']:g}", right=True, wide=True),
     *_TAIL,
 )
+
+
+def _limited(item: Item, counted: str, allowed: str) -> str:
+    return f"{item[counted]} of {item[allowed]}"
+
+
+POOL = (
+    Column("NAME", lambda item: str(item["pool"])),
+    Column("MODE", lambda item: str(item["mode"])),
+    Column("GRANTED", lambda item: str(item["granted"])),
+    Column("EVICTED-1H", lambda item: _limited(item, "evictions_within_hour", "evictions_per_hour"), right=True),
+    Column("UNRELIEVED", lambda item: _limited(item, "missed_in_a_row", "reliefs_missed"), right=True),
+    Column("UNTIL", lambda item: clock_time(item["stepped_back_until"])),
+    Column("BECAUSE", lambda item: item["because"] or UNKNOWN),
+)
+"""How far each may go now; while it has stepped back, until when and why."""
 
 
 def document_lines(document: Item) -> list[str]:

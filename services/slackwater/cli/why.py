@@ -21,11 +21,12 @@ from slackwater.cli.output import (
     print_object,
     short,
 )
+from slackwater.cli.reasoning import print_pod, print_reasoning
+from slackwater.cli.tables import columns, put
 from slackwater.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
 BAR_CELLS = (12, 32)
@@ -33,42 +34,61 @@ BAR_CELLS = (12, 32)
 SOURCE_CELLS = 30
 """What the last column gets before the bar grows."""
 PIPE_WIDTH = 120
+_NOUNS = {
+    **dict.fromkeys(("node", "nodes", "no"), "node"),
+    **dict.fromkeys(("pod", "pods", "po"), "pod"),
+    **dict.fromkeys(("decision", "decisions", "dec"), "decision"),
+}
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def command(
-    target: Annotated[str, typer.Argument(metavar="node/NAME|decision/ID", help="what to explain")],
+    target: Annotated[
+        str, typer.Argument(metavar="node/NAME|pod/NAME|decision/ID", help="what to explain; a pod by name or uid")
+    ],
     subject: Annotated[
         str,
-        typer.Argument(metavar="SUBJECT", help="batch-cpu, mid-memory, prod-cpu-peak, cpu, …"),
+        typer.Argument(metavar="SUBJECT", help="batch-cpu, mid-memory, prod-cpu-peak, cpu, scheduling, …"),
     ] = "batch-cpu",
     at: Annotated[str | None, typer.Option("--at", help="as it was then: 2026-01-05T10:32:00Z, or -5m")] = None,
+    node: Annotated[str | None, typer.Option("--node", help="pods: of several of the name the one here")] = None,
+    namespace: Annotated[
+        str | None, typer.Option("-n", "--namespace", help="pods: of several the one in this namespace")
+    ] = None,
     output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml are the API's object")] = Format.TABLE,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Explain a number of a node, or what came of a decision.
+    """Explain a number of a node, what was decided about a pod, or what came of a decision.
 
-    Examples: `slackwater why node/edge-7 batch-cpu --at -5m`, `slackwater why decision/0198c2d4-…`
+    Examples: `slackwater why node/edge-7 batch-cpu --at -5m`, `slackwater why pod/encode-video-1`,
+    `slackwater why decision/0198c2d4-…`
     """
     from slackwater.cli.client import reading
 
     with errors_to_stderr():
-        noun, slash, name = target.partition("/")
-        if not slash or not name or noun not in ("node", "nodes", "no", "decision", "decisions", "dec"):
-            raise InvalidInput(f"{target!r} cannot be explained; allowed: node/NAME or decision/ID")
+        noun, name = _asked(target)
+        if noun != "pod" and (node or namespace):
+            raise InvalidInput("--node and --namespace say which of several pods is meant: use them with pod/NAME")
         with reading(server) as reader:
-            if noun.startswith("no"):
+            if noun == "node":
                 answer = reader.get("/v1/why", {"node": name, "subject": subject, "at": at})
+            elif noun == "pod":
+                answer = reader.get("/v1/why/pod", {"pod": name, "node": node, "namespace": namespace, "at": at})
             else:
                 answer = reader.get(f"/v1/decisions/{quote(name, safe='')}/chain")
         if output in (Format.JSON, Format.YAML):
             print_object(answer, output)
-        elif noun.startswith("no"):
-            print_waterfall(_console(), answer)
         else:
-            print_chain(_console(), answer)
+            _PRINTED[noun](_console(), answer)
+
+
+def _asked(target: str) -> tuple[str, str]:
+    noun, slash, name = target.partition("/")
+    if not slash or not name or noun not in _NOUNS:
+        raise InvalidInput(f"{target!r} cannot be explained; allowed: node/NAME, pod/NAME or decision/ID")
+    return _NOUNS[noun], name
 
 
 def _console() -> Console:
@@ -78,23 +98,6 @@ def _console() -> Console:
     return Console(
         color_system="auto" if wanted else None, highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH
     )
-
-
-def _columns(*titles: str, right: Sequence[str] = (), wraps: str = "") -> Table:
-    """A plain table, columns two spaces apart."""
-    from rich.table import Table
-
-    found = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, pad_edge=False)
-    for title in titles:
-        found.add_column(title, justify="right" if title in right else "left", no_wrap=title != wraps)
-    return found
-
-
-def _put(console: Console, shown: Table | Text) -> None:
-    """Print without blanks at the ends of lines."""
-    with console.capture() as caught:
-        console.print(shown)
-    console.file.writelines(line.rstrip() + "\n" for line in caught.get().splitlines())
 
 
 def bar(before: int, after: int, low: int, high: int, cells: int = BAR_CELLS[1]) -> str:
@@ -131,7 +134,7 @@ def print_waterfall(console: Console, answer: Mapping[str, Any]) -> None:
     since = clock_time(answer["in_force_since"])
     console.print(f"in force since {since}, {record['reason']}, rule {record['rule']}", soft_wrap=True)
     heading = "CORES" if unit.startswith("milli") else "VALUE"
-    table = _columns("TERM", heading, "", "TOTAL", "SOURCE", right=(heading, "TOTAL"), wraps="SOURCE")
+    table = columns("TERM", heading, "", "TOTAL", "SOURCE", right=(heading, "TOTAL"), wraps="SOURCE")
     texts = [
         (row["name"], _number(row["value"], unit, signed=True), _number(row["running_after"], unit)) for row in rows
     ]
@@ -141,7 +144,7 @@ def print_waterfall(console: Console, answer: Mapping[str, Any]) -> None:
         table.add_row(Text(name), value, drawn, total, _source(row, answer["in_force_since"]))
     whole = Text(bar(0, answer["result"], low, high, cells), style="bold cyan")
     table.add_row(Text("result", style="bold"), _number(answer["result"], unit), whole, "", _check(answer["adds_up"]))
-    _put(console, table)
+    put(console, table)
     _print_rest(console, record)
 
 
@@ -183,13 +186,13 @@ def _print_rest(console: Console, record: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     if record["inputs"]:
-        table = _columns("INPUT", "VALUE", "UNIT", "SOURCE", right=("VALUE",), wraps="SOURCE")
+        table = columns("INPUT", "VALUE", "UNIT", "SOURCE", right=("VALUE",), wraps="SOURCE")
         for each in record["inputs"]:
             when = f" at {_moment(each['observed_at'], record['decided_at'])}" if each["observed_at"] else ""
             value, unit = _measured(each["value"], each["unit"])
             table.add_row(Text(each["name"]), Text(value), unit, Text(short(each["source"]) + when, style="dim"))
         console.print()
-        _put(console, table)
+        put(console, table)
         console.print()
     if record["remaining"]:
         because = f": {record['remaining_because']}" if record["remaining_because"] else ""
@@ -226,13 +229,19 @@ def print_chain(console: Console, answer: Mapping[str, Any]) -> None:
     first = next(step["at"] for step in answer["steps"] if step["at"])  # the decision itself always has one
     day = parse_time(first).astimezone(UTC)
     console.print(Text(f"decision {answer['decision_id']}, {day:%Y-%m-%d} UTC", style="bold"), soft_wrap=True)
-    table = _columns("SECONDS", "TIME", "STEP", "WHAT", right=("SECONDS",), wraps="WHAT")
+    table = columns("SECONDS", "TIME", "STEP", "WHAT", right=("SECONDS",), wraps="WHAT")
     for step in answer["steps"]:
         seconds = UNKNOWN if step["seconds"] is None else f"+{step['seconds']:.3f}"
         at = f"{parse_time(step['at']).astimezone(UTC):%H:%M:%S.%f}"[:-3] if step["at"] else UNKNOWN
         table.add_row(seconds, at, Text(step["kind"], style="bold"), Text(step["summary"]))
-    _put(console, table)
+    put(console, table)
+    if answer.get("working"):
+        console.print()
+    print_reasoning(console, answer)
     if answer.get("trace_id"):
         console.print(Text(f"trace {answer['trace_id']}", style="dim"), soft_wrap=True)
     if not answer["complete"]:
         console.print(Text("the chain is not complete yet: ask again in a few seconds", style="yellow"))
+
+
+_PRINTED = {"node": print_waterfall, "pod": print_pod, "decision": print_chain}

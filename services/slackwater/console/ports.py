@@ -14,6 +14,7 @@ from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, Total
 from slackwater.console.domain.letters import ReplayView
 from slackwater.console.domain.loop import LoopTime, ProcessView
 from slackwater.console.domain.offer_table import OfferTable
+from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.pools import PoolRow, PoolSums
 from slackwater.console.domain.strategies import StrategyView
 from slackwater.console.domain.views import (
@@ -23,6 +24,7 @@ from slackwater.console.domain.views import (
     EffectView,
     EvictionView,
     ForecastView,
+    NodeCondition,
     NodeView,
     ObservationView,
     OfferView,
@@ -43,6 +45,10 @@ class Writes(Protocol):
 
     async def save_liveness(self, rows: Sequence[tuple[str, str, datetime]]) -> None:
         """Node, liveness, changed_at: the newest per node stays."""
+        ...
+
+    async def save_conditions(self, rows: Sequence[tuple[str, NodeCondition]]) -> None:
+        """Node, condition: the one that was told last stays, as it was told. There is one type."""
         ...
 
     async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView]]]) -> None:
@@ -163,7 +169,8 @@ class LoopReads(Protocol):
 
 
 class Reads(FleetReads, LoopReads, StrategyReads, Protocol):
-    """Lists are sorted as their docstrings say; unknown names give None or nothing, never an error."""
+    """Lists are sorted as their docstrings say; unknown names give None or nothing, never an error. Conditions are as
+    they were told: slackwater.console.domain.conditions.as_of says which still count."""
 
     async def nodes(self) -> Sequence[NodeView]:
         """By name, each with its latest usage and offer."""
@@ -194,6 +201,14 @@ class Reads(FleetReads, LoopReads, StrategyReads, Protocol):
         ...
 
     async def decision(self, decision_id: str) -> DecisionRecord | None: ...
+
+    async def pods_called(self, name: str, node: str | None = None) -> Sequence[PodIdentity]:
+        """Those with this name or uid that run (on `node`, or anywhere), and those that decisions have looked at."""
+        ...
+
+    async def decisions_about(self, pod_uid: str, limit: int, until: datetime | None) -> Sequence[DecisionRecord]:
+        """Those that chose or spared the pod, newest first."""
+        ...
 
     async def decision_at(self, node: str, subject: str, at: datetime) -> DecisionRecord | None:
         """The newest decision about `subject` at or before `at`."""

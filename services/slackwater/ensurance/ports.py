@@ -75,11 +75,20 @@ class Meter(Protocol):
         """A report that must not cause action."""
         ...
 
-    def effect(self, effect: EffectMeasured, decision_age_seconds: float) -> None:
-        """What came of a decision that was made so long after its sample."""
+    def effect(self, effect: EffectMeasured, kind: str, decision_age_seconds: float) -> None:
+        """What came of a decision of this kind that was made so long after its sample."""
+        ...
+
+    def evictions_began(self, pool: str, number: int, repeated: int) -> None:
+        """Pods of a pool were asked to go; of so many the workload had lost a pod there within the hour before, and
+        had started this one since."""
         ...
 
     def evicted(self, outcome: str) -> None: ...
+
+    def closed(self, nodes: int) -> None:
+        """How many nodes take no new pods now."""
+        ...
 
     def stepped_back(self, pools: int) -> None:
         """How many pools may evict and only throttle for now, because a guard has tripped."""

@@ -13,6 +13,7 @@ from slackwater.ensurance.adapters.postgres import PostgresGuardStore
 from slackwater.ensurance.edge.documents import document_router
 from slackwater.ensurance.edge.events import consume_all
 from slackwater.ensurance.edge.http import nodeqos_router
+from slackwater.ensurance.edge.pools import pools_router
 from slackwater.ensurance.ports import GuardStore, Meter
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.book import Book
@@ -20,11 +21,13 @@ from slackwater.ensurance.usecases.change_documents import ChangeDocuments
 from slackwater.ensurance.usecases.change_policy import ChangePolicy
 from slackwater.ensurance.usecases.documents_in_force import KINDS, NODES, DocumentsInForce, Stores
 from slackwater.ensurance.usecases.guard_node import GuardNode
+from slackwater.ensurance.usecases.look_at_pools import LookAtPools
 from slackwater.ensurance.usecases.note_described import NoteDescribed
 from slackwater.ensurance.usecases.note_evicted import NoteEvicted
 from slackwater.ensurance.usecases.note_observed import NoteObserved
 from slackwater.ensurance.usecases.renew_intents import RenewIntents
 from slackwater.model.errors import Conflict, Unavailable
+from slackwater.model.identifiers import partition_of
 from slackwater.runtime.document_news import said_of
 from slackwater.runtime.ownership import Lease, Standing
 from slackwater.runtime.platform import Platform
@@ -65,11 +68,13 @@ class EnsuranceService:
         self._database = database
         self._documents = DocumentsInForce(documents)
         self._book = book = Book(store, lambda partition: ownership.held().get(partition, 0), self._documents)
-        self._guard = GuardNode(book, clock, meter, lease, settings.max_report_age_seconds)
+        age, closing = settings.max_report_age_seconds, settings.closing_seconds
+        self._guard = GuardNode(book, clock, meter, lease, age, closing)
         self._described = NoteDescribed(book, clock, lease)
         self._observed = NoteObserved(book, clock, lease)
         self._evicted = NoteEvicted(book, clock, meter, lease)
         self._renew = RenewIntents(book, clock, lease, settings.silent_seconds)
+        self._look = LookAtPools(book, clock, meter)
         self._change = change = ChangePolicy(book, clock, meter, lease)
         self._changes = {kind: ChangeDocuments(kind, kept, change.catch_up) for kind, kept in documents.items()}
 
@@ -115,7 +120,7 @@ class EnsuranceService:
             document_router(change, self._change.read if kind is NODES else None)
             for kind, change in self._changes.items()
         ]
-        return [nodeqos_router(self._change), *others]
+        return [nodeqos_router(self._change), pools_router(self._look), *others]
 
     async def take(self, leases: Sequence[Lease]) -> None:
         """Nodes as last written. Their throttles' leases may be about to run out: renewed at once."""
@@ -129,6 +134,9 @@ class EnsuranceService:
         """Everything that matters is written with each decision."""
 
     def drop(self, partitions: Collection[int]) -> None:
+        for node in self._book.nodes():
+            if partition_of(node.node) in partitions:
+                self._meter.standing(node.node, 0, 0)
         self._book.drop(partitions)
 
     async def _follow_policy(self) -> None:
@@ -147,10 +155,22 @@ class EnsuranceService:
         while True:
             try:
                 await self._renew()
-                self._meter.stepped_back(len(self._book.stepped_back(self._platform.clock.now())))
+                await self._look()
+                now = self._platform.clock.now()
+                self._meter.stepped_back(len(self._book.stepped_back(now)))
+                self._meter.closed(self._book.closed(now))
+                self._forget_gaps_of_silent_nodes()
             except (Conflict, Unavailable) as error:
                 log.warning("leases are not renewed", error=error.message)
             await self._platform.clock.sleep(self._renew.interval_seconds)
+
+    def _forget_gaps_of_silent_nodes(self) -> None:
+        """Nobody knows what they lack now: an alert on it would never end."""
+        now, heard_at = self._platform.clock.now(), self._book.heard_at
+        for node in self._book.nodes():
+            at = heard_at.get(node.node)
+            if at is not None and (now - at).total_seconds() > self._settings.silent_seconds:
+                self._meter.standing(node.node, len(node.state.throttles), 0)
 
 
 def build(settings: EnsuranceSettings, platform: Platform) -> EnsuranceService:

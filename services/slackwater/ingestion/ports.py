@@ -72,10 +72,11 @@ class Ledger(Protocol):
         after: str,
         limit: int,
         partitions: Collection[int] = ALL_PARTITIONS,
+        among: Sequence[str] | None = None,
     ) -> Sequence[KnownNode]:
-        """Up to `limit` nodes of these partitions after this name that may have a window to close: a window's length
-        of history behind their mark and no report missing, or a window behind their mark that was over at `until` and
-        either such a history or no report since `silent_since`."""
+        """Up to `limit` nodes of these partitions (and only of those named) after this name that may have a window to
+        close: a window's length of history behind their mark and no report missing, or a window behind their mark that
+        was over at `until` and either such a history or no report since `silent_since`."""
         ...
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -76,6 +77,9 @@ class IngestionService:
         self._redelivery_seconds = load().consumers[ON_REPORTED].ack_wait_seconds
         self._phase = staggered(settings.window_seconds) if settings.stagger_windows else aligned
         self._window_over = asyncio.Event()
+        self._over: set[str] = set()
+        """Nodes whose reports have begun another window since the last look."""
+        self._looked_at_all = -math.inf
         hearing = Hearing(clock)
         self._accept = AcceptReports(database, ledgers, clock, limits, meter, self._reported, hearing.took)
         self._describe = DescribeNode(database, ledgers)
@@ -136,6 +140,7 @@ class IngestionService:
         """All state is in PostgreSQL. What the owner before us had in hand comes again when the broker has waited long
         enough for it: only from then on silence is the nodes', however short an interval they are expected to keep."""
         self._listen_anew(self._redelivery_seconds)
+        self._looked_at_all = -math.inf
 
     async def give(self, leases: Sequence[Lease]) -> None:
         """Nothing is kept in memory."""
@@ -164,15 +169,22 @@ class IngestionService:
     def _reported(self, before: KnownNode, after: KnownNode) -> None:
         """Wake the closing of windows when a report has begun the next one: the one before it is whole."""
         if begins_window(before.newest_at, after.newest_at, self._settings.window_seconds, self._phase(after.name)):
+            self._over.add(after.name)
             self._window_over.set()
 
     async def _close_due(self) -> None:
-        """When a window is over, those that end with it are gathered for a moment; without such news, now and then."""
+        """When a window is over, those that end with it are gathered for a moment. Now and then all nodes are looked
+        at: some reports are missing, or no more come, or we could not close what was over."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._close.pause_seconds):
                 await self._window_over.wait()
         self._window_over.clear()
-        await self._close()
+        over, self._over = self._over, set()
+        if self._clock.monotonic() - self._looked_at_all >= self._close.pause_seconds:
+            await self._close()
+            self._looked_at_all = self._clock.monotonic()
+        else:
+            await self._close(over)
         await self._clock.sleep(_GATHER_SECONDS)
 
     def _listen_anew(self, after_seconds: float = 0.0) -> None:

@@ -16,11 +16,13 @@ from sqlalchemy import text
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.domain.fleet import FRESH, SHOWS, FleetLevel, NodeQuery, Totals
+from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.pools import PoolSums
-from slackwater.console.domain.views import DecisionFilter, EvictionView
+from slackwater.console.domain.views import DecisionFilter, EvictionView, NodeCondition
 from slackwater.console.ports import ReadModel
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.decisions.reasons import DecisionKind, Reason
+from slackwater.decisions.record import Action, Alternative
 from slackwater.events.envelope import Event
 from slackwater.model.quantities import Resources
 from slackwater.store.engine import connect_database
@@ -51,6 +53,20 @@ async def tell(model: ReadModel, events: list[Event[Any]]) -> None:
     await model.save_evictions([ENDED, ENDED])
 
 
+async def test_the_condition_that_was_told_last_stays(model: ReadModel) -> None:
+    old, new = (
+        NodeCondition("SchedulingClosed", status, "r", "m", END, at, None, "d1", ("p.r", "p.s"))
+        for status, at in (("True", START), ("False", END))
+    )
+    await model.save_conditions([("n1", old), ("n2", old), ("n1", new)])
+    await model.save_conditions([("n1", old), ("n2", new)])
+    await model.save_liveness([("n3", "fresh", END)])
+    assert [each.conditions for each in await model.nodes()] == [(new,), (new,), ()]
+    found = await model.node("n1")
+    assert found is not None
+    assert found.conditions == (new,)
+
+
 async def everything(model: ReadModel) -> dict[str, Any]:
     """The answer to every question there is."""
     middle = START + timedelta(seconds=SURGE[0] + 40)
@@ -75,6 +91,16 @@ async def everything(model: ReadModel) -> dict[str, Any]:
         "actions": await model.actions_on(["edge-7"], middle, 3),
         "waterlines": [await model.waterline(name) for name in (None, "edge-7", "nowhere")],
         "of a pod": await model.decisions(DecisionFilter(pod="encode-video-0")),
+        "of a spared pod": [await model.decisions(DecisionFilter(pod="checkout-0", spared=s)) for s in (False, True)],
+        "of a pool": [await model.decisions(DecisionFilter(pool=pool, limit=9)) for pool in ("edge", "nowhere")],
+        "carried out": await model.decisions(DecisionFilter(carried_out=True, kind=DecisionKind.THROTTLE)),
+        "only told": await model.decisions(DecisionFilter(carried_out=False)),
+        "pods called": await _called(model, "checkout-0"),
+        "pods called on a node": await _called(model, "encode-video-1", "edge-7"),
+        "pod of a uid": await _called(model, identifier("edge-7", "checkout-0")),
+        "pods not called": await _called(model, "nobody"),
+        "about a pod": await model.decisions_about(identifier("edge-7", "checkout-0"), 2, None),
+        "about it then": await model.decisions_about(identifier("edge-7", "checkout-0"), 9, middle),
         "of kinds": await model.decisions(DecisionFilter(kinds=(DecisionKind.THROTTLE, DecisionKind.RESTORE))),
         "for a reason": await model.decisions(DecisionFilter(reason=Reason.OFFER_FIRST)),
         "evictions": await model.evictions("d9"),
@@ -105,6 +131,10 @@ async def everything(model: ReadModel) -> dict[str, Any]:
     return found
 
 
+async def _called(model: ReadModel, name: str, node: str | None = None) -> list[PodIdentity]:
+    return sorted(await model.pods_called(name, node), key=lambda one: one.uid)
+
+
 async def told_in_memory() -> dict[str, Any]:
     twin = MemoryReadModel()
     await tell(twin, story(END))
@@ -122,6 +152,40 @@ async def test_both_give_the_same_answer_to_every_question(model: ReadModel) -> 
     assert answers["edge-7 why"] is not None
     assert answers["evictions"] == [ENDED]
     assert answers["nowhere node"] is None
+    assert [len(found) > 0 for found in answers["of a spared pod"]] == [False, True]
+    assert [len(found) > 0 for found in answers["of a pool"]] == [True, False]
+    assert len(answers["carried out"]) > 0
+    assert [len(answers[of]) for of in ("pods called on a node", "pod of a uid", "pods not called")] == [1, 1, 0]
+    assert len(answers["about a pod"]) == 2
+
+
+ALONE = "0f0e0d0c-0000-7000-8000-000000000001"
+
+
+async def test_a_pod_that_is_gone_and_one_that_was_only_looked_at_are_found_by_name_and_uid(model: ReadModel) -> None:
+    await tell(model, story(END))
+    (like, *_) = await model.decisions(DecisionFilter(kind=DecisionKind.THROTTLE, limit=1))
+    record = await model.decision(like.id)
+    assert record is not None
+    gone = Action(
+        pod_uid="u-gone", pod_name="crunch", tier="batch", namespace="jobs", cpu_limit_before_milli=None,
+        cpu_limit_after_milli=None, released_milli=0, evicted=True, keys=(1.0,),
+    )  # fmt: skip
+    spared = Alternative(what="lucky", rejected_because="the gap is closed", keys=(2.0,), pod_uid="u-lucky")
+    told = record.model_copy(
+        update={"id": ALONE, "actions": (gone,), "terms": (), "result": 0, "alternatives": (spared,)}
+    )
+    preview = told.model_copy(update={"id": ALONE[:-1] + "2", "reason": Reason.EVICT_OBSERVED_ONLY})
+    await model.save_decisions([told, preview])
+    assert await model.pods_called("crunch") == [
+        PodIdentity("u-gone", "crunch", "jobs", told.node, False, told.decided_at)
+    ]
+    for name in ("lucky", "u-lucky"):
+        assert [each.id for each in await model.decisions(DecisionFilter(pod=name))] == []
+        found = await model.decisions(DecisionFilter(pod=name, spared=True, carried_out=True))
+        assert [each.id for each in found] == [ALONE]
+    assert [each.id for each in await model.decisions(DecisionFilter(carried_out=False))] == [preview.id]
+    assert [each.id for each in await model.decisions_about("u-lucky", 5, None)] == [preview.id, ALONE]
 
 
 async def test_what_comes_twice_or_in_another_order_changes_nothing(model: ReadModel) -> None:
@@ -170,7 +234,7 @@ async def test_an_empty_read_model_knows_nothing_and_says_so_calmly(model: ReadM
     assert answers["sums of pools"] == [None, None, None]
     assert answers["offers of pools"] == [[], []]
     summed = {"counts", "level", "totals", "shown", "shown by name", "shown behind", "waterlines"}
-    summed |= {"sums of pools", "offers of pools"}
+    summed |= {"sums of pools", "offers of pools", "of a spared pod", "of a pool"}
     assert all(not answer for question, answer in answers.items() if question not in summed)
 
 

@@ -282,6 +282,8 @@ async def test_open_nodes_have_a_window_to_close(kept: Kept) -> None:
         found = [node.name for node in await ledger.open_nodes(EPOCH + minute, EPOCH, 60, "", 10)]
         assert found == ["full", "n", "silent"]
         assert [node.name for node in await ledger.open_nodes(EPOCH + minute, EPOCH, 60, "full", 1)] == ["n"]
+        named = await ledger.open_nodes(EPOCH + minute, EPOCH, 60, "", 10, among=["silent", "closed", "unknown"])
+        assert [node.name for node in named] == ["silent"]
 
 
 async def test_what_came_before_a_report_is_the_newest_in_time_and_the_late_ones_after_it(kept: Kept) -> None:

@@ -61,6 +61,7 @@ def test_limits_of_those_who_give_way_are_counted_in_long_periods(tier: str, per
         ({"arguments": ()}, "CMD"),
         ({"labels": ("team",)}, "--label"),
         ({"labels": ("=x",)}, "--label"),
+        ({"labels": ("slackwater.io/protected=agent",)}, "--label"),
         ({"labels": ("team=a b",)}, "--label"),
         ({"labels": ("team=" + "a" * 64,)}, "--label"),
     ],

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_fakes import NODE, pod
-from agent_world import World, throttle
+from agent_world import World, eviction, throttle
 
+from slackwater.agent.adapters.intents_file import JsonIntents
 from slackwater.decisions.reasons import Mode
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.intent_declared import Eviction
+from slackwater.events.intent_observed import IntentObserved
 from slackwater.model.tiers import Tier
+from slackwater.testing.broker import MemoryBroker
+from slackwater.testing.bus import MemoryBus
 from slackwater.waterline import handover
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.avoidance import AvoidanceAction
@@ -22,9 +28,9 @@ PRESSURE = {"name": "prod_cpu_pressure", "value": 0.1}
 BE = {"scopeName": "QOSClass", "operator": "In", "values": ["BE"]}
 
 
-def rules(action: str = "throttle", mode: Mode = Mode.EVICT) -> str:
+def rules(action: str = "throttle", mode: Mode = Mode.EVICT, metric: dict[str, Any] = PRESSURE) -> str:
     """What ensurance leaves with an agent."""
-    rule = {"name": "prod-cpu", "metricRule": PRESSURE, "actionName": action}
+    rule = {"name": "prod-cpu", "metricRule": metric, "actionName": action}
     cluster = NodeQos.parse({"metadata": {"name": "default"}, "spec": {"rules": [rule]}})
     others = Documents(
         pods=(
@@ -148,6 +154,62 @@ async def test_the_last_document_handed_out_again_is_no_owner(world: World) -> N
         assert records(world)[-1][1] == "restore_complete"
 
 
+async def test_who_restarts_while_cut_off_goes_on_by_the_last_rules_and_asks_for_nothing_that_was_asked_before(
+    world: World, tmp_path: Path
+) -> None:
+    file = tmp_path / "agent" / "intents.json"
+    first = world.service()
+    first.intents = JsonIntents(file)
+    async with world.running(first):
+        await world.declare(**wanted(throttles=[throttle("a", 400)]))
+        assert world.driver.limit("a") == "400"
+    (kept,) = first.intents.load()
+    item = Eviction.model_validate(eviction(world, "b", deadline=3600.0))  # came in its last moment
+    first.intents.save([kept.model_copy(update={"data": kept.data.model_copy(update={"evictions": (item,)})})])
+    world.bus = MemoryBus(MemoryBroker(clock=world.clock))  # beyond the cut there is nothing to hear
+    world.bus.broker.away = True
+    world.driver.pressure = 0.5
+    second = world.service()
+    second.intents = first.intents
+    async with world.running(second):
+        await world.clock.advance(4.5)
+        assert world.driver.limit("a") == "max", "what a dead process had taken was put back; nothing is taken unheard"
+        assert world.all(EvictionCompleted) == []
+        await world.clock.advance(1)
+        assert world.driver.limit("a") == "725"
+        assert records(world) == [], "nobody hears it yet"
+        world.bus.broker.away = False
+        assert second._running is not None
+        await second._running.receive(kept)  # the broker repeats it, and is no owner
+        await world.clock.advance(10)
+        assert records(world)[0] == ("throttle", "throttle_waterline_crossed", "agent")
+        assert second._running._alone is not None
+    assert "b" in {one.uid for one in world.driver.pods()}, "an eviction needs a lease that lives"
+
+
+async def test_who_restarts_and_is_heard_begins_anew_with_what_he_hears(world: World, tmp_path: Path) -> None:
+    first, second = world.service(), world.service()
+    first.intents = second.intents = JsonIntents(tmp_path / "intents.json")
+    async with world.running(first):
+        await world.declare(**wanted(throttles=[throttle("a", 400)]))
+    world.bus.published.clear()
+    world.generation = 0  # of a writer that has lost its count, too
+    async with world.running(second):
+        await world.declare(**wanted(throttles=[throttle("a", 400)], lease_seconds=3600.0))
+        assert world.driver.limit("a") == "400"
+        (answer,) = world.all(IntentObserved)
+        assert [(one.pod_uid, one.cpu_limit_milli) for one in answer.limits] == [("a", 400)]
+        world.driver.pressure = 0.5
+        await world.clock.advance(30)
+        assert records(world) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"[7]", b'[{"id": 1}]', b"{", b"null"])
+def test_a_file_of_intents_that_cannot_be_read_is_none(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "intents.json").write_bytes(content)
+    assert JsonIntents(tmp_path / "intents.json").load() == []
+
+
 async def test_alone_it_evicts_where_the_rules_say_so_once_and_only_the_protected_stay(world: World) -> None:
     world.driver.guarded.update(a="it is the agent")
     async with world.running():
@@ -159,6 +221,42 @@ async def test_alone_it_evicts_where_the_rules_say_so_once_and_only_the_protecte
         await world.clock.advance(3)
         ended = [(one.pod_uid, one.outcome, one.writer) for one in world.all(EvictionCompleted)]
     assert ended == [("a", "refused", "agent"), ("b", "terminated", "agent")]
+
+
+async def test_who_was_being_ended_when_the_line_was_cut_is_credited_and_not_asked_again(world: World) -> None:
+    world.driver.stubborn.add("a")
+    async with world.running():
+        item = eviction(world, "a", grace=60.0, deadline=120.0)
+        await world.declare(**wanted(rules=rules("evict"), evictions=[item]))
+        await world.clock.advance(11)
+        world.driver.pressure = 0.5  # 275 are missing, and a uses 1000
+        await world.clock.advance(20)
+        assert records(world) == []
+        await world.clock.advance(60)
+        ended = [(one.pod_uid, one.outcome, one.writer) for one in world.all(EvictionCompleted)]
+    assert ended[0] == ("a", "killed", "ensurance")
+    assert ("a", "agent") not in [(one[0], one[2]) for one in ended]
+
+
+SHORT = {"name": "batch_cpu_shortfall", "value": 0.5, "target": 0.1}
+PAGING = {"name": "prod_memory_pressure", "value": 0.1}
+
+
+@pytest.mark.parametrize(("metric", "gone"), [(SHORT, ["a"]), (PAGING, [])])
+async def test_alone_it_knows_every_metric_that_ensurance_knows_from_its_reports(
+    world: World, metric: dict[str, Any], gone: list[str]
+) -> None:
+    """BE pods request 2000 m and may use 900 m: half has to go. Pressure of memory is read, and not quantified."""
+    async with world.running():
+        await world.declare(
+            **wanted(rules=rules("evict", metric=metric), throttles=[throttle("a", 600), throttle("b", 300)])
+        )
+        world.driver.rates = {"a": 600, "b": 300, "p": 3000}
+        world.driver.memory_pressure = 0.5
+        await world.clock.advance(13)
+        told = [one.record for one in world.all(DecisionRecorded) if one.record.kind == "evict"]
+        assert told
+        assert [action.pod_uid for one in told for action in one.actions] == gone
 
 
 async def test_a_mode_without_evictions_only_tells(world: World) -> None:

@@ -22,6 +22,7 @@ from slackwater.events.peak_predicted import Calibration, PeakPredicted, PodPeak
 from slackwater.events.pod_columns import PodsByColumns, by_columns
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.model.devices import DiskUse, LinkUse
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
 from slackwater.testing import windows
@@ -29,7 +30,9 @@ from slackwater.testing.reports import host_app, pod_usage, report
 
 NOW = datetime(2026, 1, 5, 12, 30, 15, 123456, tzinfo=UTC)
 PAYLOADS: tuple[Payload, ...] = (
-    report("n", 7, NOW, pods=[pod_usage("a"), pod_usage("b")], host_apps=[host_app("nginx")]),
+    report("n", 7, NOW, pods=[pod_usage("a"), pod_usage("b")], host_apps=[host_app("nginx")]).model_copy(
+        update={"disks": (DiskUse("vda", 0.25),), "links": (LinkUse("eth0", 1, 2, None), LinkUse("eth1", 3, 4, 5))}
+    ),
     windows.window("n", 3, {"a": 500}, host_apps={("nginx", Tier.PROD): 200}).data,
     PeakPredicted(
         node="n", predicted_at=NOW, window_number=3, window_seconds=60, model="histogram", samples=9,

@@ -347,6 +347,17 @@ async def test_a_new_ingestion_listens_before_it_judges(world: World) -> None:
     assert world.liveness() == [Liveness.FRESH, Liveness.STALE]
 
 
+async def test_only_nodes_that_are_named_are_looked_at(world: World) -> None:
+    for sequence in range(1, 14):
+        await world.clock.advance(5)
+        await world.report(sequence)
+        await world.report(sequence, node="m")
+    assert await world.close(["m", "unknown"]) == 1
+    assert [window.node for window in world.published(UsageWindowed)] == ["m"]
+    assert await world.close(()) == 0
+    assert await world.close() == 1
+
+
 async def test_a_window_is_closed_once_after_its_wait(world: World) -> None:
     for sequence in range(1, 13):
         await world.clock.advance(5)

@@ -9,6 +9,7 @@ import operator
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import promql_parser as promql
@@ -107,13 +108,17 @@ class Machine:
 
     def _window(self, node: Any, now: int, seconds: int) -> Iterator[tuple[Labels, list[float]]]:
         """Of each series that a selector names, the values of the last `seconds`."""
+        for labels, samples in self._timed(node, now, seconds):
+            yield labels, [value for _, value in samples]
+
+    def _timed(self, node: Any, now: int, seconds: int) -> Iterator[tuple[Labels, list[tuple[int, float]]]]:
         end = now - int(node.offset.total_seconds() if node.offset else 0)
         for labels, samples in self._samples[node.name].items():
             named = dict(labels)
             if all(_MATCH[str(m.op)](named.get(m.name, ""), m.value) for m in node.matchers.matchers):
-                values = [value for at, value in samples if end - seconds < at <= end]
-                if values:
-                    yield labels, values
+                inside = [(at, value) for at, value in samples if end - seconds < at <= end]
+                if inside:
+                    yield labels, inside
 
     def _aggregate(self, node: Any, now: int) -> Vector:
         kept = set(node.modifier.labels) if node.modifier else set()
@@ -126,10 +131,13 @@ class Machine:
         name = node.func.name
         if name == "time":
             return float(now)
-        if name not in _OVER_TIME:
+        if name not in {*_OVER_TIME, "increase"}:
             raise NotImplementedError(name)
         (matrix,) = node.args
         seconds = int(matrix.range.total_seconds())
+        if name == "increase":
+            found = self._timed(matrix.vector_selector, now, seconds)
+            return {labels: increase(samples, now - seconds, now) for labels, samples in found if len(samples) > 1}
         return {
             labels: _OVER_TIME[name](values) for labels, values in self._window(matrix.vector_selector, now, seconds)
         }
@@ -159,6 +167,20 @@ def _paired(left: Value, right: Value, word: str) -> Iterator[tuple[Labels, floa
                 yield labels, one if isinstance(left, dict) else two
         elif word != "/" or two:
             yield labels, _ARITHMETIC[word](one, two)
+
+
+def increase(samples: Sequence[tuple[int, float]], begin: int, end: int) -> float:
+    """As Prometheus tells it: a fall is a restart at 0, and what lies between the first and the last sample is drawn
+    out to both ends of the window; by half a step only where the series begins or ends within, and never below 0."""
+    first, last = samples[0], samples[-1]
+    grown = last[1] - first[1] + sum(one[1] for one, two in pairwise(samples) if two[1] < one[1])
+    covered = last[0] - first[0]
+    step = covered / (len(samples) - 1)
+    before, after = first[0] - begin, end - last[0]
+    if grown > 0 and first[1] >= 0:
+        before = min(before, covered * first[1] / grown)
+    drawn = covered + sum(each if each < step * 1.1 else step / 2 for each in (before, after))
+    return grown * drawn / covered
 
 
 def duration(text: str) -> int:

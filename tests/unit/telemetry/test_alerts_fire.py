@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from promql_machine import Labels, Machine, Series, Vector
+from promql_machine import Labels, Machine, Series, Vector, increase
 
 RULES = Path(__file__).resolve().parents[3] / "deploy" / "prometheus" / "rules.yaml"
 HOUR = 3600
@@ -138,5 +138,12 @@ def test_an_agent_that_is_restarted_is_not_told_of() -> None:
 
 
 def test_the_machine_refuses_what_it_does_not_know() -> None:
-    with pytest.raises(NotImplementedError, match="rate"):
-        Machine([{"alert": "a", "expr": "rate(x_total[5m]) > 0", "for": "0m"}]).run({}, 0)
+    with pytest.raises(NotImplementedError, match="deriv"):
+        Machine([{"alert": "a", "expr": "deriv(x_nodes[5m]) > 0", "for": "0m"}]).run({}, 0)
+
+
+def test_the_machine_counts_as_prometheus_does() -> None:
+    assert increase([(0, 5.0), (30, 5.0), (60, 8.0), (90, 8.0)], 0, 90) == 3.0
+    assert increase([(0, 5.0), (30, 7.0), (60, 1.0)], 0, 60) == 3.0, "a restart begins at 0"
+    assert increase([(60, 0.0), (90, 2.0)], 0, 90) == 2.0, "not drawn out below 0"
+    assert increase([(30, 10.0), (60, 16.0)], 0, 60) == 12.0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -12,9 +14,12 @@ from hypothesis import strategies as st
 from waterline_crowd import NOON, crowds, use
 
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.waterline.analysis.candidates import expose
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering import comparators as by
 from slackwater.waterline.ordering.chains import CHAINS, CPU, GENERAL, MEMORY, Chain
+from slackwater.waterline.policies.podqos import PodQosSpec
+from slackwater.waterline.policies.selectors import ScopeSelector
 
 COMPARATORS = [value for value in vars(by).values() if isinstance(value, by.Comparator)]
 chains = st.sampled_from(sorted(CHAINS)).map(lambda name: CHAINS[name]) | st.lists(
@@ -69,9 +74,28 @@ def test_who_gives_way_first(chain: Chain, first: PodUse, second: PodUse) -> Non
     assert chain.order([second, first]) == [first, second]
 
 
+def test_two_chains_of_one_name_are_two_orders() -> None:
+    """A plug-in may put a comparator behind a built-in chain and keep its name."""
+    old, young = use("a", cpu=5), use("b", cpu=5, started_at=NOON)
+    exposed = expose([old, young], [PodQosSpec(scope_selector=ScopeSelector(), allowed_actions=("throttle",))])
+    youngest = [pod.uid for _, pod in exposed.ranked(CPU)]
+    oldest = [pod.uid for _, pod in exposed.ranked(Chain("cpu", (by.RUNNING_TIME.turned(),)))]
+    assert (youngest, oldest) == (["b", "a"], ["a", "b"])
+
+
 def test_chains_are_recombined_and_say_what_they_are() -> None:
     newest_big_first = Chain("own", (by.RUNNING_TIME,)).then(by.CPU_USAGE.turned(), name="newest")
     small, big = use("b", cpu=1), use("a", cpu=2)
     assert newest_big_first.order([big, small]) == [small, big]
     assert str(newest_big_first) == "started later, more CPU used (turned), uid"
     assert newest_big_first.keys(small)[1] == 1_000_000
+
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "concepts" / "waterlines.md"
+STATED = dict(re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \|$", PAGE.read_text().partition("## Orders")[2], re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", ["general", "cpu", "extended-cpu", "memory", "priority-first", "best-effort-cpu"])
+def test_the_page_states_each_order_as_it_is(name: str) -> None:
+    words = [one.name.removeprefix("lower ") for one in CHAINS[name].comparators]
+    assert STATED[name] == ", ".join(words)

@@ -81,6 +81,10 @@ def test_quantities_are_exact_in_the_unit_of_the_metric(rule: dict[str, Any], wa
         (node_qos(metric_rule("batch_cpu_shortfall", 0.3, target=0.2)), "spec.rules.0.metricRule", "at least 0.4"),
         (node_qos(metric_rule("batch_memory_threshold", 0.7, target=0.7)), "spec.rules.0.metricRule", "below"),
         (node_qos(metric_rule("node_cpu_usage", "1Ki1")), "spec.rules.0.metricRule", "not a quantity"),
+        (node_qos(metric_rule("node_cpu_usage", "1e400")), "spec.rules.0.metricRule", "within reason"),
+        (node_qos(metric_rule("node_cpu_usage", "1e999999999")), "spec.rules.0.metricRule", "kept exactly"),
+        (node_qos(metric_rule("node_cpu_usage_ratio", "1e-400%")), "spec.rules.0.metricRule", "within reason"),
+        (node_qos(metric_rule("node_memory_usage", "1.000000000000000000001Gi")), "spec.rules.0.metricRule", "digits"),
         (node_qos(RULE | {"avoidanceThreshold": 0}), "spec.rules.0.avoidanceThreshold", "greater than or equal to 1"),
         (node_qos(RULE, RULE), "spec.rules", "unique"),
         (node_qos(RULE | {"strategy": "Maybe"}), "spec.rules.0.strategy", "Preview"),
@@ -101,6 +105,26 @@ def test_a_metric_of_ones_own_may_carry_a_waterline() -> None:
     assert document.policy(metrics).rules[0].waterline == 5000
     with pytest.raises(InvalidInput, match="queue_length is not registered"):
         document.policy()
+
+
+def test_what_is_stored_is_read_with_the_metrics_that_are_installed_and_without_those_that_are_gone() -> None:
+    metrics = BUILT_IN.with_metrics(Metric("queue_length", Dimension.NUMBER))
+    written = node_qos(metric_rule("queue_length", "5k"), RULE | {"name": "other"})
+    assert len(NodeQosRules.stored(written, metrics).policy(metrics).rules) == 2
+    gone = NodeQosRules.stored(written, BUILT_IN)
+    assert [rule.metric_rule.name for rule in gone.spec.rules] == ["queue_length", "node_cpu_usage_ratio"]
+    with pytest.raises(InvalidInput, match="unique"):
+        NodeQosRules.stored(node_qos(RULE, RULE))
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False), st.sampled_from(["", "m", "Gi", "E", "%"]))
+def test_whatever_is_written_is_kept_exactly_and_travels_as_a_float_or_is_refused(number: Decimal, unit: str) -> None:
+    try:
+        found = percentage(f"{number}%") if unit == "%" else quantity(f"{number}{unit}")
+    except ValueError:
+        return
+    assert (float(found) != 0) == (number != 0)
+    assert abs(float(found)) < float("inf")
 
 
 def test_an_action_is_what_was_written() -> None:

@@ -45,18 +45,19 @@ def protection(
 
 
 class Exposed:
-    """All pods of one cycle by uid, and their orders: each is made once, however many demands use it."""
+    """All pods of one cycle by uid, and their orders: each is made once, however many demands use it. A chain is what
+    it compares: two of the same name need not be the same."""
 
     def __init__(self, by_uid: Mapping[str, Exposure]) -> None:
         self.by_uid = by_uid
-        self._ranked: dict[str, list[tuple[tuple[Number, ...], PodUse]]] = {}
+        self._ranked: dict[Chain, list[tuple[tuple[Number, ...], PodUse]]] = {}
 
     def ranked(self, chain: Chain) -> list[tuple[tuple[Number, ...], PodUse]]:
         """Those who may suffer anything, in the order of a chain, with the keys that decided."""
-        found = self._ranked.get(chain.name)
+        found = self._ranked.get(chain)
         if found is None:
             found = chain.ranked(one.pod for one in self.by_uid.values() if one.actions)
-            self._ranked[chain.name] = found
+            self._ranked[chain] = found
         return found
 
 

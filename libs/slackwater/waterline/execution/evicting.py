@@ -31,7 +31,8 @@ class _Choice:
 
 
 class EvictionPass:
-    """The eviction demands of one cycle."""
+    """The eviction demands of one cycle. `underway` are on their way out already: what nobody can quantify waits for
+    what they bring before it asks for more."""
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class EvictionPass:
         limits: Limits,
         *,
         taken: Mapping[str, Decimal] | None = None,
+        underway: int = 0,
         prune: bool = True,
     ) -> None:
         self.steps: list[Step] = []
@@ -49,8 +51,8 @@ class EvictionPass:
         self._demands = demands
         self._refused = dict(refused)
         self._budget = budget
-        self._limits = limits
         self._prune = prune
+        self._blanket = max(0, limits.blanket_evictions - underway)
         self._taken = dict(taken or {})
         self._begun: set[str] = set()
         self._metrics = [demand.metric for demand in demands]
@@ -75,10 +77,11 @@ class EvictionPass:
     # ---- choosing
 
     def _choose(self, ledger: Ledger) -> list[_Choice]:
+        """Who goes for a metric that cannot be quantified goes in any case, so he is credited to the others first."""
         trial, chosen = ledger.copy(), dict[str, _Choice]()
         room = None if self._budget.count is None else self._budget.count - len(self._begun)
-        for demand in self._demands:
-            blanket = self._limits.blanket_evictions if demand.gap is None else None
+        for demand in sorted(self._demands, key=lambda one: one.gap is not None):
+            blanket = self._blanket if demand.gap is None else None
             for candidate in demand.candidates:
                 if (room is not None and len(chosen) >= room) or (blanket is not None and blanket <= 0):
                     break
@@ -91,6 +94,8 @@ class EvictionPass:
     def _is_wanted(self, demand: Demand, candidate: Candidate, trial: Ledger, chosen: Mapping[str, _Choice]) -> bool:
         pod = candidate.pod
         if pod.uid in chosen or pod.uid in self._begun or pod.uid in self._refused:
+            return False
+        if demand.metric.refused_by(pod) is not None:
             return False
         if demand.gap is None:
             return True
@@ -162,6 +167,9 @@ class EvictionPass:
     def _why_spared(self, demand: Demand, candidate: Candidate, ledger: Ledger) -> str:
         if candidate.pod.uid in self._refused:
             return self._refused[candidate.pod.uid]
+        refusal = demand.metric.refused_by(candidate.pod)
+        if refusal is not None:
+            return refusal
         if demand.gap is None:
             return demand.because
         if ledger.left_for(candidate, demand) <= 0:

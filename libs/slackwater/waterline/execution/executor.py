@@ -53,6 +53,7 @@ def execute(
         _budget(state, limits),
         limits,
         taken=taken,
+        underway=len(state.underway),
     )
     left_after_evictions = evicting.run(ledger, attempt)
     leaving = {one.uid for one in state.underway}

@@ -43,12 +43,14 @@ class LoopState:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How much may be given back now (milli-cores), whether limits may go altogether; or why nothing may."""
+    """How much may be given back now (milli-cores), whether limits may go altogether; or why nothing may. `formula`:
+    how `milli` came to be, in words."""
 
     milli: int
     to_original: bool = False
     all_at_once: bool = False
     idle_because: str = ""
+    formula: str = ""
 
 
 EVERYTHING: Final = Allowance(0, to_original=True, all_at_once=True)
@@ -134,9 +136,12 @@ def _demand_gone(capacity: int, idle: int, bound: int | None, policy: LoopPolicy
     """A step of the capacity, up to the originals. When no more than a step is idle everything goes at once:
     all pods together cannot take more than what is idle."""
     step = int(policy.step_ratio * capacity)
+    said = f"prod's demand is gone: {policy.step_ratio:g} x capacity"
     if bound is None:
-        return Allowance(step, to_original=True, all_at_once=idle <= step)
-    return Allowance(max(0, min(step, bound)), to_original=True)
+        at_once = idle <= step
+        more = ", and as no more is idle, everything at once" if at_once else ""
+        return Allowance(step, to_original=True, all_at_once=at_once, formula=said + more)
+    return Allowance(max(0, min(step, bound)), to_original=True, formula=f"{said}, headroom at most")
 
 
 def _demand_high(
@@ -150,10 +155,14 @@ def _demand_high(
         headroom = min(headroom, bound)
     raise_milli = headroom // (1 << state.backoff)
     if raise_milli > 2 * smallest:
-        return Allowance(raise_milli)
+        said = (
+            f"idle - {policy.headroom_margin_ratio:g} x capacity, at most {policy.step_ratio:g} x capacity and headroom"
+        )
+        return Allowance(raise_milli, formula=f"({said}) / 2 ^ backoff")
     if quiet_until(state, policy.probe_seconds, now) <= 0 and (bound is None or bound > 2 * smallest):
         probe = max(2 * smallest, int(policy.probe_ratio * capacity))
-        return Allowance(probe if bound is None else min(probe, bound), to_original=True)
+        milli = probe if bound is None else min(probe, bound)
+        return Allowance(milli, to_original=True, formula=f"a probe after a calm: {policy.probe_ratio:g} x capacity")
     return Allowance(0, idle_because="prod still wants what it wanted and no CPU is idle")
 
 

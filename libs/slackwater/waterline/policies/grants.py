@@ -20,7 +20,8 @@ _LIMITS: Final = Limits()
 class AutonomySpec(Part):
     """`nodePool` is the document's name unless it is said. Above `evictionsPerHour` in the pool, or after as many
     evictions without relief as `reliefsMissed`, the pool only throttles for `holdSeconds`. No more begin on one node
-    than `nodeEvictionsPerCycle` at once and `nodeEvictionsPerHour`."""
+    than `nodeEvictionsPerCycle` at once and `nodeEvictionsPerHour`. For a metric that cannot be quantified no more pods
+    of a node are acted on in one cycle than `blanketThrottles` and, if any at all, `blanketEvictions`."""
 
     node_pool: Pool | None = None
     mode: Literal["observe", "throttle", "evict"]
@@ -28,6 +29,8 @@ class AutonomySpec(Part):
     reliefs_missed: Annotated[int, Field(ge=1, le=1000)] = _DEFAULTS.reliefs_missed
     node_evictions_per_cycle: Annotated[int, Field(ge=1, le=1000)] = _LIMITS.evictions_per_cycle or 1
     node_evictions_per_hour: Annotated[int, Field(ge=1, le=100_000)] = _LIMITS.evictions_per_hour or 1
+    blanket_throttles: Annotated[int, Field(ge=0, le=100)] = _LIMITS.blanket_throttles
+    blanket_evictions: Annotated[int, Field(ge=0, le=100)] = _LIMITS.blanket_evictions
     hold_seconds: Annotated[float, Field(gt=0, le=604_800, allow_inf_nan=False)] = _DEFAULTS.hold_seconds
 
 
@@ -45,7 +48,13 @@ class Autonomy(Part):
 
     def limits(self) -> Limits:
         """Of one node."""
-        return Limits(self.spec.node_evictions_per_cycle, self.spec.node_evictions_per_hour)
+        spec = self.spec
+        return Limits(
+            spec.node_evictions_per_cycle,
+            spec.node_evictions_per_hour,
+            blanket_throttles=spec.blanket_throttles,
+            blanket_evictions=spec.blanket_evictions,
+        )
 
     def policy(self) -> AutonomyPolicy:
         return AutonomyPolicy(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
 from types import MappingProxyType
 from typing import Annotated, Any, Final
 
@@ -20,7 +20,13 @@ _ALLOWED: Final = {
     Dimension.MEMORY: "bytes like 1000, 512Mi or 1.5G",
     Dimension.RATIO: "a ratio like 0.85, or 85%",
     Dimension.NUMBER: "a number like 50.5 or 5k",
+    Dimension.BYTES_PER_SECOND: "bytes per second like 1000, 100Mi or 1.25G",
 }
+_EXACTLY: Final = Context(prec=28, traps=[Inexact, InvalidOperation])
+"""What decisions are computed with, and anything that would be rounded is refused instead."""
+_LARGEST: Final = Decimal("1e21")
+_SMALLEST: Final = Decimal("1e-9")
+"""Beyond these no node is: and what is compared travels as a float, which has neither 1e400 nor 1e-400."""
 
 
 def quantity(text: str) -> Decimal:
@@ -33,7 +39,18 @@ def quantity(text: str) -> Decimal:
         raise ValueError(f"{text!r} is not a quantity") from None
     if not number.is_finite():
         raise ValueError(f"{text!r} is not finite")
-    return number * _SUFFIXES[suffix]
+    return _within_reason(text, number, _SUFFIXES[suffix])
+
+
+def _within_reason(text: str, number: Decimal, unit: Decimal) -> Decimal:
+    """The product; refused where it would have to be rounded, or is beyond all that can be measured."""
+    try:
+        found = _EXACTLY.multiply(number, unit)
+    except DecimalException:
+        raise ValueError(f"{text!r} is not a quantity that can be kept exactly; write fewer digits") from None
+    if found and not _SMALLEST <= abs(found) <= _LARGEST:
+        raise ValueError(f"{text!r} is not within reason: neither 0 nor between {_SMALLEST} and {_LARGEST}")
+    return found
 
 
 def in_unit_of(dimension: Dimension, text: str) -> Decimal:
@@ -41,7 +58,8 @@ def in_unit_of(dimension: Dimension, text: str) -> Decimal:
     try:
         if dimension is Dimension.RATIO:
             return percentage(text) if text.strip().endswith("%") else quantity(text)
-        return quantity(text) * 1000 if dimension is Dimension.CPU else quantity(text)
+        found = quantity(text)
+        return _within_reason(text, found, Decimal(1000)) if dimension is Dimension.CPU else found
     except ValueError as error:
         raise ValueError(f"{error}; allowed: {_ALLOWED[dimension]}") from None
 
@@ -55,7 +73,7 @@ def percentage(text: str) -> Decimal:
         number = Decimal("NaN")
     if not stripped.endswith("%") or not number.is_finite() or number < 0:
         raise ValueError(f"{text!r} is not a percentage; allowed: a number of 0 or more with one % behind it")
-    return number / 100
+    return _within_reason(text, number, Decimal("0.01"))
 
 
 def _as_written(value: Any) -> str | int | float:

@@ -132,6 +132,14 @@ class NodeQosRules(Part):
             field = ".".join(str(part) for part in first["loc"])
             raise InvalidInput(f"{field}: {first['msg']}; got {first['input']!r}", field=field) from None
 
+    @classmethod
+    def stored(cls, document: Any, metrics: Metrics | None = None) -> Self:
+        """One that was stored: the metric of a rule may have been uninstalled since. Raises InvalidInput."""
+        try:
+            return cls.model_validate(document, context={"stored": True, "metrics": metrics or all_metrics()})
+        except ValidationError as error:
+            raise InvalidInput(f"nodeqos: {error.errors()[0]['msg']}", field="spec") from None
+
     def policy(self, metrics: Metrics = BUILT_IN) -> NodePolicy:
         rules = tuple(rule.rule(self.metadata.name, metrics) for rule in self.spec.rules)
         return NodePolicy(self.metadata.name, rules, self.spec.selector)

@@ -14,7 +14,7 @@ from slackwater.waterline.facts.amounts import ZERO, Number, exact
 from slackwater.waterline.facts.node import BestEffortCpu, NodeView, Series
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering.chains import BEST_EFFORT_CPU, BEST_EFFORT_MEMORY
-from slackwater.waterline.registry.metric import Dimension, Evict, Metric, Resource
+from slackwater.waterline.registry.metric import Dimension, Evict, Fact, Metric, Resource
 
 USAGE_GATE: Final = Decimal("0.9")
 """Who does not use what it may use lacks nothing, however little it may."""
@@ -22,6 +22,8 @@ WHOLE_CORE_MILLI: Final = 1000
 """Below one core usage says little: the gate is open."""
 DEFAULT_BELOW: Final = Decimal("0.02")
 """A threshold without a target is released two percent below itself."""
+PROMISED_IN_VAIN: Final = Decimal(1000)
+"""How many times more is requested than offered if nothing is: finite, for readings travel as JSON."""
 LEAST_COVERED: Final = Decimal(1) / 3
 """A window with fewer samples than this share of it is no window."""
 
@@ -73,6 +75,16 @@ def satisfaction(name: str, *, gate: Decimal = USAGE_GATE, by_allocatable: bool 
         amounts = [(_shortfall(one, gate, by_allocatable) - target) * exact(one.request_milli) for one in seen(view)]
         return Decimal(int(min(amounts))) if amounts else None
 
+    def basis(view: NodeView) -> tuple[Fact, ...]:
+        found = []
+        for when, one in zip(("window", "last"), seen(view), strict=False):
+            limit = None if (known := _limit_of(one, by_allocatable)) < 0 else known
+            found += [
+                Fact(f"requested_{when}", one.request_milli, Dimension.CPU),
+                Fact(f"may_use_{when}", limit, Dimension.CPU),
+            ]
+        return tuple(found)
+
     return Metric(
         name,
         Dimension.RATIO,
@@ -81,12 +93,15 @@ def satisfaction(name: str, *, gate: Decimal = USAGE_GATE, by_allocatable: bool 
         readings=readings,
         reached_counts=True,
         release=release,
+        formula="(1 - may_use / requested - target) x requested, the smaller of window and last",
+        basis=basis,
         sort=BEST_EFFORT_CPU,
         evictable=True,
         evict=batch_cpu_request,
         evict_quantified=True,
         concerns=is_best_effort,
         check=check_satisfaction,
+        also_called=frozenset({"BECPUEvict"}),
     )
 
 
@@ -143,6 +158,7 @@ def _threshold(name: str, source: str, resource: Resource) -> Metric:
         used = pod.cpu_usage_milli if is_cpu else pod.memory_usage_bytes
         return None if used is None else exact(used)
 
+    size_name, unit = ("capacity", Dimension.CPU) if is_cpu else ("capacity_memory", Dimension.MEMORY)
     return Metric(
         name,
         Dimension.RATIO,
@@ -150,6 +166,8 @@ def _threshold(name: str, source: str, resource: Resource) -> Metric:
         readings=readings,
         reached_counts=True,
         release=release,
+        formula=f"(reading - target) x {size_name}",
+        basis=lambda view: () if is_cpu else (Fact(size_name, view.capacity_bytes, unit),),
         sort=BEST_EFFORT_CPU if is_cpu else BEST_EFFORT_MEMORY,
         evictable=True,
         evict=evict,
@@ -157,6 +175,7 @@ def _threshold(name: str, source: str, resource: Resource) -> Metric:
         reads_pods=False,
         concerns=is_best_effort,
         check=check_threshold,
+        also_called=frozenset({"CPUEvict"} if is_cpu else {"BEMemoryEvict", "MemoryEvict"}),
         target_of=lambda value: max(ZERO, value - DEFAULT_BELOW),
     )
 
@@ -182,12 +201,16 @@ def _promised(name: str, tier: Tier, resource: Resource, evict: Evict) -> Metric
         if size is None:
             return ()
         if size <= 0:
-            return (Series(Decimal("Infinity") if asked > 0 else ZERO),)
+            return (Series(PROMISED_IN_VAIN if asked > 0 else ZERO),)
         return (Series(asked / size),)
 
     def release(view: NodeView, _reading: Decimal, target: Decimal) -> Decimal | None:
         size = offered(view)
         return None if size is None else Decimal(int(requested(view) - target * max(0, size)))
+
+    def basis(view: NodeView) -> tuple[Fact, ...]:
+        unit = Dimension.CPU if is_cpu else Dimension.MEMORY
+        return Fact("requested", requested(view), unit), Fact("offered", offered(view), unit)
 
     return Metric(
         name,
@@ -196,13 +219,16 @@ def _promised(name: str, tier: Tier, resource: Resource, evict: Evict) -> Metric
         action_priority=2,
         readings=readings,
         release=release,
+        formula="requested - target x offered",
+        basis=basis,
         sort=BEST_EFFORT_CPU if is_cpu else BEST_EFFORT_MEMORY,
         evictable=True,
         evict=evict,
         evict_quantified=True,
         concerns=of_tier,
         check=check_needs_target,
-        largest=Decimal(1000),
+        also_called=frozenset({"CPUAllocatableEvict" if is_cpu else "MemoryAllocatableEvict"}),
+        largest=PROMISED_IN_VAIN,
     )
 
 

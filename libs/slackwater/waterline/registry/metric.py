@@ -13,7 +13,8 @@ from types import MappingProxyType
 
 from slackwater.model.errors import InvalidInput
 from slackwater.waterline.actuation.cpu_quota import QuotaChange, RestoreBounds, ThrottleBounds
-from slackwater.waterline.facts.amounts import ZERO
+from slackwater.waterline.facts.amounts import ZERO, Number
+from slackwater.waterline.facts.eviction_marks import refusal
 from slackwater.waterline.facts.node import NodeView, Series
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering.chains import GENERAL, Chain
@@ -26,6 +27,7 @@ class Dimension(StrEnum):
     MEMORY = "bytes"
     RATIO = "ratio"
     NUMBER = "number"
+    BYTES_PER_SECOND = "bytes/s"
 
 
 class Resource(StrEnum):
@@ -45,7 +47,21 @@ Release = Callable[[NodeView, Decimal, Decimal], Decimal | None]
 Throttle = Callable[[PodUse, ThrottleBounds, Decimal | None], tuple[QuotaChange, ...]]
 Restore = Callable[[PodUse, RestoreBounds, Decimal | None], tuple[QuotaChange, ...]]
 Evict = Callable[[PodUse], Decimal | None]
+Basis = Callable[[NodeView], tuple["Fact", ...]]
 RuleCheck = Callable[[Decimal, Decimal | None], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something that a formula needs beside reading and target, by the name that the formula gives it."""
+
+    name: str
+    value: Number | None
+    unit: str
+
+
+def _nothing_else(_view: NodeView) -> tuple[Fact, ...]:
+    return ()
 
 
 def difference(_view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:
@@ -73,6 +89,7 @@ class Metric:
     readings             its series on a node; none = not known. By default those that were read under its name
     reached_counts       a reading exactly at the waterline is already above it
     release              (view, reading, target): what has to go, in the unit of `resource`, None = cannot be told
+    formula, basis       `release` in words, and what it needs beside reading and target: for whoever checks it by hand
     sort                 the order of candidates; without one (not sortable) the general order
     throttle, restore    what is done to one pod; without them the metric is not throttleable
     throttle_quantified  what a throttle releases can be told, so it is done exactly as far as the gap
@@ -83,6 +100,7 @@ class Metric:
     check                (value, target) of a rule: what is wrong with it, or None
     target_of            what a rule without a target releases down to; by default its waterline
     largest              that a ratio can be
+    also_called          by peers: a pod's eviction policy may name any of them
     """
 
     name: str
@@ -92,6 +110,8 @@ class Metric:
     readings: Readings | None = None
     reached_counts: bool = False
     release: Release = difference
+    formula: str = "reading - target"
+    basis: Basis = _nothing_else
     sort: Chain | None = None
     throttle: Throttle | None = None
     restore: Restore | None = None
@@ -104,6 +124,7 @@ class Metric:
     check: RuleCheck = _any_rule
     target_of: Callable[[Decimal], Decimal] = _itself
     largest: Decimal = Decimal(1)
+    also_called: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not 0 <= self.action_priority <= 10:
@@ -143,6 +164,12 @@ class Metric:
 
     def read(self, view: NodeView) -> tuple[Series, ...]:
         return view.readings.get(self.name, ()) if self.readings is None else self.readings(view)
+
+    def refused_by(self, pod: PodUse) -> str | None:
+        """Why a pod does not let itself be evicted for this metric, or None."""
+        if pod.eviction_enabled is not False and pod.eviction_policies is None:
+            return None
+        return refusal(pod.eviction_enabled, pod.eviction_policies, self.also_called | {self.name})
 
     def released_by_throttle(self, pod: PodUse, milli: Decimal) -> Decimal:
         """What `milli` taken from a pod mean for this metric's gap."""

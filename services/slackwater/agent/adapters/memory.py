@@ -1,4 +1,4 @@
-"""Journal and ledger in memory: for simulated machines, whose values end with the process anyway, and for tests."""
+"""Journal, ledger and last intents in memory: for simulated machines, whose values end with us, and for tests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from slackwater.agent.domain.journal import Journal, replay
 from slackwater.agent.domain.ledger import EvictionRecord
+from slackwater.events.envelope import Event
+from slackwater.events.intent_declared import IntentDeclared
 
 
 @dataclass(slots=True)
@@ -39,3 +41,16 @@ class MemoryLedger:
 
     def save(self, records: Mapping[str, EvictionRecord]) -> None:
         self.records = dict(records)
+
+
+@dataclass(slots=True)
+class MemoryIntents:
+    """Keeps the last documents as a disk would."""
+
+    kept: Sequence[Event[IntentDeclared]] = ()
+
+    def load(self) -> Sequence[Event[IntentDeclared]]:
+        return self.kept
+
+    def save(self, intents: Sequence[Event[IntentDeclared]]) -> None:
+        self.kept = tuple(intents)

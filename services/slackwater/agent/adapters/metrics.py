@@ -71,7 +71,7 @@ class AgentMetrics:
             ["result"],
             look="failed or refused.",
         )
-        for result in ("done",):
+        for result in ("done", "write_refused"):  # a first refusal is an increase, not a new series
             self._writes.labels(result)
 
     def ticked(self, node: str, seconds: float, at: float, waiting: int, throttled: int) -> None:

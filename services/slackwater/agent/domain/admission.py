@@ -10,6 +10,7 @@ from slackwater.model.errors import InvalidInput
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources, parse_cpu_milli, parse_memory_bytes
 from slackwater.model.tiers import DEFAULT_PRIORITY, PRIORITY_RANGES, QoSClass, Tier, default_qos
+from slackwater.waterline.facts.eviction_marks import PROTECTED
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,252}")
@@ -110,6 +111,8 @@ def _labels(texts: tuple[str, ...]) -> dict[str, str]:
                 "letters, digits and -_. in VALUE, at most 253 and 63 of them",
                 field="--label",
             )
+        if key in PROTECTED:
+            raise InvalidInput(f"--label: {key} is given by the agent alone", field="--label")
         found[key] = value
     return found
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from slackwater.agent.domain.devices import disk_uses, link_uses
 from slackwater.agent.domain.rates import PressureWindow, delta, milli_of, remainder
 from slackwater.agent.domain.samples import HostSample, PodSample, PsiTotals, RawSample
 from slackwater.agent.domain.windows import Ring, Summary
+from slackwater.model.devices import DiskUse, LinkUse
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import Tier
 
@@ -18,13 +20,19 @@ _STARTED_SLACK = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """The last interval, for waterlines: CPU of the node in milli-cores, pressure of prod as a share of time, memory in
-    bytes, and CPU and memory by pod uid."""
+    """The last interval, for waterlines: CPU of the node in milli-cores, CPU pressure of prod as a share of time,
+    memory in bytes, CPU and memory by pod uid, disks and links. Pressures of memory and of I/O are those of the window
+    so far, as reports have them."""
 
     node_cpu_milli: int | None = None
     prod_cpu_pressure: float | None = None
     node_memory_bytes: int | None = None
     pods: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    prod_memory_pressure: float | None = None
+    node_memory_pressure: float | None = None
+    node_io_pressure: float | None = None
+    disks: tuple[DiskUse, ...] = ()
+    links: tuple[LinkUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,8 @@ class Window:
     prod_pressure: PressureWindow
     pods: tuple[PodWindow, ...]
     host_apps: tuple[HostWindow, ...] = ()
+    disks: tuple[DiskUse, ...] = ()
+    links: tuple[LinkUse, ...] = ()
 
 
 class _Series:
@@ -110,7 +120,7 @@ class Observation:
     capacity: int = 600
     _previous: RawSample | None = None
     _previous_pods: Mapping[str, PodSample] = field(default_factory=dict)
-    _opened: float | None = None
+    _opened: RawSample | None = None
     _node: _Series = field(init=False)
     _system: _Series = field(init=False)
     _prod: PressureWindow = field(default_factory=PressureWindow)
@@ -132,7 +142,7 @@ class Observation:
         apps = self._add_apps(previous, sample, seconds) if previous is not None and sample.host_apps else []
         self._add_memory(sample, [memory for _, memory in apps])
         if previous is None:
-            self._opened = sample.monotonic
+            self._opened = sample
             return Instant()
         rates = [self._add_pod(pod, known.get(pod.uid), previous, seconds, pods) for pod in sample.pods]
         vanished: list[int | None] = [None for uid in known if uid not in self._previous_pods]
@@ -143,16 +153,28 @@ class Observation:
         nothing = PsiTotals()
         self._prod.add(previous.tier_psi.get(Tier.PROD, nothing), sample.tier_psi.get(Tier.PROD, nothing), seconds)
         used = {pod.uid: (rate, pod.memory_bytes) for pod, rate in zip(sample.pods, rates, strict=True)}
-        return Instant(node_milli, self._prod.cpu.last, sample.node_memory_bytes, used)
+        node = self._node.pressure
+        return Instant(
+            node_milli,
+            self._prod.cpu.last,
+            sample.node_memory_bytes,
+            used,
+            self._prod.memory.average,
+            node.memory.average,
+            node.io.average,
+            disk_uses(previous.disks, sample.disks, seconds),
+            link_uses(previous.links, sample.links, seconds),
+        )
 
     def close(self, pods: Sequence[Pod]) -> Window | None:
         """The window since the last close, and begin the next; None before the first interval is over."""
-        last = self._previous
-        if last is None or self._opened is None or last.monotonic <= self._opened:
+        last, opened = self._previous, self._opened
+        if last is None or opened is None or last.monotonic <= opened.monotonic:
             return None
+        seconds = last.monotonic - opened.monotonic
         window = Window(
             sampled_at=last.at,
-            seconds=last.monotonic - self._opened,
+            seconds=seconds,
             node_cpu=self._node.cpu.summary(),
             node_memory=self._node.memory.summary(),
             system_cpu=self._system.cpu.summary(),
@@ -161,8 +183,10 @@ class Observation:
             prod_pressure=self._prod,
             pods=tuple(_pod_window(pod, self._pods[pod.uid]) for pod in pods if pod.uid in self._pods),
             host_apps=tuple(_app_window(name, self._apps[name]) for name in sorted(self._apps)) if self._apps else (),
+            disks=disk_uses(opened.disks, last.disks, seconds),
+            links=link_uses(opened.links, last.links, seconds),
         )
-        self._opened = last.monotonic
+        self._opened = last
         self._prod = PressureWindow()
         for series in (self._node, self._system, *self._pods.values()):
             series.clear()

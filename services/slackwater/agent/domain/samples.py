@@ -42,6 +42,24 @@ class HostSample:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskSample:
+    """Cumulative milliseconds in which a disk had something to do."""
+
+    name: str
+    busy_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSample:
+    """Cumulative bytes of an interface, and bytes per second that it could carry each way (None = it does not tell)."""
+
+    name: str
+    received_bytes: int
+    sent_bytes: int
+    capacity_per_second: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RawSample:
     """Everything read in one tick. Counters are cumulative; None is unknown, never 0.
 
@@ -57,3 +75,5 @@ class RawSample:
     tier_psi: Mapping[Tier, PsiTotals] = field(default_factory=dict)
     pods: tuple[PodSample, ...] = ()
     host_apps: tuple[HostSample, ...] = ()
+    disks: tuple[DiskSample, ...] = ()
+    links: tuple[LinkSample, ...] = ()

@@ -27,10 +27,12 @@ _LOOK_AT_WEIGHTS_EVERY_TICKS = 10
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The newest document of one writer: as it came, and as the domain sees it."""
+    """The newest document of one writer: as it came, and as the domain sees it. `remembered`: it was kept over a
+    restart; nobody has renewed it to this process, so it counts as lapsed."""
 
     event: Event[IntentDeclared]
     wish: Wish
+    remembered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +60,27 @@ class ConvergeToIntents:
     _weighed: tuple[object, ...] = ()
     _ticks: int = 0
 
+    def remember(self, events: Iterable[Event[IntentDeclared]]) -> None:
+        """After a restart: what was last declared before it. Limits are not taken up again, for the start has put
+        everything back; weights, waterlines and rules are."""
+        for event in events:
+            if event.data.node == self.node:
+                plain = event.data.model_copy(update={"throttles": ()})
+                wish = _wish(plain, self.clock.monotonic() - plain.lease_seconds)
+                self.held[plain.writer] = Held(event.model_copy(update={"data": plain}), wish, remembered=True)
+
     def receive(self, event: Event[IntentDeclared]) -> list[Observed]:
         """Take one document, converge, and say what is in force now. A mere renewal is not answered."""
         document = event.data
         before = self.held.get(document.writer)
+        if self._repeats(document, before):
+            return []
+        if before is not None and before.remembered:
+            before = None  # whoever speaks to this process first is heard, as after any start
         if document.node != self.node or (before is not None and _older(document, before.event.data)):
             _log.warning(
                 "intent ignored", writer=document.writer, intended_for=document.node, generation=document.generation
             )
-            return []
-        if self._repeats(document, before):
             return []
         received_at = self.clock.now()
         self.held[document.writer] = Held(event, _wish(document, self.clock.monotonic()))

@@ -10,6 +10,8 @@ from datetime import datetime
 from slackwater.console.adapters.memory_fleet import MemoryFleet
 from slackwater.console.adapters.memory_loop import MemoryLoop
 from slackwater.console.adapters.memory_strategies import MemoryStrategies
+from slackwater.console.domain.candidates import candidates_of, is_carried_out
+from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.summary import summary_of
 from slackwater.console.domain.views import (
     Counts,
@@ -18,6 +20,7 @@ from slackwater.console.domain.views import (
     EffectView,
     EvictionView,
     ForecastView,
+    NodeCondition,
     NodeView,
     ObservationView,
     OfferView,
@@ -55,6 +58,12 @@ class MemoryReadModel(MemoryFleet, MemoryLoop, MemoryStrategies):
             node = self._node(name)
             if node.liveness_changed_at is None or at >= node.liveness_changed_at:
                 self._nodes[name] = replace(node, liveness=liveness, liveness_changed_at=at)
+
+    async def save_conditions(self, rows: Sequence[tuple[str, NodeCondition]]) -> None:
+        for name, condition in rows:
+            node = self._node(name)
+            if not node.conditions or condition.told_at >= node.conditions[0].told_at:
+                self._nodes[name] = replace(node, conditions=(condition,))
 
     async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView]]]) -> None:
         for point, pods in rows:
@@ -137,7 +146,8 @@ class MemoryReadModel(MemoryFleet, MemoryLoop, MemoryStrategies):
         return max(mine, key=lambda o: (o.offered_at, o.generation), default=None)
 
     async def decisions(self, wanted: DecisionFilter) -> Sequence[DecisionSummary]:
-        found = [record for record in self._decisions.values() if _matches(record, wanted)]
+        matching = (record for record in self._decisions.values() if _matches(record, wanted))
+        found = [record for record in matching if self._in_pool(record, wanted)]
         found.sort(key=lambda record: (record.decided_at, record.id), reverse=True)
         return [summary_of(record, self._effects.get(record.id)) for record in found[: wanted.limit]]
 
@@ -150,6 +160,32 @@ class MemoryReadModel(MemoryFleet, MemoryLoop, MemoryStrategies):
         mine = [e for e in self._effects.values() if e.metric == "prod_cpu_pressure" and node in (None, e.node)]
         newest = max(mine, key=lambda effect: effect.measured_at, default=None)
         return newest.waterline if newest else None
+
+    def _in_pool(self, record: DecisionRecord, wanted: DecisionFilter) -> bool:
+        node = self._nodes.get(record.node)
+        return wanted.pool is None or (node is not None and node.facts is not None and node.facts.pool == wanted.pool)
+
+    async def pods_called(self, name: str, node: str | None = None) -> Sequence[PodIdentity]:
+        running = [
+            PodIdentity(pod.uid, pod.name, pod.namespace, pod.node, True, pod.reported_at)
+            for pods in self._pods.values()
+            for pod in pods
+            if name in (pod.name, pod.uid) and node in (None, pod.node)
+        ]
+        newest: dict[str, PodIdentity] = {}
+        for record in sorted(self._decisions.values(), key=lambda each: each.decided_at):
+            for one in candidates_of(record):
+                if one.pod_uid and name in (one.name, one.pod_uid):
+                    newest[one.pod_uid] = PodIdentity(
+                        one.pod_uid, one.name, one.namespace, record.node, False, record.decided_at
+                    )
+        known = {one.uid for one in running}
+        return [*running, *(one for uid, one in newest.items() if uid not in known)]
+
+    async def decisions_about(self, pod_uid: str, limit: int, until: datetime | None) -> Sequence[DecisionRecord]:
+        wanted = DecisionFilter(pod=pod_uid, spared=True, until=until)
+        found = [record for record in self._decisions.values() if _matches(record, wanted)]
+        return sorted(found, key=lambda record: (record.decided_at, record.id), reverse=True)[:limit]
 
     async def decision(self, decision_id: str) -> DecisionRecord | None:
         return self._decisions.get(decision_id)
@@ -203,9 +239,16 @@ def _matches(record: DecisionRecord, wanted: DecisionFilter) -> bool:
         and wanted.kind in (None, record.kind)
         and (wanted.kinds is None or record.kind in wanted.kinds)
         and wanted.reason in (None, record.reason)
-        and (wanted.pod is None or any(wanted.pod in (a.pod_name, a.pod_uid) for a in record.actions))
+        and (wanted.pod is None or _concerns(record, wanted.pod, spared=wanted.spared))
+        and (wanted.carried_out is None or wanted.carried_out is is_carried_out(record))
         and wanted.subject in (None, record.subject)
         and (wanted.since is None or record.decided_at >= wanted.since)
         and (wanted.until is None or record.decided_at <= wanted.until)
         and (wanted.before is None or (record.decided_at, record.id) < wanted.before)
     )
+
+
+def _concerns(record: DecisionRecord, pod: str, *, spared: bool) -> bool:
+    if any(pod in (action.pod_name, action.pod_uid) for action in record.actions):
+        return True
+    return spared and any(pod in (one.name, one.pod_uid) for one in candidates_of(record) if not one.chosen)

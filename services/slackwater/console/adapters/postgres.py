@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -15,7 +16,9 @@ from slackwater.console.adapters.postgres_fleet import PostgresFleet
 from slackwater.console.adapters.postgres_loop import PostgresLoop
 from slackwater.console.adapters.postgres_strategies import PostgresStrategies
 from slackwater.console.adapters.queries import Row
+from slackwater.console.domain.candidates import candidates_of, is_carried_out
 from slackwater.console.domain.fleet import requested
+from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.views import (
     Counts,
     DecisionFilter,
@@ -23,6 +26,7 @@ from slackwater.console.domain.views import (
     EffectView,
     EvictionView,
     ForecastView,
+    NodeCondition,
     NodeView,
     ObservationView,
     OfferView,
@@ -40,6 +44,7 @@ T = TypeVar("T")
 
 _FACTS = TypeAdapter(NodeFacts)
 _NODE = TypeAdapter(NodeView)
+_CONDITION = TypeAdapter(NodeCondition)
 _USAGE = TypeAdapter(UsagePoint)
 _PODS = TypeAdapter(tuple[PodView, ...])
 _FORECAST = TypeAdapter(ForecastView)
@@ -66,6 +71,18 @@ class PostgresReadModel(PostgresFleet, PostgresLoop, PostgresStrategies):
             (
                 sql.SAVE_LIVENESS,
                 [{"name": name, "liveness": liveness, "changed_at": _iso(at)} for name, liveness, at in newest],
+            )
+        )
+
+    async def save_conditions(self, rows: Sequence[tuple[str, NodeCondition]]) -> None:
+        newest = _newest(rows, key=lambda row: row[0], time=lambda row: row[1].told_at)
+        await self._write(
+            (
+                sql.SAVE_CONDITIONS,
+                [
+                    {"name": name, "told_at": _iso(one.told_at), "conditions": [_body(_CONDITION, one)]}
+                    for name, one in newest
+                ],
             )
         )
 
@@ -105,9 +122,7 @@ class PostgresReadModel(PostgresFleet, PostgresLoop, PostgresStrategies):
         )
 
     async def save_decisions(self, rows: Sequence[DecisionRecord]) -> None:
-        columns = {"id", "node", "kind", "subject", "reason", "decided_at"}
-        bodies = [row.model_dump(mode="json") for row in {row.id: row for row in rows}.values()]
-        await self._write((sql.SAVE_DECISIONS, [{**{c: body[c] for c in columns}, "body": body} for body in bodies]))
+        await self._write((sql.SAVE_DECISIONS, [_decision_row(row) for row in {row.id: row for row in rows}.values()]))
 
     async def save_effects(self, rows: Sequence[EffectView]) -> None:
         bodies = [_body(_EFFECT, row) for row in {row.decision_id: row for row in rows}.values()]
@@ -169,6 +184,9 @@ class PostgresReadModel(PostgresFleet, PostgresLoop, PostgresStrategies):
             kinds=[*([wanted.kind] if wanted.kind else wanted.kinds or [])] or None,
             reason=wanted.reason,
             pod=wanted.pod,
+            spared=wanted.spared,
+            pool=wanted.pool,
+            carried_out=wanted.carried_out,
             subject=wanted.subject,
             since=wanted.since,
             until=wanted.until,
@@ -186,6 +204,20 @@ class PostgresReadModel(PostgresFleet, PostgresLoop, PostgresStrategies):
 
     async def decision(self, decision_id: str) -> DecisionRecord | None:
         return await self._one(_RECORD, sql.DECISION, id=decision_id)
+
+    async def pods_called(self, name: str, node: str | None = None) -> Sequence[PodIdentity]:
+        like = {"like_name": json.dumps([{"name": name}]), "like_uid": json.dumps([{"uid": name}])}
+        running = [
+            PodIdentity(*row)
+            for row in await self._rows(sql.PODS_CALLED, node=node, **like)
+            if name in (row[0], row[1])
+        ]
+        decided = [PodIdentity(*row) for row in await self._rows(sql.PODS_DECIDED_ON, pod=name)]
+        known = {one.uid for one in running}
+        return [*running, *(one for one in decided if one.uid not in known)]
+
+    async def decisions_about(self, pod_uid: str, limit: int, until: datetime | None) -> Sequence[DecisionRecord]:
+        return await self._all(_RECORD, sql.DECISIONS_ABOUT, pod=pod_uid, limit=limit, until=until)
 
     async def decision_at(self, node: str, subject: str, at: datetime) -> DecisionRecord | None:
         return await self._one(_RECORD, sql.DECISION_AT, node=node, subject=subject, at=at)
@@ -293,3 +325,21 @@ def _offer_row(row: OfferView) -> Row:
         "generation": row.generation,
         "body": _body(_OFFER, row),
     }
+
+
+def _decision_row(record: DecisionRecord) -> Row:
+    """Of pods that were chosen and spared uid and name, so that either finds the decision."""
+    body = record.model_dump(mode="json")
+    found = {name: body[name] for name in ("id", "node", "kind", "subject", "reason", "decided_at")}
+    rows = candidates_of(record)
+    return {
+        **found,
+        "pods": _names((one.pod_uid, one.pod_name) for one in record.actions),
+        "spared": _names((one.pod_uid, one.name) for one in rows if not one.chosen),
+        "carried_out": is_carried_out(record),
+        "body": body,
+    }
+
+
+def _names(pairs: Iterable[tuple[str, str]]) -> list[str]:
+    return sorted({word for pair in pairs for word in pair if word})

@@ -21,6 +21,14 @@ SAVE_LIVENESS = text("""
     WHERE n.liveness_changed_at IS NULL OR excluded.liveness_changed_at >= n.liveness_changed_at
 """)
 
+SAVE_CONDITIONS = text("""
+    INSERT INTO node AS n (name, conditions, conditions_told_at)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(name text, conditions jsonb, told_at timestamptz)
+    ON CONFLICT (name) DO UPDATE
+    SET conditions = excluded.conditions, conditions_told_at = excluded.conditions_told_at
+    WHERE n.conditions_told_at IS NULL OR excluded.conditions_told_at >= n.conditions_told_at
+""")
+
 SAVE_LATEST_USAGE = text("""
     INSERT INTO node AS n (name, sampled_at, usage, pods, amounts)
     SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
@@ -66,9 +74,10 @@ SAVE_LATEST_FORECAST = text("""
 """)
 
 SAVE_DECISIONS = text("""
-    INSERT INTO decision (id, node, kind, subject, reason, decided_at, body)
+    INSERT INTO decision (id, node, kind, subject, reason, decided_at, pods, spared, carried_out, body)
     SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
-        AS r(id text, node text, kind text, subject text, reason text, decided_at timestamptz, body jsonb)
+        AS r(id text, node text, kind text, subject text, reason text, decided_at timestamptz,
+             pods text[], spared text[], carried_out boolean, body jsonb)
     ON CONFLICT (id) DO NOTHING
 """)
 
@@ -108,7 +117,7 @@ PRUNE_DECISIONS = (
 _NODE_BODY = """
     SELECT CAST(jsonb_build_object('name', name, 'facts', facts, 'described_at', described_at,
         'boot_epoch', boot_epoch, 'liveness', liveness, 'liveness_changed_at', liveness_changed_at,
-        'usage', usage, 'offer', offer) AS text)
+        'usage', usage, 'offer', offer, 'conditions', coalesce(conditions, CAST('[]' AS jsonb))) AS text)
     FROM node
 """
 NODES = text(_NODE_BODY + ' ORDER BY name COLLATE "C"')
@@ -148,7 +157,7 @@ OFFER_AT = text("""
 _SUMMARY = """
     SELECT CAST((d.body - 'replay' - 'inputs' - 'terms' - 'alternatives') || jsonb_build_object(
         'relieved', e.body -> 'relieved', 'seconds_to_actuation', e.body -> 'seconds_to_actuation') AS text)
-    FROM decision d LEFT JOIN effect e ON e.decision_id = d.id
+    FROM decision d LEFT JOIN effect e ON e.decision_id = d.id LEFT JOIN node n ON n.name = d.node
 """
 DECISIONS = text(
     _SUMMARY
@@ -156,9 +165,10 @@ DECISIONS = text(
     WHERE (CAST(:node AS text) IS NULL OR d.node = :node)
       AND (CAST(:kinds AS text[]) IS NULL OR d.kind = ANY(CAST(:kinds AS text[])))
       AND (CAST(:reason AS text) IS NULL OR d.reason = :reason)
-      AND (CAST(:pod AS text) IS NULL
-           OR d.body -> 'actions' @> jsonb_build_array(jsonb_build_object('pod_name', CAST(:pod AS text)))
-           OR d.body -> 'actions' @> jsonb_build_array(jsonb_build_object('pod_uid', CAST(:pod AS text))))
+      AND (CAST(:pod AS text) IS NULL OR d.pods @> ARRAY[CAST(:pod AS text)]
+           OR (:spared AND d.spared @> ARRAY[CAST(:pod AS text)]))
+      AND (CAST(:pool AS text) IS NULL OR n.facts ->> 'pool' = :pool)
+      AND (CAST(:carried_out AS boolean) IS NULL OR d.carried_out = :carried_out)
       AND (CAST(:subject AS text) IS NULL OR d.subject = :subject)
       AND (CAST(:since AS timestamptz) IS NULL OR d.decided_at >= :since)
       AND (CAST(:until AS timestamptz) IS NULL OR d.decided_at <= :until)
@@ -180,6 +190,29 @@ WATERLINE = text("""
     ORDER BY measured_at DESC LIMIT 1
 """)
 DECISION = text("SELECT CAST(body AS text) FROM decision WHERE id = :id")
+DECISIONS_ABOUT = text("""
+    SELECT CAST(body AS text) FROM decision
+    WHERE (pods @> ARRAY[CAST(:pod AS text)] OR spared @> ARRAY[CAST(:pod AS text)])
+      AND (CAST(:until AS timestamptz) IS NULL OR decided_at <= :until)
+    ORDER BY decided_at DESC, id COLLATE "C" DESC LIMIT :limit
+""")
+PODS_CALLED = text("""
+    SELECT p ->> 'uid', p ->> 'name', p ->> 'namespace', node.name, true, sampled_at
+    FROM node CROSS JOIN LATERAL jsonb_array_elements(pods) AS p
+    WHERE (CAST(:node AS text) IS NULL OR node.name = :node)
+      AND (pods @> CAST(:like_name AS jsonb) OR pods @> CAST(:like_uid AS jsonb))
+""")
+PODS_DECIDED_ON = text("""
+    SELECT DISTINCT ON (uid) uid, name, namespace, node, false, decided_at
+    FROM (
+        SELECT d.node, d.decided_at, p ->> 'pod_uid' AS uid, coalesce(p ->> 'pod_name', p ->> 'what') AS name,
+            coalesce(p ->> 'namespace', '') AS namespace
+        FROM decision d CROSS JOIN LATERAL jsonb_array_elements((d.body -> 'actions') || (d.body -> 'alternatives')) p
+        WHERE d.pods @> ARRAY[CAST(:pod AS text)] OR d.spared @> ARRAY[CAST(:pod AS text)]
+    ) AS known
+    WHERE uid <> '' AND (uid = :pod OR name = :pod)
+    ORDER BY uid, decided_at DESC
+""")
 DECISION_AT = text("""
     SELECT CAST(body AS text) FROM decision WHERE node = :node AND subject = :subject AND decided_at <= :at
     ORDER BY decided_at DESC, id COLLATE "C" DESC LIMIT 1

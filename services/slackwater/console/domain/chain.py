@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from slackwater.console.domain.candidates import candidates_of
 from slackwater.console.domain.views import (
     Chain,
     ChainStep,
@@ -17,6 +18,7 @@ from slackwater.console.domain.views import (
     WindowView,
 )
 from slackwater.console.domain.words import cores, outcome, percent, shortfall
+from slackwater.console.domain.working import relief_of, working_of
 from slackwater.decisions.reasons import ONLY_TOLD, DecisionKind, Mode
 from slackwater.decisions.record import DecisionRecord
 
@@ -36,16 +38,27 @@ def chain_of(
     """The chain of one decision; what is not known yet, or not kept any more, is a step that says so or is absent."""
     steps = [*_trigger_steps(record, trigger), _decision_step(record)]
     steps += [_observation_step(record, seen) for seen in observations]
-    steps += [_eviction_step(ended) for ended in evictions]
+    steps += [_eviction_step(record, ended) for ended in evictions]
     if effect is not None:
-        steps.append(_effect_step(effect))
+        steps.append(_effect_step(record, effect))
     known = sorted((s for s in steps if s.at is not None), key=_time_of)
     unknown = [s for s in steps if s.at is None]
     start = known[0].at
     timed = [
         replace(s, seconds=(s.at - start).total_seconds()) for s in known if s.at is not None and start is not None
     ]
-    return Chain(record.id, (*unknown, *timed), _complete(record, observations, effect, evictions), record.trace_id)
+    return Chain(
+        record.id,
+        (*unknown, *timed),
+        _complete(record, effect, evictions),
+        record.trace_id,
+        working=working_of(record),
+        unit=record.unit,
+        order=record.order,
+        candidates=candidates_of(record),
+        effect=effect,
+        relief="" if effect is None else relief_of(record, effect),
+    )
 
 
 def _time_of(step: ChainStep) -> datetime:
@@ -55,16 +68,15 @@ def _time_of(step: ChainStep) -> datetime:
 
 def _complete(
     record: DecisionRecord,
-    observations: Sequence[ObservationView],
     effect: EffectView | None,
     evictions: Sequence[EvictionView],
 ) -> bool:
     if record.mode is Mode.OBSERVE or record.reason in ONLY_TOLD or record.service == ALONE:
         return True
     if record.kind is DecisionKind.EVICT:
-        return bool(evictions)
+        return len(evictions) >= len(record.actions) and (effect is not None or not record.actions)
     if record.kind in _ACTED_ON and record.actions:
-        return bool(observations) and effect is not None
+        return effect is not None  # which is measured after the write, though a limit that is gone names no decision
     return True
 
 
@@ -128,19 +140,17 @@ def _observation_step(record: DecisionRecord, seen: ObservationView) -> ChainSte
     return ChainStep("intent.observed", seen.event_id, seen.observed_at, None, text, detail)
 
 
-def _eviction_step(ended: EvictionView) -> ChainStep:
-    text = f"{ended.pod_uid} {ended.outcome}" + (f": {ended.detail}" if ended.detail else "")
+def _eviction_step(record: DecisionRecord, ended: EvictionView) -> ChainStep:
+    name = next((one.pod_name for one in record.actions if one.pod_uid == ended.pod_uid), ended.pod_uid)
+    text = f"{name} {ended.outcome.replace('_', ' ')}" + (f": {ended.detail}" if ended.detail else "")
     return ChainStep("eviction.completed", ended.id, ended.completed_at, None, text, {"outcome": ended.outcome})
 
 
-def _effect_step(effect: EffectView) -> ChainStep:
-    word = "relieved" if effect.relieved else "not relieved"
-    metric = effect.metric.replace("_", " ").replace("cpu", "CPU")
-    change = f"from {percent(effect.before)} to {percent(effect.after)}"
-    text = f"{metric} {change}, waterline {percent(effect.waterline)}: {word}"
+def _effect_step(record: DecisionRecord, effect: EffectView) -> ChainStep:
     detail = {
         "relieved": effect.relieved,
         "seconds_to_actuation": effect.seconds_to_actuation,
         "seconds_to_measurement": effect.seconds_to_measurement,
     }
+    text = relief_of(record, effect)
     return ChainStep("effect.measured", effect.decision_id, effect.measured_at, None, text, detail)

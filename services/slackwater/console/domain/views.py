@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from slackwater.console.domain.candidates import CandidateView
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import Action, DecisionRecord, Input
 from slackwater.model.nodes import NodeFacts
@@ -187,8 +188,27 @@ class WindowView:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeCondition:
+    """Kubernetes' shape. `SchedulingClosed` is `True` while nothing new is to be placed on the node, by `rules` and the
+    decision that it names; where it is `False` they are those of the opening. A `True` counts until `valid_until` and
+    no longer: after that it reads `False`, reason `lapsed`. Pods that run are not concerned.
+    """
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    since: datetime
+    told_at: datetime
+    valid_until: datetime | None
+    decision_id: str
+    rules: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node: its facts, whether it is alive, its last report and its offer. Parts not heard of yet are None."""
+    """A node: its facts, whether it is alive, its last report and its offer. Parts not heard of yet are None; a
+    condition that was never told of is absent, and a node without any takes new pods."""
 
     name: str
     facts: NodeFacts | None = None
@@ -198,6 +218,7 @@ class NodeView:
     liveness_changed_at: datetime | None = None
     usage: UsagePoint | None = None
     offer: OfferView | None = None
+    conditions: tuple[NodeCondition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +365,17 @@ class Chain:
     complete: bool
     trace_id: str | None = None
     """To look the same chain up where traces are kept."""
+    working: tuple[str, ...] = ()
+    """The arithmetic of a throttle, restore or eviction, line by line, to be checked by hand."""
+    unit: str = ""
+    """Of what candidates release."""
+    order: str = ""
+    """What the keys of the candidates compare; the first that decides counts."""
+    candidates: tuple[CandidateView, ...] = ()
+    """Who was looked at, in the order of the decision."""
+    effect: EffectView | None = None
+    relief: str = ""
+    """The effect in a sentence: relief or not, how much, after how long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +405,9 @@ class Counts:
 class DecisionFilter:
     """Which decisions to list, newest first. `before` is the (time, id) of the last one already seen.
 
-    `kinds` are several at once (None = any); `pod` is the name or the uid of a pod that an action is about.
+    `kinds` are several at once (None = any); `pod` is the name or the uid of a pod that an action is about, with
+    `spared` also of one that was looked at and spared. `carried_out`: whether somebody was to act on it (False: a
+    preview, beyond the mode, or nobody to act on).
     """
 
     node: str | None = None
@@ -381,6 +415,9 @@ class DecisionFilter:
     kinds: tuple[DecisionKind, ...] | None = None
     reason: Reason | None = None
     pod: str | None = None
+    spared: bool = False
+    pool: str | None = None
+    carried_out: bool | None = None
     subject: str | None = None
     since: datetime | None = None
     until: datetime | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from slackwater.console.domain.views import DecisionSummary
-from slackwater.decisions.reasons import DecisionKind, Mode
+from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import DecisionRecord
 from slackwater.model.quantities import format_memory
 
@@ -61,8 +61,14 @@ def outcome(decision: DecisionRecord | DecisionSummary) -> str:
         if decision.result == 0:
             return "found nothing to take back"
         return f"would take back {value}" if would else f"took back {value}"
+    if decision.kind is DecisionKind.SCHEDULING:
+        if decision.reason is Reason.SCHEDULING_OBSERVED_ONLY:
+            return "would take no new pods"
+        return "takes no new pods" if decision.result else "takes new pods"
     if decision.kind is DecisionKind.RESTORE:
         return f"would give back {value}" if would else f"gave back {value}"
+    if decision.kind is DecisionKind.AUTONOMY:
+        return "only throttles for now" if decision.reason is Reason.AUTONOMY_STEPPED_BACK else f"may {decision.mode}"
     return amount(decision.result, decision.unit)
 
 

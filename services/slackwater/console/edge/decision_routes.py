@@ -7,13 +7,14 @@ from typing import Annotated
 
 from fastapi import Path, Query
 
+from slackwater.console.domain.pod_story import PodWhy
 from slackwater.console.domain.views import Chain, DecisionFilter, DecisionSummary, Why
 from slackwater.console.edge.api_models import Listing
 from slackwater.console.edge.paging import Continue, Limit, behind_key, foreign, micros, moment_of, token_of
-from slackwater.console.edge.parameters import Times
-from slackwater.console.edge.query import At, Node, Since, Until
+from slackwater.console.edge.parameters import ALLOWED, Times
+from slackwater.console.edge.query import At, Node, Pool, Since, Until
 from slackwater.console.ports import Reads
-from slackwater.console.usecases.explain import chain, existing_decision, why
+from slackwater.console.usecases.explain import chain, existing_decision, why, why_pod
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord
 from slackwater.runtime.roles import Role
@@ -24,7 +25,16 @@ DecisionId = Annotated[str, Path(description="The id of a decision record.")]
 Kind = Annotated[DecisionKind | None, Query(description="Only of this kind.")]
 OnlyReason = Annotated[Reason | None, Query(description="Only taken for this reason.")]
 Subject = Annotated[str | None, Query(description="Only about this.", examples=["batch-cpu"])]
-Pod = Annotated[str | None, Query(description="Only those that act on this pod, by name or uid.")]
+Pod = Annotated[str | None, Query(description="Only those that act on this pod, by name or uid.", examples=["web-0"])]
+Spared = Annotated[bool, Query(description="With `pod`: also those that looked at it and spared it.")]
+CarriedOut = Annotated[
+    bool | None,
+    Query(
+        alias="carriedOut",
+        description="`true`: only those that somebody was to act on. `false`: only previews, what the mode did not "
+        "allow, and what nobody could be asked for.",
+    ),
+]
 
 
 def decision_router(reads: Reads, times: Times) -> Routes:
@@ -34,8 +44,11 @@ def decision_router(reads: Reads, times: Times) -> Routes:
     @router.get("/decisions", role=Role.VIEWER, summary="Decisions, newest first")
     async def list_decisions(
         node: Node = None,
+        pool: Pool = None,
         pod: Pod = None,
+        spared: Spared = False,
         kind: Kind = None,
+        carried_out: CarriedOut = None,
         reason: OnlyReason = None,
         subject: Subject = None,
         since: Since = None,
@@ -45,8 +58,11 @@ def decision_router(reads: Reads, times: Times) -> Routes:
     ) -> Listing[DecisionSummary]:
         wanted = DecisionFilter(
             node=node,
+            pool=pool,
             pod=pod,
+            spared=spared,
             kind=kind,
+            carried_out=carried_out,
             reason=reason,
             subject=subject,
             since=times.maybe(since, "since"),
@@ -74,6 +90,20 @@ def decision_router(reads: Reads, times: Times) -> Routes:
         at: At = None,
     ) -> Why:
         return await why(reads, node, subject, times.at(at))
+
+    @router.get(
+        "/why/pod",
+        role=Role.VIEWER,
+        summary="What was decided about a pod: what was done to it, when it was spared, and why",
+    )
+    async def get_why_pod(
+        pod: Annotated[str, Query(description="Its name or uid.", examples=["encode-video-1"], min_length=1)],
+        node: Annotated[str | None, Query(description="Of several pods of the name the one on this node.")] = None,
+        namespace: Annotated[str | None, Query(description="Of several the one in this namespace.")] = None,
+        at: Annotated[str | None, Query(description=f"Decided by then (default now): {ALLOWED}.")] = None,
+        limit: Annotated[int, Query(ge=1, le=100, description="At most so many decisions.")] = 20,
+    ) -> PodWhy:
+        return await why_pod(reads, pod, node, namespace, times.maybe(at, "at"), limit)
 
     return router
 

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from slackwater.console.domain.chain import chain_of
-from slackwater.console.domain.views import Chain, NodeView, Why
+from slackwater.console.domain.pod_story import PodIdentity, PodWhy, narrowed, part_of
+from slackwater.console.domain.views import Chain, NodeView, PodView, Why
 from slackwater.console.domain.waterfall import adds_up, waterfall_of
 from slackwater.console.ports import Reads
 from slackwater.decisions.record import DecisionRecord
-from slackwater.model.errors import NotFound
+from slackwater.model.errors import InvalidInput, NotFound
 
 MID_SUBJECTS = ("mid-cpu", "mid-memory")
 
@@ -100,3 +101,41 @@ async def chain(reads: Reads, decision_id: str) -> Chain:
         effect=await reads.effect(decision_id),
         evictions=await reads.evictions(decision_id),
     )
+
+
+async def why_pod(
+    reads: Reads, pod: str, node: str | None, namespace: str | None, at: datetime | None, limit: int
+) -> PodWhy:
+    """What was decided about one pod by `at`. NotFound when nothing ever told of it, InvalidInput with all of them when
+    several are meant."""
+    meant = narrowed(await reads.pods_called(pod, node), pod, node, namespace)
+    if not meant:
+        raise await _no_such_pod(reads, pod, node, namespace)
+    if len(meant) > 1:
+        raise _ambiguous(pod, meant)
+    (one,) = meant
+    parts = []
+    for record in await reads.decisions_about(one.uid, limit, at):
+        evictions = await reads.evictions(record.id)
+        part = part_of(record, one.uid, await reads.effect(record.id), evictions)
+        parts += [] if part is None else [part]
+    return PodWhy(one, await _running(reads, one), tuple(parts))
+
+
+async def _running(reads: Reads, one: PodIdentity) -> PodView | None:
+    if not one.is_running:
+        return None
+    return next((pod for pod in await reads.pods(one.node) if pod.uid == one.uid), None)
+
+
+def _ambiguous(pod: str, meant: Iterable[PodIdentity]) -> InvalidInput:
+    places = "; ".join(f"{one.namespace or 'no namespace'}/{one.name} on {one.node} (uid {one.uid})" for one in meant)
+    text = f"{pod!r} means several pods: {places}. Say which: by node, by namespace, or by the uid in place of the name"
+    return InvalidInput(text, code="pod_ambiguous", field="pod")
+
+
+async def _no_such_pod(reads: Reads, pod: str, node: str | None, namespace: str | None) -> NotFound:
+    within = "".join(f" in {what} {name!r}" for what, name in (("node", node), ("namespace", namespace)) if name)
+    hint = did_you_mean(pod, [one.name for one in await reads.pods(node)])
+    text = f"pod {pod!r}{within} is not known: it does not run, and no decision that is kept has looked at it{hint}"
+    return NotFound(text, code="pod_not_found", field="pod")

@@ -18,7 +18,7 @@ SPAN, LEAST_SPAN = timedelta(minutes=15), timedelta(minutes=3)
 FEED_LENGTH = 9
 WHOLE, HALF = 880.0, 580.0
 """Widths of charts in SVG units: about the pixels that they get, so that text keeps its size."""
-ACTIONS = (DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT)
+ACTIONS = (DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT, DecisionKind.SCHEDULING)
 WITHOUT_PREDICTIONS = tuple(kind for kind in DecisionKind if kind is not DecisionKind.PREDICTION)
 
 
@@ -69,6 +69,13 @@ def used_by_layer(point: UsagePoint) -> dict[str, int]:
     """Milli-cores per layer of a report."""
     parts = {name: part.cpu_milli for name, part in point.tiers.items()}
     return {**parts, "system": point.beside_pods.cpu_milli}
+
+
+def memory_by_layer(point: UsagePoint) -> dict[str, int]:
+    """Thousandths of a GiB per layer of a report."""
+    parts = {name: part.memory_bytes for name, part in point.tiers.items()}
+    parts["system"] = point.system.memory_bytes if point.system else 0
+    return {name: round(amount * 1000 / 2**30) for name, amount in parts.items()}
 
 
 def begin_of(now: datetime, samples: Sequence[datetime]) -> datetime:

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from dataclasses import asdict
 
+from slackwater.console.domain.conditions import FALSE, SCHEDULING_CLOSED, TRUE, scheduling_message
 from slackwater.console.domain.loop import CheckView, LeaseView, ProcessView, ServiceView
 from slackwater.console.domain.strategies import StrategyView
 from slackwater.console.domain.views import (
@@ -15,6 +16,7 @@ from slackwater.console.domain.views import (
     ForecastView,
     HostAppUsed,
     IntentView,
+    NodeCondition,
     ObservationView,
     OfferView,
     PodView,
@@ -31,6 +33,7 @@ from slackwater.events.health_reported import HealthReported, ServiceHealth
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.measures import PodUsage, Usage
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.strategy_followed import StrategyFollowed
@@ -160,6 +163,20 @@ def offer_of(event_id: str, data: ResourcesOffered) -> OfferView:
     )
 
 
+def scheduling_condition(data: NodeSchedulingChanged) -> NodeCondition:
+    return NodeCondition(
+        type=SCHEDULING_CLOSED,
+        status=TRUE if data.closed else FALSE,
+        reason=data.reason,
+        message=scheduling_message(data.reason, data.rules, closed=data.closed),
+        since=data.since,
+        told_at=data.told_at,
+        valid_until=data.valid_until,
+        decision_id=data.decision_id,
+        rules=data.rules,
+    )
+
+
 def strategy_view(event: Event[StrategyFollowed]) -> StrategyView:
     return StrategyView(**event.data.model_dump())
 
@@ -235,6 +252,14 @@ def _service_view(service: ServiceHealth) -> ServiceView:
     )
 
 
+def _strictest(data: IntentDeclared) -> dict[str, float]:
+    """By metric: of several rules the lowest waterline, which is crossed first."""
+    found: dict[str, float] = {}
+    for each in data.waterlines:
+        found[each.metric] = min(each.value, found.get(each.metric, each.value))
+    return found
+
+
 def intent_view(data: IntentDeclared) -> IntentView:
     return IntentView(
         node=data.node,
@@ -244,5 +269,5 @@ def intent_view(data: IntentDeclared) -> IntentView:
         lease_seconds=data.lease_seconds,
         limits={throttle.pod_uid: throttle.cpu_limit_milli for throttle in data.throttles},
         evictions=len(data.evictions),
-        waterlines={each.metric: each.value for each in data.waterlines},
+        waterlines=_strictest(data),
     )

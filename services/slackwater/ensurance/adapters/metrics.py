@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters, Summed
@@ -15,7 +16,7 @@ class EnsuranceMetrics:
     def __init__(self, meters: Meters) -> None:
         self._decisions = meters.counter(
             "slackwater_ensurance_decisions_total",
-            "Throttles, restores and evictions that were decided, by kind and reason.",
+            "Throttles, restores, evictions and closings of nodes that were decided, by kind and reason.",
             ["kind", "reason"],
             look="kind=throttle without kind=restore: prod is short of CPU for long. kind=evict rising: too much lent.",
         )
@@ -53,17 +54,40 @@ class EnsuranceMetrics:
         )
         self._effects = meters.counter(
             "slackwater_ensurance_effects_total",
-            "Effects measured, by result (relieved, unrelieved).",
-            ["result"],
-            look="unrelieved outweighing relieved: throttling does not help those who wait.",
+            "Effects measured, by kind of the decision and result (relieved, unrelieved).",
+            ["kind", "result"],
+            look="unrelieved throttles or evictions outweighing relieved ones: they do not help those who wait.",
         )
+        for kind in (DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT):
+            for result in ("relieved", "unrelieved"):  # an alert compares them: none is a number, too
+                self._effects.labels(kind, result)
+        self._count_evictions(meters)
+        self._closed = meters.gauge(
+            "slackwater_ensurance_closed_nodes",
+            "Nodes that are closed for new pods now.",
+            look="Most of a pool, or for hours: new pods have nowhere to go; why node/NAME scheduling says why.",
+        )
+
+    def _count_evictions(self, meters: Meters) -> None:
         self._evictions = meters.counter(
             "slackwater_ensurance_evictions_ended_total",
             "Evictions that agents have ended, by result.",
             ["result"],
             look="More than batch can bear; failed: a pod outlives SIGKILL.",
         )
-
+        self._began = meters.counter(
+            "slackwater_ensurance_evictions_total",
+            "Evictions that were decided and asked of agents.",
+            ["pool"],
+            look="More than 20 in ten minutes: a storm.",
+        )
+        self._repeated = meters.counter(
+            "slackwater_ensurance_evictions_repeated_total",
+            "Evictions of pods whose workload had lost a pod in the same pool within the hour before, and that were "
+            "started since.",
+            ["pool"],
+            look="Any growth: a workload is started and evicted again and again. The log names it (evicted again).",
+        )
         self._stepped_back = meters.gauge(
             "slackwater_ensurance_stepped_back_pools",
             "Pools that may evict and only throttle for now, because a guard has tripped.",
@@ -83,13 +107,21 @@ class EnsuranceMetrics:
     def ignored(self, reason: str) -> None:
         self._ignored.labels(reason).inc()
 
-    def effect(self, effect: EffectMeasured, decision_age_seconds: float) -> None:
-        self._effects.labels("relieved" if effect.relieved else "unrelieved").inc()
+    def effect(self, effect: EffectMeasured, kind: str, decision_age_seconds: float) -> None:
+        self._effects.labels(kind, "relieved" if effect.relieved else "unrelieved").inc()
         self._latency.labels("actuation").observe(max(0.0, decision_age_seconds + effect.seconds_to_actuation))
         self._latency.labels("effect").observe(max(0.0, decision_age_seconds + effect.seconds_to_measurement))
 
+    def evictions_began(self, pool: str, number: int, repeated: int) -> None:
+        """A pool's first eviction begins its series of repeated ones at 0, so that the next is an increase."""
+        self._began.labels(pool).inc(number)
+        self._repeated.labels(pool).inc(repeated)
+
     def evicted(self, outcome: str) -> None:
         self._evictions.labels(outcome).inc()
+
+    def closed(self, nodes: int) -> None:
+        self._closed.set(nodes)
 
     def stepped_back(self, pools: int) -> None:
         self._stepped_back.set(pools)

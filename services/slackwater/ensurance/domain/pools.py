@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from slackwater.decisions.reasons import Mode
 from slackwater.waterline.policies import autonomy
 from slackwater.waterline.policies.autonomy import AutonomyPolicy, AutonomyState
 
+REMEMBERED: Final = timedelta(hours=1)
+"""For so long a workload counts as one that has lost a pod."""
+REMEMBERED_AT_MOST: Final = 500
+"""Workloads per pool: beyond that the oldest are forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictedPod:
+    """A pod that is asked to go: of which workload, and since when it ran."""
+
+    workload: str
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A workload lost a pod to an eviction of ours."""
+
+    workload: str
+    at: datetime
+
 
 @dataclass(frozen=True, slots=True)
 class PoolStanding:
-    """One pool; `version` counts writes of its row."""
+    """One pool; `version` counts writes of its row. `losses` has each workload once, with its last loss."""
 
     pool: str
     version: int = 0
     state: AutonomyState = field(default_factory=AutonomyState)
+    losses: tuple[Loss, ...] = ()
 
     def mode(self, policy: AutonomyPolicy, now: datetime) -> Mode:
         """How far the pool may go now."""
@@ -24,11 +48,24 @@ class PoolStanding:
             return policy.mode
         return autonomy.mode_of(autonomy.look(self.state, policy, now), policy)
 
-    def after(self, policy: AutonomyPolicy, now: datetime, evictions: int, reliefs: tuple[bool, ...]) -> PoolStanding:
-        """So many evictions began, and this is what earlier ones brought."""
+    def after(
+        self, policy: AutonomyPolicy, now: datetime, evicted: Sequence[EvictedPod], reliefs: Sequence[bool]
+    ) -> PoolStanding:
+        """These evictions began, and this is what earlier ones brought."""
         state = autonomy.look(self.state, policy, now)
-        for _ in range(evictions):
+        for _ in evicted:
             state = autonomy.evicted(state, policy, now)
         for relieved in reliefs:
             state = autonomy.effect_seen(state, policy, now, relieved=relieved)
-        return replace(self, state=state)
+        return replace(self, state=state, losses=self._losses(now, evicted))
+
+    def repeated(self, now: datetime, evicted: Sequence[EvictedPod]) -> tuple[EvictedPod, ...]:
+        """Those that began after their workload had lost a pod here within the last hour: they were started again, only
+        to be evicted again. Several replicas that go at once are none."""
+        lost = {one.workload: one.at for one in self.losses if now - one.at < REMEMBERED}
+        return tuple(one for one in evicted if one.workload in lost and one.started_at > lost[one.workload])
+
+    def _losses(self, now: datetime, evicted: Sequence[EvictedPod]) -> tuple[Loss, ...]:
+        fresh = {one.workload for one in evicted if one.workload}
+        kept = [one for one in self.losses if now - one.at < REMEMBERED and one.workload not in fresh]
+        return (*kept, *(Loss(workload, now) for workload in sorted(fresh)))[-REMEMBERED_AT_MOST:]

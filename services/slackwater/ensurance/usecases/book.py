@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 
 from slackwater.decisions.reasons import Mode
+from slackwater.ensurance.domain.closing import lapsed
 from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import GuardStore, GuardUnit
@@ -74,6 +75,10 @@ class Book:
     def standing(self, pool: str) -> PoolStanding:
         return self._standings.get(pool) or PoolStanding(pool)
 
+    def standings(self) -> tuple[PoolStanding, ...]:
+        """Of every pool that ever evicted."""
+        return tuple(self._standings.values())
+
     def stands(self, standing: PoolStanding) -> None:
         """Note what was just committed."""
         self._standings[standing.pool] = standing
@@ -106,6 +111,10 @@ class Book:
             for pool, one in self._standings.items()
             if policies[pool].mode is Mode.EVICT and one.mode(policies[pool], now) is not Mode.EVICT
         ]
+
+    def closed(self, now: datetime) -> int:
+        """How many nodes take no new pods; a closing that has lapsed is none."""
+        return sum(node.closed is not None and not lapsed(node.closed, now) for node in self._nodes.values())
 
     @property
     def ready(self) -> bool:

@@ -13,6 +13,8 @@ from slackwater.waterline.policies.avoidance import AvoidanceAction
 from slackwater.waterline.policies.grants import Autonomy
 from slackwater.waterline.policies.podqos import PodQos
 from slackwater.waterline.policies.rules import NodeQosRules
+from slackwater.waterline.registry.metric import Metrics
+from slackwater.waterline.registry.plugins import all_metrics
 from slackwater.waterline.rulebook import Documents
 
 Policy = NodeQosRules | PodQos | AvoidanceAction | Autonomy
@@ -42,6 +44,7 @@ class DocumentsInForce:
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
+        self._metrics = all_metrics()
         self._good: dict[tuple[str, str], Policy] = {}
         self.found = Documents()
         self.problems: Mapping[str, str] = MappingProxyType({})
@@ -72,15 +75,18 @@ class DocumentsInForce:
     ) -> None:
         key = kind.noun, row.name
         try:
-            parsed[key] = document_of(kind, row)
+            parsed[key] = document_of(kind, row, self._metrics)
         except InvalidInput as error:  # an older or newer version wrote it
             problems["/".join(key)] = error.message
             if key in self._good:
                 parsed[key] = self._good[key]
 
 
-def document_of(kind: Kind, row: StoredDocument) -> Policy:
-    """Raises InvalidInput for what cannot be read."""
+def document_of(kind: Kind, row: StoredDocument, metrics: Metrics | None = None) -> Policy:
+    """Raises InvalidInput for what cannot be read. A rule may name a metric that is installed here (`metrics`, if they
+    are known already), or was once."""
+    if kind is NODES:
+        return with_metadata(NodeQosRules.stored(row.document, metrics), row.generation)
     return with_metadata(kind.model.parse(row.document), row.generation)
 
 

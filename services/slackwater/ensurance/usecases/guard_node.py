@@ -13,26 +13,32 @@ from typing import Any, Final
 
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
+from slackwater.ensurance.domain.closing import VALID_SECONDS
 from slackwater.ensurance.domain.guarded import Awaited, Evicting, Guarded, LastReport, carried_out, outdated
-from slackwater.ensurance.domain.pools import PoolStanding
+from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
 from slackwater.ensurance.ports import Meter
 from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.declaring import declared, recorded
+from slackwater.ensurance.usecases.closing import Closing, after_cycle, state_of
+from slackwater.ensurance.usecases.declaring import declared, recorded, scheduling_told
+from slackwater.ensurance.usecases.look_at_pools import stepped_record
 from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
 from slackwater.ensurance.usecases.sampling import glimpse_of, view_of
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.identifiers import new_id
 from slackwater.model.time import Clock
+from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.spans import Attributes, span
 from slackwater.telemetry.traceparent import sampled, trace_id_of
 from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.cycle import Cycle
-from slackwater.waterline.explaining import Deciding, record_of, release_record, remaining_milli, trigger_of
+from slackwater.waterline.explaining import record_of, release_record, remaining_milli, trigger_of
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.guarding import Guarding, concerned, glance, guard, is_released, release
 from slackwater.waterline.loop.telling import Told
+from slackwater.waterline.standing_on import Deciding
 
+log = get_logger(__name__)
 INBOX = "ensurance-usage-reported"
 """Who has handled a report, by either way: both carry the same id."""
 DEFAULT_GRACE_SECONDS: Final = 30.0
@@ -57,25 +63,36 @@ class _Answer:
     effects: Sequence[Effect] = ()
     remaining_milli: int = 0
     standing: PoolStanding | None = None
+    evicted: Sequence[EvictedPod] = ()
+    repeated: Sequence[EvictedPod] = ()
+    closing: Closing | None = None
+    """Where others have to hear of a node that takes no new pods, or takes them again."""
 
     @property
     def is_written(self) -> bool:
         """Counters and the position of the last report are not worth a write; everything else is."""
         changed = self.after.generation != self.before.generation or self.after.awaited != self.before.awaited
-        return changed or bool(self.decided)
+        return changed or bool(self.decided) or self.after.closed != self.before.closed
 
 
 class GuardNode:
     """See the module's docstring."""
 
     def __init__(
-        self, book: Book, clock: Clock, meter: Meter, lease_seconds: float, max_report_age_seconds: float
+        self,
+        book: Book,
+        clock: Clock,
+        meter: Meter,
+        lease_seconds: float,
+        max_report_age_seconds: float,
+        closing_seconds: float = VALID_SECONDS,
     ) -> None:
         self._book = book
         self._clock = clock
         self._meter = meter
         self._lease_seconds = lease_seconds
         self._max_report_age_seconds = max_report_age_seconds
+        self._closing_seconds = closing_seconds
 
     async def __call__(self, report: Event[UsageReported]) -> None:
         """Handle one report. Raises Unavailable or Conflict when the decision could not be committed."""
@@ -115,10 +132,11 @@ class GuardNode:
         standing = self._stands(guarded, now, effects)
         options = self._book.options(guarded, now, standing=standing)
         measured = replace(measured, last_report=_position(report))
-        source = Deciding(guarded.node, guarded.capacity_milli, guarded.state, rules, options, now, view, report.id)
+        state = state_of(guarded, now)
+        source = Deciding(guarded.node, guarded.capacity_milli, state, rules, options, now, view, report.id)
         if is_released(guarded.state, options):
             return _released(guarded, measured, source, report, effects, standing)
-        made = guard(view, guarded.state, rules.policies, now, options, metrics)
+        made = guard(view, state, rules.policies, now, options, metrics)
         decided = [_decided(one, made.cycle, source, report, guarded.generation) for one in made.cycle.told]
         evicted = tuple(
             evicting
@@ -134,18 +152,25 @@ class GuardNode:
             _awaited(made, decided, guarded.generation + 1, view, now),
             now,
         )
-        standing = self._stands(guarded, now, effects, len(evicted))
-        return _Answer(guarded, after, decided, effects, remaining_milli(made.cycle), standing)
+        closing = after_cycle(guarded.closed, made.cycle, source, self._closing_seconds)
+        if closing.record is not None:
+            decided.append(_traced(closing.record, report, guarded.generation))
+        after = replace(after, closed=closing.closed)
+        gone = _evicted_pods(report.data, evicted) if evicted else ()
+        standing = self._stands(guarded, now, effects, gone)
+        repeated = self._book.standing(guarded.pool).repeated(now, gone)
+        left = remaining_milli(made.cycle)
+        return _Answer(guarded, after, decided, effects, left, standing, gone, repeated, closing)
 
     def _stands(
-        self, guarded: Guarded, now: datetime, effects: Sequence[Effect], evictions: int = 0
+        self, guarded: Guarded, now: datetime, effects: Sequence[Effect], evicted: Sequence[EvictedPod] = ()
     ) -> PoolStanding | None:
         """How the pool stands after what earlier evictions turned out to bring, and after these; None: as before."""
         reliefs = tuple(one.event.data.relieved for one in effects if one.kind == DecisionKind.EVICT)
-        if not evictions and not reliefs:
+        if not evicted and not reliefs:
             return None
         policy = self._book.rules.autonomy_of(guarded.pool)
-        return self._book.standing(guarded.pool).after(policy, now, evictions, reliefs)
+        return self._book.standing(guarded.pool).after(policy, now, evicted, reliefs)
 
     async def _commit(self, answer: _Answer, report: Event[UsageReported], now: datetime) -> _Answer:
         async with self._book.writing() as unit:
@@ -154,6 +179,7 @@ class GuardNode:
             for effect in answer.effects:
                 await unit.publish(effect.event)
             cause: Event[Any] = report
+            told: Event[Any] = report
             for number, one in enumerate(answer.decided):
                 told = recorded(one.record, one.cause)
                 await unit.publish(told)
@@ -162,10 +188,17 @@ class GuardNode:
                 await unit.publish(
                     declared(answer.after, self._book.terms(answer.after, now), self._lease_seconds, now, cause)
                 )
-            standing = answer.standing
+            if answer.closing is not None and answer.closing.event is not None:
+                await unit.publish(scheduling_told(answer.closing.event, now, told))
+            standing, stepped = answer.standing, None
             if standing is not None:
+                stepped = stepped_record(self._book, standing, answer.after.node, now, report.id)
+                if stepped is not None:
+                    await unit.publish(recorded(stepped, report))
                 standing = await unit.save_autonomy(standing)
             saved = await unit.save(answer.after)
+        if stepped is not None:
+            self._meter.decided(stepped, None)
         if standing is not None:
             self._book.stands(standing)
             self._meter.stepped_back(len(self._book.stepped_back(now)))
@@ -173,14 +206,22 @@ class GuardNode:
 
     def _tell(self, answer: _Answer) -> None:
         for effect in answer.effects:
-            self._meter.effect(effect.event.data, effect.decision_age_seconds)
+            self._meter.effect(effect.event.data, effect.kind, effect.decision_age_seconds)
         for one in answer.decided:
             age = one.record.decided_at - one.cause.data.sampled_at
             self._meter.decided(one.record, age.total_seconds())
+        if answer.evicted:
+            self._tell_evictions(answer)
         told = bool(answer.before.state.cycle.loop.told), bool(answer.after.state.cycle.loop.told)
         if answer.decided or told[0] != told[1]:
             throttled = len(answer.after.state.throttles)
             self._meter.standing(answer.after.node, throttled, answer.remaining_milli)
+
+    def _tell_evictions(self, answer: _Answer) -> None:
+        node = answer.after
+        self._meter.evictions_began(node.pool, len(answer.evicted), len(answer.repeated))
+        for one in answer.repeated:
+            log.warning("evicted again", node=node.node, pool=node.pool, workload=one.workload)
 
 
 def _released(
@@ -230,6 +271,11 @@ def _evictions(told: Told, record: DecisionRecord, cycle: Cycle, now: datetime) 
         )
         for number, step in enumerate(told.plan.of(Kind.EVICT), 1)
     ]
+
+
+def _evicted_pods(report: UsageReported, evicted: Sequence[Evicting]) -> tuple[EvictedPod, ...]:
+    uids = {one.pod_uid for one in evicted}
+    return tuple(EvictedPod(one.pod.workload, one.pod.started_at) for one in report.pods if one.pod.uid in uids)
 
 
 def _awaited(

@@ -135,8 +135,11 @@ class MemoryLedger:
         after: str,
         limit: int,
         partitions: Collection[int] = ALL_PARTITIONS,
+        among: Sequence[str] | None = None,
     ) -> Sequence[KnownNode]:
         def may_close(node: KnownNode) -> bool:
+            if among is not None and node.name not in among:
+                return False
             if node.newest_at is None or node.last_report_at is None or partition_of(node.name) not in partitions:
                 return False
             if node.closed_until is None:

@@ -52,8 +52,8 @@ _SILENT_NODES = text(
 _COUNT_BY_LIVENESS = text(
     "SELECT coalesce(CAST(liveness AS text), 'silent') AS liveness, count(*) AS nodes FROM nodes GROUP BY 1"
 )
-_OPEN_NODES = text(
-    f"{_NODE} WHERE newest_at IS NOT NULL AND name > :after AND (closed_until IS NULL OR ("
+_OPEN = (
+    " newest_at IS NOT NULL AND name > :after AND (closed_until IS NULL OR ("
     " newest_at >= closed_until + make_interval(secs => :seconds)"
     " AND (hole_from IS NULL OR closed_until + make_interval(secs => :seconds) <= :until)"
     ") OR ("
@@ -61,6 +61,9 @@ _OPEN_NODES = text(
     " AND closed_until + make_interval(secs => :seconds) <= :until))"
     f" AND {partition_of_sql('name')} = ANY(CAST(:partitions AS int[])) ORDER BY name LIMIT :limit FOR UPDATE"
 )
+_OPEN_NODES = text(f"{_NODE} WHERE{_OPEN}")
+_OPEN_AMONG = text(f"{_NODE} WHERE name = ANY(CAST(:among AS text[])) AND{_OPEN}")
+"""Through the index: a look at all of 10,000 nodes takes 30 ms, and windows end all the time."""
 _DESCRIBE = text("""
 INSERT INTO nodes (name, facts, described_epoch, described_at, cpu_capacity_milli, memory_capacity_bytes)
 VALUES (:name, CAST(:facts AS jsonb), :epoch, :described_at, :cpu, :memory)
@@ -253,11 +256,14 @@ class PostgresLedger:
         after: str,
         limit: int,
         partitions: Collection[int] = ALL_PARTITIONS,
+        among: Sequence[str] | None = None,
     ) -> Sequence[KnownNode]:
-        span = {"until": until, "silent_since": silent_since, "seconds": float(seconds)}
-        rows = await self._connection.execute(
-            _OPEN_NODES, {**span, "after": after, "limit": limit, "partitions": list(partitions)}
-        )
+        wanted: dict[str, Any] = {"until": until, "silent_since": silent_since, "seconds": float(seconds)}
+        wanted |= {"after": after, "limit": limit, "partitions": list(partitions)}
+        if among is None:
+            rows = await self._connection.execute(_OPEN_NODES, wanted)
+        else:
+            rows = await self._connection.execute(_OPEN_AMONG, wanted | {"among": list(among)})
         return [known_node(row) for row in rows.mappings()]
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:
@@ -270,11 +276,15 @@ class PostgresLedger:
         wanted = _columns_of_spans(spans)
         reports = (await self._connection.execute(_REPORTS, wanted)).mappings().all()
         found = (await self._connection.execute(_POD_COLUMNS, wanted)).all()
-        described = await self._described({uid for row in found for uid in row.uids})
+        seen = {uid: pod for node in spans for uid, pod in self._memory.pods_of(node)}
+        uids = {uid for row in found for uid in row.uids}
+        described = {uid: seen[uid] for uid in uids & seen.keys()} | await self._described(uids - seen.keys())
         rows = history_rows(reports, (), {})
         return History(rows, pod_columns(rows, found, described))
 
-    async def _described(self, uids: Collection[str]) -> Mapping[str, Pod]:
+    async def _described(self, uids: Collection[str]) -> dict[str, Pod]:
+        if not uids:
+            return {}
         rows = await self._connection.execute(_DESCRIPTIONS, {"uids": list(uids)})
         return {row.uid: pod_of(row.pod) for row in rows}
 

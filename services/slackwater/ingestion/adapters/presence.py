@@ -7,7 +7,7 @@ a rollback or a restart makes it write everything again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
@@ -56,6 +56,11 @@ class Memory:
     identities: Identities = field(default_factory=Identities)
     days: frozenset[date] = frozenset()
     """Of which history was found to have room when it was looked at last."""
+
+    def pods_of(self, node: str) -> Iterator[tuple[str, Pod]]:
+        """As the node's last report described them, by uid."""
+        last = self.last.get(node)
+        return ((pod.uid, pod) for pod in (last.pods if last is not None else ()))
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -73,12 +73,14 @@ class CloseWindows:
         heard_from = self._clock.now() + timedelta(seconds=after_seconds)
         self._listening_since = max(self._listening_since, heard_from)
 
-    async def __call__(self) -> int:
-        """Close everything that is due; returns how many windows. Raises Unavailable, having closed some or none."""
+    async def __call__(self, among: Collection[str] | None = None) -> int:
+        """Close everything that is due, or what is due of the nodes named; returns how many windows. Raises
+        Unavailable, having closed some or none."""
         now, mine = self._clock.now(), self._mine()
+        named = None if among is None else sorted(among)
         closed, after = 0, ""
         while mine:
-            count, last = await self._close_some(now, after, mine)
+            count, last = await self._close_some(now, after, mine, named)
             closed += count
             if last is None:
                 return closed
@@ -90,13 +92,15 @@ class CloseWindows:
         """How long to wait between two looks: a small part of a window, but no less than a second."""
         return max(1.0, self._seconds / 12)
 
-    async def _close_some(self, now: datetime, after: str, mine: Collection[int]) -> tuple[int, str | None]:
+    async def _close_some(
+        self, now: datetime, after: str, mine: Collection[int], among: Sequence[str] | None
+    ) -> tuple[int, str | None]:
         """Some nodes in order of their names: how many windows, and the last name or None at the end."""
         waiting = self._waiting(now, min(map(self._heard_until, mine)))
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)
             nodes = await ledger.open_nodes(
-                waiting.over_at, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE, mine
+                waiting.over_at, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE, mine, among
             )
             spans = {
                 node.name: (node.closed_until or waiting.over_at - CATCH_UP, limit)

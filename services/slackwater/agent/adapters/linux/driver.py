@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slackwater.agent.adapters.linux import weight_files
@@ -22,6 +22,7 @@ from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.model.time import Clock
+from slackwater.waterline.facts.eviction_marks import AGENT, PROTECTED
 
 _DESCRIPTORS_WANTED = 4096
 _REAP_EVERY_TICKS = 5
@@ -37,6 +38,8 @@ class LinuxDriver:
     _registry: PodRegistry = field(init=False)
     _gauges: Gauges = field(init=False)
     _ticks: int = 0
+    _own: dict[str, Pod] = field(default_factory=dict)
+    """The pod that the agent itself runs in, marked as such, if it runs in one."""
 
     def __post_init__(self) -> None:
         self._registry = PodRegistry(self.layout.agent_dir / "pods")
@@ -48,6 +51,7 @@ class LinuxDriver:
         self.reap()
         self._remove_strays()
         self.layout.ensure_tiers()
+        self._own = self._pod_of_our_own()
 
     def close(self) -> None:
         self._gauges.close()
@@ -58,7 +62,7 @@ class LinuxDriver:
         return machine_facts(self.layout.hierarchy.version)
 
     def pods(self) -> tuple[Pod, ...]:
-        return tuple(entry.pod for entry in self._entries().values())
+        return tuple(self._own.get(uid, entry.pod) for uid, entry in self._entries().items())
 
     def sample(self) -> RawSample:
         self._ticks += 1
@@ -162,6 +166,14 @@ class LinuxDriver:
             for uid, entry in self._registry.entries().items()
             if entry.instance == self.layout.instance
             and self.layout.cpu_directory(self.layout.pod(entry.pod.tier, uid)).is_dir()
+        }
+
+    def _pod_of_our_own(self) -> dict[str, Pod]:
+        """So that planners know whom they must not touch: by uid, with a label that nobody else can give."""
+        return {
+            uid: replace(entry.pod, labels={**entry.pod.labels, PROTECTED[0]: AGENT})
+            for uid, entry in self._entries().items()
+            if os.getpid() in members_of(self._directories(uid))
         }
 
     def _cgroup(self, pod_uid: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slackwater.agent.adapters.linux import meters
+from slackwater.agent.adapters.linux.devices import Devices
 from slackwater.agent.adapters.linux.files import KeptFiles
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
 from slackwater.agent.adapters.linux.layout import Layout
@@ -53,6 +54,7 @@ class Gauges:
     layout: Layout
     proc: Path = Path("/proc")
     host_apps: tuple[HostApplication, ...] = ()
+    devices: Devices = field(default_factory=Devices)
     _files: KeptFiles = field(default_factory=KeptFiles)
     _pods: dict[str, PodFiles] = field(default_factory=dict)
     _apps: tuple[tuple[HostApplication, PodFiles], ...] = field(init=False)
@@ -65,6 +67,7 @@ class Gauges:
         for uid in self._pods.keys() - {pod.uid for pod in pods}:
             self.forget(uid)
         proc = str(self.proc)
+        disks, links = self.devices.read()
         return RawSample(
             stamp.monotonic,
             stamp.at,
@@ -76,6 +79,8 @@ class Gauges:
             tier_psi={tier: self._psi(_pressures(self.layout.hierarchy, self.layout.tier(tier))) for tier in _REPORTED},
             pods=tuple(self._pod(pod) for pod in pods),
             host_apps=tuple(self._host_apps()) if self._apps else (),
+            disks=disks,
+            links=links,
         )
 
     def forget(self, uid: str) -> None:
@@ -86,10 +91,11 @@ class Gauges:
 
     def close(self) -> None:
         self._files.close()
+        self.devices.close()
         self._pods.clear()
 
     def open_descriptors(self) -> int:
-        return len(self._files)
+        return len(self._files) + self.devices.open_descriptors()
 
     def _psi(self, paths: tuple[str, str, str] | None) -> PsiTotals:
         return meters.psi(self._files, *paths) if paths is not None else PsiTotals()

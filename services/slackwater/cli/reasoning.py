@@ -1,0 +1,150 @@
+"""What `slackwater why` prints of throttles, restores and evictions: the arithmetic, the candidates, a pod's story."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from slackwater.cli.output import UNKNOWN, amount, clock_time
+from slackwater.cli.tables import columns, put
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+LISTED = 30
+"""Candidates that a table shows; `-o json` has all."""
+_DONE = {"throttle": "throttled", "restore": "given back", "evict": "evicted"}
+
+
+def print_reasoning(console: Console, answer: Mapping[str, Any]) -> None:
+    """The arithmetic of a decision, and its candidates in their order; nothing for decisions about no pods."""
+    from rich.text import Text
+
+    for line in answer.get("working") or ():
+        console.print(Text(f"  {line}"), soft_wrap=True)
+    if answer.get("candidates"):
+        console.print()
+        print_candidates(console, answer["candidates"], answer["order"], answer["unit"])
+
+
+def print_candidates(console: Console, rows: Sequence[Mapping[str, Any]], order: str, unit: str) -> None:
+    """What is released is not rounded: it is added up by hand."""
+    from rich.text import Text
+
+    gives = "GIVEN-BACK" if any((row["released"] or 0) < 0 for row in rows) else "RELEASES"
+    table = columns("PLACE", "POD", "", gives, "KEYS", "WHY NOT", right=("PLACE", gives), wraps="WHY NOT")
+    for row in rows[:LISTED]:
+        released = row["released"] if row["chosen"] else row["would_release"]
+        table.add_row(
+            UNKNOWN if row["place"] is None else str(row["place"]),
+            Text(row["name"]),
+            Text("chosen", style="bold") if row["chosen"] else Text("spared", style="dim"),
+            UNKNOWN if released is None else exact(abs(released), unit),
+            Text(keys(row["keys"]), style="dim"),
+            Text(row["because"]),
+        )
+    put(console, table)
+    if len(rows) > LISTED:
+        console.print(Text(f"and {len(rows) - LISTED} more: -o json has all", style="dim"))
+    if any(row["keys"] for row in rows):
+        console.print(Text(f"keys: {order}; the first that differs decides, the lower comes first", style="dim"))
+
+
+def keys(values: Sequence[float]) -> str:
+    return " ".join(f"{value:.10g}" for value in values)
+
+
+def exact(value: int, unit: str) -> str:
+    """Cores with all three decimals, bytes to the last one."""
+    return f"{value / 1000:.3f}" if unit.startswith("milli") else f"{value:,}".replace(",", " ")
+
+
+def print_pod(console: Console, answer: Mapping[str, Any]) -> None:
+    """The pod, the newest decision that touched it (else the newest) in full, and all of them in a table."""
+    from rich.text import Text
+
+    pod, parts = answer["pod"], answer["decisions"]
+    console.print(Text(f"pod {_place(pod)} on node {pod['node']}, uid {pod['uid']}", style="bold"), soft_wrap=True)
+    console.print(Text(_standing(answer)), soft_wrap=True)
+    if not parts:
+        console.print(Text("no decision that is kept has looked at it"))
+        return
+    console.print()
+    newest = next((part for part in parts if part["chosen"] and part["carried_out"]), parts[0])
+    console.print(Text(f"{clock_time(newest['decided_at'])} {sentence(newest)}", style="bold"), soft_wrap=True)
+    print_reasoning(console, {"working": newest["working"]})
+    console.print(Text(f"  {_own(newest)}"), soft_wrap=True)
+    console.print(Text(f"  {_brought(newest)}"), soft_wrap=True)
+    console.print(Text(f"  slackwater why decision/{newest['id']}", style="dim"), soft_wrap=True)
+    console.print()
+    table = columns("TIME", "KIND", "POD", "PLACE", "WHY", "RELIEVED", "ID", right=("PLACE",), wraps="WHY")
+    for part in parts:
+        effect = part["effect"]
+        table.add_row(
+            clock_time(part["decided_at"]),
+            part["kind"],
+            Text(verdict(part)),
+            UNKNOWN if part["place"] is None else f"{part['place']}/{part['candidates']}",
+            Text(part["because"] or str(part["reason"]).replace("_", " ")),
+            UNKNOWN if effect is None else "yes" if effect["relieved"] else "no",
+            Text(part["id"], style="dim"),
+        )
+    put(console, table)
+
+
+def _place(pod: Mapping[str, Any]) -> str:
+    return f"{pod['namespace']}/{pod['name']}" if pod["namespace"] else str(pod["name"])
+
+
+def _standing(answer: Mapping[str, Any]) -> str:
+    running = answer["running"]
+    if running is None:
+        return f"it does not run any more; last looked at {clock_time(answer['pod']['seen_at'])}"
+    limit, before = running["cpu_limit_milli"], running["original_cpu_limit_milli"]
+    held = "its own CPU limit" if limit is not None else "no CPU limit"
+    if running["throttled"]:
+        own = "none" if before is None else amount(before, "milli")
+        held = f"throttled to {amount(limit, 'milli')} (its own limit: {own})"
+    return f"{running['tier']}, {running['qos']}, uses {amount(running['usage']['cpu_milli'], 'milli')}, {held}"
+
+
+def verdict(part: Mapping[str, Any]) -> str:
+    """In a word or two."""
+    if not part["chosen"]:
+        return "spared"
+    done = _DONE.get(part["kind"], part["kind"])
+    return done if part["carried_out"] else f"would be {done}"
+
+
+def sentence(part: Mapping[str, Any]) -> str:
+    reason = str(part["reason"]).replace("_", " ")
+    because = f": {part['because']}" if part["because"] else ""
+    return f"{verdict(part)}{because} ({reason}, rule {part['rule'] or 'none'}, by {part['service']})"
+
+
+def _own(part: Mapping[str, Any]) -> str:
+    where = "it was no candidate" if part["place"] is None else f"place {part['place']} of {part['candidates']}"
+    if part["keys"]:
+        where += f", keys {keys(part['keys'])} ({part['order']})"
+    if not part["chosen"]:
+        could = part["would_release"]
+        return where + ("" if could is None else f"; it could have released {amount(could, part['unit'])}")
+    if part["evicted"]:
+        return f"{where}; its end releases {amount(part['released'] or 0, part['unit'])}"
+    before, after = (
+        "none" if milli is None else amount(milli, "milli")
+        for milli in (part["limit_before_milli"], part["limit_after_milli"])
+    )
+    return f"{where}; limit {before} -> {after}, {_moved(part)}"
+
+
+def _moved(part: Mapping[str, Any]) -> str:
+    released = part["released"] or 0
+    return f"{'releases' if released >= 0 else 'gives back'} {amount(abs(released), part['unit'])}"
+
+
+def _brought(part: Mapping[str, Any]) -> str:
+    ended = f"eviction {part['ended'].replace('_', ' ')}; " if part["ended"] else ""
+    if not part["relief"]:
+        return f"{ended}no effect was measured" + ("" if part["carried_out"] else ": nobody acted on the pod")
+    return f"{ended}{'' if part['chosen'] else 'others were acted on: '}{part['relief']}"

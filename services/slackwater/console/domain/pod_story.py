@@ -1,0 +1,120 @@
+"""What was decided about one pod: what was done to it, when it was spared and why, and what that brought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from slackwater.console.domain.candidates import candidates_of, is_carried_out
+from slackwater.console.domain.views import EffectView, EvictionView, PodView
+from slackwater.console.domain.working import relief_of, working_of
+from slackwater.decisions.reasons import DecisionKind, Mode, Reason
+from slackwater.decisions.record import DecisionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class PodIdentity:
+    """A pod that was heard of: `is_running` as of its node's last report, else only decisions know it. `seen_at` is
+    that report, or the last decision that looked at it."""
+
+    uid: str
+    name: str
+    namespace: str
+    node: str
+    is_running: bool
+    seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PodPart:
+    """One decision as far as it concerns the pod. `place` of `candidates`: its place in the order (None: it was no
+    candidate); `because` why it was spared. `released` and `would_release` are in `unit`. `ended` is how its eviction
+    ended, `relief` the effect in a sentence. `working` is the arithmetic of the whole decision."""
+
+    id: str
+    kind: DecisionKind
+    node: str
+    decided_at: datetime
+    service: str
+    rule: str
+    mode: Mode | None
+    reason: Reason
+    chosen: bool
+    carried_out: bool
+    place: int | None
+    candidates: int
+    order: str
+    keys: tuple[float, ...]
+    unit: str
+    released: int | None
+    would_release: int | None
+    because: str
+    limit_before_milli: int | None
+    limit_after_milli: int | None
+    evicted: bool
+    ended: str | None
+    effect: EffectView | None
+    relief: str
+    working: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PodWhy:
+    """`running` is the pod as its node last reported it, None if it is gone. `decisions` are the newest first."""
+
+    pod: PodIdentity
+    running: PodView | None
+    decisions: tuple[PodPart, ...]
+
+
+def part_of(
+    record: DecisionRecord, uid: str, effect: EffectView | None, evictions: Sequence[EvictionView]
+) -> PodPart | None:
+    """None: the decision does not concern the pod."""
+    rows = candidates_of(record)
+    own = next((one for one in rows if one.pod_uid == uid), None)
+    if own is None:
+        return None
+    action = next((one for one in record.actions if one.pod_uid == uid), None)
+    return PodPart(
+        id=record.id,
+        kind=record.kind,
+        node=record.node,
+        decided_at=record.decided_at,
+        service=record.service,
+        rule=record.rule,
+        mode=record.mode,
+        reason=record.reason,
+        chosen=own.chosen,
+        carried_out=own.chosen and is_carried_out(record),
+        place=own.place,
+        candidates=sum(one.place is not None for one in rows),
+        order=record.order,
+        keys=own.keys,
+        unit=record.unit,
+        released=own.released,
+        would_release=own.would_release,
+        because=own.because,
+        limit_before_milli=action.cpu_limit_before_milli if action else None,
+        limit_after_milli=action.cpu_limit_after_milli if action else None,
+        evicted=bool(action and action.evicted),
+        ended=next((one.outcome for one in evictions if one.pod_uid == uid), None),
+        effect=effect,
+        relief="" if effect is None else relief_of(record, effect),
+        working=working_of(record),
+    )
+
+
+def narrowed(
+    found: Iterable[PodIdentity], asked: str, node: str | None, namespace: str | None
+) -> tuple[PodIdentity, ...]:
+    """Who is meant. More than one: it is ambiguous. A uid means one pod; among pods of a name those that run come
+    before those that are gone, and of several that followed each other in one place the last is meant."""
+    among = [one for one in found if node in (None, one.node) and namespace in (None, one.namespace)]
+    exact = [one for one in among if one.uid == asked]
+    wanted = exact or [one for one in among if one.is_running] or among
+    places: dict[tuple[str, str, str], PodIdentity] = {}
+    for one in sorted(wanted, key=lambda each: each.seen_at):
+        places[one.namespace, one.node, one.uid if one.is_running else ""] = one
+    return tuple(places[place] for place in sorted(places))

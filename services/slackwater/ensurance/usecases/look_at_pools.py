@@ -1,0 +1,104 @@
+"""How far each pool may go now; and once a round, which of those that had stepped back may evict again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from slackwater.decisions.reasons import Mode
+from slackwater.decisions.record import DecisionRecord
+from slackwater.ensurance.domain.pools import PoolStanding
+from slackwater.ensurance.ports import Meter
+from slackwater.ensurance.usecases.book import Book
+from slackwater.ensurance.usecases.declaring import recorded
+from slackwater.model.identifiers import new_id
+from slackwater.model.time import Clock
+from slackwater.waterline.policies import autonomy
+from slackwater.waterline.policies.autonomy import AutonomyPolicy
+from slackwater.waterline.stepping import Stepping, stepping_record
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """One pool as it stands: what was granted, what it may do now, since when and until when it has stepped back and
+    why, and what its guards have counted."""
+
+    pool: str
+    policy: AutonomyPolicy
+    mode: Mode
+    evictions_within_hour: int
+    missed_in_a_row: int
+    stepped_back_at: datetime | None
+    stepped_back_until: datetime | None
+    because: str
+
+
+class LookAtPools:
+    """A step back is recorded with the report that led to it (see guard_node); the way forward by time or by an
+    operator is recorded here, by whichever replica is first."""
+
+    def __init__(self, book: Book, clock: Clock, meter: Meter) -> None:
+        self._book = book
+        self._clock = clock
+        self._meter = meter
+
+    async def __call__(self) -> int:
+        """How many pools changed. Raises Unavailable, Conflict if another replica was first."""
+        if all(one.state.stepped_back_at is None for one in self._book.standings()):
+            return 0
+        async with self._book.turn():
+            return sum([await self._look(one) for one in self._book.standings()])
+
+    async def read(self) -> Sequence[Pool]:
+        """Every pool that has nodes here, an Autonomy, or ever evicted, as PostgreSQL has it; by name. Raises
+        Unavailable."""
+        async with self._book.turn():
+            await self._book.read_policy()
+            now = self._clock.now()
+            names = {one.pool for one in self._book.standings()} | {one.pool for one in self._book.nodes()}
+            return [self._pool(name, now) for name in sorted((names | set(self._book.rules.autonomy)) - {""})]
+
+    async def _look(self, standing: PoolStanding) -> bool:
+        now, node = self._clock.now(), self._node_of(standing.pool)
+        if standing.state.stepped_back_at is None or node is None:  # who has a node of it will tell
+            return False
+        policy = self._book.rules.autonomy_of(standing.pool)
+        looked = replace(standing, state=autonomy.look(standing.state, policy, now))
+        record = stepped_record(self._book, looked, node, now)
+        if record is None:
+            return False
+        async with self._book.writing() as unit:
+            await unit.publish(recorded(record, None))
+            saved = await unit.save_autonomy(looked)
+        self._book.stands(saved)
+        self._meter.decided(record, None)
+        return True
+
+    def _node_of(self, pool: str) -> str | None:
+        return next((one.node for one in self._book.nodes() if one.pool == pool), None)
+
+    def _pool(self, name: str, now: datetime) -> Pool:
+        policy = self._book.rules.autonomy_of(name)
+        state = autonomy.look(self._book.standing(name).state, policy, now)
+        since = state.stepped_back_at
+        return Pool(
+            name,
+            policy,
+            autonomy.mode_of(state, policy),
+            len(state.evictions_at),
+            state.missed_in_a_row,
+            since,
+            None if since is None else since + timedelta(seconds=policy.hold_seconds),
+            state.because,
+        )
+
+
+def stepped_record(
+    book: Book, after: PoolStanding, node: str, now: datetime, report_id: str | None = None
+) -> DecisionRecord | None:
+    """The record of what has changed since `book` last knew the pool; None if nothing has."""
+    rules, before = book.rules, book.standing(after.pool)
+    policy = rules.autonomy_of(after.pool)
+    step = Stepping(after.pool, before.state, after.state, policy, now, node, rules.source, report_id)
+    return stepping_record(new_id(), step)
