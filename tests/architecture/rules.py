@@ -38,6 +38,9 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.console.edge.stream",
         "slackwater.console.service",
         "slackwater.demo.director",
+        "slackwater.simulation.adapters.document_files",  # what a file holds says what is simulated
+        "slackwater.simulation.adapters.trace_scenes",  # the words of its options
+        "slackwater.simulation.domain.guarded_run",
         "slackwater.simulation.edge",
         "slackwater.simulation.service",
         "slackwater.simulation.usecases.assess",  # the type of the answer
@@ -50,6 +53,7 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.colocation.usecases.colocation_strategy",  # documents, as they are applied
         "slackwater.colocation.usecases.strategy_set",
         "slackwater.console.domain.drawing",
+        "slackwater.ensurance.settings",  # the policy that it begins with
         "slackwater.prediction.domain.models",
     },
     "demo": {

@@ -74,13 +74,13 @@ def _valid(now: datetime) -> Iterator[Event[Any]]:
     told[WaterlineCrossed] = crossing
     checked = StrategyChecked(node=NODE, usable=True, problem="", followed=(), checked_at=now)
     told[StrategyChecked] = event_of(checked, source="poison", time=now)
-    followed = StrategyFollowed(document="poison", generation=1, fields={"riseWindows": 3}, told_at=now)
-    told[StrategyFollowed] = event_of(followed, source="poison", time=now)
     closed = NodeSchedulingChanged(
         node=NODE, closed=True, reason="scheduling_waterline_crossed", decision_id="d", rules=("p.r",), since=now,
         told_at=now, valid_until=now,
     )  # fmt: skip
     told[NodeSchedulingChanged] = event_of(closed, source="poison", time=now)
+    followed = StrategyFollowed(document="poison", generation=1, fields={"riseWindows": 3}, told_at=now)
+    told[StrategyFollowed] = event_of(followed, source="poison", time=now)
     for payload in EVENTS:
         yield told[payload].model_copy(update={"time": now})
 

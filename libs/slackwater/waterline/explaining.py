@@ -44,7 +44,7 @@ def record_of(decision_id: str, told: Told, cycle: Cycle, source: Deciding) -> D
     metric = demand.metric if demand is not None else None
     pods = {pod.uid: pod for pod in source.view.pods}
     terms = tuple(_term(step, metric, pods[step.uid]) for step in steps)
-    reason = _reason(told, source.state, cycle)
+    reason = reason_of(told, source.state, cycle)
     return DecisionRecord(
         id=decision_id,
         kind=DecisionKind(told.kind.value),
@@ -145,7 +145,7 @@ def _worst(told: Told, cycle: Cycle) -> tuple[Demand | None, Remaining | None]:
     return asked[worst.metric], worst
 
 
-def _reason(told: Told, before: GuardState, cycle: Cycle) -> Reason:
+def reason_of(told: Told, before: GuardState, cycle: Cycle) -> Reason:
     match told.kind:
         case Kind.RESTORE:
             steps = told.plan.of(Kind.RESTORE)

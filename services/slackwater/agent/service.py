@@ -154,10 +154,10 @@ class Running:
     _alone: GuardAlone | None = None
     _told_alone: int = 0
     _unreadable: str = ""
+    _started_at: float = 0.0
     _host_apps: Mapping[str, str] = field(default_factory=dict)
     """Cgroups by name of what the operator wants counted apart."""
     _absent: frozenset[str] = frozenset()
-    _started_at: float = 0.0
 
     def __post_init__(self) -> None:
         settings, clock, driver = self.service.settings, self.service.platform.clock, self.service.driver

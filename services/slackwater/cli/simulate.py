@@ -1,8 +1,10 @@
-"""`slackwater simulate`: what another strategy would have offered, on recorded history or on a trace."""
+"""`slackwater simulate`: what another strategy or policy would have done, on recorded history or on a trace."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,8 +13,18 @@ import typer
 from slackwater.cli.backtest import days_of
 from slackwater.cli.output import Column, Item, errors_to_stderr, message, print_object, table
 from slackwater.cli.output import Format as Shown
+from slackwater.cli.policy_options import (
+    BatchOption,
+    BatchPodsOption,
+    CarryOverOption,
+    ControlOption,
+    OvercommitOption,
+    PolicyOptions,
+    ReturnOption,
+)
 from slackwater.cli.progress import Stages, progress_bar
 from slackwater.cli.prometheus_options import seconds_of
+from slackwater.cli.simulated_policies import lines as policy_lines
 from slackwater.cli.trace_options import (
     ChurnOption,
     FormatOption,
@@ -30,90 +42,155 @@ from slackwater.model.time import SystemClock
 from slackwater.traces.choices import Resource
 
 if TYPE_CHECKING:
-    from slackwater.simulation.service import Simulation
+    from slackwater.cli.client import HttpReader
+    from slackwater.simulation.adapters.document_files import DocumentFile
+    from slackwater.simulation.service import TraceOrder
+
+
+FilesOption = Annotated[
+    list[Path],
+    typer.Option("-f", "--filename", help="a ColocationStrategy, or NodeQOS, PodQOS …; two are compared; - is stdin"),
+]
+SinceOption = Annotated[
+    str | None, typer.Option("--since", metavar="24h", help="replay what was recorded: 24h, 90m, 7d")
+]
+StepOption = Annotated[
+    str | None, typer.Option("--step", metavar="5m", help="of what was recorded; default: every window")
+]
+ModelOption = Annotated[
+    str, typer.Option("--model", help="that predicts peaks on a trace; NAME:SETTING=VALUE gives settings")
+]
+BeginOption = Annotated[
+    str | None, typer.Option("--from", metavar="DAY", help="count from this day of the trace (8, 2013-08-09)")
+]
+EndOption = Annotated[str | None, typer.Option("--to", metavar="DAY", help="… up to this one")]
+ServerOption = Annotated[
+    str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
+]
 
 
 def command(
-    files: Annotated[
-        list[Path], typer.Option("-f", "--filename", help="a ColocationStrategy; two are compared; - is stdin")
-    ],
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="24h", help="replay what was recorded: 24h, 90m, 7d")
-    ] = None,
-    step: Annotated[
-        str | None, typer.Option("--step", metavar="5m", help="of what was recorded; default: every window")
-    ] = None,
+    files: FilesOption,
+    since: SinceOption = None,
+    step: StepOption = None,
     trace: TraceOption = None,
     form: FormatOption = None,
     resource: ResourceOption = None,
-    model: Annotated[
-        str, typer.Option("--model", help="that predicts peaks on a trace; NAME:SETTING=VALUE gives settings")
-    ] = "workload-profile",
+    model: ModelOption = "workload-profile",
     per_node: PerNodeOption = None,
     churn: ChurnOption = "none",
     seed: SeedOption = 1,
-    begin: Annotated[
-        str | None, typer.Option("--from", metavar="DAY", help="count from this day of the trace (8, 2013-08-09)")
-    ] = None,
-    end: Annotated[str | None, typer.Option("--to", metavar="DAY", help="… up to this one")] = None,
+    begin: BeginOption = None,
+    end: EndOption = None,
+    batch: BatchOption = None,
+    batch_pods: BatchPodsOption = None,
+    overcommit: OvercommitOption = None,
+    control: ControlOption = None,
+    comes_back: ReturnOption = None,
+    carry_over: CarryOverOption = None,
     output: OutputOption = Output.TABLE,
     html: PageOption = None,
-    server: Annotated[
-        str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
-    ] = None,
+    server: ServerOption = None,
 ) -> None:
-    """Replay history under another strategy: what it would have lent, and when that would have been too much.
+    """Replay history before anyone is touched. Under another ColocationStrategy: what it would have lent, and when that
+    would have been too much. Under other policies (NodeQOS, PodQOS, AvoidanceAction, Autonomy): how long pods would
+    have been throttled, how many evicted, and how long nodes were above the waterline.
 
     Example: `slackwater simulate -f careful.yaml -f bold.yaml --since 24h --html report.html`
+
+    Example: `slackwater simulate -f nodeqos.yaml --trace rnd.parquet --format bitbrains --overcommit 6`
     """
     with errors_to_stderr():
-        from slackwater.simulation.edge.simulation_report import report_of
-        from slackwater.simulation.service import TraceOrder, simulate_trace
+        from slackwater.simulation.adapters.document_files import are_policies, load
+        from slackwater.simulation.service import TraceOrder
 
         check_page(html)
         if (trace is None) is (since is None):
             raise InvalidInput(
                 "give --trace PATH with its --format, or --since 24h for what was recorded", field="since"
             )
-        if trace is None:
-            found = _recorded(files, since or "", step, server)
-        elif form is None:
-            raise InvalidInput("--format: is missing; it says how the trace is written", field="format")
-        else:
-            order = TraceOrder(
-                path=trace,
-                form=form,
-                resources=tuple(Resource) if resource is None else (resource,),
-                per_node=per_node,
-                churn_days=days_of(churn),
-                seed=seed,
-                model=model,
-                since=begin,
-                until=end,
-            )
-            with progress_bar() as bar:
-                found = simulate_trace(files, order, Stages(bar))
-        answer = report_of(found).model_dump(mode="json", by_alias=True)
+        order, resources = None, tuple(Resource) if resource is None else (resource,)
+        if trace is not None:
+            if form is None:
+                raise InvalidInput("--format: is missing; it says how the trace is written", field="format")
+            order = TraceOrder(trace, form, resources, per_node, days_of(churn), seed, model, begin, end)
+        options = PolicyOptions(batch, batch_pods, overcommit, control, comes_back, carry_over)
+        loaded = load(files)
+        asked = Asked(loaded, order, since or "", step, server)
+        answer = _policies(asked, options, html) if are_policies(loaded) else _strategies(asked, options, html)
         if html is not None:
-            from slackwater.simulation.edge.simulation_page import page
-
-            html.write_text(page(found), encoding="utf-8")
             message(f"wrote {html}")
         if output is Output.JSON:
             print_object(answer, Shown.JSON)
         else:
-            print("\n".join(lines(answer)))
+            print("\n".join(policy_lines(answer) if "policies" in answer else lines(answer)))
 
 
-def _recorded(files: Sequence[Path], since: str, step: str | None, server: str | None) -> Simulation:
-    from slackwater.cli.client import HttpReader, reading
-    from slackwater.simulation.service import RecordedOrder, simulate_recorded
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is replayed: a trace, or (None) what was recorded since."""
 
-    seconds, apart = seconds_of(since, "since"), None if step is None else seconds_of(step, "step")
-    with reading(server) as reader, progress_bar() as bar:
-        if not isinstance(reader, HttpReader):
-            raise InvalidInput("--since needs a running instance: start one with `slackwater up`, or give --trace")
-        return simulate_recorded(files, RecordedOrder(reader, seconds, apart), SystemClock().now(), Stages(bar))
+    files: Sequence[DocumentFile]
+    order: TraceOrder | None
+    since: str
+    step: str | None
+    server: str | None
+
+    @contextmanager
+    def recorded(self) -> Iterator[HttpReader]:
+        """The instance that recorded it. Raises InvalidInput where none runs."""
+        from slackwater.cli.client import HttpReader, reading
+
+        with reading(self.server) as reader:
+            if not isinstance(reader, HttpReader):
+                raise InvalidInput(
+                    "--since needs a running instance: start one with `slackwater up`, or give --trace", field="since"
+                )
+            yield reader
+
+
+def _strategies(asked: Asked, options: PolicyOptions, html: Path | None) -> Item:
+    from slackwater.simulation.edge.simulation_report import report_of
+    from slackwater.simulation.service import RecordedOrder, simulate_recorded, simulate_trace
+
+    options.refuse_all()
+    if asked.order is not None:
+        with progress_bar() as bar:
+            found = simulate_trace(asked.files, asked.order, Stages(bar))
+    else:
+        seconds = seconds_of(asked.since, "since")
+        apart = None if asked.step is None else seconds_of(asked.step, "step")
+        with asked.recorded() as reader, progress_bar() as bar:
+            order = RecordedOrder(reader, seconds, apart)
+            found = simulate_recorded(asked.files, order, SystemClock().now(), Stages(bar))
+    if html is not None:
+        from slackwater.simulation.edge.simulation_page import page
+
+        html.write_text(page(found), encoding="utf-8")
+    return report_of(found).model_dump(mode="json", by_alias=True)
+
+
+def _policies(asked: Asked, options: PolicyOptions, html: Path | None) -> Item:
+    from slackwater.simulation.edge.policy_report import policy_report_of
+    from slackwater.simulation.service import simulate_policies_on_trace, simulate_policies_recorded
+
+    if asked.step is not None:
+        raise InvalidInput("--step: is for strategies; policies are replayed on every window", field="step")
+    if asked.order is not None:
+        given = options.terms(asked.order.seed)
+        with progress_bar() as bar:
+            found = simulate_policies_on_trace(asked.files, asked.order, given, Stages(bar))
+    else:
+        options.refuse_those_of_traces()
+        given, seconds = options.terms(1), seconds_of(asked.since, "since")
+        with asked.recorded() as reader, progress_bar() as bar:
+            now = SystemClock().now()
+            found = simulate_policies_recorded(asked.files, reader, seconds, given, now, Stages(bar))
+    if html is not None:
+        from slackwater.simulation.edge.policy_page import policy_page
+
+        html.write_text(policy_page(found), encoding="utf-8")
+    return policy_report_of(found).model_dump(mode="json", by_alias=True)
 
 
 def lines(answer: Item) -> list[str]:

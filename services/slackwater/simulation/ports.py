@@ -1,4 +1,4 @@
-"""What a simulation needs from outside: a history, period by period, and somebody who wants to know how far it is."""
+"""What a simulation needs from outside: a history, period by period or scene by scene, and somebody who watches."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from slackwater.colocation.domain.closed_loop import Period
+from slackwater.simulation.domain.scenes import NodeFacts, Scene
 
 
 class Watch(Protocol):
@@ -60,4 +61,42 @@ class History(Protocol):
 
     def periods(self) -> Iterator[Period]:
         """In the order of time."""
+        ...
+
+
+class SceneHistory(Protocol):
+    """What the pods of nodes wanted: everything but limits and evictions, which a policy makes of it."""
+
+    @property
+    def title(self) -> str:
+        """Where it is from, for people."""
+        ...
+
+    @property
+    def nodes(self) -> Sequence[NodeFacts]:
+        """In the order of every moment's scenes."""
+        ...
+
+    @property
+    def period_seconds(self) -> int:
+        """How long each scene is."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """How many moments there are."""
+        ...
+
+    @property
+    def start_seconds(self) -> float:
+        """When the first one begins, seconds since 1970 (or since the trace's own zero)."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a reader of the figures should know of it."""
+        ...
+
+    def scenes(self) -> Iterator[Sequence[Scene | None]]:
+        """In the order of time; None: the node is not there."""
         ...

@@ -1,9 +1,9 @@
-"""Both commands: what was asked for, and what came of it."""
+"""What was asked for, and what came of it: strategies and policies on a history, and what a history could lend."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +11,23 @@ from typing import TYPE_CHECKING
 from slackwater.backtest.adapters.predictors import contenders
 from slackwater.model.errors import InvalidInput
 from slackwater.prediction.domain.models.port import PeakModel
+from slackwater.simulation.adapters.api_answers import Reads
+from slackwater.simulation.adapters.document_files import DocumentFile
+from slackwater.simulation.adapters.policy_files import (
+    PolicySet,
+    first_set,
+    only_pool,
+    read_policies,
+    remarks,
+    set_in_force,
+    told_apart,
+    tried,
+    variant_of,
+)
 from slackwater.simulation.adapters.prometheus import Prometheus, Span
 from slackwater.simulation.adapters.prometheus_usage import QUERIES, read
-from slackwater.simulation.adapters.recorded_history import Reads, recorded
+from slackwater.simulation.adapters.recorded_history import recorded
+from slackwater.simulation.adapters.recorded_scenes import recorded_scenes
 from slackwater.simulation.adapters.strategy_files import (
     as_here,
     base_of,
@@ -25,13 +39,18 @@ from slackwater.simulation.adapters.strategy_files import (
     variants,
 )
 from slackwater.simulation.adapters.trace_history import USUAL_MODEL, Layout, TraceHistory, both, placed
+from slackwater.simulation.adapters.trace_scenes import BatchLayout, TraceScenes, squeezed
+from slackwater.simulation.domain.guarded_run import Terms
 from slackwater.simulation.domain.risk import USUAL_ACCEPTED
-from slackwater.simulation.ports import History, Watch
+from slackwater.simulation.ports import History, SceneHistory, Watch
 from slackwater.simulation.usecases.assess import Assessment, Model, assess
 from slackwater.simulation.usecases.replay import Replayed, replay
+from slackwater.simulation.usecases.replay_policies import GuardReplayed, PolicyVariant, replay_policies
 from slackwater.traces.choices import Resource, TraceFormat
 from slackwater.traces.days import cell_at
 from slackwater.traces.trace import Trace
+from slackwater.waterline.registry.metric import Metrics
+from slackwater.waterline.registry.plugins import all_metrics
 
 if TYPE_CHECKING:
     import httpx2
@@ -62,7 +81,7 @@ class Simulation:
     replayed: Sequence[Replayed]
 
 
-def simulate_trace(files: Sequence[Path], order: TraceOrder, watch: Watch) -> Simulation:
+def simulate_trace(files: Sequence[DocumentFile], order: TraceOrder, watch: Watch) -> Simulation:
     """Raises InvalidInput for what was asked wrongly and for bad files, Misconfigured for a missing library."""
     wanted = [default_variant(), *variants(files)]  # first: reading a trace to learn of a misspelt field is long
     history = history_of(order, watch)
@@ -169,7 +188,7 @@ class RecordedOrder:
     step_seconds: int | None = None
 
 
-def simulate_recorded(files: Sequence[Path], order: RecordedOrder, now: datetime, watch: Watch) -> Simulation:
+def simulate_recorded(files: Sequence[DocumentFile], order: RecordedOrder, now: datetime, watch: Watch) -> Simulation:
     """Against the strategies in force. A file replaces the documents of its names; one whose only document selects no
     node is tried as the cluster's. Raises InvalidInput, NotFound, and what the API raises."""
     tried = read_all(files)
@@ -182,8 +201,76 @@ def simulate_recorded(files: Sequence[Path], order: RecordedOrder, now: datetime
     for file, documents in tried:
         placed_documents, note = as_here(documents, states)
         notes += [note] if note else []
-        name = file.stem if str(file) != "-" and documents[0].is_clusters else documents[0].metadata.name
+        name = file.name if file.name != "stdin" and documents[0].is_clusters else documents[0].metadata.name
         found.append(for_nodes(name, [*in_force, *placed_documents], states, base))
     named = named_apart(found, files, ("in force",))
     history = replace(history, strategy=current.strategies[0], notes=notes)
     return Simulation(history, replay(history, [current, *named], watch))
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyTerms:
+    """How a policy is tried. `batch`: see adapters.trace_scenes; it is for traces."""
+
+    terms: Terms = field(default_factory=Terms)
+    batch: BatchLayout = field(default_factory=BatchLayout)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySimulation:
+    """What was replayed, and every variant: what is in force first. `remarks`: what in the documents does nothing
+    here."""
+
+    history: SceneHistory
+    terms: Terms
+    metrics: Metrics
+    replayed: Sequence[GuardReplayed]
+    remarks: Sequence[str]
+
+
+def simulate_policies_on_trace(
+    files: Sequence[DocumentFile], order: TraceOrder, given: PolicyTerms, watch: Watch
+) -> PolicySimulation:
+    """Against the policy that ensurance begins with. A trace has no labels and no pools: every NodeQOS is for all of
+    its nodes, and the only Autonomy of a file for their pool. Raises InvalidInput, Misconfigured."""
+    metrics, first = all_metrics(), first_set()
+    tried_sets = [(file, tried(first, read_policies(file, metrics), file).everywhere()) for file in files]
+    variants = [variant_of("default", first, metrics)]
+    variants += [variant_of(file.name, found, metrics, only_pool(found, file)) for file, found in tried_sets]
+    history = history_of(order, watch)
+    history = replace(history, placed=squeezed(history.placed, given.batch))
+    scenes = TraceScenes(history, given.batch, default_variant().decide())
+    return _guarded(scenes, variants, [first, *(found for _, found in tried_sets)], given.terms, metrics, watch)
+
+
+def simulate_policies_recorded(
+    files: Sequence[DocumentFile], reads: Reads, since_seconds: int, given: PolicyTerms, now: datetime, watch: Watch
+) -> PolicySimulation:
+    """Against the policies in force. A file replaces the documents of its kinds and names, as `apply` would. Raises
+    InvalidInput, NotFound, and what the API raises."""
+    metrics = all_metrics()
+    read = [(file, read_policies(file, metrics)) for file in files]
+    in_force = set_in_force(reads, metrics)
+    sets = [in_force, *(tried(in_force, documents, file) for file, documents in read)]
+    variants = [
+        variant_of(name, found, metrics)
+        for name, found in zip(["in force", *(file.name for file in files)], sets, strict=True)
+    ]
+    history = recorded_scenes(reads, since_seconds, now, watch)
+    return _guarded(history, variants, sets, given.terms, metrics, watch)
+
+
+def _guarded(
+    history: SceneHistory,
+    variants: Sequence[PolicyVariant],
+    sets: Sequence[PolicySet],
+    terms: Terms,
+    metrics: Metrics,
+    watch: Watch,
+) -> PolicySimulation:
+    variants = told_apart(variants)
+    said: list[str] = []
+    for variant, found in zip(variants, sets, strict=True):
+        nodes = [node if variant.pool is None else replace(node, pool=variant.pool) for node in history.nodes]
+        said += remarks(variant.name, found, variant.rules, nodes)
+    return PolicySimulation(history, terms, metrics, replay_policies(history, variants, terms, metrics, watch), said)

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from slackwater.colocation.domain.document import DEFAULTS
 from slackwater.colocation.usecases.colocation_strategy import first_document
+from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.model.errors import NotFound
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -34,6 +35,8 @@ class Recorded:
     batch_usage: int = 0
     host_apps: Mapping[str, int] = field(default_factory=dict)
     """By tier: what the one host application of this tier used in every window."""
+    pressure: float | None = None
+    """Of prod, all the time; None: no reports are kept."""
 
 
 @dataclass
@@ -53,11 +56,19 @@ class SmallInstallation:
         if path == "/v1/colocationstrategies":
             first = first_document({**DEFAULTS, "enable": True}).model_dump(mode="json", by_alias=True)
             return {"items": [first, *self.documents]}
+        if path == "/v1/nodeqos":
+            return {"items": [EnsuranceSettings.model_construct().first_policy().document()]}
+        if path in ("/v1/podqos", "/v1/avoidanceactions", "/v1/autonomies"):
+            return {"items": []}
+        if path == "/v1/pods":
+            return self._paged([], given)
         name, what = (unquote(part) for part in path.removeprefix("/v1/nodes/").rsplit("/", 1))
         node = next((one for one in self.nodes if one.name == name), None)
         if node is None:
             raise NotFound(f"no node {name}")
-        return self._windows(node, given) if what == "windows" else self._paged(self._forecasts(node), given)
+        if what == "windows":
+            return self._windows(node, given)
+        return self._paged(self._reports(node) if what == "usage" else self._forecasts(node), given)
 
     def start(self, node: Recorded, number: int) -> datetime:
         return NOW - timedelta(minutes=len(node.usage) - number)
@@ -123,6 +134,18 @@ class SmallInstallation:
                 "prod_peak": amounts(peak),
             }
             for number, peak in node.peaks.items()
+        ]
+
+    def _reports(self, node: Recorded) -> list[dict[str, Any]]:
+        if node.pressure is None:
+            return []
+        return [
+            {
+                "sampled_at": (self.start(node, number) + timedelta(seconds=30)).isoformat(),
+                "prod_pressure": node.pressure,
+                "throttled_pods": 0,
+            }
+            for number in range(len(node.usage))
         ]
 
     def _paged(self, items: list[dict[str, Any]], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from slackwater.colocation.domain.snapshot import NodeSnapshot, PodUse
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.errors import InvalidInput, NotFound
 from slackwater.model.quantities import Resources
+from slackwater.simulation.adapters.document_files import load
 from slackwater.simulation.adapters.recorded_history import RecordedHistory, recorded
 from slackwater.simulation.edge.simulation_page import page
 from slackwater.simulation.edge.simulation_report import SimulationReport, report_of
@@ -31,7 +32,7 @@ def read(*nodes: Recorded, step: int | None = None) -> RecordedHistory:
 
 
 def simulated(installation: SmallInstallation, *files: Path) -> tuple[Simulation, SimulationReport]:
-    found = simulate_recorded(files, RecordedOrder(installation, HOUR), NOW, Silent())
+    found = simulate_recorded(load(files), RecordedOrder(installation, HOUR), NOW, Silent())
     return found, report_of(found)
 
 

@@ -99,7 +99,7 @@ def test_the_page_needs_nothing_else_and_has_its_pictures(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("kind: NodeQOS\n", "kind: 'NodeQOS' cannot be simulated; allowed: ColocationStrategy"),
+        ("kind: PredictPolicy\n", "kind: 'PredictPolicy' cannot be simulated; allowed: ColocationStrategy, NodeQOS"),
         ("kind: ColocationStrategy\n", "metadata: Field required"),
         ("kind: ColocationStrategy\nmetadata: {name: a}\nspec: [1]\n", "spec: Input should be a valid dictionary"),
         (
@@ -134,6 +134,7 @@ def test_one_history_is_asked_for_and_a_trace_needs_its_format(folder: Path) -> 
         (trace, "--format: is missing"),
         (("--since", "yesterday"), "--since: 'yesterday' is not allowed"),
         (("--since", "1h", "--step", "x"), "--step: 'x' is not allowed"),
+        (("--since", "1h", "--batch", "fill"), "--batch: is for policies (NodeQOS …), and these files hold strategies"),
     ):
         done = simulate(*strategy, *arguments)
         assert done.exit_code == 2, done.output

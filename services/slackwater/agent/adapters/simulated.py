@@ -226,7 +226,9 @@ class SimulatedDriver:
         pods = tuple(self._advance(pod, shares.usage[pod.uid], passed) for pod in self.pods())
         psi = PsiTotals(cpu_some_us=round(self._waited_us))
         memory = sum(pod.memory_bytes or 0 for pod in pods) + sum(app.memory_bytes for app in apps)
-        return RawSample(now, self.clock.now(), round(self._busy_ns), memory, psi, {Tier.PROD: psi}, pods, apps)
+        return RawSample(
+            now, self.clock.now(), round(self._busy_ns), memory, psi, {Tier.PROD: psi}, pods, host_apps=apps
+        )
 
     def limit_knob(self, pod_uid: str) -> Knob:
         return self._known(Knob(f"{self.node}/{pod_uid}", "cpu_limit"))

@@ -69,9 +69,9 @@ class Window:
     node_pressure: PressureWindow
     prod_pressure: PressureWindow
     pods: tuple[PodWindow, ...]
-    host_apps: tuple[HostWindow, ...] = ()
     disks: tuple[DiskUse, ...] = ()
     links: tuple[LinkUse, ...] = ()
+    host_apps: tuple[HostWindow, ...] = ()
 
 
 class _Series:
@@ -182,9 +182,9 @@ class Observation:
             node_pressure=self._node.pressure,
             prod_pressure=self._prod,
             pods=tuple(_pod_window(pod, self._pods[pod.uid]) for pod in pods if pod.uid in self._pods),
-            host_apps=tuple(_app_window(name, self._apps[name]) for name in sorted(self._apps)) if self._apps else (),
             disks=disk_uses(opened.disks, last.disks, seconds),
             links=link_uses(opened.links, last.links, seconds),
+            host_apps=tuple(_app_window(name, self._apps[name]) for name in sorted(self._apps)) if self._apps else (),
         )
         self._opened = last
         self._prod = PressureWindow()

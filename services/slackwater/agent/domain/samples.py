@@ -31,17 +31,6 @@ class PodSample:
 
 
 @dataclass(frozen=True, slots=True)
-class HostSample:
-    """One host application's counters, as of pods. Half of one would be taken for zero: where one of the two cannot be
-    read, the application is not there at all."""
-
-    name: str
-    tier: Tier
-    cpu_ns: int
-    memory_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class DiskSample:
     """Cumulative milliseconds in which a disk had something to do."""
 
@@ -60,6 +49,17 @@ class LinkSample:
 
 
 @dataclass(frozen=True, slots=True)
+class HostSample:
+    """One host application's counters, as of pods. Half of one would be taken for zero: where one of the two cannot be
+    read, the application is not there at all."""
+
+    name: str
+    tier: Tier
+    cpu_ns: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class RawSample:
     """Everything read in one tick. Counters are cumulative; None is unknown, never 0.
 
@@ -74,6 +74,6 @@ class RawSample:
     node_psi: PsiTotals = PsiTotals()
     tier_psi: Mapping[Tier, PsiTotals] = field(default_factory=dict)
     pods: tuple[PodSample, ...] = ()
-    host_apps: tuple[HostSample, ...] = ()
     disks: tuple[DiskSample, ...] = ()
     links: tuple[LinkSample, ...] = ()
+    host_apps: tuple[HostSample, ...] = ()

@@ -43,9 +43,9 @@ class ReportUsage:
             node_pressure=pressure(window.node_pressure),
             prod_pressure=pressure(window.prod_pressure),
             pods=tuple(pod_usage(pod, limits) for pod in window.pods if pod.pod.uid in limits),
-            host_apps=tuple(HostAppUsage(app.name, app.tier, usage(app.cpu, app.memory)) for app in window.host_apps),
             disks=window.disks,
             links=window.links,
+            host_apps=tuple(HostAppUsage(app.name, app.tier, usage(app.cpu, app.memory)) for app in window.host_apps),
         )
 
 

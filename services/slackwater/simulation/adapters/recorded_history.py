@@ -7,11 +7,10 @@ prod the common peak stands for them; a pod of mid counts with its request) and 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any, Protocol
 from urllib.parse import quote
 
 import numpy as np
@@ -34,19 +33,12 @@ from slackwater.colocation.domain.snapshot import LOWER_TIERS, HostApp, NodeSnap
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.errors import NotFound
 from slackwater.model.quantities import Resources
+from slackwater.simulation.adapters.api_answers import Reads, Said, pages_of, resources_of, time_of, windows_of
 from slackwater.simulation.ports import Watch
 
 SILENT_SECONDS = 900.0
 """A node that was not heard of for so long is not there: nobody knows what it used."""
-Said = Mapping[str, Any]
-"""An object of the API."""
 _ABSENT = NodeSnapshot(Resources(), Resources(), (), Resources())
-
-
-class Reads(Protocol):
-    """The API of an installation."""
-
-    def get(self, path: str, params: Mapping[str, str | int | None] | None = None) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +139,13 @@ def recorded(
     """Of all nodes that are known. `step_seconds` None: a window. Raises NotFound where nothing was recorded, and what
     the API raises."""
     since = now - timedelta(seconds=since_seconds)
-    nodes = [node for node in _pages(reads, "/v1/nodes", {}) if node.get("facts")]
+    nodes = [node for node in pages_of(reads, "/v1/nodes", {}) if node.get("facts")]
     watch.begin("reading what was recorded", len(nodes))
     records, seconds = [], 0
     for node in nodes:
-        windows, of_node = _thinned(_windows(reads, node["name"], since, now), step_seconds or 0)
+        windows, of_node = _thinned(windows_of(reads, node["name"], since, now), step_seconds or 0)
         seconds = max(seconds, of_node)
-        forecasts = _pages(
+        forecasts = pages_of(
             reads, f"/v1/nodes/{quote(node['name'], safe='')}/forecast", {"since": since.isoformat(), "limit": 1000}
         )
         records.append(_record(node, windows, list(forecasts)))
@@ -195,18 +187,18 @@ def _notes(
 
 def _record(node: Said, windows: Sequence[Window], told: Sequence[Said]) -> NodeRecord:
     facts = node["facts"]
-    zones = tuple(Zone(each["name"], _resources(each["capacity"])) for each in facts.get("numa", ()))
+    zones = tuple(Zone(each["name"], resources_of(each["capacity"])) for each in facts.get("numa", ()))
     described = with_description(
         NodeState(node["name"]),
-        _resources(facts["capacity"]),
-        _resources(facts["reserved"]),
+        resources_of(facts["capacity"]),
+        resources_of(facts["reserved"]),
         Source("recorded", datetime.min.replace(tzinfo=UTC)),
         facts["pool"],
         zones,
         NodeWords(facts.get("labels", {}), facts.get("annotations", {})),
     )
     forecasts = [
-        Forecast(_time(each["predicted_at"]), int(each["window_number"]), _resources(each["prod_peak"]))
+        Forecast(time_of(each["predicted_at"]), int(each["window_number"]), resources_of(each["prod_peak"]))
         for each in told
     ]
     return NodeRecord(described, windows, sorted(forecasts, key=lambda each: (each.at, each.number)))
@@ -225,18 +217,18 @@ def _thinned(told: Iterable[Said], step: int) -> tuple[list[Window], int]:
 
 
 def _window(said: Said) -> Window:
-    end = _time(said["start"]) + timedelta(seconds=int(said["seconds"]))
+    end = time_of(said["start"]) + timedelta(seconds=int(said["seconds"]))
     pods = [pod for pod in said["pods"] if pod["tier"] not in LOWER_TIERS]
     listed = [
-        ListedPod(pod["uid"], pod["tier"], pod["qos"], _resources(pod["request"]), _time(pod["started_at"]))
+        ListedPod(pod["uid"], pod["tier"], pod["qos"], resources_of(pod["request"]), time_of(pod["started_at"]))
         for pod in pods
     ]
-    measured = [MeasuredPod(pod["uid"], _resources(pod["usage"])) for pod in pods if pod["usage"] is not None]
-    system = None if said["system"] is None else _resources(said["system"])
-    apps = tuple(HostApp(app["name"], app["tier"], _resources(app["usage"])) for app in said.get("host_apps", ()))
+    measured = [MeasuredPod(pod["uid"], resources_of(pod["usage"])) for pod in pods if pod["usage"] is not None]
+    system = None if said["system"] is None else resources_of(said["system"])
+    apps = tuple(HostApp(app["name"], app["tier"], resources_of(app["usage"])) for app in said.get("host_apps", ()))
     found = Measured(
         pods=pod_set(listed, end, measured, end, end).pods,
-        node_usage=_resources(said["usage"]),
+        node_usage=resources_of(said["usage"]),
         system=system,
         end=int(end.timestamp()),
         is_whole=int(said["gaps"]) <= int(said["reports"]),
@@ -245,31 +237,3 @@ def _window(said: Said) -> Window:
     held = [*(each.usage for each in measured), *(app.usage for app in apps if app.tier not in LOWER_TIERS)]
     prod = sum(held, system or Resources())
     return Window(int(said["number"]), found, prod)
-
-
-def _windows(reads: Reads, node: str, since: datetime, until: datetime) -> Iterator[Said]:
-    path, begin = f"/v1/nodes/{quote(node, safe='')}/windows", since.isoformat()
-    while True:
-        page = reads.get(path, {"since": begin, "until": until.isoformat()})
-        yield from page["items"]
-        if not page["continue"] or page["continue"] == begin:
-            return
-        begin = page["continue"]
-
-
-def _pages(reads: Reads, path: str, params: Mapping[str, str | int]) -> Iterator[Said]:
-    token = None
-    while True:
-        page = reads.get(path, {**params, "continue": token})
-        yield from page["items"]
-        token = page["continue"]
-        if token is None:
-            return
-
-
-def _resources(said: Mapping[str, int]) -> Resources:
-    return Resources(int(said["cpu_milli"]), int(said["memory_bytes"]))
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)

@@ -5,9 +5,7 @@ They are read and merged by the code that does so in service, so a document that
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,8 @@ from slackwater.colocation.domain.strategy import Strategy
 from slackwater.colocation.usecases.colocation_strategy import BY_SETTINGS, CLUSTER, KIND, ColocationStrategy
 from slackwater.colocation.usecases.strategy_set import Kept, StrategySet
 from slackwater.model.errors import InvalidInput
-from slackwater.simulation.adapters.recorded_history import Reads
+from slackwater.simulation.adapters.api_answers import Reads
+from slackwater.simulation.adapters.document_files import Body, DocumentFile
 from slackwater.simulation.usecases.replay import Variant
 
 BASE: Mapping[str, Any] = {**DEFAULTS, "enable": True}
@@ -29,7 +28,7 @@ def default_variant() -> Variant:
     return Variant("default", [strategy_of({}, BASE)], [BASE])
 
 
-def variants(files: Sequence[Path]) -> list[Variant]:
+def variants(files: Sequence[DocumentFile]) -> list[Variant]:
     """One for each file, for nodes that say nothing of themselves: what it has for the cluster, or its only document.
 
     Raises InvalidInput that names file and field.
@@ -38,22 +37,24 @@ def variants(files: Sequence[Path]) -> list[Variant]:
     return named_apart(found, files, ("default",))
 
 
-def named_apart(found: Sequence[Variant], files: Sequence[Path], taken: Iterable[str]) -> list[Variant]:
+def named_apart(found: Sequence[Variant], files: Sequence[DocumentFile], taken: Iterable[str]) -> list[Variant]:
     """Under their own names, or with that of their file where those are not enough."""
     names = [variant.name for variant in found]
     if len(set(names)) == len(names) and not set(names) & set(taken):
         return list(found)
     return [
-        Variant(f"{one.name} ({'stdin' if str(file) == '-' else file.stem})", one.strategies, one.specs, one.which)
+        Variant(f"{one.name} ({file.name})", one.strategies, one.specs, one.which)
         for one, file in zip(found, files, strict=True)
     ]
 
 
-def _for_every_node(file: Path, documents: Sequence[ColocationStrategy]) -> Variant:
+def _for_every_node(file: DocumentFile, documents: Sequence[ColocationStrategy]) -> Variant:
     document = next((one for one in documents if one.is_clusters), documents[0])
     if len(documents) > 1 and not document.is_clusters:
-        raise InvalidInput(f"{file}: holds {len(documents)} documents, and none is called {CLUSTER}", field="filename")
-    name = file.stem if document.is_clusters and str(file) != "-" else document.metadata.name
+        raise InvalidInput(
+            f"{file.path}: holds {len(documents)} documents, and none is called {CLUSTER}", field="filename"
+        )
+    name = file.name if document.is_clusters and file.name != "stdin" else document.metadata.name
     return Variant(name, [strategy_of(document.spec.fields(), BASE)], [document.spec.fields()])
 
 
@@ -108,38 +109,19 @@ def kept_of(document: ColocationStrategy) -> Kept:
     return Kept(metadata.name, metadata.generation, document.selector(), spec.precedence or 0, spec.fields())
 
 
-def read_all(files: Sequence[Path]) -> list[tuple[Path, list[ColocationStrategy]]]:
+def read_all(files: Sequence[DocumentFile]) -> list[tuple[DocumentFile, list[ColocationStrategy]]]:
     """Every file with its documents, of which there is at least one. Raises InvalidInput."""
-    found = [(file, list(read(file))) for file in files]
+    found = [(file, [_document(body) for body in file.bodies]) for file in files]
     for file, documents in found:
         if not documents:
-            raise InvalidInput(f"{file}: holds no strategy; wanted is at least one {KIND}", field="filename")
+            raise InvalidInput(f"{file.path}: holds no strategy; wanted is at least one {KIND}", field="filename")
     return found
 
 
-def read(file: Path) -> Iterator[ColocationStrategy]:
-    """Every strategy of a file (`-` is standard input), checked. Raises InvalidInput."""
-    import yaml
-
+def _document(body: Body) -> ColocationStrategy:
     try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-        found = list(yaml.safe_load_all(text))
-    except OSError as error:
-        raise InvalidInput(f"{file}: {error.strerror}", field="filename") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{file}: is not YAML: {' '.join(str(error).split())}", field="filename") from None
-    for number, body in enumerate(found, 1):
-        if body is not None:
-            yield _document(f"{file} document {number}", body)
-
-
-def _document(origin: str, body: Any) -> ColocationStrategy:
-    kind = body.get("kind") if isinstance(body, dict) else None
-    if kind != KIND:
-        raise InvalidInput(f"{origin}: kind: {kind!r} cannot be simulated; allowed: {KIND}", field="kind")
-    try:
-        document = ColocationStrategy.parse(body)
+        document = ColocationStrategy.parse(body.said)
         strategy_of(document.spec.fields(), BASE)
     except InvalidInput as error:
-        raise InvalidInput(f"{origin}: {error.message}", field=error.field) from None
+        raise InvalidInput(f"{body.origin}: {error.message}", field=error.field) from None
     return document

@@ -53,8 +53,8 @@ class Gauges:
 
     layout: Layout
     proc: Path = Path("/proc")
-    host_apps: tuple[HostApplication, ...] = ()
     devices: Devices = field(default_factory=Devices)
+    host_apps: tuple[HostApplication, ...] = ()
     _files: KeptFiles = field(default_factory=KeptFiles)
     _pods: dict[str, PodFiles] = field(default_factory=dict)
     _apps: tuple[tuple[HostApplication, PodFiles], ...] = field(init=False)
@@ -78,9 +78,9 @@ class Gauges:
             ),
             tier_psi={tier: self._psi(_pressures(self.layout.hierarchy, self.layout.tier(tier))) for tier in _REPORTED},
             pods=tuple(self._pod(pod) for pod in pods),
-            host_apps=tuple(self._host_apps()) if self._apps else (),
             disks=disks,
             links=links,
+            host_apps=tuple(self._host_apps()) if self._apps else (),
         )
 
     def forget(self, uid: str) -> None:

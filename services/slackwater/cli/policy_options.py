@@ -1,0 +1,110 @@
+"""The options of `slackwater simulate` that are about policies. Imported by `--help`, so it imports nothing heavy."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from slackwater.cli.prometheus_options import seconds_of
+from slackwater.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from slackwater.simulation.service import PolicyTerms
+
+BatchOption = Annotated[
+    str | None,
+    typer.Option(
+        "--batch", metavar="fill|30%", help="policies: batch fills the offers (default), or a share of series"
+    ),
+]
+BatchPodsOption = Annotated[
+    int | None, typer.Option("--batch-pods", help="policies: on each node, where batch fills the offers; default 4")
+]
+OvercommitOption = Annotated[
+    float | None,
+    typer.Option(
+        "--overcommit", help="policies: a node of a trace has what its series were given, over this; default 1"
+    ),
+]
+ControlOption = Annotated[
+    str | None, typer.Option("--control", metavar="5s", help="policies: between two looks at a node; default 5s")
+]
+ReturnOption = Annotated[
+    str | None,
+    typer.Option("--return", metavar="1h|never", help="policies: after which an evicted pod is back; default 1h"),
+]
+CarryOverOption = Annotated[
+    str | None,
+    typer.Option("--carry-over", metavar="0%", help="policies: of what a limit kept back, done later; default 0%"),
+]
+_OF_TRACES = ("batch", "batch_pods", "overcommit")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyOptions:
+    """As they were written; None: not at all."""
+
+    batch: str | None
+    batch_pods: int | None
+    overcommit: float | None
+    control: str | None
+    comes_back: str | None
+    carry_over: str | None
+
+    def refuse_all(self) -> None:
+        """Raises InvalidInput for any: they are for policies."""
+        for field in fields(self):
+            if getattr(self, field.name) is not None:
+                name = _option(field.name)
+                raise InvalidInput(
+                    f"--{name}: is for policies (NodeQOS …), and these files hold strategies", field=name
+                )
+
+    def refuse_those_of_traces(self) -> None:
+        """Raises InvalidInput for what says how a trace is laid out."""
+        for each in _OF_TRACES:
+            if getattr(self, each) is not None:
+                name = _option(each)
+                raise InvalidInput(f"--{name}: is for --trace; what was recorded has its own pods of batch", field=name)
+
+    def terms(self, seed: int) -> PolicyTerms:
+        """Raises InvalidInput that names the option and says what is allowed."""
+        from slackwater.simulation.adapters.trace_scenes import BatchLayout, share_of
+        from slackwater.simulation.domain.guarded_run import Terms
+        from slackwater.simulation.service import PolicyTerms
+
+        usual, layout = Terms(), BatchLayout()
+        control = usual.every_ms if self.control is None else 1000 * seconds_of(self.control, "control")
+        comes_back = usual.return_ms
+        if self.comes_back is not None:
+            comes_back = None if self.comes_back == "never" else 1000 * _after(self.comes_back)
+        return PolicyTerms(
+            Terms(control, comes_back, 0 if self.carry_over is None else _percent(self.carry_over)),
+            BatchLayout(
+                share_of(self.batch or "fill"),
+                layout.pods if self.batch_pods is None else self.batch_pods,
+                layout.overcommit if self.overcommit is None else self.overcommit,
+                seed,
+            ),
+        )
+
+
+def _option(field: str) -> str:
+    return "return" if field == "comes_back" else field.replace("_", "-")
+
+
+def _after(text: str) -> int:
+    try:
+        return seconds_of(text, "return")
+    except InvalidInput:
+        raise InvalidInput(f"--return: {text!r} is not allowed; never, or like 10m, 1h, 1d", field="return") from None
+
+
+def _percent(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,3})%", text)
+    if found is None or int(found[1]) > 100:
+        raise InvalidInput(f"--carry-over: {text!r} is not allowed; whole percents, 0% to 100%", field="carry-over")
+    return int(found[1])

@@ -1,0 +1,153 @@
+"""What `slackwater simulate` prints of policies: a row a figure, a column a policy, and the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from slackwater.cli.output import Column, Item, table
+
+SHOWN_GAPS = 5
+
+
+def lines(answer: Item) -> list[str]:
+    """What was replayed, what it took, how long nodes were above the waterlines, what was done and what stayed open."""
+    policies, last = answer["policies"], answer["differences"][-1]
+    shown = [*heading(answer["history"]), "", *_table("FIGURE", figures(policies, last), policies, last)]
+    shown += ["", *_table("ABOVE", times(policies, last), policies, last)]
+    done = actions(policies)
+    shown += ["", *_table("DECISIONS (PODS)", done, policies, None)] if done else ["", "No policy did anything."]
+    gaps = open_gaps(policies)
+    if gaps:
+        shown += ["", "STAYED OPEN", *gaps]
+    return [*shown, "", *LEGEND]
+
+
+def heading(history: Item) -> list[str]:
+    when = f" from {history['start']}" if history["start"] else ""
+    looks = f"looked at every {history['look_seconds']:g} s, samples of {history['period_seconds']:g} s"
+    first = f"{history['source']}: {history['nodes']} nodes, {history['hours']:,g} hours{when}, {looks}"
+    return [first, *history["notes"]]
+
+
+def figures(policies: Sequence[Item], last: Item) -> list[Item]:
+    return [
+        {
+            "what": said,
+            "values": [text(one[name]) for one in policies],
+            "difference": signed(text, last["figures"][name]),
+        }
+        for name, said, text, always in FIGURES
+        if always or any(one[name] for one in policies)
+    ]
+
+
+def times(policies: Sequence[Item], last: Item) -> list[Item]:
+    """Three rows for each waterline of any policy that something here is measured by."""
+    rows: list[Item] = []
+    for place, first in enumerate(policies[0]["waterlines"]):
+        found = [one["waterlines"][place] for one in policies]
+        if first["nodes"] == 0:
+            continue
+        rows.append(
+            {
+                "what": f"{first['metric']} {waterline(first)}, s",
+                "values": [_count(one["seconds"]) for one in found],
+                "difference": signed(_count, last["above_seconds"][place]),
+            }
+        )
+        rows.append({"what": "  share of the time", "values": [_share(one["share"]) for one in found]})
+        longest = [_count(one["longest_episode_seconds"]) for one in found]
+        rows.append({"what": "  longest episode, s", "values": longest})
+    return rows
+
+
+def waterline(said: Item) -> str:
+    """Its value as people write it."""
+    value = float(said["value"])
+    match said["unit"]:
+        case "ratio":
+            return f"{value * 100:g}%"
+        case "milli-cores":
+            return f"{value / 1000:g} cores"
+        case "bytes":
+            return f"{value / 2**30:.4g} GiB"
+    return f"{value:g}"
+
+
+def actions(policies: Sequence[Item]) -> list[Item]:
+    reasons = list(dict.fromkeys(reason for one in policies for reason in one["actions"]))
+    rows: list[Item] = []
+    for reason in reasons:
+        found = [one["actions"].get(reason, {"decisions": 0, "pods": 0}) for one in policies]
+        rows.append({"what": reason, "values": [f"{one['decisions']:,} ({one['pods']:,})" for one in found]})
+    return rows
+
+
+def open_gaps(policies: Sequence[Item]) -> list[str]:
+    """The longest of each policy, and why."""
+    shown = []
+    for one in policies:
+        for gap in one["gaps"][:SHOWN_GAPS]:
+            most = "" if gap["largest"] is None else f", at most {_amount(gap)}"
+            head = f"{one['name']}: {gap['kind']} for {gap['metric']}, {_count(gap['seconds'])} s{most}"
+            shown.append(f"{head}: {gap['because']}")
+        if len(one["gaps"]) > SHOWN_GAPS:
+            shown.append(f"{one['name']}: {len(one['gaps']) - SHOWN_GAPS} more; -o json has all")
+    return shown
+
+
+def _amount(gap: Item) -> str:
+    if gap["unit"] == "bytes":
+        return f"{gap['largest'] / 2**30:,.2f} GiB"
+    return f"{gap['largest'] / 1000:,.2f} cores" if gap["unit"] else f"{gap['largest']:g}"
+
+
+def _table(title: str, rows: Sequence[Item], policies: Sequence[Item], last: Item | None) -> list[str]:
+    columns = [
+        Column(title, lambda row: str(row["what"])),
+        *(_value(place, one["name"]) for place, one in enumerate(policies)),
+    ]
+    if last is not None:
+        name = f"{last['name']} - {last['against']}"
+        columns.append(Column(name, lambda row: str(row.get("difference", "")), right=True))
+    return table(rows, columns, wide=False, headers=True)
+
+
+def _value(place: int, name: str) -> Column:
+    return Column(name, lambda row: str(row["values"][place]), right=True)
+
+
+def signed(text: Callable[[float], str], value: float) -> str:
+    """With its sign, unless it is shown as nothing."""
+    said = text(abs(value))
+    return said if said == text(0.0) else f"{'+' if value > 0 else '-'}{said}"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _one(value: float) -> str:
+    return f"{value:,.2f}" if abs(value) < 100 else _count(value)
+
+
+def _share(value: float) -> str:
+    return f"{value * 100:.3f}%"
+
+
+FIGURES: Sequence[tuple[str, str, Callable[[float], str], bool]] = (
+    ("throttle_seconds", "throttle-seconds of pods", _count, True),
+    ("throttled_core_seconds", "throttled core-seconds", _count, True),
+    ("evictions", "evictions", _count, True),
+    ("evicted_core_seconds", "core-seconds lost to evictions", _count, False),
+    ("returned", "evicted pods that came back", _count, False),
+    ("batch_core_hours", "core-hours that batch did", _one, True),
+    ("prod_lacked_core_seconds", "core-seconds that prod lacked", _count, True),
+    ("unrelieved_seconds", "seconds with an open gap", _count, True),
+    ("closed_seconds", "seconds closed for new pods", _count, False),
+    ("step_backs", "steps back from evicting", _count, False),
+)
+LEGEND: Sequence[str] = [
+    "Seconds are of single pods or nodes. Every policy is measured against the waterlines of all; who crosses one is",
+    "above it until the next look at least. What was wanted is the same under all policies.",
+]

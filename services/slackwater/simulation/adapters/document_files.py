@@ -1,0 +1,75 @@
+"""Files of documents, read once and before anything else: what is in them says what is simulated."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from slackwater.model.errors import InvalidInput
+
+STRATEGY: Final = "ColocationStrategy"
+POLICIES: Final = ("NodeQOS", "PodQOS", "AvoidanceAction", "Autonomy")
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """One document as it was written; `origin` is its file and its number in it, from 1."""
+
+    origin: str
+    kind: str
+    said: Any
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFile:
+    """A file (`-`: standard input) with its documents."""
+
+    path: Path
+    bodies: Sequence[Body]
+
+    @property
+    def name(self) -> str:
+        """Without its folder and its ending."""
+        return "stdin" if str(self.path) == "-" else self.path.stem
+
+
+def load(files: Sequence[Path]) -> list[DocumentFile]:
+    """Raises InvalidInput for what cannot be read, is not YAML, or holds a kind that cannot be simulated."""
+    return [DocumentFile(file, _bodies(file)) for file in files]
+
+
+def are_policies(files: Sequence[DocumentFile]) -> bool:
+    """Whether they say how nodes are guarded; False: what they offer. Raises InvalidInput for both in one call."""
+    kinds = {body.kind: body.origin for file in files for body in file.bodies}
+    guards = [kind for kind in POLICIES if kind in kinds]
+    if guards and STRATEGY in kinds:
+        raise InvalidInput(
+            f"kind: {kinds[STRATEGY]} is a {STRATEGY} and {kinds[guards[0]]} a {guards[0]}: what is offered and how "
+            "nodes are guarded are simulated apart; give them in two calls",
+            field="kind",
+        )
+    return bool(guards)
+
+
+def _bodies(file: Path) -> list[Body]:
+    import yaml
+
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        found = list(yaml.safe_load_all(text))
+    except OSError as error:
+        raise InvalidInput(f"{file}: {error.strerror}", field="filename") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{file}: is not YAML: {' '.join(str(error).split())}", field="filename") from None
+    return [_body(f"{file} document {number}", said) for number, said in enumerate(found, 1) if said is not None]
+
+
+def _body(origin: str, said: Any) -> Body:
+    kind = said.get("kind") if isinstance(said, dict) else None
+    if kind not in (STRATEGY, *POLICIES):
+        allowed = ", ".join((STRATEGY, *POLICIES))
+        raise InvalidInput(f"{origin}: kind: {kind!r} cannot be simulated; allowed: {allowed}", field="kind")
+    return Body(origin, kind, said)

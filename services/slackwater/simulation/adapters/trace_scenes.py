@@ -1,0 +1,229 @@
+"""A trace as scenes: its series on made-up nodes are prod, and batch is either a share of them or fills every offer.
+
+`fill`: beside the series, batch pods want to the last unit what colocation would have offered at each moment (by the
+default strategy). A share: so many of the series, drawn at random, are batch instead of prod. A sample holds for its
+whole five minutes: nothing is interpolated, for ramps and surges within a sample are not in a trace.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.colocation.domain.closed_loop import Decide, Filling
+from slackwater.colocation.domain.fleet import Ints
+from slackwater.model.errors import InvalidInput
+from slackwater.model.tiers import DEFAULT_PRIORITY, QoSClass, Tier
+from slackwater.simulation.adapters.trace_history import TraceHistory
+from slackwater.simulation.domain.scenes import NodeFacts, Scene, Wanted
+from slackwater.simulation.usecases.placed import PLACES, Now, Placed
+from slackwater.traces.choices import Resource
+from slackwater.traces.trace import CELL_SECONDS
+from slackwater.waterline.facts.pods import PodUse
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLayout:
+    """`share` of the series are batch (None: batch fills the offers, with `pods` equal pods on each node). A node has
+    the sum of its series' limits divided by `overcommit`; `seed` draws who is batch."""
+
+    share: float | None = None
+    pods: int = 4
+    overcommit: float = 1.0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.pods <= 100:
+            raise InvalidInput(f"--batch-pods: {self.pods} is not allowed; 1 to 100", field="batch-pods")
+        if not 0.1 <= self.overcommit <= 100:
+            raise InvalidInput(f"--overcommit: {self.overcommit:g} is not allowed; 0.1 to 100", field="overcommit")
+
+
+def share_of(text: str) -> float | None:
+    """Of `fill` (None), `0.3` or `30%`. Raises InvalidInput."""
+    if text == "fill":
+        return None
+    found = re.fullmatch(r"(\d{1,3}(?:\.\d{1,6})?)(%?)", text)
+    share = float("nan") if found is None else float(found[1]) / (100 if found[2] else 1)
+    if not 0 < share < 1:
+        raise InvalidInput(
+            f"--batch: {text!r} is not allowed; `fill`, or a share of the series above 0 and below 1, like 0.3 or 30%",
+            field="batch",
+        )
+    return share
+
+
+@dataclass(frozen=True)
+class TraceScenes:
+    """See slackwater.simulation.ports.SceneHistory."""
+
+    history: TraceHistory
+    layout: BatchLayout
+    decide: Decide
+    """How batch is offered something, where it fills the offers."""
+
+    @property
+    def title(self) -> str:
+        return self.history.title
+
+    @property
+    def nodes(self) -> Sequence[NodeFacts]:
+        return [NodeFacts(name) for name in self.history.nodes]
+
+    @property
+    def period_seconds(self) -> int:
+        return CELL_SECONDS
+
+    @property
+    def steps(self) -> int:
+        return self.history.stop - self.history.first
+
+    @property
+    def start_seconds(self) -> float:
+        return self.history.start_seconds
+
+    @property
+    def notes(self) -> Sequence[str]:
+        first, *_ = self.history.notes if self.layout.share is None else self.history.placed.notes
+        return (
+            f"{first}; a node has what its series were ever given together{self._squeezed}",
+            self._batch,
+            "a sample holds for its five minutes: what is shorter is not in a trace, and every surge begins at once",
+            "prod_cpu_pressure is modelled: prod lacks what batch leaves no room for, weights are not in it",
+        )
+
+    @property
+    def _squeezed(self) -> str:
+        return "" if self.layout.overcommit == 1 else f", divided by {self.layout.overcommit:g}"
+
+    @property
+    def _batch(self) -> str:
+        if self.layout.share is None:
+            pods = self.layout.pods
+            return (
+                f"batch: {pods} pod{'s' if pods > 1 else ''} on each node want{'' if pods > 1 else 's'} all that the "
+                "default strategy would have offered"
+            )
+        count = int(_drawn(self.history.placed, self.layout).sum())
+        return f"batch: {count} of the series, drawn at random (--seed {self.layout.seed}); all others are prod"
+
+    def scenes(self) -> Iterator[Sequence[Scene | None]]:
+        yield from self._filled() if self.layout.share is None else self._shared()
+
+    def _filled(self) -> Iterator[Sequence[Scene | None]]:
+        filling = Filling(self.decide)
+        pods: list[tuple[tuple[int, int], Sequence[Wanted]]] = [((-1, -1), ())] * len(self.history.nodes)
+        for cell, period in enumerate(self.history.periods()):
+            batch = filling.step(period).batch.tolist()
+            if cell < self.history.first:
+                continue
+            prod, capacity = period.prod.tolist(), period.known.capacity.tolist()
+            found: list[Scene | None] = []
+            for node, (cpu, memory) in enumerate(batch):
+                if pods[node][0] != (cpu, memory):
+                    pods[node] = (cpu, memory), self._pods(node, cpu, memory)
+                found.append(_scene(capacity[node], prod[node], pods[node][1]))
+            yield found
+
+    def _pods(self, node: int, cpu: int, memory: int) -> Sequence[Wanted]:
+        """Equal parts; the first ones have what does not divide."""
+        count, made = self.layout.pods, []
+        for number in range(count):
+            milli, size = cpu // count + (number < cpu % count), memory // count + (number < memory % count)
+            made.append(Wanted(_pod(f"batch-{node + 1}-{number + 1}", milli, size), milli, size))
+        return made
+
+    def _shared(self) -> Iterator[Sequence[Scene | None]]:
+        placed, known = self.history.placed, dict[int, PodUse]()
+        is_batch, names = _drawn(placed, self.layout), placed.any_trace.names
+        for now in placed.moments(self.history.stop):
+            one = next(iter(now.values()))
+            if one.cell < self.history.first:
+                continue
+            lent = is_batch[one.seats.series]
+            usage = _amounts(now)
+            prod = self._sums(one.seats.machine[~lent], usage[~lent])
+            there = placed.there
+            capacity = placed.capacity if there is None else placed.capacity * there[one.cell][:, None]
+            pods: list[list[Wanted]] = [[] for _ in placed.nodes]
+            limits = np.ceil(now[Resource.CPU].limit).astype(np.int64) if Resource.CPU in now else usage[:, 0]
+            for member in np.flatnonzero(lent).tolist():
+                stay, limit = int(one.seats.stay[member]), int(limits[member])
+                if stay not in known:
+                    name = names[int(one.seats.series[member])]
+                    known[stay] = replace(_pod(f"{name}@{stay}", limit, 0), name=name)
+                cpu, memory = usage[member].tolist()
+                pods[int(one.seats.machine[member])].append(Wanted(known[stay], cpu, memory, limit))
+            yield [
+                _scene(size, owned, lent_to)
+                for size, owned, lent_to in zip(capacity.tolist(), prod.tolist(), pods, strict=True)
+            ]
+
+    def _sums(self, machine: NDArray[np.intp], usage: Ints) -> Ints:
+        nodes = len(self.history.nodes)
+        return np.column_stack([np.bincount(machine, usage[:, place], nodes) for place in (0, 1)]).astype(np.int64)
+
+
+def _scene(capacity: Sequence[int], prod: Sequence[int], pods: Sequence[Wanted]) -> Scene | None:
+    """A node without capacity is not there."""
+    if not capacity[0]:
+        return None
+    has_memory = capacity[1] > 0
+    return Scene(
+        capacity_milli=capacity[0],
+        capacity_bytes=capacity[1] if has_memory else None,
+        room_milli=capacity[0],
+        prod_milli=prod[0],
+        rest_milli=0,
+        rest_bytes=prod[1] if has_memory else None,
+        pods=pods,
+    )
+
+
+def _pod(uid: str, cpu_milli: int, memory_bytes: int) -> PodUse:
+    return PodUse(
+        uid=uid,
+        name=uid,
+        tier=Tier.BATCH,
+        qos=QoSClass.BE,
+        priority=DEFAULT_PRIORITY[Tier.BATCH],
+        cpu_request_milli=cpu_milli,
+        extended_cpu_request_milli=cpu_milli,
+        extended_memory_request_bytes=memory_bytes,
+    )
+
+
+def _drawn(placed: Placed, layout: BatchLayout) -> NDArray[np.bool_]:
+    """(series,) whether each is batch."""
+    series = placed.any_trace.series
+    count = min(series - 1, max(1, round((layout.share or 0.0) * series)))
+    found = np.zeros(series, bool)
+    found[np.random.default_rng(layout.seed).permutation(series)[:count]] = True
+    return found
+
+
+def _amounts(now: Now) -> Ints:
+    """(members, 2)"""
+    found = np.zeros((len(next(iter(now.values())).usage), len(PLACES)), np.int64)
+    for each, moment in now.items():
+        found[:, PLACES[each]] = np.ceil(moment.usage)
+    return found
+
+
+def squeezed(placed: Placed, layout: BatchLayout) -> Placed:
+    """With the capacity of its nodes divided. Raises InvalidInput for what whole machines do not allow."""
+    if layout.share is not None and placed.any_trace.series < 2:
+        raise InvalidInput("--batch: a share of one series is none or all; give `fill`", field="batch")
+    if layout.share is not None and placed.any_trace.whole_machines and len(placed.nodes) == placed.any_trace.series:
+        raise InvalidInput(
+            "--batch: each series of this trace is a whole machine, and none of them can be batch; give `fill`, or put "
+            "several on a node with --vms-per-node",
+            field="batch",
+        )
+    if layout.overcommit == 1:
+        return placed
+    return replace(placed, capacity=np.ceil(placed.capacity / layout.overcommit).astype(np.int64))

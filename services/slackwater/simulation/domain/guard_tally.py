@@ -1,0 +1,250 @@
+"""What became of nodes that were guarded: counted as time goes by, added up at the end. Pure.
+
+Everything is counted in whole milliseconds times whole milli-cores, so it does not depend on how time was cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slackwater.decisions.reasons import Reason
+from slackwater.simulation.domain.scenes import Scene, Use
+
+Film = NDArray[np.float32]
+CORE_SECOND = 1000 * 1000
+CORE_HOUR = CORE_SECOND * 3600
+GapKey = tuple[str, str, str]
+"""Kind of action, metric, and why the gap stayed open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waterline:
+    """What all policies are measured against: it stands in at least one of them."""
+
+    metric: str
+    value: Decimal
+    reached_counts: bool = False
+
+    def is_above(self, reading: Decimal) -> bool:
+        return reading > self.value or (self.reached_counts and reading == self.value)
+
+
+@dataclass(slots=True)
+class Above:
+    """One waterline on one node (or, `longest_ms` apart, on several): milliseconds with a reading, and above it."""
+
+    known_ms: int = 0
+    above_ms: int = 0
+    episodes: int = 0
+    longest_ms: int = 0
+    running_ms: int = 0
+
+    def add(self, milliseconds: int, *, is_above: bool) -> None:
+        self.known_ms += milliseconds
+        if not is_above:
+            self.running_ms = 0
+            return
+        self.episodes += self.running_ms == 0
+        self.above_ms += milliseconds
+        self.running_ms += milliseconds
+        self.longest_ms = max(self.longest_ms, self.running_ms)
+
+
+@dataclass(slots=True)
+class Gap:
+    """A gap that stayed open for one reason: how long, and the most that it was (None: it could not be told)."""
+
+    milliseconds: int = 0
+    largest: Decimal | None = None
+
+
+@dataclass(slots=True)
+class Acted:
+    """Decisions of one reason, and the pods that they were about."""
+
+    decisions: int = 0
+    pods: int = 0
+
+
+@dataclass(slots=True)
+class NodeTally:
+    """One node under one policy. Amounts are milli-core-milliseconds, `*_ms` milliseconds.
+
+    limited_ms  of pods that have a limit of ours; held: what such limits kept back; lacked: what prod did not get;
+    ran: what batch used; lost: what evicted pods would have used while they are gone; closed_ms: closed for new pods
+    """
+
+    waterlines: Sequence[Above]
+    there_ms: int = 0
+    limited_ms: int = 0
+    held: int = 0
+    lacked: int = 0
+    ran: int = 0
+    lost: int = 0
+    closed_ms: int = 0
+    unrelieved_ms: int = 0
+    """With any gap open after what was done."""
+    evictions: int = 0
+    returned: int = 0
+    acted: dict[Reason, Acted] = field(default_factory=dict)
+    gaps: dict[GapKey, Gap] = field(default_factory=dict)
+    levels: list[float] = field(default_factory=list)
+    """Of the scene that goes on, by waterline: reading x milliseconds."""
+    levels_ms: int = 0
+
+    def __post_init__(self) -> None:
+        self.levels = [0.0] * len(self.waterlines)
+
+    def add(self, scene: Scene, use: Use, milliseconds: int, lost_milli: int, *, is_closed: bool) -> None:
+        """So long everything was like this."""
+        self.there_ms += milliseconds
+        self.limited_ms += use.limited * milliseconds
+        self.held += use.held_milli * milliseconds
+        self.lacked += use.lacked_milli * milliseconds
+        self.ran += use.batch_milli * milliseconds
+        self.lost += lost_milli * milliseconds
+        self.closed_ms += milliseconds if is_closed else 0
+
+    def level(self, milliseconds: int, readings: Sequence[tuple[float, bool] | None]) -> None:
+        """By waterline the reading and whether it is above; None: there is none (or it is not for this node)."""
+        self.levels_ms += milliseconds
+        for place, one in enumerate(readings):
+            if one is not None:
+                self.waterlines[place].add(milliseconds, is_above=one[1])
+                self.levels[place] += one[0] * milliseconds
+
+    def open(self, milliseconds: int, gaps: Sequence[tuple[GapKey, Decimal | None]]) -> None:
+        self.unrelieved_ms += milliseconds if gaps else 0
+        for key, amount in gaps:
+            found = self.gaps.setdefault(key, Gap())
+            found.milliseconds += milliseconds
+            if amount is not None:
+                found.largest = amount if found.largest is None else max(found.largest, amount)
+
+    def act(self, reason: Reason, pods: int) -> None:
+        found = self.acted.setdefault(reason, Acted())
+        found.decisions += 1
+        found.pods += pods
+
+    def cut(self) -> list[float]:
+        """The mean readings of the scene that ends, by waterline; NaN where nothing was read."""
+        span, self.levels_ms = self.levels_ms, 0
+        found = [level / span if span else float("nan") for level in self.levels]
+        self.levels = [0.0] * len(self.waterlines)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class AboveFigures:
+    """One waterline on all nodes that it is for."""
+
+    waterline: Waterline
+    nodes: int
+    known_seconds: float
+    above_seconds: float
+    episodes: int
+    longest_episode_seconds: float
+
+    @property
+    def share(self) -> float:
+        return self.above_seconds / self.known_seconds if self.known_seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFigures:
+    """All nodes together; seconds are of single pods or nodes."""
+
+    node_hours: float
+    throttle_seconds: float
+    throttled_core_seconds: float
+    evictions: int
+    returned: int
+    evicted_core_seconds: float
+    closed_seconds: float
+    batch_core_hours: float
+    prod_lacked_core_seconds: float
+    unrelieved_seconds: float
+    step_backs: int
+    waterlines: Sequence[AboveFigures]
+    acted: Mapping[Reason, Acted]
+    gaps: Mapping[GapKey, Gap]
+
+
+@dataclass(slots=True)
+class GuardTally:
+    """One policy on all nodes. Films are by scene: (scenes, nodes) mean readings of each waterline, and of all nodes
+    the seconds in which pods had a limit, and evictions."""
+
+    waterlines: Sequence[Waterline]
+    nodes: Sequence[NodeTally]
+    film: list[Film] = field(default_factory=list)
+    """Of each scene (waterlines, nodes)."""
+    limited_seconds: list[float] = field(default_factory=list)
+    evictions: list[int] = field(default_factory=list)
+    step_backs: int = 0
+    _limited_ms: int = 0
+    _evicted: int = 0
+
+    def cut(self) -> None:
+        """A scene has ended on all nodes."""
+        levels = np.array([one.cut() for one in self.nodes], np.float32).reshape(len(self.nodes), len(self.waterlines))
+        self.film.append(levels.T)
+        limited, evicted = (sum(getattr(one, name) for one in self.nodes) for name in ("limited_ms", "evictions"))
+        self.limited_seconds.append((limited - self._limited_ms) / 1000)
+        self.evictions.append(evicted - self._evicted)
+        self._limited_ms, self._evicted = limited, evicted
+
+    def figures(self) -> GuardFigures:
+        def total(name: str) -> int:
+            return sum(getattr(one, name) for one in self.nodes)
+
+        return GuardFigures(
+            node_hours=total("there_ms") / 3_600_000,
+            throttle_seconds=total("limited_ms") / 1000,
+            throttled_core_seconds=total("held") / CORE_SECOND,
+            evictions=total("evictions"),
+            returned=total("returned"),
+            evicted_core_seconds=total("lost") / CORE_SECOND,
+            closed_seconds=total("closed_ms") / 1000,
+            batch_core_hours=total("ran") / CORE_HOUR,
+            prod_lacked_core_seconds=total("lacked") / CORE_SECOND,
+            unrelieved_seconds=total("unrelieved_ms") / 1000,
+            step_backs=self.step_backs,
+            waterlines=[self._above(place) for place in range(len(self.waterlines))],
+            acted=self._acted(),
+            gaps=self._gaps(),
+        )
+
+    def _above(self, place: int) -> AboveFigures:
+        found = [one.waterlines[place] for one in self.nodes if one.waterlines[place].known_ms]
+        return AboveFigures(
+            waterline=self.waterlines[place],
+            nodes=len(found),
+            known_seconds=sum(one.known_ms for one in found) / 1000,
+            above_seconds=sum(one.above_ms for one in found) / 1000,
+            episodes=sum(one.episodes for one in found),
+            longest_episode_seconds=max((one.longest_ms for one in found), default=0) / 1000,
+        )
+
+    def _acted(self) -> dict[Reason, Acted]:
+        found: dict[Reason, Acted] = {}
+        for reason in Reason:
+            parts = [one.acted[reason] for one in self.nodes if reason in one.acted]
+            if parts:
+                found[reason] = Acted(sum(one.decisions for one in parts), sum(one.pods for one in parts))
+        return found
+
+    def _gaps(self) -> dict[GapKey, Gap]:
+        found: dict[GapKey, Gap] = {}
+        for node in self.nodes:
+            for key, gap in node.gaps.items():
+                whole = found.setdefault(key, Gap())
+                whole.milliseconds += gap.milliseconds
+                known = [each for each in (whole.largest, gap.largest) if each is not None]
+                whole.largest = max(known) if known else None
+        return dict(sorted(found.items(), key=lambda item: (-item[1].milliseconds, item[0])))

@@ -1,0 +1,60 @@
+"""The page of policies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from markupsafe import Markup
+
+from slackwater.pages.paper import COLOURS, template
+from slackwater.simulation.edge.policy_pictures import ShownPolicy, by_hour, curves, hours_of, over_time
+from slackwater.simulation.edge.policy_report import TimeAbove, policy_report_of
+from slackwater.simulation.service import PolicySimulation
+from slackwater.waterline.registry.metric import Dimension
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def policy_page(simulation: PolicySimulation) -> str:
+    """One file, whole."""
+    shown = [ShownPolicy(one.variant.name, f"c{place % COLOURS}", one) for place, one in enumerate(simulation.replayed)]
+
+    def dimension_of(name: str) -> Dimension:
+        metric = simulation.metrics.get(name)
+        return Dimension.NUMBER if metric is None else metric.dimension
+
+    history = simulation.history
+    pictures = [
+        {
+            "metric": curve.metric,
+            "node": history.nodes[curve.node].name,
+            "time": Markup(over_time(history, shown, curve)),  # noqa: S704 - drawn by us, escaped in svg
+        }
+        for curve in curves(shown, dimension_of)
+    ]
+    hours = hours_of(history)
+    return template(TEMPLATES, "policies.html", amount=amount, waterline=waterline).render(
+        report=policy_report_of(simulation),
+        shown=shown,
+        pictures=pictures,
+        hours=hours,
+        bars=Markup(by_hour(history, shown, hours)),  # noqa: S704 - as before
+    )
+
+
+def amount(value: float) -> str:
+    """Large ones without decimals."""
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:,.2f}"
+
+
+def waterline(said: TimeAbove) -> str:
+    """Its value as people write it."""
+    value = float(said.value)
+    match said.unit:
+        case Dimension.RATIO:
+            return f"{value * 100:g} %"
+        case Dimension.CPU:
+            return f"{value / 1000:g} cores"
+        case Dimension.MEMORY:
+            return f"{value / 2**30:.4g} GiB"
+    return f"{value:g}"

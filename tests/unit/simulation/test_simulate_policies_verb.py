@@ -1,0 +1,126 @@
+"""The verb with policies on a trace: tables, JSON, a page, and errors that say what to do."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import Result
+from small_histories import write_strategy, write_trace
+from typer.testing import CliRunner
+
+from slackwater.cli.main import app
+from slackwater.simulation.edge.policy_report import PolicyReport
+
+SMALL = ("--format", "csv", "--vms-per-node", "3", "--model", "max", "--batch", "50%", "--overcommit", "1.5")
+
+
+def write_policy(path: Path, value: str) -> Path:
+    path.write_text(
+        "apiVersion: slackwater.io/v1alpha1\nkind: NodeQOS\nmetadata: {name: default}\nspec:\n  rules:\n"
+        f"    - {{name: cpu, metricRule: {{name: node_cpu_usage_ratio, value: {value}}}, coolDownSeconds: 60}}\n"
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("policies")
+    write_trace(made / "usage.csv", hours=26)
+    write_policy(made / "strict.yaml", "30%")
+    write_policy(made / "lax.yaml", "60%")
+    write_strategy(made / "bold.yaml", "bold")
+    return made
+
+
+def simulate(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["simulate", *map(str, arguments)])
+
+
+def test_the_table_has_todays_policy_the_new_one_and_the_difference(folder: Path) -> None:
+    done = simulate("-f", folder / "strict.yaml", "--trace", folder / "usage.csv", *SMALL)
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("usage.csv: 2 nodes, 25.083 hours from 2026-03-02T00:00:00Z, looked at every 5 s")
+    assert "batch: 3 of the series, drawn at random (--seed 1); all others are prod" in lines
+    assert ["FIGURE", "default", "strict", "strict", "-", "default"] in [line.split() for line in lines]
+    (throttled,) = [line.split() for line in lines if line.startswith("throttle-seconds of pods")]
+    assert throttled[3] == "0"
+    assert throttled[5] == f"+{throttled[4]}"
+    (above,) = [line.split() for line in lines if line.startswith("node_cpu_usage_ratio 30%, s")]
+    before, after = (int(number.replace(",", "")) for number in above[3:5])
+    assert 0 < after < before
+    assert any(line.startswith("throttle_waterline_crossed") for line in lines)
+
+
+def test_two_files_are_compared_and_the_same_command_gives_the_same_answer(folder: Path) -> None:
+    files = ("-f", folder / "lax.yaml", "-f", folder / "strict.yaml")
+    arguments = (
+        *files,
+        "--trace",
+        folder / "usage.csv",
+        *SMALL,
+        "-o",
+        "json",
+        "--control",
+        "30s",
+        "--carry-over",
+        "50%",
+    )
+    done = simulate(*arguments)
+    assert done.exit_code == 0, done.output
+    assert done.stdout == simulate(*arguments).stdout
+    answer = PolicyReport.model_validate_json(done.stdout)
+    assert [one.name for one in answer.policies] == ["default", "lax", "strict"]
+    assert [(one.name, one.against) for one in answer.differences][-1] == ("strict", "lax")
+    _, lax, strict = answer.policies
+    assert [one.value for one in strict.waterlines][:2] == ["0.3", "0.6"]
+    assert strict.waterlines[0].seconds < lax.waterlines[0].seconds
+    assert (answer.history.look_seconds, answer.history.carried_percent) == (30, 50)
+
+
+def test_batch_fills_the_offers_unless_told_otherwise(folder: Path) -> None:
+    arguments = ("--trace", folder / "usage.csv", *SMALL[:6], "--batch-pods", "2", "-o", "json", "--to", "0.5")
+    done = simulate("-f", folder / "strict.yaml", *arguments)
+    assert done.exit_code == 0, done.output
+    answer = json.loads(done.stdout)
+    assert any("2 pods on each node want all that the default strategy" in note for note in answer["history"]["notes"])
+    assert answer["policies"][0]["batch_core_hours"] > answer["policies"][1]["batch_core_hours"] > 0
+
+
+def test_the_page_needs_nothing_else_and_has_its_pictures(folder: Path) -> None:
+    page = folder / "report.html"
+    hostile = write_trace(folder / "<b onclick=x>&.csv", hours=26)
+    done = simulate("-f", folder / "strict.yaml", "--trace", hostile, *SMALL, "--html", page)
+    assert done.exit_code == 0, done.output
+    assert f"wrote {page}" in done.stderr
+    text = page.read_text()
+    assert "<b onclick" not in text
+    assert not re.search(r"(src|href)=|@import|url\(|<script", text)
+    pictures = re.findall(r"<svg.*?</svg>", text, re.S)
+    assert len(pictures) == 2 + 1, "two metrics and the throttle-seconds"
+    for picture in pictures:
+        ElementTree.fromstring(picture)  # noqa: S314 - drawn by us a moment ago
+        assert "nan" not in picture.lower()
+
+
+def test_mistakes_are_said_in_one_line(folder: Path) -> None:
+    policy, trace = ("-f", folder / "strict.yaml"), ("--trace", folder / "usage.csv")
+    for more, said in {
+        ("--control", "7s"): "--control: 7 s do not fit into samples of 300 s; give a part of it, such as 5s or 300s",
+        ("--control", "x"): "--control: 'x' is not allowed; like 90s",
+        ("--return", "x"): "--return: 'x' is not allowed; never, or like 10m",
+        ("--carry-over", "0.5"): "--carry-over: '0.5' is not allowed; whole percents, 0% to 100%",
+        ("--batch", "most"): "--batch: 'most' is not allowed; `fill`, or a share",
+        ("--step", "5m"): "--step: is for strategies; policies are replayed on every window",
+        ("-f", str(folder / "bold.yaml")): "give them in two calls",
+    }.items():
+        done = simulate(*policy, *trace, *SMALL, *more)
+        assert done.exit_code == 2, (more, done.output)
+        assert said in done.stderr
+    done = simulate(*policy, "--since", "1h", "--overcommit", "2")
+    assert done.exit_code == 2
+    assert "--overcommit: is for --trace; what was recorded has its own pods of batch" in done.stderr
