@@ -16,6 +16,7 @@ from slackwater.bus.encoding import encode
 from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDeclared
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.registry import EVENTS
 from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.events.usage_reported import UsageReported
@@ -72,6 +73,11 @@ def _valid(now: datetime) -> Iterator[Event[Any]]:
     told[WaterlineCrossed] = crossing
     checked = StrategyChecked(node=NODE, usable=True, problem="", followed=(), checked_at=now)
     told[StrategyChecked] = event_of(checked, source="poison", time=now)
+    closed = NodeSchedulingChanged(
+        node=NODE, closed=True, reason="scheduling_waterline_crossed", decision_id="d", rules=("p.r",), since=now,
+        told_at=now, valid_until=now,
+    )  # fmt: skip
+    told[NodeSchedulingChanged] = event_of(closed, source="poison", time=now)
     for payload in EVENTS:
         yield told[payload].model_copy(update={"time": now})
 

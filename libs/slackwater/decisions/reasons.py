@@ -17,6 +17,8 @@ class DecisionKind(StrEnum):
     RESTORE = "restore"
     EVICT = "evict"
     AUTONOMY = "autonomy"
+    SCHEDULING = "scheduling"
+    """Whether a node takes new pods."""
 
 
 class Mode(StrEnum):
@@ -46,7 +48,14 @@ class Reason(StrEnum):
     EVICT_OBSERVED_ONLY = "evict_observed_only"
     AUTONOMY_STEPPED_BACK = "autonomy_stepped_back"
     AUTONOMY_REINSTATED = "autonomy_reinstated"
+    SCHEDULING_WATERLINE_CROSSED = "scheduling_waterline_crossed"
+    SCHEDULING_OBSERVED_ONLY = "scheduling_observed_only"
+    SCHEDULING_CALM = "scheduling_calm"
+    SCHEDULING_RULES_GONE = "scheduling_rules_gone"
+    SCHEDULING_MODE_CHANGED = "scheduling_mode_changed"
+    SCHEDULING_NOT_MEASURED = "scheduling_not_measured"
+    SCHEDULING_LAPSED = "scheduling_lapsed"
 
 
-ONLY_TOLD = frozenset({Reason.THROTTLE_OBSERVED_ONLY, Reason.EVICT_OBSERVED_ONLY})
+ONLY_TOLD = frozenset({Reason.THROTTLE_OBSERVED_ONLY, Reason.EVICT_OBSERVED_ONLY, Reason.SCHEDULING_OBSERVED_ONLY})
 """Decisions that nobody carries out, whatever the mode: a preview, or more than the pool may do."""

@@ -11,6 +11,7 @@ from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.strategy_checked import StrategyChecked
@@ -31,6 +32,7 @@ EVENTS: tuple[type[Payload], ...] = (
     IntentObserved,
     EvictionCompleted,
     EffectMeasured,
+    NodeSchedulingChanged,
     DecisionRecorded,
     HealthReported,
 )

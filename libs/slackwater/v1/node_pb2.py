@@ -27,7 +27,7 @@ from slackwater.v1 import offer_pb2 as slackwater_dot_v1_dot_offer__pb2
 from slackwater.v1 import quantity_pb2 as slackwater_dot_v1_dot_quantity__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18slackwater/v1/node.proto\x12\rslackwater.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19slackwater/v1/offer.proto\x1a\x1cslackwater/v1/quantity.proto\"V\n\tTierUsage\x12!\n\x04tier\x18\x01 \x01(\x0e\x32\x13.slackwater.v1.Tier\x12&\n\x04used\x18\x02 \x01(\x0b\x32\x18.slackwater.v1.Resources\"\xbb\x02\n\tNodeUsage\x12.\n\nsampled_at\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0ewindow_seconds\x18\x02 \x01(\x01\x12\'\n\x05total\x18\x03 \x01(\x0b\x32\x18.slackwater.v1.Resources\x12(\n\x06system\x18\x04 \x01(\x0b\x32\x18.slackwater.v1.Resources\x12\'\n\x05tiers\x18\x05 \x03(\x0b\x32\x18.slackwater.v1.TierUsage\x12\x1e\n\x11node_cpu_pressure\x18\x06 \x01(\x01H\x00\x88\x01\x01\x12\x1e\n\x11prod_cpu_pressure\x18\x07 \x01(\x01H\x01\x88\x01\x01\x42\x14\n\x12_node_cpu_pressureB\x14\n\x12_prod_cpu_pressure\"\xbe\x03\n\x04Node\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04pool\x18\x02 \x01(\t\x12/\n\x06labels\x18\x03 \x03(\x0b\x32\x1f.slackwater.v1.Node.LabelsEntry\x12*\n\x08\x63\x61pacity\x18\x04 \x01(\x0b\x32\x18.slackwater.v1.Resources\x12*\n\x08reserved\x18\x05 \x01(\x0b\x32\x18.slackwater.v1.Resources\x12)\n\x08liveness\x18\x06 \x01(\x0e\x32\x17.slackwater.v1.Liveness\x12\x37\n\x13liveness_changed_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0c\x64\x65scribed_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x05usage\x18\t \x01(\x0b\x32\x18.slackwater.v1.NodeUsage\x12#\n\x05offer\x18\n \x01(\x0b\x32\x14.slackwater.v1.Offer\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*_\n\x08Liveness\x12\x18\n\x14LIVENESS_UNSPECIFIED\x10\x00\x12\x12\n\x0eLIVENESS_FRESH\x10\x01\x12\x12\n\x0eLIVENESS_STALE\x10\x02\x12\x11\n\rLIVENESS_LOST\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18slackwater/v1/node.proto\x12\rslackwater.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19slackwater/v1/offer.proto\x1a\x1cslackwater/v1/quantity.proto\"V\n\tTierUsage\x12!\n\x04tier\x18\x01 \x01(\x0e\x32\x13.slackwater.v1.Tier\x12&\n\x04used\x18\x02 \x01(\x0b\x32\x18.slackwater.v1.Resources\"\xbb\x02\n\tNodeUsage\x12.\n\nsampled_at\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0ewindow_seconds\x18\x02 \x01(\x01\x12\'\n\x05total\x18\x03 \x01(\x0b\x32\x18.slackwater.v1.Resources\x12(\n\x06system\x18\x04 \x01(\x0b\x32\x18.slackwater.v1.Resources\x12\'\n\x05tiers\x18\x05 \x03(\x0b\x32\x18.slackwater.v1.TierUsage\x12\x1e\n\x11node_cpu_pressure\x18\x06 \x01(\x01H\x00\x88\x01\x01\x12\x1e\n\x11prod_cpu_pressure\x18\x07 \x01(\x01H\x01\x88\x01\x01\x42\x14\n\x12_node_cpu_pressureB\x14\n\x12_prod_cpu_pressure\"\xcf\x01\n\rNodeCondition\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0f\n\x07is_true\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12)\n\x05since\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bvalid_until\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x07 \x01(\t\x12\r\n\x05rules\x18\x08 \x03(\t\"\xf0\x03\n\x04Node\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04pool\x18\x02 \x01(\t\x12/\n\x06labels\x18\x03 \x03(\x0b\x32\x1f.slackwater.v1.Node.LabelsEntry\x12*\n\x08\x63\x61pacity\x18\x04 \x01(\x0b\x32\x18.slackwater.v1.Resources\x12*\n\x08reserved\x18\x05 \x01(\x0b\x32\x18.slackwater.v1.Resources\x12)\n\x08liveness\x18\x06 \x01(\x0e\x32\x17.slackwater.v1.Liveness\x12\x37\n\x13liveness_changed_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0c\x64\x65scribed_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x05usage\x18\t \x01(\x0b\x32\x18.slackwater.v1.NodeUsage\x12#\n\x05offer\x18\n \x01(\x0b\x32\x14.slackwater.v1.Offer\x12\x30\n\nconditions\x18\x0b \x03(\x0b\x32\x1c.slackwater.v1.NodeCondition\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01*_\n\x08Liveness\x12\x18\n\x14LIVENESS_UNSPECIFIED\x10\x00\x12\x12\n\x0eLIVENESS_FRESH\x10\x01\x12\x12\n\x0eLIVENESS_STALE\x10\x02\x12\x11\n\rLIVENESS_LOST\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,14 +36,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_NODE_LABELSENTRY']._loaded_options = None
   _globals['_NODE_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_LIVENESS']._serialized_start=988
-  _globals['_LIVENESS']._serialized_end=1083
+  _globals['_LIVENESS']._serialized_start=1248
+  _globals['_LIVENESS']._serialized_end=1343
   _globals['_TIERUSAGE']._serialized_start=133
   _globals['_TIERUSAGE']._serialized_end=219
   _globals['_NODEUSAGE']._serialized_start=222
   _globals['_NODEUSAGE']._serialized_end=537
-  _globals['_NODE']._serialized_start=540
-  _globals['_NODE']._serialized_end=986
-  _globals['_NODE_LABELSENTRY']._serialized_start=941
-  _globals['_NODE_LABELSENTRY']._serialized_end=986
+  _globals['_NODECONDITION']._serialized_start=540
+  _globals['_NODECONDITION']._serialized_end=747
+  _globals['_NODE']._serialized_start=750
+  _globals['_NODE']._serialized_end=1246
+  _globals['_NODE_LABELSENTRY']._serialized_start=1201
+  _globals['_NODE_LABELSENTRY']._serialized_end=1246
 # @@protoc_insertion_point(module_scope)

@@ -49,8 +49,28 @@ class NodeUsage(_message.Message):
     prod_cpu_pressure: float
     def __init__(self, sampled_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., window_seconds: _Optional[float] = ..., total: _Optional[_Union[_quantity_pb2.Resources, _Mapping]] = ..., system: _Optional[_Union[_quantity_pb2.Resources, _Mapping]] = ..., tiers: _Optional[_Iterable[_Union[TierUsage, _Mapping]]] = ..., node_cpu_pressure: _Optional[float] = ..., prod_cpu_pressure: _Optional[float] = ...) -> None: ...
 
+class NodeCondition(_message.Message):
+    __slots__ = ("type", "is_true", "reason", "message", "since", "valid_until", "decision_id", "rules")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    IS_TRUE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    VALID_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    DECISION_ID_FIELD_NUMBER: _ClassVar[int]
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    type: str
+    is_true: bool
+    reason: str
+    message: str
+    since: _timestamp_pb2.Timestamp
+    valid_until: _timestamp_pb2.Timestamp
+    decision_id: str
+    rules: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, type: _Optional[str] = ..., is_true: _Optional[bool] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., valid_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., decision_id: _Optional[str] = ..., rules: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class Node(_message.Message):
-    __slots__ = ("name", "pool", "labels", "capacity", "reserved", "liveness", "liveness_changed_at", "described_at", "usage", "offer")
+    __slots__ = ("name", "pool", "labels", "capacity", "reserved", "liveness", "liveness_changed_at", "described_at", "usage", "offer", "conditions")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -68,6 +88,7 @@ class Node(_message.Message):
     DESCRIBED_AT_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     OFFER_FIELD_NUMBER: _ClassVar[int]
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
     name: str
     pool: str
     labels: _containers.ScalarMap[str, str]
@@ -78,4 +99,5 @@ class Node(_message.Message):
     described_at: _timestamp_pb2.Timestamp
     usage: NodeUsage
     offer: _offer_pb2.Offer
-    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., capacity: _Optional[_Union[_quantity_pb2.Resources, _Mapping]] = ..., reserved: _Optional[_Union[_quantity_pb2.Resources, _Mapping]] = ..., liveness: _Optional[_Union[Liveness, str]] = ..., liveness_changed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., described_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., offer: _Optional[_Union[_offer_pb2.Offer, _Mapping]] = ...) -> None: ...
+    conditions: _containers.RepeatedCompositeFieldContainer[NodeCondition]
+    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., capacity: _Optional[_Union[_quantity_pb2.Resources, _Mapping]] = ..., reserved: _Optional[_Union[_quantity_pb2.Resources, _Mapping]] = ..., liveness: _Optional[_Union[Liveness, str]] = ..., liveness_changed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., described_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., usage: _Optional[_Union[NodeUsage, _Mapping]] = ..., offer: _Optional[_Union[_offer_pb2.Offer, _Mapping]] = ..., conditions: _Optional[_Iterable[_Union[NodeCondition, _Mapping]]] = ...) -> None: ...

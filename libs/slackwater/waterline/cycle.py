@@ -20,7 +20,7 @@ from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.loop.policy import LoopPolicy
 from slackwater.waterline.loop.raising import Raising
 from slackwater.waterline.loop.steadying import Allowance, LoopState, after_trigger, allowance, unsettled
-from slackwater.waterline.loop.telling import Told, tell
+from slackwater.waterline.loop.telling import Told, tell, tell_closing
 from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metrics
@@ -49,7 +49,8 @@ class Options:
 @dataclass(frozen=True, slots=True)
 class Cycle:
     """`plan` is to be carried out; `would` is what previews and the mode keep from being done. `held_because`: why
-    nothing was decided although it might have been. `told` are the decisions worth a record."""
+    nothing was decided although it might have been. `told` are the decisions worth a record, `would_close` the rules
+    that would close the node and are to be told of now."""
 
     analysis: Analysis
     plan: Plan
@@ -57,6 +58,7 @@ class Cycle:
     state: CycleState
     held_because: str = ""
     told: tuple[Told, ...] = ()
+    would_close: tuple[str, ...] = ()
 
 
 def run_cycle(
@@ -71,8 +73,9 @@ def run_cycle(
 ) -> Cycle:
     """See the module's docstring."""
     given = options or Options()
-    allowed = _only_previews(policies) if given.mode is Mode.OBSERVE else policies
-    analysis = _within(given.mode, analyse(view, allowed, metrics, before.analyzer, now, given.excess))
+    analysis = _within(
+        given.mode, analyse(view, allowed(policies, given.mode), metrics, before.analyzer, now, given.excess)
+    )
     if given.loop is not None:
         return _steadied(view, analysis, before, now, given, given.loop, attempt)
     plan = execute(analysis, before.executor, given.limits, now, attempt)
@@ -106,8 +109,9 @@ def _steadied(
     plan = execute(_acted_on(analysis, hold), before.executor, limits, now, attempt, Raising(allow, capacity, smallest))
     would = preview(analysis, before.executor, limits, now, plan)
     told, state = tell(plan, would, state)
+    would_close, state = tell_closing(analysis.would_close, state)
     after = CycleState(analysis.state, plan.state, _acted(state, plan, now))
-    return Cycle(analysis, plan, would, after, hold or "", told)
+    return Cycle(analysis, plan, would, after, hold or "", told, would_close)
 
 
 def _acted_on(analysis: Analysis, hold: str | None) -> Analysis:
@@ -132,7 +136,9 @@ def _within(mode: Mode, analysis: Analysis) -> Analysis:
     return replace(analysis, evictions=(), previews=(*analysis.previews, *analysis.evictions))
 
 
-def _only_previews(policies: Policies) -> Policies:
-    """Mode observe: no rule acts, so the node stays open, and what was taken goes back."""
+def allowed(policies: Policies, mode: Mode) -> Policies:
+    """What a mode leaves of them. In mode observe no rule acts: the node stays open, and what was taken goes back."""
+    if mode is not Mode.OBSERVE:
+        return policies
     nodes = (replace(one, rules=tuple(replace(rule, is_preview=True) for rule in one.rules)) for one in policies.nodes)
     return replace(policies, nodes=tuple(nodes))

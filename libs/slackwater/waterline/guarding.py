@@ -5,6 +5,7 @@ Ensurance runs this for every report; an agent that is cut off runs it for its o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -13,7 +14,8 @@ from slackwater.waterline.actuation.cpu_quota import QuotaChange
 from slackwater.waterline.analysis.analyzer import AnalyzerState
 from slackwater.waterline.analysis.counting import RuleState, judge
 from slackwater.waterline.analysis.demands import Kind
-from slackwater.waterline.cycle import Cycle, CycleState, Options, run_cycle
+from slackwater.waterline.analysis.scheduling import Scheduling, SchedulingStep, under
+from slackwater.waterline.cycle import Cycle, CycleState, Options, allowed, run_cycle
 from slackwater.waterline.execution import executor
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.execution.plan import Plan, Step
@@ -156,6 +158,18 @@ def under_new_rules(state: GuardState) -> GuardState:
         state,
         cycle=replace(cycle, analyzer=analyzer, loop=replace(cycle.loop, told=())),
     )
+
+
+def scheduling_under(
+    state: GuardState, policies: Policies, options: Options, labels: Mapping[str, str]
+) -> SchedulingStep:
+    """Whether a node that is closed for new pods stays so under other rules, in this mode."""
+    return under(state.cycle.analyzer.scheduling, allowed(policies, options.mode), labels)
+
+
+def with_scheduling(state: GuardState, scheduling: Scheduling) -> GuardState:
+    analyzer = replace(state.cycle.analyzer, scheduling=scheduling)
+    return replace(state, cycle=replace(state.cycle, analyzer=analyzer))
 
 
 def confirmed(state: GuardState, observed_at: datetime) -> GuardState:

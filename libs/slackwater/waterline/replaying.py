@@ -5,15 +5,17 @@ Raises pydantic.ValidationError on nonsense.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from pydantic import TypeAdapter
 
+from slackwater.waterline.analysis.scheduling import Scheduling
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.execution.plan import Plan
 from slackwater.waterline.facts.node import NodeView
-from slackwater.waterline.guarding import GuardState, guard, release
+from slackwater.waterline.guarding import Guarding, GuardState, guard, release, scheduling_under, with_scheduling
 from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.registry.plugins import all_metrics
 
@@ -23,9 +25,12 @@ POLICIES: Final = TypeAdapter(Policies)
 OPTIONS: Final = TypeAdapter(Options)
 PLAN: Final = TypeAdapter(Plan)
 TIME: Final = TypeAdapter(datetime)
+SCHEDULING: Final = TypeAdapter(Scheduling)
 
 REPLAY: Final = f"{__name__}:replay"
 REPLAY_RELEASE: Final = f"{__name__}:replay_release"
+REPLAY_SCHEDULING: Final = f"{__name__}:replay_scheduling"
+REPLAY_SCHEDULING_UNDER: Final = f"{__name__}:replay_scheduling_under"
 
 
 def arguments(
@@ -44,7 +49,44 @@ def arguments(
 
 def replay(*, view: Any, state: Any, policies: Any, options: Any, now: str, would: bool = False) -> Any:
     """The plan of slackwater.waterline.guarding.guard as JSON, from JSON: what is to be done, or what would be."""
-    made = guard(
+    cycle = _guarded(view, state, policies, options, now).cycle
+    return plan_json(cycle.would if would else cycle.plan)
+
+
+def replay_release(*, state: Any, capacity_milli: int) -> Any:
+    """The plan of slackwater.waterline.guarding.release as JSON, from JSON."""
+    return plan_json(release(STATE.validate_python(state), capacity_milli)[0])
+
+
+def replay_scheduling(*, view: Any, state: Any, policies: Any, options: Any, now: str, would: bool = False) -> Any:
+    """Whether the node is closed for new pods, and since which trigger, as JSON; or which rules would close it."""
+    cycle = _guarded(view, state, policies, options, now).cycle
+    if would:
+        return list(cycle.would_close)
+    return SCHEDULING.dump_python(cycle.analysis.scheduling.scheduling, mode="json")
+
+
+def scheduling_arguments(
+    scheduling: Scheduling, policies: Policies, options: Options, labels: Mapping[str, str]
+) -> dict[str, Any]:
+    """Those of `replay_scheduling_under`."""
+    return {
+        "scheduling": SCHEDULING.dump_python(scheduling, mode="json", exclude_defaults=True),
+        "policies": POLICIES.dump_python(policies, mode="json", exclude_defaults=True),
+        "options": OPTIONS.dump_python(options, mode="json", exclude_defaults=True),
+        "labels": dict(labels),
+    }
+
+
+def replay_scheduling_under(*, scheduling: Any, policies: Any, options: Any, labels: Mapping[str, str]) -> Any:
+    """The same under other rules, without a report."""
+    state = with_scheduling(GuardState(), SCHEDULING.validate_python(scheduling))
+    step = scheduling_under(state, POLICIES.validate_python(policies), OPTIONS.validate_python(options), labels)
+    return SCHEDULING.dump_python(step.scheduling, mode="json")
+
+
+def _guarded(view: Any, state: Any, policies: Any, options: Any, now: str) -> Guarding:
+    return guard(
         VIEW.validate_python(view),
         STATE.validate_python(state),
         POLICIES.validate_python(policies),
@@ -52,12 +94,6 @@ def replay(*, view: Any, state: Any, policies: Any, options: Any, now: str, woul
         OPTIONS.validate_python(options),
         all_metrics(),
     )
-    return plan_json(made.cycle.would if would else made.cycle.plan)
-
-
-def replay_release(*, state: Any, capacity_milli: int) -> Any:
-    """The plan of slackwater.waterline.guarding.release as JSON, from JSON."""
-    return plan_json(release(STATE.validate_python(state), capacity_milli)[0])
 
 
 def plan_json(plan: Plan) -> Any:

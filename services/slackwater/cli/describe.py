@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import typer
 
+from slackwater.cli.condition_columns import scheduling_lines
 from slackwater.cli.get import DECISION, POD, as_recorded, ask_the_living, kind_of, split_target, whole
 from slackwater.cli.guard_columns import document_lines
 from slackwater.cli.offer_columns import offer_lines
@@ -85,6 +86,7 @@ def _print(found: Any, output: Format, lines: list[str]) -> None:
 
 def _lines(node: Mapping[str, Any], pods: list[Any], decisions: list[Any], now: datetime) -> list[str]:
     lines = [f"Name:      {node['name']}", f"Liveness:  {node['liveness'] or UNKNOWN}"]
+    lines += scheduling_lines(node, now)
     lines += _facts(node["facts"]) + _usage(node["usage"], now) + offer_lines(node["offer"], now)
     lines += ["", f"Pods ({len(pods)}):", *_indented(table(pods, POD, wide=False, headers=bool(pods)))]
     lines += ["", "Last decisions:", *_indented(table(decisions, DECISION, wide=False, headers=bool(decisions)))]

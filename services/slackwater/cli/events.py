@@ -163,6 +163,13 @@ def _liveness(data: Item) -> tuple[str, str]:
     return data["liveness"], f"{data['previous'] or 'unknown'} -> {data['liveness']}"
 
 
+def _scheduling(data: Item) -> tuple[str, str]:
+    if not data["closed"]:
+        return "", f"takes new pods ({data['reason']})"
+    until = f" until {clock_time(data['valid_until'])}" if data["valid_until"] else ""
+    return "throttle", f"takes no new pods{until} because of {', '.join(data['rules'])}"
+
+
 def _predicted(data: Item) -> tuple[str, str]:
     peak, reclaimable = data["prod_peak"]["cpu_milli"], data["prod_reclaimable"]["cpu_milli"]
     return "", f"prod peak {cpu(peak)} cores, reclaimable {cpu(reclaimable)}"
@@ -203,6 +210,7 @@ _SAYINGS: Mapping[str, Callable[[Item], tuple[str, str]]] = {
     "resources.offered": _offered,
     "strategy.checked": _checked,
     "node.liveness_changed": _liveness,
+    "node.scheduling_changed": _scheduling,
     "peak.predicted": _predicted,
     "usage.windowed": _windowed,
     "eviction.completed": _evicted,

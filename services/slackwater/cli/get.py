@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from slackwater.cli.condition_columns import SCHEDULING
 from slackwater.cli.guard_columns import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS, POD_QOS, POOL
 from slackwater.cli.offer_columns import OFFER, sums_line, with_pools
 from slackwater.cli.output import (
@@ -113,6 +114,7 @@ def _remaining(item: Item) -> str:
 NODE = (
     Column("NAME", _text_at("name")),
     Column("LIVENESS", _text_at("liveness")),
+    SCHEDULING,
     Column("CPU", _cpu_at("facts", "capacity"), right=True),
     Column("USED", _cpu_at("usage", "usage"), right=True),
     Column("PROD", _tier("prod"), right=True),
@@ -198,7 +200,7 @@ KINDS = (
         item_path="/v1/nodes/{}",
         key=lambda item: str(item["name"]),
         columns=NODE,
-        events="node.described,node.liveness_changed,usage.reported,resources.offered",
+        events="node.described,node.liveness_changed,node.scheduling_changed,usage.reported,resources.offered",
     ),
     Kind(
         names=("pods", "pod", "po"),

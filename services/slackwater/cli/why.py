@@ -48,7 +48,7 @@ def command(
     ],
     subject: Annotated[
         str,
-        typer.Argument(metavar="SUBJECT", help="batch-cpu, mid-memory, prod-cpu-peak, cpu, …"),
+        typer.Argument(metavar="SUBJECT", help="batch-cpu, mid-memory, prod-cpu-peak, cpu, scheduling, …"),
     ] = "batch-cpu",
     at: Annotated[str | None, typer.Option("--at", help="as it was then: 2026-01-05T10:32:00Z, or -5m")] = None,
     node: Annotated[str | None, typer.Option("--node", help="pods: of several of the name the one here")] = None,

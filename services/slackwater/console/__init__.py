@@ -6,6 +6,7 @@ The API under /v1, the pages and the command line all answer from this one read 
 CONSUMES = (
     "node.described",
     "node.liveness_changed",
+    "node.scheduling_changed",
     "usage.reported",
     "waterline.crossed",
     "usage.windowed",

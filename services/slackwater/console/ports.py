@@ -23,6 +23,7 @@ from slackwater.console.domain.views import (
     EffectView,
     EvictionView,
     ForecastView,
+    NodeCondition,
     NodeView,
     ObservationView,
     OfferView,
@@ -43,6 +44,10 @@ class Writes(Protocol):
 
     async def save_liveness(self, rows: Sequence[tuple[str, str, datetime]]) -> None:
         """Node, liveness, changed_at: the newest per node stays."""
+        ...
+
+    async def save_conditions(self, rows: Sequence[tuple[str, NodeCondition]]) -> None:
+        """Node, condition: the one that was told last stays, as it was told. There is one type."""
         ...
 
     async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView]]]) -> None:
@@ -147,7 +152,8 @@ class LoopReads(Protocol):
 
 
 class Reads(FleetReads, LoopReads, Protocol):
-    """Lists are sorted as their docstrings say; unknown names give None or nothing, never an error."""
+    """Lists are sorted as their docstrings say; unknown names give None or nothing, never an error. Conditions are as
+    they were told: slackwater.console.domain.conditions.as_of says which still count."""
 
     async def nodes(self) -> Sequence[NodeView]:
         """By name, each with its latest usage and offer."""

@@ -86,6 +86,10 @@ class Meter(Protocol):
 
     def evicted(self, outcome: str) -> None: ...
 
+    def closed(self, nodes: int) -> None:
+        """How many nodes take no new pods now."""
+        ...
+
     def stepped_back(self, pools: int) -> None:
         """How many pools may evict and only throttle for now, because a guard has tripped."""
         ...

@@ -68,7 +68,8 @@ class EnsuranceService:
         self._database = database
         self._documents = DocumentsInForce(documents)
         self._book = book = Book(store, lambda partition: ownership.held().get(partition, 0), self._documents)
-        self._guard = GuardNode(book, clock, meter, lease, settings.max_report_age_seconds)
+        age, closing = settings.max_report_age_seconds, settings.closing_seconds
+        self._guard = GuardNode(book, clock, meter, lease, age, closing)
         self._described = NoteDescribed(book, clock, lease)
         self._observed = NoteObserved(book, clock, lease)
         self._evicted = NoteEvicted(book, clock, meter, lease)
@@ -155,7 +156,9 @@ class EnsuranceService:
             try:
                 await self._renew()
                 await self._look()
-                self._meter.stepped_back(len(self._book.stepped_back(self._platform.clock.now())))
+                now = self._platform.clock.now()
+                self._meter.stepped_back(len(self._book.stepped_back(now)))
+                self._meter.closed(self._book.closed(now))
                 self._forget_gaps_of_silent_nodes()
             except (Conflict, Unavailable) as error:
                 log.warning("leases are not renewed", error=error.message)

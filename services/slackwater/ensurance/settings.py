@@ -32,6 +32,8 @@ class EnsuranceSettings(BaseSettings):
     evictions has four times as long, for nothing goes back there."""
     max_report_age_seconds: float = Field(default=10.0, gt=0)
     """An older sample never causes action, nor one so far in the future."""
+    closing_seconds: float = Field(default=120.0, gt=0)
+    """A node that was closed for new pods counts as open again when it was not told anew for so long."""
     silent_seconds: float = Field(default=60.0, gt=0)
     """A node that has not reported for so long gets no renewal: nobody is throttled blindly."""
 

@@ -18,7 +18,7 @@ from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.domain.fleet import FRESH, SHOWS, FleetLevel, NodeQuery, Totals
 from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.pools import PoolSums
-from slackwater.console.domain.views import DecisionFilter, EvictionView
+from slackwater.console.domain.views import DecisionFilter, EvictionView, NodeCondition
 from slackwater.console.ports import ReadModel
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.decisions.reasons import DecisionKind, Reason
@@ -51,6 +51,20 @@ async def tell(model: ReadModel, events: list[Event[Any]]) -> None:
     recorder = RecordEvents(model, CLOCK, usage_retention=MONTH, decision_retention=MONTH)
     await record_all(recorder, events)
     await model.save_evictions([ENDED, ENDED])
+
+
+async def test_the_condition_that_was_told_last_stays(model: ReadModel) -> None:
+    old, new = (
+        NodeCondition("SchedulingClosed", status, "r", "m", END, at, None, "d1", ("p.r", "p.s"))
+        for status, at in (("True", START), ("False", END))
+    )
+    await model.save_conditions([("n1", old), ("n2", old), ("n1", new)])
+    await model.save_conditions([("n1", old), ("n2", new)])
+    await model.save_liveness([("n3", "fresh", END)])
+    assert [each.conditions for each in await model.nodes()] == [(new,), (new,), ()]
+    found = await model.node("n1")
+    assert found is not None
+    assert found.conditions == (new,)
 
 
 async def everything(model: ReadModel) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import crossing_of
 from slackwater.model.time import SystemClock
@@ -112,6 +113,7 @@ async def world(bus: Bus, fresh_database: FreshDatabase, tmp_path: Path) -> Asyn
     world = World(bus, Platform(bus, clock, lambda _: database, tmp_path))
     async with (
         bus.replay(DecisionRecorded, world.listen, after_sequence=0),  # type: ignore[arg-type]  # takes any payload
+        bus.replay(NodeSchedulingChanged, world.listen, after_sequence=0),  # type: ignore[arg-type]  # any payload
         bus.replay(EffectMeasured, world.listen, after_sequence=0),  # type: ignore[arg-type]  # takes any payload
         bus.replay(IntentDeclared, world.listen, after_sequence=0),  # type: ignore[arg-type]  # takes any payload
     ):
@@ -265,6 +267,38 @@ async def test_an_eviction_is_asked_for_once_and_its_end_is_noted(world: World) 
         assert (effect.data.decision_id, effect.data.relieved) == (item.decision_id, True)
         records = [event for event in world.heard if isinstance(event.data, DecisionRecorded)]
         assert len(records) == 1
+
+
+async def test_a_surge_closes_the_node_calm_opens_it_and_so_does_the_end_of_its_policy(world: World) -> None:
+    """Over a restart: what was closed by one process is opened by the next."""
+    async with world.service() as service:
+        await bus_knows(world)
+        await close_under_pressure(service)
+        await world.report(0.2)
+        closed = await world.hear(NodeSchedulingChanged)
+        assert (closed.data.closed, closed.data.rules) == (True, ("gate.full",))
+        record = await world.hear(DecisionRecorded, lambda d: d.record.id == closed.data.decision_id)
+        assert (record.data.record.kind, closed.causedby) == ("scheduling", record.id)
+    async with world.service() as service:
+        for _ in range(4):
+            await world.report(0.02)
+        opened = await world.hear(NodeSchedulingChanged, lambda s: not s.closed)
+        assert opened.data.reason == "scheduling_calm"
+        await world.report(0.2)
+        again = await world.hear(NodeSchedulingChanged, lambda s: s.closed and s.since > opened.data.since)
+        assert again.data.decision_id != closed.data.decision_id
+        await service._changes[NODES].delete("gate")
+        gone = await world.hear(NodeSchedulingChanged, lambda s: s.since > again.data.since)
+        assert (gone.data.closed, gone.data.reason) == (False, "scheduling_rules_gone")
+
+
+async def close_under_pressure(service: EnsuranceService) -> None:
+    rule = {"name": "full", "metricRule": {"name": "prod_cpu_pressure", "value": 0.1}, "actionName": "close"}
+    for kind, name, spec in (
+        (ACTIONS, "close", {"coolDownSeconds": 0.05}),
+        (NODES, "gate", {"rules": [{**rule, "restoreThreshold": 2}]}),
+    ):
+        await service._changes[kind].put(kind.model.parse({"metadata": {"name": name}, "spec": spec}))
 
 
 async def allow_evictions(service: EnsuranceService) -> None:

@@ -217,6 +217,7 @@ def test_types_are_chosen_by_name_and_pattern_and_reports_only_on_request() -> N
     assert chosen(("node.*", "usage.*"), KNOWN, BY_REQUEST) == (
         "node.described",
         "node.liveness_changed",
+        "node.scheduling_changed",
         "usage.reported",
         "usage.windowed",
     )

@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.console.domain.views import NodeView, OfferView, StatusOffer, UsagePoint, ZoneOffer
+from slackwater.console.domain.views import NodeCondition, NodeView, OfferView, StatusOffer, UsagePoint, ZoneOffer
 from slackwater.console.edge.rpc_messages import LIVENESS, REASONS, TIERS, node_message, offer_message, watch_message
 from slackwater.console.usecases.watch_offers import Current, SnapshotReason, SnapshotStarted, WatchUpdate, Withdrawn
 from slackwater.model.nodes import CpuTopology, NodeFacts
@@ -68,6 +68,18 @@ facts = st.builds(
     agent_version=st.just(""),
     labels=st.dictionaries(names, names, max_size=2),
 )
+conditions = st.builds(
+    NodeCondition,
+    type=st.just("SchedulingClosed"),
+    status=st.sampled_from(["True", "False"]),
+    reason=names,
+    message=names,
+    since=moments,
+    told_at=moments,
+    valid_until=st.none() | moments,
+    decision_id=names,
+    rules=st.lists(names, max_size=2).map(tuple),
+)
 nodes = st.builds(
     NodeView,
     name=names,
@@ -78,6 +90,7 @@ nodes = st.builds(
     liveness_changed_at=st.none() | moments,
     usage=st.none() | usages,
     offer=st.none() | offers,
+    conditions=st.lists(conditions, max_size=1).map(tuple),
 )
 
 
@@ -112,6 +125,10 @@ def read_offer(offer: offer_pb2.Offer) -> dict[str, Any]:
     }
 
 
+def _times(one: node_pb2.NodeCondition) -> tuple[datetime | None, datetime | None]:
+    return read_time(one, "since"), read_time(one, "valid_until")
+
+
 def told_offer(view: OfferView) -> dict[str, Any]:
     return {field.name: getattr(view, field.name) for field in fields(view) if field.name != "event_id"}
 
@@ -137,6 +154,10 @@ def read_node(node: node_pb2.Node) -> dict[str, Any]:
         )
         if node.HasField("usage")
         else None,
+        "conditions": [
+            (one.type, str(one.is_true), one.reason, one.message, one.decision_id, tuple(one.rules), *_times(one))
+            for one in node.conditions
+        ],
     }
 
 
@@ -159,6 +180,10 @@ def told_node(view: NodeView) -> dict[str, Any]:
         )
         if usage
         else None,
+        "conditions": [
+            (one.type, one.status, one.reason, one.message, one.decision_id, one.rules, one.since, one.valid_until)
+            for one in view.conditions
+        ],
     }
 
 

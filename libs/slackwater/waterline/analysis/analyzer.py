@@ -11,7 +11,7 @@ from slackwater.waterline.actuation.cpu_quota import RestoreBounds
 from slackwater.waterline.analysis.candidates import PROTECTED_TIERS, Exposure, expose
 from slackwater.waterline.analysis.counting import RuleState, Verdict, judge
 from slackwater.waterline.analysis.demands import Demand, Kind, Restorable, acts, demands, headroom_of
-from slackwater.waterline.analysis.scheduling import Scheduling, SchedulingStep, step
+from slackwater.waterline.analysis.scheduling import Scheduling, SchedulingStep, step, would_close
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.policies.values import Action, Policies, Rule
@@ -45,7 +45,8 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """`previews` are the demands of rules with strategy Preview: planned and told like the others, never done."""
+    """`previews` are the demands of rules with strategy Preview: planned and told like the others, never done.
+    `would_close` are those of these rules that would close the node."""
 
     verdicts: tuple[Verdict, ...]
     throttles: tuple[Demand, ...]
@@ -56,6 +57,7 @@ class Analysis:
     ignored: tuple[Ignored, ...]
     scheduling: SchedulingStep
     state: AnalyzerState
+    would_close: tuple[str, ...] = ()
 
 
 def analyse(
@@ -93,6 +95,7 @@ def analyse(
         ignored=_ignored(rules, verdicts, actions),
         scheduling=scheduling,
         state=AnalyzerState(tuple(one.state for one in verdicts), scheduling.scheduling),
+        would_close=would_close(preview, actions),
     )
 
 

@@ -7,12 +7,12 @@ the cool-down, nor by a policy that is gone, nor by a metric that is no longer m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal
 
 from slackwater.waterline.analysis.counting import Verdict
-from slackwater.waterline.policies.values import Action
+from slackwater.waterline.policies.values import Action, Policies
 
 CONDITION: Final = "slackwater.io/interference-identified"
 
@@ -48,6 +48,41 @@ def step(
     if _must_wait(before, closing, actions, now):
         return SchedulingStep(before)
     return SchedulingStep(Scheduling(False, before.last_trigger_at), "enabled")
+
+
+def reopened(before: Scheduling) -> Scheduling:
+    """Open, whatever the rules say: nobody has seen the node for so long that it counts as open to everybody else."""
+    return Scheduling(False, before.last_trigger_at) if before.is_disabled else before
+
+
+def under(before: Scheduling, policies: Policies, labels: Mapping[str, str]) -> SchedulingStep:
+    """Under other rules, before anything is measured: open at once if none of those that closed the node may do so any
+    more. Who is left of them decides with the next sample."""
+    if not before.is_disabled:
+        return SchedulingStep(before)
+    left = tuple(key for key in before.because if key in _closing(policies, labels))
+    if left:
+        return SchedulingStep(replace(before, because=left))
+    return SchedulingStep(reopened(before), "enabled")
+
+
+def _closing(policies: Policies, labels: Mapping[str, str]) -> frozenset[str]:
+    """The rules for a node that may close it."""
+    actions = {one.name for one in policies.actions if one.disables_scheduling}
+    return frozenset(
+        rule.key
+        for node in policies.nodes
+        if node.selector is None or node.selector.matches(labels)
+        for rule in node.rules
+        if rule.action in actions and not rule.is_preview
+    )
+
+
+def would_close(previews: Sequence[Verdict], actions: Mapping[str, Action]) -> tuple[str, ...]:
+    """The rules with strategy Preview that are triggered and would close the node."""
+    return tuple(
+        sorted(one.rule.key for one in previews if one.triggered and actions[one.rule.action].disables_scheduling)
+    )
 
 
 def _must_wait(before: Scheduling, closing: Sequence[Verdict], actions: Mapping[str, Action], now: datetime) -> bool:

@@ -40,3 +40,13 @@ def tell(plan: Plan, would: Plan, state: LoopState) -> tuple[tuple[Told, ...], L
 def _is_open(plan: Plan, kind: Kind) -> bool:
     """A gap of at least one unit that nobody can be asked to close, or one that cannot be told."""
     return any(one.kind is kind and (one.open is None or one.open >= 1) for one in plan.remaining)
+
+
+def tell_closing(rules: tuple[str, ...], state: LoopState) -> tuple[tuple[str, ...], LoopState]:
+    """Those of the rules that would close the node and were not told of in this episode, and the state that remembers
+    them."""
+    known = set(state.told)
+    new = tuple(rule for rule in rules if f"would/close/{rule}" not in known)
+    if not new:
+        return (), state
+    return new, replace(state, told=tuple(sorted(known | {f"would/close/{rule}" for rule in new})))

@@ -19,6 +19,7 @@ from slackwater.console.domain.views import (
     EffectView,
     EvictionView,
     ForecastView,
+    NodeCondition,
     NodeView,
     ObservationView,
     OfferView,
@@ -56,6 +57,12 @@ class MemoryReadModel(MemoryFleet, MemoryLoop):
             node = self._node(name)
             if node.liveness_changed_at is None or at >= node.liveness_changed_at:
                 self._nodes[name] = replace(node, liveness=liveness, liveness_changed_at=at)
+
+    async def save_conditions(self, rows: Sequence[tuple[str, NodeCondition]]) -> None:
+        for name, condition in rows:
+            node = self._node(name)
+            if not node.conditions or condition.told_at >= node.conditions[0].told_at:
+                self._nodes[name] = replace(node, conditions=(condition,))
 
     async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView]]]) -> None:
         for point, pods in rows:

@@ -25,6 +25,7 @@ from slackwater.console.domain.views import (
     EffectView,
     EvictionView,
     ForecastView,
+    NodeCondition,
     NodeView,
     ObservationView,
     OfferView,
@@ -42,6 +43,7 @@ T = TypeVar("T")
 
 _FACTS = TypeAdapter(NodeFacts)
 _NODE = TypeAdapter(NodeView)
+_CONDITION = TypeAdapter(NodeCondition)
 _USAGE = TypeAdapter(UsagePoint)
 _PODS = TypeAdapter(tuple[PodView, ...])
 _FORECAST = TypeAdapter(ForecastView)
@@ -68,6 +70,18 @@ class PostgresReadModel(PostgresFleet, PostgresLoop):
             (
                 sql.SAVE_LIVENESS,
                 [{"name": name, "liveness": liveness, "changed_at": _iso(at)} for name, liveness, at in newest],
+            )
+        )
+
+    async def save_conditions(self, rows: Sequence[tuple[str, NodeCondition]]) -> None:
+        newest = _newest(rows, key=lambda row: row[0], time=lambda row: row[1].told_at)
+        await self._write(
+            (
+                sql.SAVE_CONDITIONS,
+                [
+                    {"name": name, "told_at": _iso(one.told_at), "conditions": [_body(_CONDITION, one)]}
+                    for name, one in newest
+                ],
             )
         )
 

@@ -21,6 +21,14 @@ SAVE_LIVENESS = text("""
     WHERE n.liveness_changed_at IS NULL OR excluded.liveness_changed_at >= n.liveness_changed_at
 """)
 
+SAVE_CONDITIONS = text("""
+    INSERT INTO node AS n (name, conditions, conditions_told_at)
+    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(name text, conditions jsonb, told_at timestamptz)
+    ON CONFLICT (name) DO UPDATE
+    SET conditions = excluded.conditions, conditions_told_at = excluded.conditions_told_at
+    WHERE n.conditions_told_at IS NULL OR excluded.conditions_told_at >= n.conditions_told_at
+""")
+
 SAVE_LATEST_USAGE = text("""
     INSERT INTO node AS n (name, sampled_at, usage, pods, amounts)
     SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
@@ -109,7 +117,7 @@ PRUNE_DECISIONS = (
 _NODE_BODY = """
     SELECT CAST(jsonb_build_object('name', name, 'facts', facts, 'described_at', described_at,
         'boot_epoch', boot_epoch, 'liveness', liveness, 'liveness_changed_at', liveness_changed_at,
-        'usage', usage, 'offer', offer) AS text)
+        'usage', usage, 'offer', offer, 'conditions', coalesce(conditions, CAST('[]' AS jsonb))) AS text)
     FROM node
 """
 NODES = text(_NODE_BODY + ' ORDER BY name COLLATE "C"')

@@ -172,8 +172,27 @@ class WindowView:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeCondition:
+    """Kubernetes' shape. `SchedulingClosed` is `True` while nothing new is to be placed on the node, by `rules` and the
+    decision that it names; where it is `False` they are those of the opening. A `True` counts until `valid_until` and
+    no longer: after that it reads `False`, reason `lapsed`. Pods that run are not concerned.
+    """
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    since: datetime
+    told_at: datetime
+    valid_until: datetime | None
+    decision_id: str
+    rules: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node: its facts, whether it is alive, its last report and its offer. Parts not heard of yet are None."""
+    """A node: its facts, whether it is alive, its last report and its offer. Parts not heard of yet are None; a
+    condition that was never told of is absent, and a node without any takes new pods."""
 
     name: str
     facts: NodeFacts | None = None
@@ -183,6 +202,7 @@ class NodeView:
     liveness_changed_at: datetime | None = None
     usage: UsagePoint | None = None
     offer: OfferView | None = None
+    conditions: tuple[NodeCondition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

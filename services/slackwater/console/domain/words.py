@@ -61,6 +61,10 @@ def outcome(decision: DecisionRecord | DecisionSummary) -> str:
         if decision.result == 0:
             return "found nothing to take back"
         return f"would take back {value}" if would else f"took back {value}"
+    if decision.kind is DecisionKind.SCHEDULING:
+        if decision.reason is Reason.SCHEDULING_OBSERVED_ONLY:
+            return "would take no new pods"
+        return "takes no new pods" if decision.result else "takes new pods"
     if decision.kind is DecisionKind.RESTORE:
         return f"would give back {value}" if would else f"gave back {value}"
     if decision.kind is DecisionKind.AUTONOMY:

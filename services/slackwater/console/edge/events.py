@@ -17,6 +17,7 @@ from slackwater.events.health_reported import HealthReported
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
@@ -58,6 +59,7 @@ def routes(record: RecordEvents) -> dict[type[Payload], Callable[[Sequence[Event
     return {
         NodeDescribed: record.described,
         NodeLivenessChanged: record.liveness_changed,
+        NodeSchedulingChanged: record.scheduling_changed,
         UsageReported: record.usage_reported,
         WaterlineCrossed: record.waterline_crossed,
         UsageWindowed: record.usage_windowed,

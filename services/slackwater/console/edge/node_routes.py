@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import Query
 
+from slackwater.console.domain.conditions import as_of
 from slackwater.console.domain.views import ForecastView, NodeView, PodView, UsagePoint
 from slackwater.console.edge.api_models import Listing
 from slackwater.console.edge.paging import USUAL, Continue, Key, Limit, micros, paged
@@ -35,13 +36,13 @@ Workload = Annotated[str | None, Query(description="Only of this workload.")]
 def node_router(reads: Reads, times: Times) -> Routes:
     """Nodes, their pods, and what they reported and were expected to need."""
     router = Routes(prefix="/v1", tags=["nodes"])
-    _lists(router, reads)
+    _lists(router, reads, times)
     _histories(router, reads, times)
     return router
 
 
-def _lists(router: Routes, reads: Reads) -> None:
-    @router.get("/nodes", role=Role.VIEWER, summary="All nodes, with their last report and offer, by name")
+def _lists(router: Routes, reads: Reads, times: Times) -> None:
+    @router.get("/nodes", role=Role.VIEWER, summary="All nodes, with their last report, offer and conditions, by name")
     async def list_nodes(
         pool: Pool = None,
         liveness: OnlyLiveness = None,
@@ -57,11 +58,13 @@ def _lists(router: Routes, reads: Reads) -> None:
             and (liveness is None or node.liveness == liveness)
             and all(_has(node, name, value) for name, value in labels)
         ]
-        return paged(found, lambda node: (node.name,), continue_, limit, "nodes")
+        page = paged(found, lambda node: (node.name,), continue_, limit, "nodes")
+        now = times.at(None)
+        return page.model_copy(update={"items": [as_of(node, now) for node in page.items]})
 
     @router.get("/nodes/{name}", role=Role.VIEWER, summary="One node")
     async def get_node(name: NodeName) -> NodeView:
-        return await existing_node(reads, name)
+        return as_of(await existing_node(reads, name), times.at(None))
 
     @router.get("/nodes/{name}/pods", role=Role.VIEWER, summary="The pods of a node as last reported, by tier and name")
     async def list_node_pods(

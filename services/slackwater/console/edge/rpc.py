@@ -9,7 +9,9 @@ from datetime import timedelta
 
 import grpc.aio
 
+from slackwater.console.domain.conditions import as_of
 from slackwater.console.domain.offer_table import WantedOffers
+from slackwater.console.domain.views import NodeView
 from slackwater.console.edge.paging import behind_key, token_of
 from slackwater.console.edge.rpc_messages import LIVENESS, node_message, watch_message
 from slackwater.console.ports import OfferLog, Reads
@@ -23,6 +25,7 @@ from slackwater.runtime.rpc_guard import Exhausted
 from slackwater.runtime.service import RpcPart
 from slackwater.v1 import colocation_service_pb2 as messages
 from slackwater.v1 import colocation_service_pb2_grpc as stubs
+from slackwater.v1 import node_pb2
 
 NAME = "slackwater.v1.ColocationService"
 ROLES = {"GetNode": Role.VIEWER, "ListNodes": Role.VIEWER, "WatchOffers": Role.VIEWER}
@@ -71,7 +74,7 @@ class ColocationRpc(stubs.ColocationServiceServicer):
         if not request.name:
             raise InvalidInput("name: is empty; name a node as ListNodes shows it", field="name")
         node = await existing_node(self._colocation.reads, request.name)
-        return messages.GetNodeResponse(node=node_message(node, self._colocation.offer_validity))
+        return messages.GetNodeResponse(node=self._message(node))
 
     async def ListNodes(  # noqa: N802 - the contract's name
         self,
@@ -83,7 +86,7 @@ class ColocationRpc(stubs.ColocationServiceServicer):
         size = _within(request.page_size, "page_size", USUAL_PAGE, LARGEST_PAGE)
         found, more = await find_nodes(self._colocation.reads, wanted, after, size)
         return messages.ListNodesResponse(
-            nodes=[node_message(node, self._colocation.offer_validity) for node in found],
+            nodes=[self._message(node) for node in found],
             next_page_token=token_of(LIST, (found[-1].name,)) if more else "",
         )
 
@@ -111,6 +114,9 @@ class ColocationRpc(stubs.ColocationServiceServicer):
         except Unavailable:
             context.set_trailing_metadata(((TOKEN_TRAILER, token),) if token else ())
             raise
+
+    def _message(self, node: NodeView) -> node_pb2.Node:
+        return node_message(as_of(node, self._colocation.clock.now()), self._colocation.offer_validity)
 
     async def _send(
         self,

@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from slackwater.console.domain.views import NodeView, OfferView, StatusOffer, UsagePoint
+from slackwater.console.domain.conditions import TRUE
+from slackwater.console.domain.views import NodeCondition, NodeView, OfferView, StatusOffer, UsagePoint
 from slackwater.console.usecases.watch_offers import (
     Current,
     Offered,
@@ -50,6 +51,20 @@ def node_message(node: NodeView, validity: timedelta) -> node_pb2.Node:
         described_at=_time(node.described_at),
         usage=_usage(usage) if usage else None,
         offer=offer_message(offer, known_at + validity) if offer and known_at else None,
+        conditions=[_condition(one) for one in node.conditions],
+    )
+
+
+def _condition(one: NodeCondition) -> node_pb2.NodeCondition:
+    return node_pb2.NodeCondition(
+        type=one.type,
+        is_true=one.status == TRUE,
+        reason=one.reason,
+        message=one.message,
+        since=_time(one.since),
+        valid_until=_time(one.valid_until),
+        decision_id=one.decision_id,
+        rules=one.rules,
     )
 
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from slackwater.bus.desk import Desk
 from slackwater.console.domain.agent import Line, agent_lines
+from slackwater.console.domain.conditions import as_of, closing
 from slackwater.console.domain.drawing.level_chart import GAP_SECONDS, LevelSample, Mark, level_chart
 from slackwater.console.domain.drawing.line_charts import bounded, forecast_chart, limit_lane, pressure_chart
 from slackwater.console.domain.drawing.stacks import Layer, water_level
@@ -19,6 +20,7 @@ from slackwater.console.domain.views import (
     DecisionSummary,
     ForecastView,
     IntentView,
+    NodeCondition,
     NodeView,
     OfferView,
     PodView,
@@ -89,6 +91,8 @@ class NodePage:
     decisions: Sequence[DecisionSummary]
     agent: tuple[Line, ...]
     waterline: float | None
+    closing: NodeCondition | None
+    """What keeps new pods away now."""
 
 
 def offered_over_time(offers: Sequence[OfferView]) -> list[tuple[datetime, int]]:
@@ -111,7 +115,7 @@ def _at(steps: Sequence[tuple[datetime, int]], moment: datetime) -> int | None:
 
 
 async def node_page(reads: Reads, desk: Desk, name: str, now: datetime, look: Look | None = None) -> NodePage:
-    node = await existing_node(reads, name)
+    node = as_of(await existing_node(reads, name), now)
     intent, broker = await _intent(desk, name)
     since = now - SPAN
     points = await reads.usage(name, since, now)
@@ -149,6 +153,7 @@ async def node_page(reads: Reads, desk: Desk, name: str, now: datetime, look: Lo
         decisions=await feed(reads, name, ACTIONS),
         agent=agent_lines(node, intent, await reads.last_observation(name), now, broker=broker),
         waterline=waterline,
+        closing=closing(node),
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from slackwater.console.domain.conditions import as_of, closing
 from slackwater.console.domain.drawing.bars import tank
 from slackwater.console.domain.drawing.fleet_chart import FleetSample, Wording, fleet_chart
 from slackwater.console.domain.drawing.level_chart import LevelSample
@@ -55,6 +56,8 @@ class NodeRow:
     used: int
     offered: int | None
     above: bool
+    closed: bool
+    """Takes no new pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +188,7 @@ def sample_of(level: FleetLevel, resource: str) -> FleetSample:
 
 def node_row(node: NodeView, now: datetime, waterline: float) -> NodeRow:
     """What is old is shown, but never as if it were now."""
-    state = state_of(node, now)
+    node, state = as_of(node, now), state_of(node, now)
     capacity = node.facts.capacity.cpu_milli if node.facts else 0
     offered = node.offer.batch.cpu_milli if node.offer else None
     pressure = node.usage.prod_pressure if node.usage else None
@@ -197,4 +200,5 @@ def node_row(node: NodeView, now: datetime, waterline: float) -> NodeRow:
         used=node.usage.usage.cpu_milli if node.usage else 0,
         offered=offered,
         above=state == "fresh" and (pressure or 0.0) > waterline,
+        closed=closing(node) is not None,
     )

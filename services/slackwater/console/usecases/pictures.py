@@ -18,7 +18,7 @@ SPAN, LEAST_SPAN = timedelta(minutes=15), timedelta(minutes=3)
 FEED_LENGTH = 9
 WHOLE, HALF = 880.0, 580.0
 """Widths of charts in SVG units: about the pixels that they get, so that text keeps its size."""
-ACTIONS = (DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT)
+ACTIONS = (DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT, DecisionKind.SCHEDULING)
 WITHOUT_PREDICTIONS = tuple(kind for kind in DecisionKind if kind is not DecisionKind.PREDICTION)
 
 

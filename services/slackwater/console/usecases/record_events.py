@@ -18,6 +18,7 @@ from slackwater.events.health_reported import HealthReported
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
@@ -53,6 +54,9 @@ class RecordEvents:
 
     async def liveness_changed(self, events: Sequence[Event[NodeLivenessChanged]]) -> None:
         await self._writes.save_liveness([(e.data.node, str(e.data.liveness), e.data.changed_at) for e in events])
+
+    async def scheduling_changed(self, events: Sequence[Event[NodeSchedulingChanged]]) -> None:
+        await self._writes.save_conditions([(e.data.node, translate.scheduling_condition(e.data)) for e in events])
 
     async def usage_reported(self, events: Sequence[Event[UsageReported]]) -> None:
         latest = self._clock.now() + FUTURE_TOLERANCE

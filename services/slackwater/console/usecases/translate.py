@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from dataclasses import asdict
 
+from slackwater.console.domain.conditions import FALSE, SCHEDULING_CLOSED, TRUE, scheduling_message
 from slackwater.console.domain.loop import CheckView, LeaseView, ProcessView, ServiceView
 from slackwater.console.domain.views import (
     CalibrationView,
@@ -13,6 +14,7 @@ from slackwater.console.domain.views import (
     EvictionView,
     ForecastView,
     IntentView,
+    NodeCondition,
     ObservationView,
     OfferView,
     PodView,
@@ -29,6 +31,7 @@ from slackwater.events.health_reported import HealthReported, ServiceHealth
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.measures import PodUsage, Usage
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
@@ -153,6 +156,20 @@ def offer_of(event_id: str, data: ResourcesOffered) -> OfferView:
         reason=data.reason,
         strategies=data.strategies,
         status=StatusOffer(said.batch, said.before, said.cpu_ratio) if (said := data.status) else None,
+    )
+
+
+def scheduling_condition(data: NodeSchedulingChanged) -> NodeCondition:
+    return NodeCondition(
+        type=SCHEDULING_CLOSED,
+        status=TRUE if data.closed else FALSE,
+        reason=data.reason,
+        message=scheduling_message(data.reason, data.rules, closed=data.closed),
+        since=data.since,
+        told_at=data.told_at,
+        valid_until=data.valid_until,
+        decision_id=data.decision_id,
+        rules=data.rules,
     )
 
 

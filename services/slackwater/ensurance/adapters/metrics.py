@@ -16,7 +16,7 @@ class EnsuranceMetrics:
     def __init__(self, meters: Meters) -> None:
         self._decisions = meters.counter(
             "slackwater_ensurance_decisions_total",
-            "Throttles, restores and evictions that were decided, by kind and reason.",
+            "Throttles, restores, evictions and closings of nodes that were decided, by kind and reason.",
             ["kind", "reason"],
             look="kind=throttle without kind=restore: prod is short of CPU for long. kind=evict rising: too much lent.",
         )
@@ -61,6 +61,14 @@ class EnsuranceMetrics:
         for kind in (DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT):
             for result in ("relieved", "unrelieved"):  # an alert compares them: none is a number, too
                 self._effects.labels(kind, result)
+        self._count_evictions(meters)
+        self._closed = meters.gauge(
+            "slackwater_ensurance_closed_nodes",
+            "Nodes that are closed for new pods now.",
+            look="Most of a pool, or for hours: new pods have nowhere to go; why node/NAME scheduling says why.",
+        )
+
+    def _count_evictions(self, meters: Meters) -> None:
         self._evictions = meters.counter(
             "slackwater_ensurance_evictions_ended_total",
             "Evictions that agents have ended, by result.",
@@ -111,6 +119,9 @@ class EnsuranceMetrics:
 
     def evicted(self, outcome: str) -> None:
         self._evictions.labels(outcome).inc()
+
+    def closed(self, nodes: int) -> None:
+        self._closed.set(nodes)
 
     def stepped_back(self, pools: int) -> None:
         self._stepped_back.set(pools)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from slackwater.decisions.reasons import DecisionKind
+from slackwater.ensurance.domain.closing import Closed
 from slackwater.waterline import guarding
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.guarding import FORMAT, GuardState
@@ -72,7 +73,8 @@ class Guarded:
     `policy_generation` is that of the policy it was last declared under (0 = before this was noted).
 
     `decisions` maps each throttled pod to the decision that set its limit. `pool`, `labels` and `capacity_bytes` are as
-    the node was described; before that was noted they are empty.
+    the node was described; before that was noted they are empty. `closed` is what others were last told of a node that
+    takes no new pods; None: it does.
     """
 
     node: str
@@ -88,6 +90,7 @@ class Guarded:
     pool: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     capacity_bytes: int | None = None
+    closed: Closed | None = None
 
     def limits(self) -> tuple[tuple[Throttled, str], ...]:
         """Each limit in force with its decision, in order of pod uid."""

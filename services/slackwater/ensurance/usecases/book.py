@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 
 from slackwater.decisions.reasons import Mode
+from slackwater.ensurance.domain.closing import lapsed
 from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import GuardStore, GuardUnit
@@ -110,6 +111,10 @@ class Book:
             for pool, one in self._standings.items()
             if policies[pool].mode is Mode.EVICT and one.mode(policies[pool], now) is not Mode.EVICT
         ]
+
+    def closed(self, now: datetime) -> int:
+        """How many nodes take no new pods; a closing that has lapsed is none."""
+        return sum(node.closed is not None and not lapsed(node.closed, now) for node in self._nodes.values())
 
     @property
     def ready(self) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.guarded import Guarded, carried_out
 from slackwater.ensurance.ports import GuardUnit, Meter
 from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.declaring import declared, recorded
+from slackwater.ensurance.usecases.closing import Closing, under_rules
+from slackwater.ensurance.usecases.declaring import declared, recorded, scheduling_told
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event
 from slackwater.model.errors import Conflict, InvalidInput
@@ -79,14 +80,14 @@ class ChangePolicy:
 
     async def _carry_out(self, changed: NodeQos, affected: Sequence[Guarded], *, new: bool) -> None:
         now, rules = self._clock.now(), self._book.rules_with(changed)
-        nodes, records = [], []
+        nodes, records = list[Guarded](), list[DecisionRecord]()
         async with self._book.writing() as unit:
             if new:
                 await unit.save_policy(changed)
             for node in affected:
-                after, record = _under(node, rules, self._book.options(node, now, rules), now)
-                nodes.append(await self._declare(unit, after, record, rules, now))
-                records += [record] if record is not None else []
+                under = _under(node, rules, self._book.options(node, now, rules), now)
+                nodes.append(await self._declare(unit, under, rules, now))
+                records += under.records
         self._book.adopt(changed)
         for node in nodes:
             self._book.put(node)
@@ -94,24 +95,41 @@ class ChangePolicy:
         for record in records:
             self._meter.decided(record, None)
 
-    async def _declare(
-        self, unit: GuardUnit, after: Guarded, record: DecisionRecord | None, rules: Rulebook, now: datetime
-    ) -> Guarded:
-        after = replace(after, policy_generation=rules.revision)
+    async def _declare(self, unit: GuardUnit, under: _Under, rules: Rulebook, now: datetime) -> Guarded:
+        after = replace(under.after, policy_generation=rules.revision)
         cause: Event[DecisionRecorded] | None = None
-        if record is not None:
-            cause = recorded(record, None)
-            await unit.publish(cause)
+        for record in under.records:
+            told = recorded(record, None)
+            await unit.publish(told)
+            if record is under.closing.record and under.closing.event is not None:
+                await unit.publish(scheduling_told(under.closing.event, now, told))
+            else:
+                cause = told
         terms = self._book.terms(after, now, rules)
         await unit.publish(declared(after, terms, self._lease_seconds, now, cause))
         return await unit.save(after)
 
 
-def _under(node: Guarded, rules: Rulebook, options: Options, now: datetime) -> tuple[Guarded, DecisionRecord | None]:
-    """A node under a new policy: a new generation in any case, without throttles if the mode allows none."""
-    if not is_released(node.state, options):
-        return replace(node, generation=node.generation + 1, state=under_new_rules(node.state)), None
-    plan, state = release(node.state, node.capacity_milli)
+@dataclass(frozen=True, slots=True)
+class _Under:
+    """A node under a new policy, and why that changed more than its counters."""
+
+    after: Guarded
+    records: tuple[DecisionRecord, ...]
+    closing: Closing
+
+
+def _under(node: Guarded, rules: Rulebook, options: Options, now: datetime) -> _Under:
+    """A new generation in any case, without throttles if the mode allows none, and open if nothing may hold it
+    closed."""
     source = Deciding(node.node, node.capacity_milli, node.state, rules, options, now)
-    record = release_record(new_id(), plan, source, {one.uid: one.tier for one in node.state.throttles})
-    return carried_out(node, under_new_rules(state), {}, (), (), now), record
+    state, records = under_new_rules(node.state), tuple[DecisionRecord, ...]()
+    after = replace(node, generation=node.generation + 1, state=state)
+    if is_released(node.state, options):
+        plan, released = release(node.state, node.capacity_milli)
+        records = (release_record(new_id(), plan, source, {one.uid: one.tier for one in node.state.throttles}),)
+        state = under_new_rules(released)
+        after = carried_out(node, state, {}, (), (), now)
+    state, closing = under_rules(node, state, source, node.labels)
+    after = replace(after, state=state, closed=closing.closed)
+    return _Under(after, records if closing.record is None else (*records, closing.record), closing)

@@ -11,6 +11,7 @@ from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDeclared, LocalWaterline, WeightPolicy
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.waterline.rulebook import Rulebook
 
 SOURCE = "ensurance"
@@ -35,6 +36,12 @@ def lease_of(guarded: Guarded, lease_seconds: float) -> float:
 
 def recorded(record: DecisionRecord, cause: Event[Any] | str | None) -> Event[DecisionRecorded]:
     return event_of(DecisionRecorded(record=record), source=SOURCE, time=record.decided_at, causedby=cause)
+
+
+def scheduling_told(
+    told: NodeSchedulingChanged, now: datetime, cause: Event[Any] | None
+) -> Event[NodeSchedulingChanged]:
+    return event_of(told, source=SOURCE, time=now, causedby=cause)
 
 
 def declared(

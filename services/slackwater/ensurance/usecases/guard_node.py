@@ -13,11 +13,13 @@ from typing import Any, Final
 
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
+from slackwater.ensurance.domain.closing import VALID_SECONDS
 from slackwater.ensurance.domain.guarded import Awaited, Evicting, Guarded, LastReport, carried_out, outdated
 from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
 from slackwater.ensurance.ports import Meter
 from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.declaring import declared, recorded
+from slackwater.ensurance.usecases.closing import Closing, after_cycle, state_of
+from slackwater.ensurance.usecases.declaring import declared, recorded, scheduling_told
 from slackwater.ensurance.usecases.look_at_pools import stepped_record
 from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
 from slackwater.ensurance.usecases.sampling import glimpse_of, view_of
@@ -63,25 +65,34 @@ class _Answer:
     standing: PoolStanding | None = None
     evicted: Sequence[EvictedPod] = ()
     repeated: Sequence[EvictedPod] = ()
+    closing: Closing | None = None
+    """Where others have to hear of a node that takes no new pods, or takes them again."""
 
     @property
     def is_written(self) -> bool:
         """Counters and the position of the last report are not worth a write; everything else is."""
         changed = self.after.generation != self.before.generation or self.after.awaited != self.before.awaited
-        return changed or bool(self.decided)
+        return changed or bool(self.decided) or self.after.closed != self.before.closed
 
 
 class GuardNode:
     """See the module's docstring."""
 
     def __init__(
-        self, book: Book, clock: Clock, meter: Meter, lease_seconds: float, max_report_age_seconds: float
+        self,
+        book: Book,
+        clock: Clock,
+        meter: Meter,
+        lease_seconds: float,
+        max_report_age_seconds: float,
+        closing_seconds: float = VALID_SECONDS,
     ) -> None:
         self._book = book
         self._clock = clock
         self._meter = meter
         self._lease_seconds = lease_seconds
         self._max_report_age_seconds = max_report_age_seconds
+        self._closing_seconds = closing_seconds
 
     async def __call__(self, report: Event[UsageReported]) -> None:
         """Handle one report. Raises Unavailable or Conflict when the decision could not be committed."""
@@ -121,10 +132,11 @@ class GuardNode:
         standing = self._stands(guarded, now, effects)
         options = self._book.options(guarded, now, standing=standing)
         measured = replace(measured, last_report=_position(report))
-        source = Deciding(guarded.node, guarded.capacity_milli, guarded.state, rules, options, now, view, report.id)
+        state = state_of(guarded, now)
+        source = Deciding(guarded.node, guarded.capacity_milli, state, rules, options, now, view, report.id)
         if is_released(guarded.state, options):
             return _released(guarded, measured, source, report, effects, standing)
-        made = guard(view, guarded.state, rules.policies, now, options, metrics)
+        made = guard(view, state, rules.policies, now, options, metrics)
         decided = [_decided(one, made.cycle, source, report, guarded.generation) for one in made.cycle.told]
         evicted = tuple(
             evicting
@@ -140,10 +152,15 @@ class GuardNode:
             _awaited(made, decided, guarded.generation + 1, view, now),
             now,
         )
+        closing = after_cycle(guarded.closed, made.cycle, source, self._closing_seconds)
+        if closing.record is not None:
+            decided.append(_traced(closing.record, report, guarded.generation))
+        after = replace(after, closed=closing.closed)
         gone = _evicted_pods(report.data, evicted) if evicted else ()
         standing = self._stands(guarded, now, effects, gone)
         repeated = self._book.standing(guarded.pool).repeated(now, gone)
-        return _Answer(guarded, after, decided, effects, remaining_milli(made.cycle), standing, gone, repeated)
+        left = remaining_milli(made.cycle)
+        return _Answer(guarded, after, decided, effects, left, standing, gone, repeated, closing)
 
     def _stands(
         self, guarded: Guarded, now: datetime, effects: Sequence[Effect], evicted: Sequence[EvictedPod] = ()
@@ -162,6 +179,7 @@ class GuardNode:
             for effect in answer.effects:
                 await unit.publish(effect.event)
             cause: Event[Any] = report
+            told: Event[Any] = report
             for number, one in enumerate(answer.decided):
                 told = recorded(one.record, one.cause)
                 await unit.publish(told)
@@ -170,6 +188,8 @@ class GuardNode:
                 await unit.publish(
                     declared(answer.after, self._book.terms(answer.after, now), self._lease_seconds, now, cause)
                 )
+            if answer.closing is not None and answer.closing.event is not None:
+                await unit.publish(scheduling_told(answer.closing.event, now, told))
             standing, stepped = answer.standing, None
             if standing is not None:
                 stepped = stepped_record(self._book, standing, answer.after.node, now, report.id)

@@ -1,0 +1,99 @@
+"""After a cycle, or under other rules: what others have to hear of a node that is or was closed for new pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from slackwater.decisions.record import DecisionRecord
+from slackwater.ensurance.domain.closing import Closed, Word, as_others_see_it, lapsed, renewed, word_for
+from slackwater.ensurance.domain.guarded import Guarded
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.model.identifiers import new_id
+from slackwater.waterline.cycle import Cycle
+from slackwater.waterline.explaining_scheduling import (
+    closed_record,
+    opened_record,
+    opened_under_record,
+    would_close_record,
+)
+from slackwater.waterline.guarding import GuardState, scheduling_under, with_scheduling
+from slackwater.waterline.standing_on import Deciding
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """`closed` is what others know from now on; `event` and `record` are there where there is something to tell."""
+
+    closed: Closed | None
+    event: NodeSchedulingChanged | None = None
+    record: DecisionRecord | None = None
+
+
+def state_of(guarded: Guarded, now: datetime) -> GuardState:
+    """What the next cycle begins with: a closing that has lapsed is over."""
+    if guarded.closed is None:
+        return guarded.state
+    before = guarded.state.cycle.analyzer.scheduling
+    return with_scheduling(guarded.state, as_others_see_it(before, guarded.closed, now))
+
+
+def after_cycle(told: Closed | None, cycle: Cycle, source: Deciding, valid_seconds: float) -> Closing:
+    """`told` is what others were last told, `source` what the cycle was made from."""
+    scheduling, now = cycle.analysis.scheduling.scheduling, source.now
+    word = word_for(scheduling, told, now, valid_seconds)
+    if word is Word.CLOSED:
+        record = closed_record(new_id(), cycle, source)
+        until = now + timedelta(seconds=valid_seconds)
+        closed = Closed(record.id, record.reason, now, scheduling.because, until)
+        return Closing(closed, _closed(closed, source.node, now), record)
+    if word is Word.STILL and told is not None:
+        closed = renewed(told, scheduling, now, valid_seconds)
+        return Closing(closed, _closed(closed, source.node, now))
+    if word is Word.OPENED and told is not None:
+        record = opened_record(new_id(), told.rules, cycle, source, lapsed=lapsed(told, now))
+        return Closing(None, _opened(told, record, now), record)
+    if cycle.would_close:
+        return Closing(told, record=would_close_record(new_id(), cycle, source))
+    return Closing(told)
+
+
+def under_rules(
+    guarded: Guarded, state: GuardState, source: Deciding, labels: Mapping[str, str]
+) -> tuple[GuardState, Closing]:
+    """Under other rules or in another mode, before the next report: a node that nothing may hold closed is opened."""
+    told = guarded.closed
+    step = scheduling_under(state, source.rules.policies, source.options, labels)
+    after = with_scheduling(state, step.scheduling)
+    if told is None or step.scheduling.is_disabled:
+        return after, Closing(told)
+    before = guarded.state.cycle.analyzer.scheduling
+    record = opened_under_record(new_id(), before, source, labels)
+    return after, Closing(None, _opened(told, record, source.now), record)
+
+
+def _closed(closed: Closed, node: str, now: datetime) -> NodeSchedulingChanged:
+    return NodeSchedulingChanged(
+        node=node,
+        closed=True,
+        reason=closed.reason,
+        decision_id=closed.decision_id,
+        rules=closed.rules,
+        since=closed.since,
+        told_at=now,
+        valid_until=closed.until,
+    )
+
+
+def _opened(told: Closed, record: DecisionRecord, now: datetime) -> NodeSchedulingChanged:
+    return NodeSchedulingChanged(
+        node=record.node,
+        closed=False,
+        reason=record.reason,
+        decision_id=record.id,
+        rules=told.rules,
+        since=now,
+        told_at=now,
+        valid_until=None,
+    )
