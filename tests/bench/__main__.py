@@ -29,6 +29,7 @@ from tests.bench import (
     handover,
     idle,
     ingestion,
+    intents,
     outbox,
     prediction_models,
     prediction_state,
@@ -109,6 +110,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "guarding": (
         "ensurance per report on one core: calm, held, crossing",
         lambda path, given: guarding.measure(),
+    ),
+    "intents": (
+        "from a report above its waterline to the declared intent, at 2,000 reports a second",
+        lambda path, given: intents.measure(path, seconds=given.seconds),
     ),
     "soak": (
         "slope of memory and descriptors (--minutes)",

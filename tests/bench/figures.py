@@ -42,9 +42,9 @@ def table(found: Mapping[str, Any]) -> str:
 def _said(figure: Mapping[str, Any]) -> str:
     told = []
     for key, value in figure.items():
-        if key in ("settled", "commit_to_stream"):
+        if key in ("settled", "commit_to_stream", "surge_to_quota", "surge_to_below"):
             told.append(f"{key} p50 {value['p50']} s, p99 {value['p99']} s of {value['count']}")
-        elif key == "crossed_milliseconds":
+        elif key in ("crossed_milliseconds", "report_to_intent_milliseconds"):
             told.append(f"p50 {value['p50']} ms, p99 {value['p99']} ms of {value['count']}")
         elif key == "reports_per_second":
             told.append(f"{value['stored'] if isinstance(value, Mapping) else value} reports/s")

@@ -24,6 +24,7 @@ from slackwater.model.time import SystemClock
 TARGET_RATE, TARGET_CORES = 2000.0, 1.0
 _WARM_SECONDS = 8.0
 _DRAIN_SECONDS = 30.0
+_KNOWN = "SELECT count(*) FROM ingestion.nodes WHERE facts IS NOT NULL"
 _ONCE = "SELECT right(node, 5)::int AS node, sequence FROM ingestion.node_usage GROUP BY 1, 2 HAVING count(*) = 1"
 
 
@@ -70,15 +71,15 @@ async def _measure(directory: Path, rate: float, seconds: float, interval: float
     }
 
 
-async def describe(plane: ControlPlane, nodes: int) -> None:
-    """All nodes say what they are, as agents do at their start."""
+async def describe(plane: ControlPlane, nodes: int, known: str = _KNOWN) -> None:
+    """All nodes say what they are, as agents do at their start; `known` counts those that were understood."""
     clock = SystemClock()
     async with connect_bus(plane.nats_url, name="bench-described", declares=False) as bus:
         for first in range(0, nodes, 200):
             events = (fleet.described(number, clock.now()) for number in range(first, min(first + 200, nodes)))
             await asyncio.gather(*(bus.publish(event_of(one, source="bench", time=clock.now())) for one in events))
     async with asyncio.timeout(120):
-        while await _count(plane, "SELECT count(*) FROM ingestion.nodes WHERE facts IS NOT NULL") < nodes:
+        while await _count(plane, known) < nodes:
             await asyncio.sleep(0.2)
 
 

@@ -25,6 +25,7 @@ PAGES = {
     "decisions": "/decisions",
     "filtered": "/decisions?pod=encode-video-0&kind=throttle",
     "node": "/nodes/edge-7",
+    "told": "/decisions?pod=checkout-0&spared=true&done=carried-out&pool=edge",
     "decision": f"/decisions/{identifier('edge-7', 'throttle', SURGE[0] + 25)}",
     "loop": "/loop",
     "deadletters": "/deadletters",

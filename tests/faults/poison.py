@@ -19,6 +19,7 @@ from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDecla
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.registry import EVENTS
 from slackwater.events.strategy_checked import StrategyChecked
+from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import URGENT_TRIGGER, WaterlineCrossed, crossing_of
 from slackwater.testing.story import Character, story
@@ -78,6 +79,8 @@ def _valid(now: datetime) -> Iterator[Event[Any]]:
         told_at=now, valid_until=now,
     )  # fmt: skip
     told[NodeSchedulingChanged] = event_of(closed, source="poison", time=now)
+    followed = StrategyFollowed(document="poison", generation=1, fields={"riseWindows": 3}, told_at=now)
+    told[StrategyFollowed] = event_of(followed, source="poison", time=now)
     for payload in EVENTS:
         yield told[payload].model_copy(update={"time": now})
 

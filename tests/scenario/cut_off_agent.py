@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from slackwater.agent.adapters import simulated
+from slackwater.agent.adapters.intents_file import JsonIntents
+from slackwater.agent.edge.late_bus import LateBus
+from slackwater.agent.fleet import FleetService
 from slackwater.agent.service import build
 from slackwater.agent.settings import AgentSettings
 from slackwater.bus.nats import connect_bus
@@ -24,8 +27,11 @@ def no_database(service: str) -> NoReturn:
 
 async def work(url: str, folder: Path) -> None:
     settings = AgentSettings(driver="simulated", nodes=1, sample_seconds=0.2, report_seconds=0.4)
-    async with connect_bus(url, name="agent", declares=False) as bus:
+    bus = LateBus(0.2)
+    async with bus.connecting(lambda: connect_bus(url, name="agent", declares=False)):
         service = build(settings, Platform(bus, SystemClock(), no_database, folder))
+        assert isinstance(service, FleetService)
+        service.agents[0].intents = JsonIntents(folder / "intents.json")  # a simulated machine keeps none by itself
         running = asyncio.create_task(service.run(lambda: None))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
         await asyncio.wait([running])

@@ -1,114 +1,41 @@
 """An agent as its own process, cut off from the broker: prod surges, the agent acts alone; the line heals, and there is
-one owner again who does nothing twice."""
+one owner again who does nothing twice. So it is when the agent is killed and started again while it is cut off."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import subprocess
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import anyio
 import pytest
+from cut_off_scene import Heard, agent, ensurance, events, is_free, overlapping, proxying, said, until
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
-from proxy import proxying
-
-from slackwater.bus.port import Bus, Done, Received, Settlement
-from slackwater.ensurance.service import build
-from slackwater.ensurance.settings import EnsuranceSettings
-from slackwater.events.decision_recorded import DecisionRecorded
-from slackwater.events.intent_observed import IntentObserved
-from slackwater.events.usage_reported import UsageReported
-from slackwater.model.time import SystemClock
-from slackwater.runtime.platform import Platform
-from slackwater.store.engine import connect_database
+from slackwater.bus.port import Bus
+from slackwater.ensurance.usecases.documents_in_force import ACTIONS, AUTONOMIES, NODES, PODS
 from slackwater.testing.postgres_server import FreshDatabase
 
-ROOT = Path(__file__).resolve().parents[2]
-LEASE_SECONDS = 2.0
-PATIENCE_SECONDS = 60.0
-
-
-@dataclass
-class Heard:
-    """What goes over the broker."""
-
-    decisions: list[DecisionRecorded] = field(default_factory=list)
-    reports: list[UsageReported] = field(default_factory=list)
-    observed: list[IntentObserved] = field(default_factory=list)
-
-    async def decision(self, batch: list[Received[DecisionRecorded]]) -> list[Settlement]:
-        self.decisions += [one.event.data for one in batch]
-        return [Done() for _ in batch]
-
-    async def report(self, batch: list[Received[UsageReported]]) -> list[Settlement]:
-        self.reports += [one.event.data for one in batch]
-        return [Done() for _ in batch]
-
-    async def answer(self, batch: list[Received[IntentObserved]]) -> list[Settlement]:
-        self.observed += [one.event.data for one in batch]
-        return [Done() for _ in batch]
-
-    def of(self, service: str) -> list[DecisionRecorded]:
-        return [one for one in self.decisions if one.record.service == service]
-
-
-async def until(met: Callable[[], bool], what: str) -> None:
-    try:
-        with anyio.fail_after(PATIENCE_SECONDS):
-            while not met():
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        pytest.fail(f"not within {PATIENCE_SECONDS:g} s: {what}")
-
-
-@contextmanager
-def agent(url: str, folder: Path) -> Iterator[None]:
-    """The process, until the block ends."""
-    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'services'}:{ROOT / 'libs'}"}
-    with (folder / "agent.log").open("wb") as log:
-        program = [sys.executable, str(Path(__file__).with_name("cut_off_agent.py")), url, str(folder)]
-        process = subprocess.Popen(program, env=environment, stdout=log, stderr=log)
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait(20)
-
-
-@asynccontextmanager
-async def ensurance(bus: Bus, fresh_database: FreshDatabase, folder: Path) -> AsyncIterator[None]:
-    addresses = await fresh_database(["ensurance"])
-    clock = SystemClock()
-    database = connect_database(addresses["ensurance"], "ensurance", clock)
-    settings = EnsuranceSettings(lease_seconds=LEASE_SECONDS, waterline=0.05)
-    service = build(settings, Platform(bus, clock, lambda _: database, folder))
-    ready = asyncio.Event()
-    running = asyncio.create_task(service.run(ready.set))
-    await ready.wait()
-    try:
-        yield
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
-        await database.close()
+EVICTING = {
+    ACTIONS: ("evict", {"eviction": {"terminationGracePeriodSeconds": 1}, "disableScheduling": False}),
+    PODS: (
+        "default",
+        {
+            "scopeSelector": {"matchExpressions": [{"scopeName": "QOSClass", "operator": "In", "values": ["BE"]}]},
+            "allowedActions": ["evict"],
+        },
+    ),
+    AUTONOMIES: ("simulated", {"mode": "evict", "nodeEvictionsPerCycle": 1}),
+    NODES: (
+        "evicting",
+        {"rules": [{"name": "p", "metricRule": {"name": "prod_cpu_pressure", "value": 0.05}, "actionName": "evict"}]},
+    ),
+}
 
 
 @pytest.mark.timeout(240)
 async def test_cut_surge_heal(bus: Bus, nats_url: str, fresh_database: FreshDatabase, tmp_path: Path) -> None:
     heard = Heard()
     async with (
-        bus.replay(DecisionRecorded, heard.decision, after_sequence=0),
-        bus.replay(UsageReported, heard.report, after_sequence=0),
-        bus.replay(IntentObserved, heard.answer, after_sequence=0),
+        heard.listening(bus),
         proxying(urlsplit(nats_url).port or 4222) as line,
         ensurance(bus, fresh_database, tmp_path),
     ):
@@ -133,21 +60,45 @@ async def test_cut_surge_heal(bus: Bus, nats_url: str, fresh_database: FreshData
             (tmp_path / "surge").unlink()
             await until(lambda: is_free(heard, owner_since), "every limit went back")
     assert events(tmp_path)[-1] == "no longer alone", "one owner: who was alone decides nothing any more"
+    assert not overlapping(heard), "nobody decides while the other one owns the node"
     triggers = [one.record.trigger_event_id for one in heard.of("ensurance") if one.record.trigger_event_id]
     assert len(triggers) == len(set(triggers))
 
 
-def events(folder: Path) -> list[str]:
-    """What the agent's log tells of being alone: nothing else comes through."""
-    lines = [json.loads(line) for line in (folder / "agent.log").read_text().splitlines() if line.endswith("}")]
-    return [line["event"] for line in lines if "alone" in line["event"]]
-
-
-def said(folder: Path, event: str) -> bool:
-    return event in events(folder)
-
-
-def is_free(heard: Heard, since: datetime) -> bool:
-    last = heard.reports[-1]
-    restored = any(one.record.kind == "restore" and one.record.decided_at > since for one in heard.of("ensurance"))
-    return restored and all(pod.cpu_limit_milli == pod.original_cpu_limit_milli for pod in last.pods)
+@pytest.mark.timeout(240)
+async def test_cut_kill_restart_surge_heal(
+    bus: Bus, nats_url: str, fresh_database: FreshDatabase, tmp_path: Path
+) -> None:
+    """Started again beyond the cut it has nothing but what it kept: it evicts by the last rules, and nobody twice."""
+    heard = Heard()
+    async with (
+        heard.listening(bus),
+        proxying(urlsplit(nats_url).port or 4222) as line,
+        ensurance(bus, fresh_database, tmp_path) as service,
+    ):
+        for kind, (name, spec) in EVICTING.items():
+            await service._changes[kind].put(kind.model.parse({"metadata": {"name": name}, "spec": spec}))
+        with agent(line.url, tmp_path) as process:
+            await until(lambda: bool(heard.observed), "the node has its first intent")
+            line.partition()
+            process.kill()
+            process.wait(20)
+        with agent(line.url, tmp_path):
+            await until(lambda: said(tmp_path, "alone"), "nobody is heard")
+            (tmp_path / "surge").touch()
+            await until(lambda: said(tmp_path, "decided alone"), "the agent acts on the surge")
+            assert heard.ended == []
+            line.heal()
+            await until(lambda: said(tmp_path, "no longer alone"), "ensurance is the owner again")
+            await until(lambda: bool(heard.ended), "what was ended alone is told")
+            (tmp_path / "surge").unlink()
+            resting = datetime.now(UTC)
+            await until(lambda: (heard.reports[-1].sampled_at - resting).total_seconds() > 2, "reports at rest")
+    assert events(tmp_path)[-1] == "no longer alone"
+    assert not overlapping(heard)
+    assert {one.writer for one in heard.ended} >= {"agent"}
+    assert len({one.id for one in heard.ended}) == len(heard.ended), "each eviction is answered once"
+    gone = [one.pod_uid for one in heard.ended if one.outcome in ("terminated", "killed")]
+    assert len(set(gone)) == len(gone), "nobody is ended twice"
+    asked = [action.pod_uid for one in heard.decisions for action in one.record.actions if action.evicted]
+    assert len(set(asked)) == len(asked), "nobody is chosen twice, by whomever"

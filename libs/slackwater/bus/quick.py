@@ -67,7 +67,9 @@ def _reader(
         is_light = light_fields is None or name in light_fields
         kind = light.kind(hints[name]) if light is not None and is_light else hints[name]
         given = partial(field.get_default, call_default_factory=True, validated_data={})
-        default = msgspec.NODEFAULT if field.is_required() else msgspec.field(default_factory=given)
+        plain = field.default_factory is None and (field.default is None or field.default == ())
+        optional = field.default if plain else msgspec.field(default_factory=given)
+        default = msgspec.NODEFAULT if field.is_required() else optional
         fields.append((name, kind, default))
     body = msgspec.defstruct(f"{payload.__name__}Body", fields, kw_only=True, gc=False)
     return msgspec.json.Decoder(body).decode

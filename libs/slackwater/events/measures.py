@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from slackwater.model.pods import Pod
+from slackwater.model.tiers import Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,15 @@ class Pressure:
     cpu_some_max: float | None = None
     memory_some_avg: float | None = None
     io_some_avg: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostAppUsage:
+    """A program of the machine outside of pods that its operator wants counted apart, in one window."""
+
+    name: str
+    tier: Tier
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.strategy_checked import StrategyChecked
+from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.events.waterline_crossed import WaterlineCrossed
@@ -28,6 +29,7 @@ EVENTS: tuple[type[Payload], ...] = (
     PeakPredicted,
     ResourcesOffered,
     StrategyChecked,
+    StrategyFollowed,
     IntentDeclared,
     IntentObserved,
     EvictionCompleted,

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import operator
 from datetime import datetime
 from typing import ClassVar, Literal
 
+from pydantic import Field
+
 from slackwater.events.envelope import Payload
-from slackwater.events.measures import PodUsage, Pressure, Usage
+from slackwater.events.measures import HostAppUsage, PodUsage, Pressure, Usage
+from slackwater.model.devices import DiskUse, LinkUse
 
 
 class UsageReported(Payload):
     """One node, one window. `boot_epoch` and `sequence` (from 1, no holes) make restarts and gaps visible.
 
-    `system` is node minus all managed pods, floored at zero per sample; None when it could not be measured
-    (never zero in place of unknown). `prod_pressure` is the pressure of all prod pods together.
+    `system` is node minus all managed pods and host applications, floored at zero per sample; None when it could not be
+    measured (never zero in place of unknown). `prod_pressure` is the pressure of all prod pods together. `disks` and
+    `links` are the averages of the window, of those that can be read: none where the machine hides them. `host_apps` is
+    left out where there are none.
     """
 
     TYPE: ClassVar[str] = "usage.reported"
@@ -31,6 +37,9 @@ class UsageReported(Payload):
     node_pressure: Pressure = Pressure()
     prod_pressure: Pressure = Pressure()
     pods: tuple[PodUsage, ...] = ()
+    disks: tuple[DiskUse, ...] = ()
+    links: tuple[LinkUse, ...] = ()
+    host_apps: tuple[HostAppUsage, ...] = Field(default=(), exclude_if=operator.not_)
 
     def key(self) -> str:
         return self.node

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
+from pydantic import Field
+
 from slackwater.events.envelope import Payload
 from slackwater.model.pods import Pod
+from slackwater.model.tiers import Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +37,20 @@ class WindowedPod:
     usage: WindowedUsage
 
 
+@dataclass(frozen=True, slots=True)
+class WindowedHostApp:
+    """A host application that was measured in the window; the system's usage does not contain it."""
+
+    name: str
+    tier: Tier
+    usage: WindowedUsage
+
+
 class UsageWindowed(Payload):
     """Windows of a node are numbered: `number` = window_start // window_seconds, so a repeat is recognisable.
 
     `tiers` has an entry only for tiers that had pods. `gaps` counts reports known to be missing from the window.
+    `host_apps` is left out where there are none.
     """
 
     TYPE: ClassVar[str] = "usage.windowed"
@@ -52,6 +66,7 @@ class UsageWindowed(Payload):
     pods: tuple[WindowedPod, ...]
     reports: int
     gaps: int
+    host_apps: tuple[WindowedHostApp, ...] = Field(default=(), exclude_if=operator.not_)
 
     def key(self) -> str:
         return self.node

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 from slackwater.model.errors import Conflict
@@ -15,11 +16,13 @@ from slackwater.model.errors import Conflict
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A document as it was written. `document` None: it was deleted; its generations go on from here."""
+    """A document as it was written. `document` None: it was deleted; its generations go on from here. `changed_at` is
+    when the store took this generation (None: it was not read from there)."""
 
     name: str
     generation: int
     document: Mapping[str, Any] | None
+    changed_at: datetime | None = field(default=None, compare=False)
 
 
 class DocumentTransaction(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import AliasChoices, Field, SecretStr
+from pydantic import AliasChoices, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from slackwater.model.errors import Misconfigured
@@ -83,3 +83,10 @@ class RpcSettings(BaseSettings):
     def doors(self, http: HttpSettings) -> HttpSettings:
         """Who is let in and how it is encrypted: as for HTTP, but where gRPC listens."""
         return http if self.host is None else http.model_copy(update={"host": self.host})
+
+
+def explained(error: ValidationError, settings: type[BaseSettings]) -> str:
+    """Which variables are not allowed as they are, and why."""
+    prefix = settings.model_config.get("env_prefix", "")
+    names = (f"{prefix}{'_'.join(map(str, item['loc']))}".upper() for item in error.errors())
+    return "; ".join(f"{name}: {item['msg']}" for name, item in zip(names, error.errors(), strict=True))

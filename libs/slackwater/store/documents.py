@@ -29,7 +29,7 @@ class _Statements:
 def _statements(table: str) -> _Statements:
     return _Statements(
         text(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"),
-        text(f"SELECT name, generation, document FROM {table} ORDER BY name"),  # noqa: S608 - a checked name
+        text(f"SELECT name, generation, document, changed_at FROM {table} ORDER BY name"),  # noqa: S608 - a checked name
         text(
             f"INSERT INTO {table} (name, generation, document)"  # noqa: S608 - a checked name
             " VALUES (:name, :generation, CAST(:document AS jsonb)) ON CONFLICT (name) DO NOTHING"
@@ -83,7 +83,7 @@ class PostgresDocumentStore:
 
 async def _read(unit: UnitOfWork, statements: _Statements) -> Sequence[StoredDocument]:
     rows = await unit.connection.execute(statements.read)
-    return [StoredDocument(row.name, row.generation, row.document) for row in rows]
+    return [StoredDocument(row.name, row.generation, row.document, row.changed_at) for row in rows]
 
 
 def create_document_table(op: Any, table: str) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from slackwater.bus.port import Received
 from slackwater.events.envelope import event_of
-from slackwater.events.measures import Distribution, PodUsage, Usage
+from slackwater.events.measures import Distribution, HostAppUsage, PodUsage, Usage
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.nodes import CpuTopology, NodeFacts
@@ -46,6 +46,10 @@ def pod_usage(uid: str, tier: Tier = Tier.PROD, cpu_milli: int = 500) -> PodUsag
     return PodUsage(pod=pod(uid, tier), usage=usage(cpu_milli, GIB // 4))
 
 
+def host_app(name: str, tier: Tier = Tier.PROD, cpu_milli: int = 200) -> HostAppUsage:
+    return HostAppUsage(name, tier, usage(cpu_milli, GIB // 8))
+
+
 def report(
     node: str,
     sequence: int,
@@ -55,6 +59,7 @@ def report(
     cpu_milli: int = 1000,
     pods: Sequence[PodUsage] = (),
     window_seconds: float = 5.0,
+    host_apps: Sequence[HostAppUsage] = (),
 ) -> UsageReported:
     return UsageReported(
         node=node,
@@ -65,6 +70,7 @@ def report(
         node_usage=usage(cpu_milli),
         system_usage=usage(cpu_milli // 10),
         pods=tuple(pods),
+        host_apps=tuple(host_apps),
     )
 
 

@@ -29,6 +29,7 @@ from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
 from slackwater.testing.story_health import health, window_of
 from slackwater.testing.story_offers import RESERVED_MILLI, Moment, offered, records_of
 from slackwater.testing.story_predictions import predicted, prediction_record
+from slackwater.testing.story_strategies import OWN_ANNOTATION, strategies
 
 GIB = 2**30
 REPORT_SECONDS = 5
@@ -66,7 +67,7 @@ FLEET = (
 def story(end: datetime, fleet: tuple[Character, ...] = FLEET) -> list[Event[Any]]:
     """All events of the quarter of an hour that ends at `end`, in the order they happened."""
     found = [event for node in fleet for event in _Node(node, end - timedelta(seconds=LENGTH_SECONDS)).events()]
-    found += health(end, LENGTH_SECONDS)
+    found += health(end, LENGTH_SECONDS) + strategies(end - timedelta(seconds=LENGTH_SECONDS))
     return sorted(found, key=lambda event: event.time)
 
 
@@ -123,6 +124,7 @@ class _Node:
             driver="simulated",
             agent_version="0.1.0",
             labels={"topology.kubernetes.io/zone": "harbour"},
+            annotations=OWN_ANNOTATION if self.node.zones > 1 else {},
         )
 
     def surge(self, second: float) -> float:
@@ -333,7 +335,7 @@ class _Node:
                     cpu_limit_after_milli=new,
                     released_milli=released,
                     keys=(1.0, 1.0, 5500.0, float(-used[index])),
-                    namespace="default",
+                    namespace="media",
                 )
             )
         throttle = kind is DecisionKind.THROTTLE
@@ -370,7 +372,7 @@ class _Node:
                     what="checkout-0",
                     rejected_because="tier prod is protected",
                     pod_uid=identifier(self.node.name, "checkout-0"),
-                    namespace="default",
+                    namespace="shop",
                 ),
             ),
             order="lower tier, lower QoS class, lower priority, more CPU used, uid",

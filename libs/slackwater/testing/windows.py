@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_described import NodeDescribed
-from slackwater.events.usage_windowed import UsageWindowed, WindowedPod, WindowedUsage
+from slackwater.events.usage_windowed import UsageWindowed, WindowedHostApp, WindowedPod, WindowedUsage
 from slackwater.model.nodes import CpuTopology, NodeFacts, NumaNode
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
@@ -38,22 +39,31 @@ def pod(uid: str, tier: Tier = Tier.PROD, request: int = 2000) -> Pod:
     return Pod(uid, uid, "default", f"w-{uid}", tier, qos, 9500, Resources(request, 2**31), START - timedelta(days=1))
 
 
-def window(node: str, number: int, pods: dict[str, int], *, system: int | None = 300) -> Event[UsageWindowed]:
-    """The `number`-th minute after START: prod pods by uid with their milli-cores; the same arguments, the same id."""
+def window(
+    node: str,
+    number: int,
+    pods: dict[str, int],
+    *,
+    system: int | None = 300,
+    host_apps: Mapping[tuple[str, Tier], int] | None = None,
+) -> Event[UsageWindowed]:
+    """The `number`-th minute after START: prod pods by uid with their milli-cores; the same arguments, the same id.
+    `host_apps` by name and tier with theirs."""
     start = START + timedelta(minutes=number)
     measured = tuple(WindowedPod(pod=pod(uid), usage=usage(cpu)) for uid, cpu in sorted(pods.items()))
-    total = sum(pods.values())
+    total, apps = sum(pods.values()), host_apps or {}
     data = UsageWindowed(
         node=node,
         number=FIRST_NUMBER + number,
         window_start=start,
         window_seconds=60,
-        node_usage=usage(total + (system or 0)),
+        node_usage=usage(total + (system or 0) + sum(apps.values())),
         system_usage=None if system is None else usage(system),
         tiers={"prod": usage(total)} if pods else {},
         pods=measured,
         reports=12,
         gaps=0,
+        host_apps=tuple(WindowedHostApp(name, tier, usage(cpu)) for (name, tier), cpu in sorted(apps.items())),
     )
     return event_of(data, source="ingestion", time=start, id=event_id("usage.windowed", node, number))
 

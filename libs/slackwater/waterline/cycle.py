@@ -100,13 +100,13 @@ def _steadied(
     elif analysis.verdicts and all(one.calm for one in analysis.verdicts):
         state = replace(state, told=())
     capacity = view.capacity_milli or 0
-    smallest = policy.smallest_milli(capacity)
-    limits = replace(given.limits, smallest_milli=smallest)
+    of_a_pod = policy.smallest_of_a_pod_milli(capacity)
+    limits = replace(given.limits, smallest_milli=policy.smallest_milli(capacity), smallest_of_a_pod_milli=of_a_pod)
 
     def allow(one: Restorable) -> Allowance:
         return allowance(view, state, policy, one.headroom, one.cool_down_seconds, now)
 
-    plan = execute(_acted_on(analysis, hold), before.executor, limits, now, attempt, Raising(allow, capacity, smallest))
+    plan = execute(_acted_on(analysis, hold), before.executor, limits, now, attempt, Raising(allow, capacity, of_a_pod))
     would = preview(analysis, before.executor, limits, now, plan)
     told, state = tell(plan, would, state)
     would_close, state = tell_closing(analysis.would_close, state)

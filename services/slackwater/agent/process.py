@@ -15,6 +15,8 @@ from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import NoReturn, get_args
 
+from pydantic import ValidationError
+
 from slackwater.agent.edge.exposition import exposing
 from slackwater.agent.edge.late_bus import LateBus
 from slackwater.agent.fleet import FleetService
@@ -25,6 +27,7 @@ from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.model.errors import Misconfigured, SlackwaterError
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
+from slackwater.runtime.settings import explained
 from slackwater.telemetry.logs import Level, configure, get_logger
 from slackwater.telemetry.metrics import note_build
 from slackwater.telemetry.spans import configure_tracing
@@ -39,7 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     configure("agent", level=options.log_level)
     configure_tracing("agent")
-    settings = AgentSettings() if options.node is None else AgentSettings(node=options.node)
+    try:
+        settings = AgentSettings() if options.node is None else AgentSettings(node=options.node)
+    except ValidationError as error:
+        sys.stderr.write(f"slackwater agent: {explained(error, AgentSettings)}\n")
+        return 1
     note_build("agent")
     try:
         service = asyncio.run(_work(settings, options.nats, options.state_dir.absolute()))

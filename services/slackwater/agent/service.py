@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -155,9 +155,13 @@ class Running:
     _told_alone: int = 0
     _unreadable: str = ""
     _started_at: float = 0.0
+    _host_apps: Mapping[str, str] = field(default_factory=dict)
+    """Cgroups by name of what the operator wants counted apart."""
+    _absent: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         settings, clock, driver = self.service.settings, self.service.platform.clock, self.service.driver
+        self._host_apps = {app.name: app.cgroup for app in settings.host_applications}
         node = self.facts.name
         dropped = self.service.metrics.dropped
         self.outgoing = Outgoing(self.service.platform.bus, clock, settings.buffered_reports, dropped)
@@ -239,6 +243,8 @@ class Running:
     def _tick(self) -> None:
         begun = time.perf_counter()
         tick = self.sampling.tick()
+        if self._host_apps:
+            self._note_absent(tick)
         self._tell(tick.observed)
         self._guard_alone(tick)
         self._consider_evictions()
@@ -253,6 +259,16 @@ class Running:
                 self.facts = facts
                 self.converge.capacity_milli = facts.capacity.cpu_milli
                 self._describe()
+
+    def _note_absent(self, tick: Tick) -> None:
+        """Say it once when a host application is not there, and once when it is back."""
+        absent = frozenset(self._host_apps) - tick.host_apps
+        for name in sorted(absent - self._absent):
+            hint = "no such cgroup, or not with both CPU and memory: it counts as system until it is there"
+            _log.warning("host application absent", name=name, cgroup=self._host_apps[name], hint=hint)
+        for name in sorted(self._absent - absent):
+            _log.info("host application is there", name=name, cgroup=self._host_apps[name])
+        self._absent = absent
 
     def _measure(self, seconds: float) -> None:
         metrics, at = self.service.metrics, self.service.platform.clock.now().timestamp()
@@ -286,7 +302,7 @@ class Running:
         if held.remembered and clock.monotonic() - self._started_at < _HEARD_WITHIN_SECONDS:
             return
         alone = self._alone = self._alone or self._begin_alone(held, tick)
-        for record in () if alone is None else alone.tick(tick.instant, tick.pods):
+        for record in () if alone is None else alone.tick(tick.instant, tick.pods, self.evict.ending()):
             self._told_alone += 1
             key = f"decision/{self._told_alone % DECISIONS_KEPT}"
             _log.info("decided alone", node=self.facts.name, decision_id=record.id, kind=record.kind)
@@ -300,7 +316,8 @@ class Running:
         from slackwater.agent.usecases.guard_alone import begin
 
         try:
-            alone = begin(held, Machine(self.facts), self.converge, self.service.platform.clock, tick.pods)
+            clock, leaving = self.service.platform.clock, self.evict.ending()
+            alone = begin(held, Machine(self.facts), self.converge, clock, tick.pods, leaving)
         except ValueError as error:
             self._unreadable = held.event.id
             _log.warning("rules not readable", node=self.facts.name, error=str(error))
@@ -378,7 +395,9 @@ def build_fleet(settings: AgentSettings, platform: Platform) -> FleetService:
     agents = []
     for number in range(1, settings.nodes + 1):
         node = f"sim-{number:02d}"
-        machine = SimulatedDriver(node, number, platform.clock, started_at=platform.clock.now())
+        machine = SimulatedDriver(
+            node, number, platform.clock, started_at=platform.clock.now(), host_apps=settings.host_applications
+        )
         agents.append(build_agent(settings.model_copy(update={"node": node, "pool": "simulated"}), platform, machine))
     report_file = platform.state_dir / "agent" / "restore-report.json"
     return FleetService(agents, report_file, report_json, settings.sample_seconds)
@@ -393,7 +412,7 @@ def build_agent(settings: AgentSettings, platform: Platform, driver: Driver | No
         return AgentService(settings, platform, driver, MemoryJournal(), MemoryLedger())
     if driver is None:
         instance = settings.instance or StateDir(platform.state_dir).instance_id()
-        driver = linux_driver(platform.state_dir, instance, platform.clock)
+        driver = linux_driver(platform.state_dir, instance, platform.clock, host_apps=settings.host_applications)
     folder = driver.layout.agent_dir
     return AgentService(
         settings,

@@ -8,6 +8,8 @@ from typing import Literal
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from slackwater.agent.adapters.host_settings import HostApplications
+
 
 class AgentSettings(BaseSettings):
     """One agent. Defaults are for one machine with about a hundred pods."""
@@ -31,6 +33,9 @@ class AgentSettings(BaseSettings):
     """CPU that no tier may count on, like `500m`."""
     reserved_memory: str = "0"
     """Memory that no tier may count on, like `1Gi`."""
+    host_applications: HostApplications = ()
+    """JSON list; programs of the machine outside of pods that are measured and counted apart: name, cgroup (below the
+    mount point of the hierarchy), and tier or qos (neither: prod). See docs/how-to/count-host-applications.md."""
     sample_seconds: float = Field(default=1.0, ge=0.05, le=60)
     report_seconds: float = Field(default=5.0, ge=0.05, le=300)
     metrics_host: str = "127.0.0.1"

@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Service
+from slackwater.runtime.settings import explained
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Part:
         try:
             settings = settings_class(**(overrides or {}))
         except ValidationError as error:
-            raise Misconfigured(_explained(error, settings_class)) from None
+            raise Misconfigured(explained(error, settings_class)) from None
         service: Service = load(f"slackwater.{self.name}.service:build")(settings, platform)
         return service
 
@@ -80,9 +81,3 @@ def part_named(name: str) -> Part:
         close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         hint = f"did you mean {close[0]!r}?" if close else "see `slackwater run --help`"
     raise InvalidInput(f"service: {name!r} is unknown; allowed: {', '.join(known)}; {hint}", field="service")
-
-
-def _explained(error: ValidationError, settings: type[BaseSettings]) -> str:
-    prefix = settings.model_config.get("env_prefix", "")
-    names = (f"{prefix}{'_'.join(map(str, item['loc']))}".upper() for item in error.errors())
-    return "; ".join(f"{name}: {item['msg']}" for name, item in zip(names, error.errors(), strict=True))

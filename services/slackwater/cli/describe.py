@@ -118,9 +118,15 @@ def _usage(usage: Mapping[str, Any] | None, now: datetime) -> list[str]:
     lines = [f"Usage:     {_resources(usage['usage'])} ({age(usage['sampled_at'], now)} ago)"]
     parts = {**usage["tiers"], "system": usage["system"]}
     lines += [f"  {name + ':':9}{_resources(part)}" for name, part in parts.items() if part is not None]
+    lines += [f"  {app['name'] + ' (host, ' + app['tier'] + '):':24}{_resources(app['usage'])}" for app in _apps(usage)]
     lines.append(f"Pressure:  prod {ratio(usage['prod_pressure'])}, node {ratio(usage['node_pressure'])} (CPU, some)")
     lines.append(f"Throttled: {usage['throttled_pods']} of {usage['pods']} pods")
     return lines
+
+
+def _apps(usage: Mapping[str, Any]) -> list[Any]:
+    """Host applications; a server of an older version says nothing of them."""
+    return list(usage.get("host_apps") or ())
 
 
 def _resources(part: Mapping[str, int]) -> str:

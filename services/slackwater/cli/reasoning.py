@@ -17,30 +17,29 @@ _DONE = {"throttle": "throttled", "restore": "given back", "evict": "evicted"}
 
 
 def print_reasoning(console: Console, answer: Mapping[str, Any]) -> None:
-    """The arithmetic of a decision, its candidates in their order, and the effect; nothing for other decisions."""
+    """The arithmetic of a decision, and its candidates in their order; nothing for decisions about no pods."""
     from rich.text import Text
 
     for line in answer.get("working") or ():
         console.print(Text(f"  {line}"), soft_wrap=True)
-    if answer.get("relief"):
-        colour = "green" if answer["effect"]["relieved"] else "yellow"
-        console.print(Text(f"  {answer['relief']}", style=colour), soft_wrap=True)
     if answer.get("candidates"):
         console.print()
-        print_candidates(console, answer["candidates"], answer["order"])
+        print_candidates(console, answer["candidates"], answer["order"], answer["unit"])
 
 
-def print_candidates(console: Console, rows: Sequence[Mapping[str, Any]], order: str) -> None:
+def print_candidates(console: Console, rows: Sequence[Mapping[str, Any]], order: str, unit: str) -> None:
+    """What is released is not rounded: it is added up by hand."""
     from rich.text import Text
 
-    table = columns("PLACE", "POD", "", "RELEASES", "KEYS", "WHY NOT", right=("PLACE", "RELEASES"), wraps="WHY NOT")
+    gives = "GIVEN-BACK" if any((row["released"] or 0) < 0 for row in rows) else "RELEASES"
+    table = columns("PLACE", "POD", "", gives, "KEYS", "WHY NOT", right=("PLACE", gives), wraps="WHY NOT")
     for row in rows[:LISTED]:
         released = row["released"] if row["chosen"] else row["would_release"]
         table.add_row(
             UNKNOWN if row["place"] is None else str(row["place"]),
             Text(row["name"]),
             Text("chosen", style="bold") if row["chosen"] else Text("spared", style="dim"),
-            UNKNOWN if released is None else _plain(released),
+            UNKNOWN if released is None else exact(abs(released), unit),
             Text(keys(row["keys"]), style="dim"),
             Text(row["because"]),
         )
@@ -55,9 +54,9 @@ def keys(values: Sequence[float]) -> str:
     return " ".join(f"{value:.10g}" for value in values)
 
 
-def _plain(value: int) -> str:
-    """In the unit of the record, not rounded: terms and candidates are added up by hand."""
-    return f"{value:,}".replace(",", " ")
+def exact(value: int, unit: str) -> str:
+    """Cores with all three decimals, bytes to the last one."""
+    return f"{value / 1000:.3f}" if unit.startswith("milli") else f"{value:,}".replace(",", " ")
 
 
 def print_pod(console: Console, answer: Mapping[str, Any]) -> None:
@@ -145,13 +144,7 @@ def _moved(part: Mapping[str, Any]) -> str:
 
 
 def _brought(part: Mapping[str, Any]) -> str:
-    effect = part["effect"]
     ended = f"eviction {part['ended'].replace('_', ' ')}; " if part["ended"] else ""
-    if effect is None:
-        return f"{ended}no effect was measured" + ("" if part["carried_out"] else ": nobody acted on it")
-    relief = "relieved" if effect["relieved"] else "not relieved"
-    return (
-        f"{ended}{relief}: {effect['metric']} from {effect['before']:.4g} to {effect['after']:.4g},"
-        f" waterline {effect['waterline']:.4g}; written after {effect['seconds_to_actuation']:.3g} s,"
-        f" seen after {effect['seconds_to_measurement']:.3g} s"
-    )
+    if not part["relief"]:
+        return f"{ended}no effect was measured" + ("" if part["carried_out"] else ": nobody acted on the pod")
+    return f"{ended}{'' if part['chosen'] else 'others were acted on: '}{part['relief']}"

@@ -235,6 +235,8 @@ def print_chain(console: Console, answer: Mapping[str, Any]) -> None:
         at = f"{parse_time(step['at']).astimezone(UTC):%H:%M:%S.%f}"[:-3] if step["at"] else UNKNOWN
         table.add_row(seconds, at, Text(step["kind"], style="bold"), Text(step["summary"]))
     put(console, table)
+    if answer.get("working"):
+        console.print()
     print_reasoning(console, answer)
     if answer.get("trace_id"):
         console.print(Text(f"trace {answer['trace_id']}", style="dim"), soft_wrap=True)

@@ -6,5 +6,5 @@ for each tier and resource, and is looked at again every now and then.
 """
 
 CONSUMES = ("node.described", "node.liveness_changed", "usage.windowed", "peak.predicted")
-PUBLISHES = ("resources.offered", "decision.recorded", "strategy.checked", "health.reported")
+PUBLISHES = ("resources.offered", "decision.recorded", "strategy.checked", "strategy.followed", "health.reported")
 OWNS = ("node states", "offers", "ColocationStrategy documents")

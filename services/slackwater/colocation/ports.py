@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -17,12 +18,14 @@ from slackwater.events.envelope import Event
 class Followed:
     """The strategy that a node follows, and what it was merged from, the weakest first (see ResourcesOffered).
 
-    `reason` says why it is not the one which the node's own words ask for; empty where it is.
+    `reason` says why it is not the one which the node's own words ask for; empty where it is. `accepted_at` is when the
+    youngest of its documents was stored, None where that is not known.
     """
 
     strategy: Strategy
     sources: tuple[str, ...]
     reason: str = ""
+    accepted_at: datetime | None = field(default=None, compare=False)
 
 
 class Strategies(Protocol):
@@ -110,6 +113,10 @@ class TellingTransaction(Protocol):
 
     async def tell(self, name: str, problem: str, event: Event[Any]) -> None:
         """Remember what is told now (empty: that it is usable again), and put the event into the outbox."""
+        ...
+
+    async def publish(self, event: Event[Any]) -> None:
+        """Put an event into the outbox that nobody has to remember."""
         ...
 
 

@@ -12,6 +12,7 @@ CONSUMES = (
     "usage.windowed",
     "peak.predicted",
     "resources.offered",
+    "strategy.followed",
     "decision.recorded",
     "effect.measured",
     "intent.observed",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +16,7 @@ from slackwater.console.domain.loop import LoopTime, ProcessView
 from slackwater.console.domain.offer_table import OfferTable
 from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.pools import PoolRow, PoolSums
+from slackwater.console.domain.strategies import StrategyView
 from slackwater.console.domain.views import (
     Counts,
     DecisionFilter,
@@ -74,6 +75,10 @@ class Writes(Protocol):
 
     async def save_processes(self, rows: Sequence[ProcessView]) -> None:
         """The newest report per process stays; those that are long silent are forgotten."""
+        ...
+
+    async def save_strategies(self, rows: Sequence[StrategyView]) -> None:
+        """The newest per document stays."""
         ...
 
     async def note_replay(self, replay: ReplayView) -> bool:
@@ -135,6 +140,18 @@ class FleetReads(Protocol):
         ...
 
 
+class StrategyReads(Protocol):
+    """ColocationStrategies as they are followed."""
+
+    async def strategies(self) -> Sequence[StrategyView]:
+        """Every document that was ever told of, by name."""
+        ...
+
+    async def followers(self) -> Mapping[str, int]:
+        """How many nodes' offers in force name each source, like `pool/web@2`."""
+        ...
+
+
 class LoopReads(Protocol):
     """The control loop itself."""
 
@@ -151,7 +168,7 @@ class LoopReads(Protocol):
         ...
 
 
-class Reads(FleetReads, LoopReads, Protocol):
+class Reads(FleetReads, LoopReads, StrategyReads, Protocol):
     """Lists are sorted as their docstrings say; unknown names give None or nothing, never an error. Conditions are as
     they were told: slackwater.console.domain.conditions.as_of says which still count."""
 

@@ -17,6 +17,7 @@ from slackwater.console.edge.events import consuming
 from slackwater.console.edge.html import html_router
 from slackwater.console.edge.http import api_router
 from slackwater.console.edge.loop import loop_router
+from slackwater.console.edge.strategies import strategies_router
 from slackwater.console.edge.stream import Streams
 from slackwater.console.ports import Meter, ReadModel
 from slackwater.console.settings import ConsoleSettings
@@ -108,6 +109,7 @@ def routers_of(model: ReadModel, streams: Streams, clock: Clock, desk: Desk | No
         api_router(model, streams, clock),
         deadletters_router(model, desk, clock),
         html_router(model, clock, desk),
+        strategies_router(model, clock),
         loop_router(model, desk, clock),
     ]
 

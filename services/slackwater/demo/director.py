@@ -11,7 +11,8 @@ import json
 import os
 import platform
 import time
-from collections.abc import AsyncIterator
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,9 +20,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from slackwater.demo import schedule, simulation, summary, table
+from slackwater.demo import policies, schedule, simulation, summary, table
 from slackwater.demo.api import Api
+from slackwater.demo.comparison import Comparison
+from slackwater.demo.contest import BATCH_PODS, BATCH_SHARE, Contest
 from slackwater.demo.kernel import Gauge, Kernel, QuotaWatch
+from slackwater.demo.load import Sample
 from slackwater.demo.narrator import Narrator
 from slackwater.demo.reaction import PressureSample, reaction
 from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, Summary
@@ -87,6 +91,8 @@ class Production:
     narrator: Narrator
     doing: str = "starting"
     waterline: float | None = None
+    told_waterline: float | None = None
+    """The waterline on pressure, while it is the one that decides."""
     pressure: PressureSample | None = None
     phases: dict[str, summary.Phase] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
@@ -126,7 +132,7 @@ class Production:
         surge = Surge(self, port, rates, parts)
         await surge.phase(ALONE, "the service alone")
         self._set_waterline()
-        await self.workloads.batch()
+        crunch = await self.workloads.batch()
         await self._batch_lives()
         await surge.phase(PLAIN, "shared plainly: weights by request, nobody is touched")
         await self.api.set_mode("observe", "by-tier", self.waterline)
@@ -137,12 +143,24 @@ class Production:
             await self.api.set_mode("throttle", "by-tier", self.waterline)
             await asyncio.sleep(parts.settle)
             found = await surge.guarded(watch)
+        compared = await self._compare(port, rates, parts, crunch)
         workload = {"workers": self.workloads.cpus, "rounds": rounds, "request_cpu_ms": round(cost * 1000, 3)}
         loads = {"rest_rate": round(rates.rest, 1), "surge_rate": round(rates.surge, 1)}
-        result = await self._conclude(found, {**workload, **loads})
+        result = await self._conclude(found, {**workload, **loads}, compared)
         if self.seconds is None:
             await self._go_on(surge, result)
         return result
+
+    async def _compare(self, port: int, rates: schedule.Rates, parts: schedule.Lengths, crunch: Process) -> Comparison:
+        """The two policies in turn, if there is time for it."""
+        if not parts.comparison:
+            return Comparison(left_out=f"left out: it needs SECONDS={schedule.COMPARED_SECONDS} or more")
+        self.narrator.say(
+            f"all or nothing and precise in turn, above {policies.WATERLINE:.0%} of the machine's CPU: "
+            f"{BATCH_PODS} batch pods that want {BATCH_SHARE:.0%} of it"
+        )
+        deadline, self.told_waterline = time.monotonic() + parts.comparison, None
+        return await Contest(self, port, rates.surge, rates.rest, self.alone, deadline).perform(crunch)
 
     async def _cost(self, port: int) -> float:
         """CPU seconds of one request, measured on the service itself."""
@@ -154,10 +172,12 @@ class Production:
 
     def _set_waterline(self) -> None:
         alone = self.gauge.pressures(*self.last_surge)
-        self.waterline = schedule.waterline([sample.some for sample in alone])
+        self.waterline = self.told_waterline = schedule.waterline([sample.some for sample in alone])
         self.narrator.say(f"waterline on prod's CPU pressure: {self.waterline:.3f} (from the pressure it makes alone)")
 
     last_surge: tuple[float, float] = (0.0, 0.0)
+    alone: Sequence[Sample] = ()
+    """Every request of the surge without neighbours."""
 
     async def _batch_lives(self) -> None:
         for _ in range(200):
@@ -165,7 +185,7 @@ class Production:
                 return
             await asyncio.sleep(0.05)
 
-    async def _conclude(self, reacted: summary.Reaction, workload: dict[str, float]) -> Summary:
+    async def _conclude(self, reacted: summary.Reaction, workload: dict[str, float], compared: Comparison) -> Summary:
         """The summary so far, on disk; waits a little for the slow half of the loop (windows, predictions, offers)."""
         for _ in range(int(_LOOP_PATIENCE_SECONDS / 0.5)):
             counts, offers = await self.api.counts(), await self.api.offers()
@@ -188,6 +208,7 @@ class Production:
             waterline=self.waterline,
             phases=self.phases,
             reaction=reacted,
+            comparison=compared,
             counts=counts,
             offers=offers,
             conclusion=summary.conclusion(self.phases),
@@ -227,7 +248,7 @@ class Production:
             for item in await self.api.decisions():
                 if item["id"] not in self.seen:
                     self.seen.add(item["id"])
-                    self.narrator.decision(item, self.pressure, self.waterline)
+                    self.narrator.decision(item, self.pressure, self.told_waterline)
             await asyncio.sleep(0.7)
 
 
@@ -285,7 +306,10 @@ class Surge:
         production.last_surge = (began, ended)
         pressures = [sample.some for sample in production.gauge.pressures(began, ended)]
         cores = production.gauge.cores(began, ended)
-        found = summary.phase(name, self.parts.surge, load.samples("surge"), pressures, cores)
+        samples = load.samples("surge")
+        if name == ALONE:
+            production.alone = samples
+        found = summary.phase(name, self.parts.surge, samples, pressures, cores)
         production.phases[name] = found
         production.narrator.say(
             f"  p99 {found.p99_ms or 0:.1f} ms, prod pressure {found.pressure_mean or 0:.3f}, "

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
+from slackwater.demo.comparison import Used, rate
 from slackwater.demo.reaction import PressureSample, QuotaChange
 from slackwater.runtime.state import StateDir
 
-_POLL_SECONDS = 0.02
+_POLL_SECONDS, _USE_SECONDS = 0.02, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,19 @@ class Kernel:
 
     def batch_limits(self) -> dict[str, int | None]:
         """CPU limit in milli-cores (None = unlimited) by name of every batch pod that lives now."""
+        return self.limits_of(self.batch_folders())
+
+    def batch_folders(self) -> dict[str, Path]:
+        """Where the limit of each batch pod stands, by its name."""
+        return {one["name"]: self._cpu_folder(f"batch/{one['uid']}") for one in self._entries("batch")}
+
+    def limits_of(self, folders: Mapping[str, Path]) -> dict[str, int | None]:
+        """As `batch_limits`, without looking for pods; those that have ended are missing."""
         limits: dict[str, int | None] = {}
-        for entry in self._entries("batch"):
+        for name, folder in folders.items():
             try:
-                limits[entry["name"]] = self._limit(self._cpu_folder(f"batch/{entry['uid']}"))
-            except OSError:  # the pod ended between the two reads
+                limits[name] = self._limit(folder)
+            except OSError:  # the pod has ended
                 continue
         return limits
 
@@ -86,6 +95,10 @@ class Kernel:
             return None
         return int(some.rpartition("total=")[2]) / 1e6
 
+    def batch_cpu(self) -> float:
+        """CPU seconds of all batch pods so far."""
+        return self._cpu("batch")
+
     def _cpu(self, tier: str) -> float:
         if self.hierarchy.pure_v2:
             line = (self._cpu_folder(tier) / "cpu.stat").read_text().splitlines()[0]
@@ -108,12 +121,14 @@ class QuotaWatch:
     kernel: Kernel
     originals: Mapping[str, int | None] = field(default_factory=dict)
     changes: list[QuotaChange] = field(default_factory=list)
+    _folders: Mapping[str, Path] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     def __enter__(self) -> QuotaWatch:
         """Enter before anything may be throttled: what is seen now are the originals."""
-        self.originals = self.kernel.batch_limits()
+        self._folders = self.kernel.batch_folders()
+        self.originals = self.kernel.limits_of(self._folders)
         self._thread = threading.Thread(target=self._poll, name="quota-watch", daemon=True)
         self._thread.start()
         return self
@@ -133,10 +148,43 @@ class QuotaWatch:
     def _poll(self) -> None:
         known = dict(self.originals)
         while not self._stop.wait(_POLL_SECONDS):
-            for pod, limit in self.kernel.batch_limits().items():
+            for pod, limit in self.kernel.limits_of(self._folders).items():
                 if pod in known and known[pod] != limit:
                     known[pod] = limit
                     self.changes.append(QuotaChange(time.monotonic(), pod, limit))
+
+
+@dataclass(slots=True)
+class UseWatch:
+    """Reads ten times a second, in a thread of its own, what the machine and what batch have used."""
+
+    kernel: Kernel
+    used: list[Used] = field(default_factory=list)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> UseWatch:
+        self._thread = threading.Thread(target=self._poll, name="use-watch", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def between(self, began: float, ended: float) -> list[Used]:
+        """Readings of a stretch, with one more on each side where there is one."""
+        return [one for one in tuple(self.used) if began - 0.5 <= one.at <= ended + 0.5]
+
+    def last_second(self) -> float:
+        """CPUs that the machine used in the last second."""
+        used = self.used[-15:]
+        return rate(used, used[-1].at - 1.0, used[-1].at)[0] if used and used[-1].at - used[0].at >= 1.0 else 0.0
+
+    def _poll(self) -> None:
+        while not self._stop.wait(_USE_SECONDS):
+            self.used.append(Used(time.monotonic(), machine_cpu(), self.kernel.batch_cpu()))
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,8 @@ from rich.status import Status
 from slackwater.demo.reaction import PressureSample
 from slackwater.model.quantities import format_cpu
 from slackwater.runtime.state import Endpoint
+
+_ONE_BY_ONE = 2
 
 
 @dataclass(slots=True)
@@ -45,7 +47,7 @@ class Narrator:
         parts = [doing]
         if pressure is not None:
             parts.append(f"prod pressure {pressure.some:.2f}")
-        parts.extend(f"batch/{pod} {limit_words(limit)}" for pod, limit in limits.items())
+        parts.extend(limits_words(limits))
         text = ", ".join(parts)
         if self._status is not None:
             self._status.update(f"{time.monotonic() - self.began:6.1f} s  {text}")
@@ -64,11 +66,36 @@ class Narrator:
         because = ""
         if pressure is not None and waterline is not None:
             because = f" (prod pressure {pressure.some:.2f}, waterline {waterline:.2f})"
-        for action in item["actions"]:
-            before, after = (limit_words(action[f"cpu_limit_{when}_milli"]) for when in ("before", "after"))
-            what = f"{item['kind']} {action['tier']}/{action['pod_name']} {before} -> {after}"
-            mode = " [only observed]" if item["reason"].endswith("observed_only") else ""
-            self.say(f"{what}{because}{mode} decision {item['id']}")
+        mode = " [only observed]" if item["reason"].endswith("observed_only") else ""
+        for what in actions_words(item["actions"]):
+            self.say(f"{item['kind']} {what}{because}{mode} decision {item['id']}")
+
+
+def actions_words(actions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is done to whom: a line for each pod, one for all of them where there are many."""
+
+    def change(before: int | None, after: int | None) -> str:
+        return f"{limit_words(before)} -> {limit_words(after)}"
+
+    limits = [(each["cpu_limit_before_milli"], each["cpu_limit_after_milli"]) for each in actions]
+    if len(actions) <= _ONE_BY_ONE:
+        return [
+            f"{each['tier']}/{each['pod_name']} {change(*both)}" for each, both in zip(actions, limits, strict=True)
+        ]
+    before, after = (_sum(list(side)) for side in zip(*limits, strict=True))
+    return [f"{len(actions)} pods of {actions[0]['tier']} {change(before, after)} in all"]
+
+
+def limits_words(limits: Mapping[str, int | None]) -> list[str]:
+    """The limits of batch: of each pod, or of all together where there are many."""
+    if len(limits) <= _ONE_BY_ONE:
+        return [f"batch/{pod} {limit_words(limit)}" for pod, limit in limits.items()]
+    return [f"{len(limits)} pods of batch {limit_words(_sum(list(limits.values())))} in all"]
+
+
+def _sum(limits: Sequence[int | None]) -> int | None:
+    known = [limit for limit in limits if limit is not None]
+    return sum(known) if len(known) == len(limits) else None
 
 
 def limit_words(limit_milli: int | None) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from slackwater.demo.load import percentile
 
 FULL_SECONDS = 90
-_LEAST_SECONDS = 20
+COMPARED_SECONDS, _COMPARED_SHARE = 110, 0.54
+_LEAST_SECONDS, DEFAULT_SECONDS = 20, 120
 EXCESS_RATIO = 1.0
 """Release twice the measured gap: "some" pressure is a lower bound, and a surge of seconds leaves few cycles."""
 REST_LOAD = 0.05
@@ -27,6 +28,8 @@ class Lengths:
     surge: float
     settle: float
     restore_patience: float
+    comparison: float = 0.0
+    """For the two policies in turn; 0: they are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +41,13 @@ class Rates:
 
 
 def lengths(seconds: int | None) -> Lengths:
-    """90 s hold four surges of 13 s; other durations scale, down to surges of 3 s."""
-    scale = max(_LEAST_SECONDS, seconds or FULL_SECONDS) / FULL_SECONDS
-    return Lengths(rest=max(1.0, 3.0 * scale), surge=13.0 * scale, settle=max(0.5, 1.0 * scale), restore_patience=45.0)
+    """90 s hold four surges of 13 s; other durations scale, down to surges of 3 s. From 110 s on (and without an end)
+    half of the time is for the two policies in turn."""
+    given = max(_LEAST_SECONDS, seconds or DEFAULT_SECONDS)
+    comparison = max(given - FULL_SECONDS, _COMPARED_SHARE * given) if given >= COMPARED_SECONDS else 0.0
+    scale = (given - comparison) / FULL_SECONDS
+    rest, surge, settle = max(1.0, 3.0 * scale), 13.0 * scale, max(0.5, 1.0 * scale)
+    return Lengths(rest, surge, settle, restore_patience=45.0, comparison=comparison)
 
 
 def rates(cpus: int, seconds_per_request: float) -> Rates:

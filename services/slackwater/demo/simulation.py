@@ -30,6 +30,7 @@ from slackwater.agent.adapters.simulated import (
 from slackwater.agent.domain.weights import Policy, weigh
 from slackwater.demo import schedule, summary, table
 from slackwater.demo.api import Api
+from slackwater.demo.comparison import Comparison
 from slackwater.demo.narrator import Narrator
 from slackwater.demo.reaction import PressureSample, QuotaChange, reaction
 from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, Phase, Reaction, Summary
@@ -123,6 +124,7 @@ class Tides:
             waterline=line,
             phases=self.phases,
             reaction=reacted,
+            comparison=Comparison(left_out="left out: it needs real cgroups"),
             counts=await self.api.counts(),
             offers=await self.api.offers(),
             conclusion=summary.conclusion(self.phases),

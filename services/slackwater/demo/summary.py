@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from slackwater.demo.comparison import Comparison
 from slackwater.demo.load import Sample, percentile
 
 ALONE, PLAIN, WEIGHTS, SLACKWATER = "alone", "plain", "weights", "slackwater"
@@ -79,6 +80,7 @@ class Summary(_Part):
     waterline: float | None
     phases: Mapping[str, Phase]
     reaction: Reaction = Reaction()
+    comparison: Comparison = Comparison()
     counts: Counts = Counts()
     offers: tuple[OfferLine, ...] = ()
     interrupted: bool = False

@@ -8,6 +8,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
+from slackwater.demo import versus
 from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, Phase, Summary, disturbance
 from slackwater.model.quantities import format_cpu, format_memory
 
@@ -22,6 +23,8 @@ def console() -> Console:
 def show(summary: Summary, console: Console) -> None:
     """Phases, reaction, counts, what was left, and the sentence that the numbers support."""
     console.print(_phases(summary))
+    if summary.comparison.outcomes:
+        console.print(versus.compared(summary.comparison))
     for line in lines(summary):
         console.print(line, markup=False, soft_wrap=True)
 
@@ -48,6 +51,7 @@ def lines(summary: Summary) -> list[str]:
         found.append(
             f"restored_exactly: {restored} ({summary.restored_files} files); left behind: {len(summary.leftovers)}"
         )
+    found.extend(versus.lines(summary.comparison))
     if summary.conclusion:
         found.append(summary.conclusion)
     if disturbed := disturbance(summary.phases, float(summary.machine.get("cpus", 0)) or math.inf):

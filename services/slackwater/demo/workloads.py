@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from asyncio.subprocess import DEVNULL, Process
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from slackwater.model.errors import Misconfigured, Unavailable
 
 _START_SECONDS = 20.0
 _STOP_SECONDS = 1.5
-PROD_WORKLOAD, BATCH_WORKLOAD = "quotes", "crunch"
+PROD_WORKLOAD, BATCH_WORKLOAD, CROWD = "quotes", "crunch", "reindex"
 
 
 @dataclass(slots=True)
@@ -53,6 +54,14 @@ class Workloads:
         progress = str(self.folder / "batch-progress")
         return await self._managed("batch", BATCH_WORKLOAD, 250 * self.cpus, *command, "--progress", progress)
 
+    async def crowd(self, count: int, cpu_milli: int) -> list[Process]:
+        """Start `count` greedy batch pods, each limited to `cpu_milli`: what batch wants is known to the milli-core."""
+        command = ("slackwater.demo.batch", "--processes", str(-(-cpu_milli // 1000)))
+        limit = ("--cpu-limit", f"{cpu_milli}m")
+        return [
+            await self._managed("batch", f"{CROWD}-{n}", cpu_milli, *command, flags=limit) for n in range(1, count + 1)
+        ]
+
     async def load(self, port: int, schedule: str, start: float, name: str) -> Load:
         """Start the load generator; what it measures goes to a file."""
         out = self.folder / f"latencies-{name}.txt"
@@ -75,8 +84,10 @@ class Workloads:
         """End whatever still runs, all at once."""
         await asyncio.gather(*(self.stop(process) for process in self.started))
 
-    async def _managed(self, tier: str, workload: str, cpu_milli: int, *module: str) -> Process:
-        flags = ("--tier", tier, "--workload", workload, "--name", workload)
+    async def _managed(
+        self, tier: str, workload: str, cpu_milli: int, *module: str, flags: Sequence[str] = ()
+    ) -> Process:
+        flags = ("--tier", tier, "--workload", workload, "--name", workload, *flags)
         requests = ("--cpu", f"{cpu_milli}m", "--memory", "256Mi", "--state-dir", str(self.state_dir))
         return await self._start("slackwater.cli", "exec", *flags, *requests, "--", sys.executable, "-m", *module)
 

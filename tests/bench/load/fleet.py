@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from tests.bench.load.wire import head_of
 
 from slackwater.agent.edge.events import Envelopes
 from slackwater.bus.encoding import encode
-from slackwater.events.envelope import subject_of
+from slackwater.events.envelope import Event, subject_of
 from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
+from slackwater.events.waterline_crossed import URGENT_TRIGGER, WaterlineCrossed, crossing_of
 from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
@@ -26,6 +28,8 @@ _NODE = "node-@@@@@"
 _STARTED = datetime(2026, 1, 5, 12, tzinfo=UTC)
 _SAMPLED = datetime(2001, 2, 3, 4, 5, 6, 123456, tzinfo=UTC)
 _SEQUENCE = 987654321
+CALM, ABOVE = 0.01, 0.15
+_STRIDE = 37
 _TIERS = (Tier.PROD, Tier.PROD, Tier.BATCH)
 
 
@@ -42,8 +46,9 @@ def described(number: int, at: datetime) -> NodeDescribed:
     return NodeDescribed(facts=facts, boot_epoch=BOOT, described_at=at)
 
 
-def report(pods: int, level: float, window_seconds: float) -> UsageReported:
-    """The template of one node; `level` (0..1) is how busy the system and the pods are."""
+def report(pods: int, level: float, window_seconds: float, pressure: float = CALM) -> UsageReported:
+    """The template of one node; `level` (0..1) is how busy the system and the pods are, `pressure` (0..1) that of prod
+    in the last second; above the waterline the report is urgent."""
     return UsageReported(
         node=_NODE,
         boot_epoch=BOOT,
@@ -53,7 +58,8 @@ def report(pods: int, level: float, window_seconds: float) -> UsageReported:
         node_usage=_usage(int(30_000 * level), int(100 * GIB * level)),
         system_usage=_usage(int(8_000 * level), int(16 * GIB * level)),
         node_pressure=Pressure(0.01, 0.0123456789, 0.05, 0.0, 0.001),
-        prod_pressure=Pressure(0.01, 0.0123456789, 0.05, 0.0, 0.001),
+        prod_pressure=Pressure(pressure, 0.0123456789, 0.05, 0.0, 0.001),
+        trigger="interval" if pressure == CALM else URGENT_TRIGGER,
         pods=tuple(_pod(number, level) for number in range(pods)),
     )
 
@@ -80,16 +86,35 @@ _IDENTITY = b"00000000-0000-7000-8000-000000000000"
 
 def message(pods: int, level: float, window_seconds: float) -> Message:
     """As the agent encodes and addresses it."""
-    event = Envelopes(_NODE, SystemClock()).origin(report(pods, level, window_seconds))
+    return _cut(Envelopes(_NODE, SystemClock()).origin(report(pods, level, window_seconds)))
+
+
+def crossing(pods: int, level: float, window_seconds: float) -> tuple[Message, Message]:
+    """A report above the default waterline, for both its ways: as any other, and as waterline.crossed."""
+    event = Envelopes(_NODE, SystemClock()).origin(report(pods, level, window_seconds, ABOVE))
+    crossed = crossing_of(event)
+    assert crossed is not None
+    return _cut(event), _cut(crossed)
+
+
+def crosses(node: int, sequence: int, every: int) -> bool:
+    """Whether a report is above: one of `every`, evenly over time and over nodes, and of a node none in a row. Never
+    for 0."""
+    return every > 0 and (node + _STRIDE * sequence) % every == 0
+
+
+def _cut(event: Event[Any]) -> Message:
     stamped = event.model_copy(update={"id": _IDENTITY.decode(), "time": _SAMPLED})
     encoded = encode(stamped)
     headers = {name: value.replace("=40", "@") for name, value in encoded.headers.items()}
     return Message(head_of(headers), encoded.body)
 
 
-def subjects(nodes: int) -> list[bytes]:
-    """The subject of each node's reports."""
-    template = report(0, 0.5, 5.0)
+def subjects(nodes: int, *, urgent: bool = False) -> list[bytes]:
+    """The subject of each node's reports, or of its crossings."""
+    template: UsageReported = report(0, 0.5, 5.0)
+    if urgent:
+        template = WaterlineCrossed.model_construct(**dict(template))
     return [subject_of(template.model_copy(update={"node": node_name(n)})).encode() for n in range(nodes)]
 
 

@@ -4,6 +4,9 @@
 
 Writes a ledger (JSON): the wall time at which each report went out, by number, and what the stream confirmed; report
 number n is node n % nodes with sequence n // nodes + 1. Ends when all is confirmed, or after ten more seconds.
+
+With --every N one report of N is above the default waterline and goes out as an agent sends it: as waterline.crossed
+at once, on a connection of its own, and as usage.reported in its turn. `crossed` has the numbers of these reports.
 """
 
 from __future__ import annotations
@@ -31,6 +34,9 @@ async def generate(options: argparse.Namespace) -> dict[str, object]:
     nodes, interval = options.nodes, options.interval
     levels = [fleet.message(options.pods, level, interval) for level in (0.5, 0.8)]
     subjects = fleet.subjects(nodes)
+    urgent = await wire.connect(options.nats, "bench-urgent")
+    above, urgent_subjects = fleet.crossing(options.pods, 0.8, interval), fleet.subjects(nodes, urgent=True)
+    crossed: dict[int, int] = {}
     sent_at, sampled = array("d"), array("d")
     total = int(nodes * options.seconds / interval)
     prefix = uuid.uuid4().hex
@@ -42,8 +48,15 @@ async def generate(options: argparse.Namespace) -> dict[str, object]:
             node, sequence = number % nodes, number // nodes + 1
             moment = began_at + number * interval / nodes
             level = levels[int((moment + node * options.period / nodes) // options.period) % 2]
-            identity = f"{prefix[:8]}-{prefix[8:12]}-7{prefix[13:16]}-8{prefix[17:20]}-{number:012x}"
-            head, body = level.filled(node, sequence, datetime.fromtimestamp(moment, UTC), identity.encode())
+            identity = f"{prefix[:8]}-{prefix[8:12]}-7{prefix[13:16]}-8{prefix[17:20]}-{number:012x}".encode()
+            when = datetime.fromtimestamp(moment, UTC)
+            if fleet.crosses(node, sequence, options.every):
+                level = above[0]
+                crossed[number] = urgent.publish(
+                    urgent_subjects[node], *above[1].filled(node, sequence, when, identity)
+                )
+                urgent.stored_at[crossed[number]] = connection.stored_at[number] = 0.0
+            head, body = level.filled(node, sequence, when, identity)
             connection.publish(subjects[node], head, body)
             now = time.time()
             sent_at.append(now)
@@ -64,6 +77,9 @@ async def generate(options: argparse.Namespace) -> dict[str, object]:
         "worst_lag_seconds": worst_lag,
         "cpu_seconds": usage.ru_utime + usage.ru_stime,
         "body_bytes": len(levels[0].body),
+        "crossed": {number: urgent.stored_at[own] or None for number, own in crossed.items()},
+        "crossed_refused": urgent.refused[:5],
+        "stored_at": {number: at or None for number, at in connection.stored_at.items()},
         "sent_at": list(sent_at) if options.times else [],
         "sampled_at": list(sampled) if options.times else [],
     }
@@ -77,6 +93,7 @@ def main() -> None:
     parser.add_argument("--interval", type=float, default=5.0)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--period", type=float, default=60.0, help="usage changes after so many seconds")
+    parser.add_argument("--every", type=int, default=0, help="one report of so many is above the waterline; 0: none")
     parser.add_argument("--times", action="store_true", help="write when each report went out")
     parser.add_argument("--ledger", type=Path, required=True)
     options = parser.parse_args()

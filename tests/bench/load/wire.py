@@ -10,6 +10,7 @@ import asyncio
 import json
 import re
 import secrets
+import time
 from array import array
 from collections.abc import Mapping
 from urllib.parse import urlsplit
@@ -31,6 +32,8 @@ class Wire(asyncio.Protocol):
         self._greeted = asyncio.get_running_loop().create_future()
         self.acked = array("b")
         self.refused: list[str] = []
+        self.stored_at: dict[int, float] = {}
+        """Wall time of the stream's word for messages whose number was put in here with any value."""
 
     @property
     def published(self) -> int:
@@ -84,6 +87,8 @@ class Wire(asyncio.Protocol):
     def _answered(self, number: int, answer: bytes, *, confirmed: bool) -> None:
         if confirmed and b'"error"' not in answer:
             self.acked[number] = 1
+            if number in self.stored_at:
+                self.stored_at[number] = time.time()
         else:
             self.refused.append(answer.decode(errors="replace"))
 

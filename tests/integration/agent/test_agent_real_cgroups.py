@@ -35,11 +35,14 @@ async def test_a_command_runs_inside_its_cgroups_and_its_exit_code_comes_back(ma
     assert len(places) >= len(machine.hierarchy.trees())
 
 
-async def test_a_throttle_is_written_observed_and_given_back_exactly(machine: Machine) -> None:
-    job = machine.execute("sleep", "1000")
+@pytest.mark.parametrize("flags", [(), ("--cpu-limit", "700m")], ids=["unlimited", "limited"])
+async def test_a_throttle_is_written_observed_and_given_back_exactly(machine: Machine, flags: tuple[str, ...]) -> None:
+    job = machine.execute("sleep", "1000", flags=flags)
     async with machine.agent() as service:
         [pod] = await machine.pod(service)
         original = limit_of(service, pod.uid)
+        in_force = service.driver.limit_milli(service.driver.limit_knob(pod.uid), original)
+        assert in_force == (700 if flags else None)
         throttle = {"pod_uid": pod.uid, "cpu_limit_milli": 250, "decision_id": "d1"}
         declared = await machine.declare(throttles=[throttle])
         observed = (await until(lambda: machine.published(IntentObserved)))[0]

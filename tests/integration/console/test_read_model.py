@@ -74,6 +74,8 @@ async def everything(model: ReadModel) -> dict[str, Any]:
     decisions = await model.decisions(DecisionFilter(limit=500))
     found: dict[str, Any] = {
         "nodes": await model.nodes(),
+        "strategies": await model.strategies(),
+        "followers": dict(await model.followers()),
         "pods": await model.pods(),
         "counts": await model.counts(),
         "decisions": decisions,

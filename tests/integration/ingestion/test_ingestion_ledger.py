@@ -19,12 +19,13 @@ from slackwater.ingestion.domain.windows_at_once import close_windows_at_once
 from slackwater.ingestion.usecases.reading import report_from
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
+from slackwater.model.tiers import Tier
 from slackwater.model.time import SystemClock
 from slackwater.store.engine import connect_database
 from slackwater.store.port import Database
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.reports import described, pod_usage, report
+from slackwater.testing.reports import described, host_app, pod_usage, report
 from slackwater.testing.store import MemoryDatabase
 
 
@@ -124,6 +125,20 @@ async def test_history_gives_back_what_was_appended(kept: Kept) -> None:
             rows[2], rows[1],
         ]  # fmt: skip
         assert await ledger.history(["n"], EPOCH, rows[0].report.midpoint_at) == []
+
+
+async def test_host_applications_are_kept_with_the_report_they_came_in(kept: Kept) -> None:
+    rows = [history_row("n", 1, 3, "a"), history_row("n", 2, 8, "a"), history_row("n", 3, 9)]
+    told = report_from(report("n", 1, EPOCH, host_apps=[host_app("nginx"), host_app("yarn", Tier.BATCH)])).host_apps
+    rows[0] = replace(rows[0], report=replace(rows[0].report, host_apps=told))
+    await append(kept, *rows)
+    span = (EPOCH, EPOCH + timedelta(minutes=1))
+    async with kept.database.unit_of_work() as unit:
+        ledger = kept.ledgers(unit)
+        assert await ledger.history(["n"], *span) == rows
+        found = close_windows_at_once(await ledger.columns_within({"n": span}), 60)
+    assert found == close_windows(rows, 60)
+    assert [app.name for window in found for app in window.host_apps] == ["nginx", "yarn"]
 
 
 async def test_columns_hold_what_the_rows_do(kept: Kept) -> None:

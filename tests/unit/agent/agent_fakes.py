@@ -55,6 +55,7 @@ class FakeDriver:
     rates: dict[str, int] = field(default_factory=dict)
     system_milli: int = 0
     pressure: float = 0.0
+    memory_pressure: float = 0.0
     stubborn: set[str] = field(default_factory=set)
     """Pods that ignore SIGTERM."""
     immortal: set[str] = field(default_factory=set)
@@ -68,6 +69,7 @@ class FakeDriver:
     facts_now: NodeFacts = field(default_factory=lambda: FACTS)
     _cpu_ns: dict[str, int] = field(default_factory=dict)
     _waited_us: int = 0
+    _paged_us: int = 0
     _node_ns: int = 0
     _last: float | None = None
 
@@ -106,12 +108,13 @@ class FakeDriver:
         total = self.system_milli + sum(self.rates.get(uid, 0) for uid in self.living)
         self._node_ns += int(total * seconds * 1_000_000)
         self._waited_us += int(self.pressure * seconds * 1_000_000)
+        self._paged_us += int(self.memory_pressure * seconds * 1_000_000)
         return RawSample(
             now,
             self.clock.now(),
             node_cpu_busy_ns=self._node_ns,
             node_memory_bytes=1 << 30,
-            tier_psi={Tier.PROD: PsiTotals(self._waited_us, 0, 0)},
+            tier_psi={Tier.PROD: PsiTotals(self._waited_us, self._paged_us, 0)},
             pods=tuple(PodSample(uid, self._cpu_ns[uid], 1 << 20, PsiTotals(0, 0, 0), 0, 0) for uid in self.living),
         )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from slackwater.agent.domain.admission import Command, admit, cfs_period_us, memory_limit_bytes
+from slackwater.agent.domain.admission import Command, admit, cfs_period_us, cpu_limit_milli, memory_limit_bytes
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
@@ -37,6 +37,18 @@ def test_prod_is_not_limited_in_memory_and_shares_cpus() -> None:
     assert memory_limit_bytes(pod) is None
 
 
+def test_without_a_limit_a_pod_may_use_what_there_is() -> None:
+    assert cpu_limit_milli(GOOD) is None
+    assert cpu_limit_milli(replace(GOOD, cpu_limit="0.25")) == 250
+
+
+@pytest.mark.parametrize("limit", ["", "lots", "-1", "0", "9m"])
+def test_a_limit_that_cannot_be_is_named(limit: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        cpu_limit_milli(replace(GOOD, cpu_limit=limit))
+    assert "--cpu-limit" in caught.value.message
+
+
 @pytest.mark.parametrize(
     ("tier", "period_us"), [("prod", 100_000), ("mid", 100_000), ("batch", 10**6), ("free", 10**6)]
 )
@@ -61,6 +73,7 @@ def test_limits_of_those_who_give_way_are_counted_in_long_periods(tier: str, per
         ({"arguments": ()}, "CMD"),
         ({"labels": ("team",)}, "--label"),
         ({"labels": ("=x",)}, "--label"),
+        ({"labels": ("slackwater.io/protected=agent",)}, "--label"),
         ({"labels": ("team=a b",)}, "--label"),
         ({"labels": ("team=" + "a" * 64,)}, "--label"),
     ],

@@ -28,9 +28,9 @@ PRESSURE = {"name": "prod_cpu_pressure", "value": 0.1}
 BE = {"scopeName": "QOSClass", "operator": "In", "values": ["BE"]}
 
 
-def rules(action: str = "throttle", mode: Mode = Mode.EVICT) -> str:
+def rules(action: str = "throttle", mode: Mode = Mode.EVICT, metric: dict[str, Any] = PRESSURE) -> str:
     """What ensurance leaves with an agent."""
-    rule = {"name": "prod-cpu", "metricRule": PRESSURE, "actionName": action}
+    rule = {"name": "prod-cpu", "metricRule": metric, "actionName": action}
     cluster = NodeQos.parse({"metadata": {"name": "default"}, "spec": {"rules": [rule]}})
     others = Documents(
         pods=(
@@ -221,6 +221,42 @@ async def test_alone_it_evicts_where_the_rules_say_so_once_and_only_the_protecte
         await world.clock.advance(3)
         ended = [(one.pod_uid, one.outcome, one.writer) for one in world.all(EvictionCompleted)]
     assert ended == [("a", "refused", "agent"), ("b", "terminated", "agent")]
+
+
+async def test_who_was_being_ended_when_the_line_was_cut_is_credited_and_not_asked_again(world: World) -> None:
+    world.driver.stubborn.add("a")
+    async with world.running():
+        item = eviction(world, "a", grace=60.0, deadline=120.0)
+        await world.declare(**wanted(rules=rules("evict"), evictions=[item]))
+        await world.clock.advance(11)
+        world.driver.pressure = 0.5  # 275 are missing, and a uses 1000
+        await world.clock.advance(20)
+        assert records(world) == []
+        await world.clock.advance(60)
+        ended = [(one.pod_uid, one.outcome, one.writer) for one in world.all(EvictionCompleted)]
+    assert ended[0] == ("a", "killed", "ensurance")
+    assert ("a", "agent") not in [(one[0], one[2]) for one in ended]
+
+
+SHORT = {"name": "batch_cpu_shortfall", "value": 0.5, "target": 0.1}
+PAGING = {"name": "prod_memory_pressure", "value": 0.1}
+
+
+@pytest.mark.parametrize(("metric", "gone"), [(SHORT, ["a"]), (PAGING, [])])
+async def test_alone_it_knows_every_metric_that_ensurance_knows_from_its_reports(
+    world: World, metric: dict[str, Any], gone: list[str]
+) -> None:
+    """BE pods request 2000 m and may use 900 m: half has to go. Pressure of memory is read, and not quantified."""
+    async with world.running():
+        await world.declare(
+            **wanted(rules=rules("evict", metric=metric), throttles=[throttle("a", 600), throttle("b", 300)])
+        )
+        world.driver.rates = {"a": 600, "b": 300, "p": 3000}
+        world.driver.memory_pressure = 0.5
+        await world.clock.advance(13)
+        told = [one.record for one in world.all(DecisionRecorded) if one.record.kind == "evict"]
+        assert told
+        assert [action.pod_uid for one in told for action in one.actions] == gone
 
 
 async def test_a_mode_without_evictions_only_tells(world: World) -> None:

@@ -150,6 +150,16 @@ def test_system_pods_are_protected(driver: LinuxDriver) -> None:
     assert driver.protected("uid-2") is None
 
 
+def test_the_pod_that_holds_the_agent_says_so_in_every_report_and_no_other_can(driver: LinuxDriver) -> None:
+    start(driver, pod("uid-1"))
+    start(driver, pod("uid-2"))
+    procs = driver.layout.cpu_directory(driver.layout.pod(Tier.BATCH, "uid-1")) / "cgroup.procs"
+    procs.write_text(f"{os.getpid()}\n")
+    driver.open()
+    assert [one.labels for one in driver.pods()] == [{"slackwater.io/protected": "agent"}, {}]
+    procs.write_text("")  # the process of this test would be ended with it
+
+
 def test_the_pod_that_holds_the_agent_is_protected(driver: LinuxDriver) -> None:
     start(driver, pod("uid-1"))
     procs = driver.layout.cpu_directory(driver.layout.pod(Tier.BATCH, "uid-1")) / "cgroup.procs"

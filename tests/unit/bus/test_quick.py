@@ -22,15 +22,18 @@ from slackwater.events.peak_predicted import Calibration, PeakPredicted, PodPeak
 from slackwater.events.pod_columns import PodsByColumns, by_columns
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.model.devices import DiskUse, LinkUse
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
 from slackwater.testing import windows
-from slackwater.testing.reports import pod_usage, report
+from slackwater.testing.reports import host_app, pod_usage, report
 
 NOW = datetime(2026, 1, 5, 12, 30, 15, 123456, tzinfo=UTC)
 PAYLOADS: tuple[Payload, ...] = (
-    report("n", 7, NOW, pods=[pod_usage("a"), pod_usage("b")]),
-    windows.window("n", 3, {"a": 500}).data,
+    report("n", 7, NOW, pods=[pod_usage("a"), pod_usage("b")], host_apps=[host_app("nginx")]).model_copy(
+        update={"disks": (DiskUse("vda", 0.25),), "links": (LinkUse("eth0", 1, 2, None), LinkUse("eth1", 3, 4, 5))}
+    ),
+    windows.window("n", 3, {"a": 500}, host_apps={("nginx", Tier.PROD): 200}).data,
     PeakPredicted(
         node="n", predicted_at=NOW, window_number=3, window_seconds=60, model="histogram", samples=9,
         cold_start_share=0.25, node_peak=Resources(1, 2), system_peak=Resources(1, 2),
@@ -88,7 +91,7 @@ def plain(value: Any) -> Any:
     return {name: plain(getattr(value, name)) for name in names} if names else (type(value).__name__, value)
 
 
-@given(st.integers(0, 500), st.none() | st.sampled_from(LITERALS))
+@given(st.integers(0, 700), st.none() | st.sampled_from(LITERALS))
 @example(3, '"2026-01-05T00:00:00.1234567Z"')
 def test_the_reader_into_columns_takes_the_same_and_finds_the_same_values(place: int, literal: str | None) -> None:
     body = bent(PAYLOADS[0], place, literal)

@@ -61,7 +61,7 @@ def usage(cpu_milli: int) -> Usage:
     return Usage(cpu_milli=steady, memory_bytes=Distribution(count=1))
 
 
-def pod_usage(uid: str, tier: Tier, cpu_milli: int, *, at: datetime) -> PodUsage:
+def pod_usage(uid: str, tier: Tier, cpu_milli: int, *, at: datetime, labels: dict[str, str] | None = None) -> PodUsage:
     pod = Pod(
         uid=uid,
         name=f"name-{uid}",
@@ -72,6 +72,7 @@ def pod_usage(uid: str, tier: Tier, cpu_milli: int, *, at: datetime) -> PodUsage
         priority=DEFAULT_PRIORITY[tier],
         request=Resources(1000, 1 << 30),
         started_at=at - timedelta(hours=1),
+        labels=labels or {},
     )
     return PodUsage(pod=pod, usage=usage(cpu_milli))
 
@@ -86,11 +87,14 @@ def reported(
     node: str = "n1",
     boot_epoch: str = "boot-1",
     memory_pressure: float | None = None,
+    labels: dict[str, dict[str, str]] | None = None,
 ) -> Event[UsageReported]:
     """One report of a node with one prod pod and some batch pods; node usage is their sum."""
     batch = {"b1": 1000} if batch is None else batch
     pods = [pod_usage("p1", Tier.PROD, prod, at=at)]
-    pods += [pod_usage(uid, Tier.BATCH, cpu_milli, at=at) for uid, cpu_milli in batch.items()]
+    pods += [
+        pod_usage(uid, Tier.BATCH, cpu_milli, at=at, labels=(labels or {}).get(uid)) for uid, cpu_milli in batch.items()
+    ]
     body = UsageReported(
         node=node,
         boot_epoch=boot_epoch,

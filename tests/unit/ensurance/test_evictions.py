@@ -187,6 +187,28 @@ async def test_what_cannot_be_quantified_evicts_nobody_unless_the_pool_allows_a_
     assert {one.remaining_because for one in scene.records()} == {"prod_memory_pressure cannot be quantified"}
 
 
+async def test_the_agents_own_pod_and_who_refuses_are_left_alone_and_the_record_says_why() -> None:
+    scene = await evicting()
+    labels = {"b1": {"slackwater.io/protected": "agent"}, "b2": {"slackwater.io/eviction-enabled": "false"}}
+    await scene.report(0.2, batch=CROWD, labels=labels)
+    assert items(scene) == ["b3"]
+    told = {one.what: one.rejected_because for one in scene.records()[-1].alternatives}
+    assert told["name-b1"] == "it is the agent itself"
+    assert told["name-b2"] == "it does not let itself be evicted"
+
+
+async def test_who_was_asked_to_go_and_takes_long_is_on_its_way_out_until_its_end_is_heard() -> None:
+    scene = await evicting()
+    await scene.report(0.2, batch={"b1": 300})
+    await scene.clock.advance(130)  # no longer credited
+    await scene.report(0.2, batch={"b1": 300})
+    assert items(scene) == ["b1"]
+    assert len(scene.records()) == 2
+    told = scene.records()[-1]
+    assert (told.result, told.remaining_because) == (0, "no pod may be evicted for it")
+    assert {one.what: one.rejected_because for one in told.alternatives}["name-b1"] == "it is already on its way out"
+
+
 async def test_nobody_is_evicted_as_long_as_no_podqos_says_that_one_may() -> None:
     scene = DocumentScene()
     await scene.open()

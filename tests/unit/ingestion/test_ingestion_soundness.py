@@ -13,11 +13,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slackwater.ingestion.domain.columns import History, columns_of
-from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, MeasuredPod, Pressures, Report, Series
+from slackwater.ingestion.domain.reports import (
+    Arrival,
+    HistoryRow,
+    KnownNode,
+    MeasuredApp,
+    MeasuredPod,
+    Pressures,
+    Report,
+    Series,
+)
 from slackwater.ingestion.domain.soundness import Descriptions, sound
 from slackwater.ingestion.domain.validation import Accepted, Limits, bounds_of, judge
 from slackwater.ingestion.usecases.reading import report_from
 from slackwater.model.quantities import Resources
+from slackwater.model.tiers import Tier
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.reports import GIB, pod_usage, report
 
@@ -50,8 +60,10 @@ pods = st.one_of(
     st.builds(lambda priority: pod(priority=priority), st.sampled_from([-(2**31), 2**31 - 1, 2**31, 1 - 2**31])),
     st.builds(lambda moment: pod(started_at=moment), moments),
 )
+apps = st.builds(MeasuredApp, names, st.just(Tier.PROD), series, series)
 changes = st.one_of(
     st.just({}),
+    st.fixed_dictionaries({"host_apps": st.lists(apps, max_size=2).map(tuple)}),
     st.fixed_dictionaries({"pods": st.lists(pods, max_size=3).map(tuple)}),
     st.fixed_dictionaries({"cpu": series, "memory": series}),
     st.fixed_dictionaries({"system_cpu": st.none() | series, "system_memory": st.none() | series}),

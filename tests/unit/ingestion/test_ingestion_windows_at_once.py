@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slackwater.ingestion.adapters import binary
 from slackwater.ingestion.domain.columns import columns_of, rows_of, table_of
-from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod, Report, Series
+from slackwater.ingestion.domain.reports import HistoryRow, MeasuredApp, MeasuredPod, Report, Series
 from slackwater.ingestion.domain.windowing import Merged, aligned, close_windows, merge, staggered
 from slackwater.ingestion.domain.windows_at_once import close_windows_at_once, merge_at_once
 from slackwater.ingestion.usecases.reading import history_from, report_from
@@ -60,6 +60,9 @@ def pod(number: int) -> Pod:
 measured = st.tuples(st.integers(0, 5), series, series).map(lambda one: MeasuredPod(pod(one[0]), one[1], one[2]))
 pods = st.lists(measured, max_size=4, unique_by=lambda one: one.pod.uid).map(tuple)
 
+app = st.tuples(st.sampled_from("xyz"), st.sampled_from(Tier), series, series).map(lambda one: MeasuredApp(*one))
+apps = st.lists(app, max_size=3, unique_by=lambda one: one.name).map(tuple)
+
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[HistoryRow]:
@@ -78,6 +81,7 @@ def histories(draw: st.DrawFn) -> list[HistoryRow]:
             system_cpu=draw(series) if system else None,
             system_memory=draw(series) if system else None,
             pods=draw(pods),
+            host_apps=draw(st.just(()) | apps),
         )
         found.append(HistoryRow(report, sampled_at, draw(st.integers(-1, 2)), late=draw(st.integers(0, 5)) == 0))
     return found

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.model.tiers import Tier
 from slackwater.prediction.adapters.memory import MemoryPredictionStore
 from slackwater.prediction.domain.cadence import Published, causes
 from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, PoolPolicy
 from slackwater.prediction.domain.state import Keeping
 from slackwater.prediction.service import model_of
-from slackwater.prediction.usecases.fold_windows import fold_windows
+from slackwater.prediction.usecases.fold_windows import fold_windows, sight_of
 from slackwater.prediction.usecases.publish_predictions import next_check, publish_predictions
 from slackwater.prediction.usecases.state import LivingState, PredictionPolicy
 from slackwater.testing.clock import FakeClock
@@ -129,3 +130,11 @@ async def test_a_policy_of_another_generation_counts_at_once_and_names_itself() 
     assert [one.calibrations["cpu"].generation for one in said] == [0, 7]
     assert said[1].prod_peak.cpu_milli > said[0].prod_peak.cpu_milli
     assert len({event.id for event in store.outbox}) == len(store.outbox) == 6
+
+
+def test_what_host_applications_use_is_foreseen_with_the_system() -> None:
+    apart = window("a", 1, {"p": 500}, system=300, host_apps={("nginx", Tier.PROD): 200, ("yarn", Tier.BATCH): 100})
+    assert sight_of(apart).system == (600, 3 * 2**30)
+    assert sight_of(window("a", 1, {"p": 500}, system=300)).system == (300, 2**30)
+    unknown = window("a", 1, {}, system=None, host_apps={("nginx", Tier.PROD): 200})
+    assert sight_of(unknown).system is None, "a part is not the whole"

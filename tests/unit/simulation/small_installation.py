@@ -33,6 +33,8 @@ class Recorded:
     labels: dict[str, str] = field(default_factory=dict)
     capacity: int = 8000
     batch_usage: int = 0
+    host_apps: Mapping[str, int] = field(default_factory=dict)
+    """By tier: what the one host application of this tier used in every window."""
     pressure: float | None = None
     """Of prod, all the time; None: no reports are kept."""
 
@@ -97,6 +99,7 @@ class SmallInstallation:
 
     def _window(self, node: Recorded, number: int, usage: int) -> dict[str, Any]:
         pods = [self._pod("web", "prod", 6000, usage), self._pod("crunch", "batch", 4000, node.batch_usage)]
+        apps = [{"name": tier, "tier": tier, "usage": amounts(cpu, 0)} for tier, cpu in node.host_apps.items()]
         return {
             "node": node.name,
             "number": number,
@@ -107,6 +110,7 @@ class SmallInstallation:
             "usage": amounts(usage + node.batch_usage + 200, 2 * GIB),
             "system": amounts(200),
             "pods": pods,
+            **({"host_apps": apps} if apps else {}),
         }
 
     def _pod(self, uid: str, tier: str, request: int, usage: int) -> dict[str, Any]:

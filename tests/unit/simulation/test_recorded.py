@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,16 @@ def test_every_window_is_a_period_and_pages_are_read_to_the_end() -> None:
     periods = list(history.periods())
     assert [period.prod.tolist() for period in periods] == [[[1200, 2 * GIB]]] * 30, "prod and system, batch not"
     assert [int(period.end[0]) for period in periods][:2] == [history.start + 30, history.start + 90]  # type: ignore[index]
+
+
+def test_host_applications_of_high_tiers_run_beside_batch() -> None:
+    def seen(**host_apps: int) -> tuple[list[int], list[int]]:
+        history = read(replace(STEADY, host_apps=host_apps))
+        fleets = [period.known for period in history.periods()]
+        return [int(fleet.prod_apps[0, 0]) for fleet in fleets], [int(each.prod[0, 0]) for each in history.periods()]
+
+    assert seen() == ([0] * 30, [1200] * 30)
+    assert seen(prod=500, batch=900) == ([500] * 30, [1700] * 30)
 
 
 def test_offers_are_those_that_the_service_would_have_decided() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -170,6 +171,13 @@ def test_a_gap_is_what_is_above_and_a_little_more_and_never_negative(used: int, 
         assert seen.restorable[0].headroom == (1 + beyond.headroom_ratio) * (line - used)
 
 
+def test_there_is_no_negative_need() -> None:
+    """Prod was measured above what the node has: nothing more can be lacking."""
+    node = replace(view(use("a"), prod_cpu_pressure=0.5), prod_usage_milli=12_000)
+    (demand,) = analyse(node, policies(rule("prod_cpu_pressure", "0.1")), BUILT_IN, AnalyzerState(), at(0)).throttles
+    assert demand.gap == 0
+
+
 def test_the_strictest_waterline_counts_but_a_pod_is_asked_only_for_its_own_rule() -> None:
     lax, strict = replace(THROTTLE, name="lax"), replace(THROTTLE, name="strict")
     pods = (
@@ -213,6 +221,21 @@ def test_the_selected_series_are_evaluated_and_the_largest_counts() -> None:
     seen = analyse(node, policies(*rules), BUILT_IN, AnalyzerState(), at(0))
     assert [one.reading for one in seen.verdicts] == [D("0.9"), None]
     assert [one.because for one in seen.ignored] == ["no reading of disk_usage_ratio"]
+
+
+@pytest.mark.parametrize("reading", [float("nan"), float("inf"), D("-Infinity")])
+def test_what_is_no_finite_number_is_not_measured(reading: Any) -> None:
+    (seen,) = replayed(policies(rule("node_cpu_usage", 500)), [reading], 10, use("a"))
+    assert (seen.verdicts[0].reading, seen.throttles) == (None, ())
+    assert [one.because for one in seen.ignored] == ["no reading of node_cpu_usage"]
+
+
+def test_what_is_promised_in_vain_is_all_to_go_and_its_reading_travels() -> None:
+    node = replace(view(use("a", extended_cpu_request_milli=700)), extended_cpu_allocatable_milli=0)
+    one = rule("batch_cpu_requested_ratio", "1.2", "evict", target="1")
+    (demand,) = analyse(node, policies(one), BUILT_IN, AnalyzerState(), at(0), Excess(D(0))).evictions
+    assert demand.gap == 700
+    assert json.loads(json.dumps(float(demand.reading), allow_nan=False)) == 1000
 
 
 def test_waterlines_are_compared_as_they_are_written() -> None:

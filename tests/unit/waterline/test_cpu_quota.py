@@ -105,6 +105,7 @@ def test_a_restore_gives_no_more_than_the_headroom(pod: PodUse, limits: Throttle
         (Container("c", 3000, request_milli=2800), ThrottleBounds(request_ratio=D(1)), 300, 280_000, 200),
         (Container("c", 3000, request_milli=5000), ThrottleBounds(request_ratio=D(1)), 300, None, 0),
         (Container("c", 10), ThrottleBounds(min_milli=0), 300, None, 0),
+        (Container("c", 500, limit_milli=50), ThrottleBounds(min_ratio=D("0.1"), min_milli=0), 600, 1000, 490),
         (Container("c", None, 200_000), ThrottleBounds(), 300, None, 0),
         (Container("", 3000), ThrottleBounds(), 300, None, 0),
         (Container("c", 3000, is_readable=False), ThrottleBounds(), 300, None, 0),

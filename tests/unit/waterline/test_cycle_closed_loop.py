@@ -161,3 +161,15 @@ def test_a_pod_that_no_rule_covers_any_more_gets_everything_back_at_once() -> No
     loop.policies = replace(loop.policies, pods=())
     loop.tick()
     assert loop.plant.limits == {}
+
+
+def test_many_small_pods_close_together_what_a_large_node_lacks_and_get_it_all_back() -> None:
+    """One percent of 64 CPUs is more than any of these pods uses: each is asked nevertheless."""
+    batch = {f"b{number:02d}": 500 for number in range(100)}
+    loop = GuardLoop(Plant(capacity=64_000, prod_demand=30_000, prod_weight=1.0, batch=batch))
+    loop.run(10)
+    assert loop.plant.pressure() <= LINE
+    assert loop.plant.limits
+    loop.plant.prod_demand = 1000
+    loop.run(60)
+    assert loop.plant.limits == {}

@@ -25,6 +25,7 @@ from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.execution.plan import ExecutorState, Underway
 from slackwater.waterline.facts.node import Series
 from slackwater.waterline.facts.pods import Container, PodUse
+from slackwater.waterline.ordering.chains import CPU as CPU_CHAIN
 from slackwater.waterline.policies.values import Policies
 
 D = Decimal
@@ -82,6 +83,41 @@ def test_no_part_of_the_evicted_closes_the_gaps_alone(crowd: list[PodUse], cpu: 
 
 
 @given(batch_crowds, st.integers(1, 2500))
+def test_the_evicted_are_the_shortest_prefix_that_closes_the_gap_without_those_it_can_do_without(
+    crowd: list[PodUse], gap: int
+) -> None:
+    """Brute force: every prefix of the order, then every part of the shortest that suffices."""
+    done = cycle(policies(rule(CPU, 1000, "evict")), *crowd, **{CPU: 1000 + gap})
+    order = [pod for pod in CPU_CHAIN.order(crowd) if pod.cpu_usage_milli]
+    prefixes = [order[:size] for size in range(len(order) + 1)]
+    enough = next((one for one in prefixes if closes(one, gap, 0)), order)
+    chosen = set(evicted(done))
+    assert chosen <= {pod.uid for pod in enough}
+    if not closes(order, gap, 0):
+        assert chosen == {pod.uid for pod in order}, "all that could help did"
+        return
+    assert enough[-1].uid in chosen, "without the last of the prefix it does not suffice"
+    parts = (part for size in range(len(chosen)) for part in combinations(enough, size))
+    assert not any(closes(part, gap, 0) for part in parts if {pod.uid for pod in part} < chosen)
+
+
+@settings(max_examples=40)
+@given(crowds, st.integers(1, 12_000))
+def test_the_throttled_are_a_prefix_of_those_who_can_release_anything(crowd: list[PodUse], gap: int) -> None:
+    done = cycle(policies(rule(CPU, 1000)), *crowd, **{CPU: 1000 + gap})
+    taken = [step.uid for step in done.plan.of(Kind.THROTTLE)]
+    closed = {one.uid for one in done.plan.spared if one.because == "the gap is closed"}
+    order = [pod.uid for pod in CPU_CHAIN.order(crowd) if pod.uid in {*taken, *closed}]
+    assert order[: len(taken)] == taken, "nobody is passed over who could have given way"
+    if done.plan.remaining[0].is_closed:
+        asked = [one.pod.uid for one in done.analysis.throttles[0].candidates]
+        assert set(asked[asked.index(taken[-1]) + 1 :]) == closed, "told so"
+    released = [sum(amount for _, amount in step.released) for step in done.plan.of(Kind.THROTTLE)]
+    assert all(amount > 0 for amount in released)
+    assert not released or sum(released[:-1]) < gap, "the gap was open when the last was asked"
+
+
+@given(batch_crowds, st.integers(1, 2500))
 def test_never_more_than_one_pod_beyond_what_was_needed(crowd: list[PodUse], gap: int) -> None:
     done = cycle(policies(rule(CPU, 1000, "evict")), *crowd, **{CPU: 1000 + gap})
     released = [amount for step in done.plan.of(Kind.EVICT) for _, amount in step.released]
@@ -95,6 +131,7 @@ def test_a_throttle_releases_exactly_the_gap_or_says_why_not(crowd: list[PodUse]
     (left,) = done.plan.remaining
     released = sum(amount for step in done.plan.of(Kind.THROTTLE) for _, amount in step.released)
     assert left.released == released == gap - (left.open or 0)
+    assert all(dict(step.released)[CPU] == sum(one.amount_milli for one in step.changes) for step in done.plan.steps)
     assert bool(left.because) == (not left.is_closed)
     if not left.is_closed:
         again = {step.uid for step in done.plan.steps}
@@ -138,6 +175,13 @@ def test_an_eviction_credits_every_metric() -> None:
     assert evicted(done) == ["a"]
     (step,) = done.plan.of(Kind.EVICT)
     assert dict(step.released) == {CPU: 3000, "node_cpu_usage_ratio": 3000, MEMORY: 5000}
+
+
+def test_what_all_containers_of_a_pod_release_is_credited() -> None:
+    two = use("a", cpu=3000, containers=(Container("x", 2000), Container("y", 1000)))
+    done = cycle(policies(rule(CPU, 1000)), two, use("b", cpu=2900), **{CPU: 3900})
+    (step,) = done.plan.steps
+    assert (step.uid, dict(step.released), len(step.changes)) == ("a", {CPU: 2900}, 2)
 
 
 def test_what_a_throttle_released_is_not_evicted_for() -> None:

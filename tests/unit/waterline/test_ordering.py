@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -87,3 +89,13 @@ def test_chains_are_recombined_and_say_what_they_are() -> None:
     assert newest_big_first.order([big, small]) == [small, big]
     assert str(newest_big_first) == "started later, more CPU used (turned), uid"
     assert newest_big_first.keys(small)[1] == 1_000_000
+
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "concepts" / "waterlines.md"
+STATED = dict(re.findall(r"^\| `([a-z-]+)` \| ([^|]+) \|$", PAGE.read_text().partition("## Orders")[2], re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", ["general", "cpu", "extended-cpu", "memory", "priority-first", "best-effort-cpu"])
+def test_the_page_states_each_order_as_it_is(name: str) -> None:
+    words = [one.name.removeprefix("lower ") for one in CHAINS[name].comparators]
+    assert STATED[name] == ", ".join(words)

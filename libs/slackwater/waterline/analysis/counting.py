@@ -49,11 +49,12 @@ class Verdict:
 
 
 def reading_of(rule: Rule, metric: Metric, view: NodeView) -> Decimal | None:
-    """The largest of the series that the rule selects; None if there is none."""
+    """The largest of the series that the rule selects; None if there is none. What is no finite number is not measured:
+    neither a record nor a stored row could hold it."""
     selector = rule.selector
     series = metric.read(view)
     chosen = [one.value for one in series if selector is None or selector.matches(one.labels)]
-    known = [value for value in map(exact, chosen) if not value.is_nan()]
+    known = [value for value in map(exact, chosen) if value.is_finite()]
     return max(known) if known else None
 
 

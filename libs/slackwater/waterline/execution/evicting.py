@@ -95,6 +95,8 @@ class EvictionPass:
         pod = candidate.pod
         if pod.uid in chosen or pod.uid in self._begun or pod.uid in self._refused:
             return False
+        if demand.metric.refused_by(pod) is not None:
+            return False
         if demand.gap is None:
             return True
         return trial.left_for(candidate, demand) > 0 and demand.metric.name in self._credited(pod)
@@ -165,6 +167,9 @@ class EvictionPass:
     def _why_spared(self, demand: Demand, candidate: Candidate, ledger: Ledger) -> str:
         if candidate.pod.uid in self._refused:
             return self._refused[candidate.pod.uid]
+        refusal = demand.metric.refused_by(candidate.pod)
+        if refusal is not None:
+            return refusal
         if demand.gap is None:
             return demand.because
         if ledger.left_for(candidate, demand) <= 0:

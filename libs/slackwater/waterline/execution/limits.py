@@ -15,7 +15,8 @@ class Limits:
     retry_seconds     after a refusal the pod is left alone for so long
     blanket_throttles, blanket_evictions  pods per cycle that may be acted on for a metric that cannot be quantified
     blanket_step_ratio  and how far each of them is then throttled
-    smallest_milli      a throttle that would release less is not worth a write
+    smallest_milli      what is left of a gap below it is not worth a write,
+    smallest_of_a_pod_milli  nor is a cut of one pod below this: many small pods close a large gap together
     """
 
     evictions_per_cycle: int | None = 3
@@ -26,3 +27,4 @@ class Limits:
     blanket_evictions: int = 0
     blanket_step_ratio: Decimal = Decimal("0.2")
     smallest_milli: int = 0
+    smallest_of_a_pod_milli: int = 0

@@ -57,7 +57,7 @@ class ThrottlePass:
         gap = self._largest_gap(pod, ledger) if demand.gap is not None else None
         changes = self._cut(demand, candidate, gap)
         milli = sum((change.amount_milli for change in changes), ZERO)
-        if not changes or milli < self._limits.smallest_milli:
+        if not changes or milli < self._limits.smallest_of_a_pod_milli:
             self._spare(pod, _why_nothing(pod) if not changes else "would release less than the smallest change")
             return False
         self._asked.add(pod.uid)

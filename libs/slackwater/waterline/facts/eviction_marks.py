@@ -11,6 +11,15 @@ POLICIES: Final = ("slackwater.io/eviction-policy", "koordinator.sh/eviction-pol
 PRIORITY: Final = ("slackwater.io/eviction-priority", "koordinator.sh/eviction-priority")
 ENABLED: Final = ("slackwater.io/eviction-enabled", "koordinator.sh/eviction-enabled")
 LABEL_PRIORITY: Final = ("slackwater.io/priority", "koordinator.sh/priority")
+PROTECTED: Final = ("slackwater.io/protected",)
+"""Set by the agent alone: AGENT, STATIC or SYSTEM."""
+AGENT: Final = "agent"
+STATIC: Final = "static"
+SYSTEM: Final = "system"
+SOURCE: Final = ("kubernetes.io/config.source",)
+"""Where a kubelet has a pod from: what does not come from the API server is static."""
+STATIC_SOURCES: Final = frozenset({"file", "http"})
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _WHOLE = re.compile(r"[-+]?\d{1,18}")
 
 
@@ -20,9 +29,12 @@ def first_of(marks: Mapping[str, str], keys: tuple[str, ...]) -> str | None:
 
 
 def eviction_policies(annotation: str | None) -> frozenset[str] | None:
-    """Who may evict the pod: all (None) without the annotation, nobody if it is not a JSON list of names."""
+    """Who may evict the pod: all (None) without the annotation, else a JSON list of names, or (labels can hold no more)
+    one name; nobody if it is neither."""
     if annotation is None:
         return None
+    if _NAME.fullmatch(annotation):
+        return frozenset({annotation})
     try:
         names = json.loads(annotation)
     except ValueError:
@@ -39,3 +51,17 @@ def allows(policies: frozenset[str] | None, policy: str) -> bool:
 def whole_number(text: str | None) -> int | None:
     """An integer, or None for anything else."""
     return int(text) if text is not None and _WHOLE.fullmatch(text.strip()) else None
+
+
+def truth(text: str | None) -> bool | None:
+    """`true` and `false`; None for anything else."""
+    return {"true": True, "false": False}.get(text or "")
+
+
+def refusal(enabled: bool | None, policies: frozenset[str] | None, by: frozenset[str]) -> str | None:
+    """Why a pod does not let itself be evicted by any of these names, or None."""
+    if enabled is False:
+        return "it does not let itself be evicted"
+    if policies is not None and not policies & by:
+        return f"its eviction policy does not name {min(by)}"
+    return None

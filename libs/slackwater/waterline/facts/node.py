@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
+from slackwater.model.devices import DiskUse, LinkUse
 from slackwater.waterline.facts.amounts import ZERO, Number, exact
 from slackwater.waterline.facts.pods import PodUse
 
@@ -56,6 +57,8 @@ class NodeView:
     extended_memory_allocatable_bytes: int | None = None
     mid_cpu_allocatable_milli: int | None = None
     mid_memory_allocatable_bytes: int | None = None
+    disks: tuple[DiskUse, ...] = ()
+    links: tuple[LinkUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

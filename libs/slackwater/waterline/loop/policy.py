@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+SMALLEST_OF_A_POD_MILLI: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class LoopPolicy:
     """Ratios are 0..1 of the node's capacity unless they say otherwise.
 
-    min_change_ratio      a change that is smaller is not worth a write
+    min_change_ratio      a change of the node that is smaller is not worth a write; of a pod, 10 milli-cores
     step_ratio            is given back per cycle
     release_ratio         prod usage at or below this share of its demand at the trigger: the demand is gone
     headroom_margin_ratio stays idle when limits rise although the demand is still high
@@ -31,5 +34,10 @@ class LoopPolicy:
     probe_ratio: float = 0.05
 
     def smallest_milli(self, capacity_milli: int) -> int:
-        """Changes below this are not worth a write."""
+        """Of a node: gaps and headrooms below this are not worth a write."""
         return max(1, int(self.min_change_ratio * capacity_milli))
+
+    def smallest_of_a_pod_milli(self, capacity_milli: int) -> int:
+        """Of one pod: on a large node a hundredth of the CPU is more than many a pod has, and all of them together are
+        what can be taken."""
+        return min(self.smallest_milli(capacity_milli), SMALLEST_OF_A_POD_MILLI)

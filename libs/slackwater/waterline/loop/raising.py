@@ -21,7 +21,8 @@ Allow = Callable[[Restorable], Allowance]
 @dataclass(frozen=True, slots=True)
 class Raising:
     """A way to restore, for slackwater.waterline.execution.executor. What is given counts as the limits rise, whoever
-    uses it: what a pod does not use now it may use in the next moment."""
+    uses it: what a pod does not use now it may use in the next moment. `smallest_milli`: a raise of one pod that is
+    smaller is not worth a write."""
 
     allow: Allow
     capacity_milli: int

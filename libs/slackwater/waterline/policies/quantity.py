@@ -20,6 +20,7 @@ _ALLOWED: Final = {
     Dimension.MEMORY: "bytes like 1000, 512Mi or 1.5G",
     Dimension.RATIO: "a ratio like 0.85, or 85%",
     Dimension.NUMBER: "a number like 50.5 or 5k",
+    Dimension.BYTES_PER_SECOND: "bytes per second like 1000, 100Mi or 1.25G",
 }
 _EXACTLY: Final = Context(prec=28, traps=[Inexact, InvalidOperation])
 """What decisions are computed with, and anything that would be rounded is refused instead."""

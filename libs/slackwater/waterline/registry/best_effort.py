@@ -22,6 +22,8 @@ WHOLE_CORE_MILLI: Final = 1000
 """Below one core usage says little: the gate is open."""
 DEFAULT_BELOW: Final = Decimal("0.02")
 """A threshold without a target is released two percent below itself."""
+PROMISED_IN_VAIN: Final = Decimal(1000)
+"""How many times more is requested than offered if nothing is: finite, for readings travel as JSON."""
 LEAST_COVERED: Final = Decimal(1) / 3
 """A window with fewer samples than this share of it is no window."""
 
@@ -99,6 +101,7 @@ def satisfaction(name: str, *, gate: Decimal = USAGE_GATE, by_allocatable: bool 
         evict_quantified=True,
         concerns=is_best_effort,
         check=check_satisfaction,
+        also_called=frozenset({"BECPUEvict"}),
     )
 
 
@@ -172,6 +175,7 @@ def _threshold(name: str, source: str, resource: Resource) -> Metric:
         reads_pods=False,
         concerns=is_best_effort,
         check=check_threshold,
+        also_called=frozenset({"CPUEvict"} if is_cpu else {"BEMemoryEvict", "MemoryEvict"}),
         target_of=lambda value: max(ZERO, value - DEFAULT_BELOW),
     )
 
@@ -197,7 +201,7 @@ def _promised(name: str, tier: Tier, resource: Resource, evict: Evict) -> Metric
         if size is None:
             return ()
         if size <= 0:
-            return (Series(Decimal("Infinity") if asked > 0 else ZERO),)
+            return (Series(PROMISED_IN_VAIN if asked > 0 else ZERO),)
         return (Series(asked / size),)
 
     def release(view: NodeView, _reading: Decimal, target: Decimal) -> Decimal | None:
@@ -223,7 +227,8 @@ def _promised(name: str, tier: Tier, resource: Resource, evict: Evict) -> Metric
         evict_quantified=True,
         concerns=of_tier,
         check=check_needs_target,
-        largest=Decimal(1000),
+        also_called=frozenset({"CPUAllocatableEvict" if is_cpu else "MemoryAllocatableEvict"}),
+        largest=PROMISED_IN_VAIN,
     )
 
 

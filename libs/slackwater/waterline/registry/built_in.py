@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -12,6 +13,7 @@ from slackwater.waterline.facts.node import NodeView, Series
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering.chains import CPU, EXTENDED_CPU, MEMORY
 from slackwater.waterline.registry.best_effort import BEST_EFFORT
+from slackwater.waterline.registry.devices import DEVICES
 from slackwater.waterline.registry.metric import Dimension, Fact, Metric, Metrics, Resource
 
 PRESSURE_CAP: Final = Decimal("0.9")
@@ -63,11 +65,22 @@ def _lacked_by_prod(view: NodeView, reading: Decimal, target: Decimal) -> Decima
     return (wanted if view.capacity_milli is None else min(wanted, Decimal(view.capacity_milli))) - used
 
 
+def is_mid(pod: PodUse) -> bool:
+    return pod.tier is Tier.MID
+
+
 def _batch_cpu(view: NodeView) -> tuple[Series, ...]:
+    return _summed("batch_cpu_usage", view, [batch_cpu_of(pod) for pod in view.pods if uses_batch_cpu(pod)])
+
+
+def _mid_cpu(view: NodeView) -> tuple[Series, ...]:
+    return _summed("mid_cpu_usage", view, [cpu_of(pod) for pod in view.pods if is_mid(pod)])
+
+
+def _summed(name: str, view: NodeView, used: Sequence[Decimal | None]) -> tuple[Series, ...]:
     """As read, else the sum over the pods; unknown if it is unknown for one of them."""
-    if "batch_cpu_usage" in view.readings:
-        return view.readings["batch_cpu_usage"]
-    used = [batch_cpu_of(pod) for pod in view.pods if uses_batch_cpu(pod)]
+    if name in view.readings:
+        return view.readings[name]
     known = [amount for amount in used if amount is not None]
     return (Series(sum(known, Decimal(0))),) if len(known) == len(used) else ()
 
@@ -127,6 +140,10 @@ BATCH_CPU_USAGE: Final = Metric(
     evict_quantified=True,
     concerns=uses_batch_cpu,
 )
+MID_CPU_USAGE: Final = Metric(
+    "mid_cpu_usage", Dimension.CPU, Resource.CPU, readings=_mid_cpu, sort=CPU, evictable=True, evict=cpu_of,
+    evict_quantified=True, concerns=is_mid,
+)  # fmt: skip
 NODE_MEMORY_USAGE: Final = Metric(
     "node_memory_usage",
     Dimension.MEMORY,
@@ -152,19 +169,17 @@ NODE_MEMORY_USAGE_RATIO: Final = Metric(
 )
 NODE_MEMORY_PRESSURE: Final = Metric("node_memory_pressure", Dimension.RATIO, sort=MEMORY, evictable=True)
 PROD_MEMORY_PRESSURE: Final = Metric("prod_memory_pressure", Dimension.RATIO, sort=MEMORY, evictable=True)
-DISK_USAGE_RATIO: Final = Metric("disk_usage_ratio", Dimension.RATIO, action_priority=3, evictable=True)
-NETWORK_USAGE_RATIO: Final = Metric("network_usage_ratio", Dimension.RATIO, action_priority=3, evictable=True)
 
 BUILT_IN: Final = Metrics.of(
     NODE_CPU_USAGE,
     NODE_CPU_USAGE_RATIO,
     PROD_CPU_PRESSURE,
     BATCH_CPU_USAGE,
+    MID_CPU_USAGE,
     NODE_MEMORY_USAGE,
     NODE_MEMORY_USAGE_RATIO,
     NODE_MEMORY_PRESSURE,
     PROD_MEMORY_PRESSURE,
-    DISK_USAGE_RATIO,
-    NETWORK_USAGE_RATIO,
+    *DEVICES,
     *BEST_EFFORT,
 )

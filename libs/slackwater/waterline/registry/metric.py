@@ -14,6 +14,7 @@ from types import MappingProxyType
 from slackwater.model.errors import InvalidInput
 from slackwater.waterline.actuation.cpu_quota import QuotaChange, RestoreBounds, ThrottleBounds
 from slackwater.waterline.facts.amounts import ZERO, Number
+from slackwater.waterline.facts.eviction_marks import refusal
 from slackwater.waterline.facts.node import NodeView, Series
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering.chains import GENERAL, Chain
@@ -26,6 +27,7 @@ class Dimension(StrEnum):
     MEMORY = "bytes"
     RATIO = "ratio"
     NUMBER = "number"
+    BYTES_PER_SECOND = "bytes/s"
 
 
 class Resource(StrEnum):
@@ -98,6 +100,7 @@ class Metric:
     check                (value, target) of a rule: what is wrong with it, or None
     target_of            what a rule without a target releases down to; by default its waterline
     largest              that a ratio can be
+    also_called          by peers: a pod's eviction policy may name any of them
     """
 
     name: str
@@ -121,6 +124,7 @@ class Metric:
     check: RuleCheck = _any_rule
     target_of: Callable[[Decimal], Decimal] = _itself
     largest: Decimal = Decimal(1)
+    also_called: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if not 0 <= self.action_priority <= 10:
@@ -160,6 +164,12 @@ class Metric:
 
     def read(self, view: NodeView) -> tuple[Series, ...]:
         return view.readings.get(self.name, ()) if self.readings is None else self.readings(view)
+
+    def refused_by(self, pod: PodUse) -> str | None:
+        """Why a pod does not let itself be evicted for this metric, or None."""
+        if pod.eviction_enabled is not False and pod.eviction_policies is None:
+            return None
+        return refusal(pod.eviction_enabled, pod.eviction_policies, self.also_called | {self.name})
 
     def released_by_throttle(self, pod: PodUse, milli: Decimal) -> Decimal:
         """What `milli` taken from a pod mean for this metric's gap."""

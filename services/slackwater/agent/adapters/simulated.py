@@ -15,7 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from slackwater.agent.domain.host_apps import HostApplication
 from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.domain.samples import HostSample
 from slackwater.agent.ports import PodSample, PsiTotals, RawSample
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.nodes import CpuTopology, NodeFacts
@@ -31,6 +33,8 @@ SERVICE_SECONDS = 0.008
 _OWN_PRESSURE, _NEIGHBOUR_PRESSURE = 0.02, 0.30
 _GIB = 1 << 30
 _CFS_PERIOD_SECONDS = 0.1
+_HOST_APP_SHARE, _HOST_APP_BYTES = 0.05, _GIB // 2
+"""What every host application takes of the machine, before any pod has some."""
 
 
 def surging(at: datetime) -> bool:
@@ -160,12 +164,14 @@ class SimulatedDriver:
     clock: Clock
     cpus: int = 8
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    host_apps: tuple[HostApplication, ...] = ()
     _pods: dict[str, Pod] = field(default_factory=dict)
     _texts: dict[Knob, str] = field(default_factory=dict)
     _cpu_ns: dict[str, float] = field(default_factory=dict)
     _periods: dict[str, tuple[float, float]] = field(default_factory=dict)
     _waited_us: float = 0.0
     _busy_ns: float = 0.0
+    _app_ns: float = 0.0
     _last: float | None = None
 
     def open(self) -> None:
@@ -200,7 +206,7 @@ class SimulatedDriver:
         """What everybody gets at this moment under the present limits and weights."""
         load = prod_load(self.seed, self.clock.now())
         total = sum(pod.request.cpu_milli for pod in self._pods.values() if pod.tier is Tier.PROD) or 1
-        capacity = self.cpus * 1000.0
+        capacity = self.cpus * 1000.0 - self._apps_milli() * len(self.host_apps)
         claims = []
         for pod in self.pods():
             wanted = load * capacity * pod.request.cpu_milli / total if pod.tier is Tier.PROD else capacity
@@ -214,11 +220,15 @@ class SimulatedDriver:
         self._last = now
         shares = self.shares()
         self._waited_us += shares.prod_pressure * passed * 1e6
-        self._busy_ns += sum(shares.usage.values()) * 1e6 * passed
+        self._app_ns += self._apps_milli() * 1e6 * passed
+        apps = tuple(HostSample(app.name, app.tier, round(self._app_ns), _HOST_APP_BYTES) for app in self.host_apps)
+        self._busy_ns += (sum(shares.usage.values()) + self._apps_milli() * len(apps)) * 1e6 * passed
         pods = tuple(self._advance(pod, shares.usage[pod.uid], passed) for pod in self.pods())
         psi = PsiTotals(cpu_some_us=round(self._waited_us))
-        memory = sum(sample.memory_bytes or 0 for sample in pods)
-        return RawSample(now, self.clock.now(), round(self._busy_ns), memory, psi, {Tier.PROD: psi}, pods)
+        memory = sum(pod.memory_bytes or 0 for pod in pods) + sum(app.memory_bytes for app in apps)
+        return RawSample(
+            now, self.clock.now(), round(self._busy_ns), memory, psi, {Tier.PROD: psi}, pods, host_apps=apps
+        )
 
     def limit_knob(self, pod_uid: str) -> Knob:
         return self._known(Knob(f"{self.node}/{pod_uid}", "cpu_limit"))
@@ -271,6 +281,9 @@ class SimulatedDriver:
         return PodSample(
             pod.uid, round(self._cpu_ns[pod.uid]), pod.request.memory_bytes // 2, psi, counted[0], counted[1]
         )
+
+    def _apps_milli(self) -> float:
+        return self.cpus * 1000 * _HOST_APP_SHARE
 
     def _weight(self, target: str | Tier) -> int:
         return int(self.read(self.weight_knob(target)))

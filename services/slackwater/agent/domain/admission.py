@@ -10,6 +10,7 @@ from slackwater.model.errors import InvalidInput
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources, parse_cpu_milli, parse_memory_bytes
 from slackwater.model.tiers import DEFAULT_PRIORITY, PRIORITY_RANGES, QoSClass, Tier, default_qos
+from slackwater.waterline.facts.eviction_marks import PROTECTED
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?")
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,252}")
@@ -26,6 +27,7 @@ HARD_MEMORY_TIERS = frozenset({Tier.BATCH, Tier.FREE})
 DEFAULT_PERIOD_US, LOWER_TIERS_PERIOD_US = 100_000, 1_000_000
 """CFS periods. The kernel forgets at every refill how far a throttled group was ahead, and each time prod may wait up
 to a tick for it: docs/decisions/0010-long-periods-for-lower-tiers.md has the measurement."""
+LEAST_LIMIT_MILLI = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Command:
     arguments: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     """Each KEY=VALUE."""
+    cpu_limit: str | None = None
 
 
 def admit(command: Command, uid: str, now: datetime) -> Pod:
@@ -69,6 +72,20 @@ def admit(command: Command, uid: str, now: datetime) -> Pod:
         started_at=now,
         labels=_labels(command.labels),
     )
+
+
+def cpu_limit_milli(command: Command) -> int | None:
+    """The limit that the pod begins with and, once throttled, gets back; None = none. Raises InvalidInput."""
+    if command.cpu_limit is None:
+        return None
+    limit = parse_cpu_milli(command.cpu_limit, "--cpu-limit")
+    if limit < LEAST_LIMIT_MILLI:
+        raise InvalidInput(
+            f"--cpu-limit: {command.cpu_limit!r} is too little; allowed: {LEAST_LIMIT_MILLI}m (the kernel's least at "
+            "its usual period) or more",
+            field="--cpu-limit",
+        )
+    return limit
 
 
 def cfs_period_us(pod: Pod) -> int:
@@ -110,6 +127,8 @@ def _labels(texts: tuple[str, ...]) -> dict[str, str]:
                 "letters, digits and -_. in VALUE, at most 253 and 63 of them",
                 field="--label",
             )
+        if key in PROTECTED:
+            raise InvalidInput(f"--label: {key} is given by the agent alone", field="--label")
         found[key] = value
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -10,12 +10,14 @@ from slackwater.agent.domain.convergence import Throttle, Wish
 from slackwater.agent.domain.observation import Instant
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
-from slackwater.model.tiers import Tier
+from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.cycle import CycleState
-from slackwater.waterline.facts.node import NodeView, Series
+from slackwater.waterline.execution.plan import ExecutorState, Underway
+from slackwater.waterline.facts.node import BestEffortCpu, NodeView, Series
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.guarding import GuardState
-from slackwater.waterline.loop.in_force import Throttled, container_of
+from slackwater.waterline.loop.in_force import GRAIN_US, Throttled
+from slackwater.waterline.loop.managed import use_of
 from slackwater.waterline.loop.steadying import LoopState
 
 WRITER = "agent"
@@ -30,11 +32,23 @@ class Machine:
 
     facts: NodeFacts
 
-    def view(self, instant: Instant, at: datetime, pods: Iterable[Pod], limits: Limits, state: GuardState) -> NodeView:
-        """The last interval of the machine. Limits of ours are those of `state`; the others are as found."""
+    def view(
+        self,
+        instant: Instant,
+        at: datetime,
+        pods: Iterable[Pod],
+        limits: Limits,
+        state: GuardState,
+        leaving: Collection[str] = (),
+    ) -> NodeView:
+        """The last interval of the machine. Limits of ours are those of `state`; the others are as found. `leaving` are
+        pods that are being ended, by uid."""
         ours, capacity = state.by_uid(), self.facts.capacity
-        found = tuple(_pod(pod, instant, limits, ours.get(pod.uid)) for pod in pods if pod.uid in limits)
+        found = tuple(
+            _pod(pod, instant, limits, ours.get(pod.uid), pod.uid in leaving) for pod in pods if pod.uid in limits
+        )
         prod = sum(int(pod.cpu_usage_milli or 0) for pod in found if pod.tier is Tier.PROD)
+        lacking = _best_effort(found, capacity.cpu_milli)
         return NodeView(
             self.facts.name,
             at,
@@ -44,6 +58,10 @@ class Machine:
             found,
             self.facts.labels,
             prod,
+            lacking,
+            lacking,
+            disks=instant.disks,
+            links=instant.links,
         )
 
 
@@ -56,37 +74,43 @@ def _readings(instant: Instant, cpu_milli: int, memory_bytes: int) -> Mapping[st
         found["node_memory_usage"] = (Series(instant.node_memory_bytes),)
         if memory_bytes:
             found["node_memory_usage_ratio"] = (Series(instant.node_memory_bytes / memory_bytes),)
-    if instant.prod_cpu_pressure is not None:
-        found["prod_cpu_pressure"] = (Series(instant.prod_cpu_pressure),)
+    for name, pressure in (
+        ("prod_cpu_pressure", instant.prod_cpu_pressure),
+        ("prod_memory_pressure", instant.prod_memory_pressure),
+        ("node_memory_pressure", instant.node_memory_pressure),
+        ("node_io_pressure", instant.node_io_pressure),
+    ):
+        if pressure is not None:
+            found[name] = (Series(pressure),)
     return found
 
 
-def _pod(pod: Pod, instant: Instant, limits: Limits, ours: Throttled | None) -> PodUse:
+def _pod(pod: Pod, instant: Instant, limits: Limits, ours: Throttled | None, is_leaving: bool) -> PodUse:
     cpu, memory = instant.pods.get(pod.uid, (None, None))
-    original = limits[pod.uid][1]
-    return PodUse(
-        pod.uid,
-        pod.name,
-        pod.namespace,
-        pod.tier,
-        pod.qos,
-        pod.priority,
-        pod.started_at,
-        pod.labels,
-        cpu,
-        memory,
-        pod.request.cpu_milli,
-        containers=(container_of(cpu, pod.request.cpu_milli, original, ours),),
-    )
+    return use_of(pod, cpu, memory, limits[pod.uid][1], ours, is_leaving)
 
 
-def inherited(wish: Wish, pods: Iterable[Pod], limits: Limits, now: datetime) -> GuardState:
+def _best_effort(pods: Iterable[PodUse], capacity_milli: int) -> BestEffortCpu | None:
+    """CPU of all BE pods in the last interval, which is all that is remembered here: it stands for the window, too."""
+    found = [pod for pod in pods if pod.qos is QoSClass.BE]
+    if not found or any(pod.cpu_usage_milli is None for pod in found):
+        return None
+    quotas = [pod.containers[0].quota_us for pod in found]
+    limits = sum(capacity_milli if quota is None else quota // GRAIN_US for quota in quotas)
+    used, asked = sum(pod.cpu_usage_milli or 0 for pod in found), sum(pod.cpu_request_milli for pod in found)
+    return BestEffortCpu(used, asked, min(capacity_milli, limits))
+
+
+def inherited(
+    wish: Wish, pods: Iterable[Pod], limits: Limits, now: datetime, leaving: Iterable[Underway] = ()
+) -> GuardState:
     """What was in force when nobody renewed it any more: it is given back by the same rules as anything else. Why it
-    was taken is not known, so the waiting begins now."""
+    was taken is not known, so the waiting begins now. Who is being ended already is credited."""
     known = {pod.uid: pod for pod in pods}
     held = [(known[one.pod_uid], one) for one in wish.throttles if one.pod_uid in known and one.pod_uid in limits]
     throttles = [Throttled(pod.uid, pod.name, str(pod.tier), one.limit_milli, limits[pod.uid][1]) for pod, one in held]
-    return GuardState(tuple(throttles), CycleState(loop=LoopState(last_trigger_at=now if throttles else None)))
+    loop = LoopState(last_trigger_at=now if throttles else None)
+    return GuardState(tuple(throttles), CycleState(executor=ExecutorState(tuple(leaving)), loop=loop))
 
 
 def wish_of(state: GuardState, decisions: Mapping[str, str], before: Wish, now: float) -> Wish:

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from slackwater.agent.domain.devices import disk_uses, link_uses
 from slackwater.agent.domain.rates import PressureWindow, delta, milli_of, remainder
-from slackwater.agent.domain.samples import PodSample, PsiTotals, RawSample
+from slackwater.agent.domain.samples import HostSample, PodSample, PsiTotals, RawSample
 from slackwater.agent.domain.windows import Ring, Summary
+from slackwater.model.devices import DiskUse, LinkUse
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import Tier
 
@@ -18,13 +20,19 @@ _STARTED_SLACK = timedelta(seconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """The last interval, for waterlines: CPU of the node in milli-cores, pressure of prod as a share of time, memory in
-    bytes, and CPU and memory by pod uid."""
+    """The last interval, for waterlines: CPU of the node in milli-cores, CPU pressure of prod as a share of time,
+    memory in bytes, CPU and memory by pod uid, disks and links. Pressures of memory and of I/O are those of the window
+    so far, as reports have them."""
 
     node_cpu_milli: int | None = None
     prod_cpu_pressure: float | None = None
     node_memory_bytes: int | None = None
     pods: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    prod_memory_pressure: float | None = None
+    node_memory_pressure: float | None = None
+    node_io_pressure: float | None = None
+    disks: tuple[DiskUse, ...] = ()
+    links: tuple[LinkUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +44,16 @@ class PodWindow:
     memory: Summary
     pressure: PressureWindow
     throttled_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostWindow:
+    """One host application's window."""
+
+    name: str
+    tier: Tier
+    cpu: Summary
+    memory: Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +69,9 @@ class Window:
     node_pressure: PressureWindow
     prod_pressure: PressureWindow
     pods: tuple[PodWindow, ...]
+    disks: tuple[DiskUse, ...] = ()
+    links: tuple[LinkUse, ...] = ()
+    host_apps: tuple[HostWindow, ...] = ()
 
 
 class _Series:
@@ -84,17 +105,27 @@ class _Series:
 
 
 @dataclass(slots=True)
+class _AppSeries:
+    """CPU and memory of one host application, over one window; `tier` as it was sampled last."""
+
+    tier: Tier
+    cpu: Ring
+    memory: Ring
+
+
+@dataclass(slots=True)
 class Observation:
     """Holds the previous sample and the series. `capacity` bounds the samples kept of one window."""
 
     capacity: int = 600
     _previous: RawSample | None = None
     _previous_pods: Mapping[str, PodSample] = field(default_factory=dict)
-    _opened: float | None = None
+    _opened: RawSample | None = None
     _node: _Series = field(init=False)
     _system: _Series = field(init=False)
     _prod: PressureWindow = field(default_factory=PressureWindow)
     _pods: dict[str, _Series] = field(default_factory=dict)
+    _apps: dict[str, _AppSeries] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._node = _Series(self.capacity)
@@ -107,30 +138,43 @@ class Observation:
         self._previous_pods = {pod.uid: pod for pod in sample.pods}
         for uid in self._pods.keys() - self._previous_pods.keys():
             del self._pods[uid]
-        self._add_memory(sample)
+        seconds = 0.0 if previous is None else sample.monotonic - previous.monotonic
+        apps = self._add_apps(previous, sample, seconds) if previous is not None and sample.host_apps else []
+        self._add_memory(sample, [memory for _, memory in apps])
         if previous is None:
-            self._opened = sample.monotonic
+            self._opened = sample
             return Instant()
-        seconds = sample.monotonic - previous.monotonic
         rates = [self._add_pod(pod, known.get(pod.uid), previous, seconds, pods) for pod in sample.pods]
         vanished: list[int | None] = [None for uid in known if uid not in self._previous_pods]
         node_milli = milli_of(previous.node_cpu_busy_ns, sample.node_cpu_busy_ns, seconds)
         _add(self._node.cpu, node_milli)
-        _add(self._system.cpu, remainder(node_milli, rates + vanished))
+        _add(self._system.cpu, remainder(node_milli, rates + vanished + [rate for rate, _ in apps]))
         self._node.pressure.add(previous.node_psi, sample.node_psi, seconds)
         nothing = PsiTotals()
         self._prod.add(previous.tier_psi.get(Tier.PROD, nothing), sample.tier_psi.get(Tier.PROD, nothing), seconds)
         used = {pod.uid: (rate, pod.memory_bytes) for pod, rate in zip(sample.pods, rates, strict=True)}
-        return Instant(node_milli, self._prod.cpu.last, sample.node_memory_bytes, used)
+        node = self._node.pressure
+        return Instant(
+            node_milli,
+            self._prod.cpu.last,
+            sample.node_memory_bytes,
+            used,
+            self._prod.memory.average,
+            node.memory.average,
+            node.io.average,
+            disk_uses(previous.disks, sample.disks, seconds),
+            link_uses(previous.links, sample.links, seconds),
+        )
 
     def close(self, pods: Sequence[Pod]) -> Window | None:
         """The window since the last close, and begin the next; None before the first interval is over."""
-        last = self._previous
-        if last is None or self._opened is None or last.monotonic <= self._opened:
+        last, opened = self._previous, self._opened
+        if last is None or opened is None or last.monotonic <= opened.monotonic:
             return None
+        seconds = last.monotonic - opened.monotonic
         window = Window(
             sampled_at=last.at,
-            seconds=last.monotonic - self._opened,
+            seconds=seconds,
             node_cpu=self._node.cpu.summary(),
             node_memory=self._node.memory.summary(),
             system_cpu=self._system.cpu.summary(),
@@ -138,19 +182,46 @@ class Observation:
             node_pressure=self._node.pressure,
             prod_pressure=self._prod,
             pods=tuple(_pod_window(pod, self._pods[pod.uid]) for pod in pods if pod.uid in self._pods),
+            disks=disk_uses(opened.disks, last.disks, seconds),
+            links=link_uses(opened.links, last.links, seconds),
+            host_apps=tuple(_app_window(name, self._apps[name]) for name in sorted(self._apps)) if self._apps else (),
         )
-        self._opened = last.monotonic
+        self._opened = last
         self._prod = PressureWindow()
         for series in (self._node, self._system, *self._pods.values()):
             series.clear()
+        self._apps = {}
         return window
 
-    def _add_memory(self, sample: RawSample) -> None:
+    def _add_memory(self, sample: RawSample, apps: list[int]) -> None:
         _add(self._node.memory, sample.node_memory_bytes)
-        _add(self._system.memory, remainder(sample.node_memory_bytes, [pod.memory_bytes for pod in sample.pods]))
+        held = [*(pod.memory_bytes for pod in sample.pods), *apps]
+        _add(self._system.memory, remainder(sample.node_memory_bytes, held))
         for pod in sample.pods:
             series = self._pods.setdefault(pod.uid, _Series(self.capacity))
             _add(series.memory, pod.memory_bytes)
+
+    def _add_apps(self, previous: RawSample, sample: RawSample, seconds: float) -> list[tuple[int, int]]:
+        """What they used, CPU and memory. Of one whose rate is not known (it has just come, or began anew) both stay
+        with the system, where they would be if nobody had named it."""
+        known = {app.name: app for app in previous.host_apps}
+        used: list[tuple[int, int]] = []
+        for app in sample.host_apps:
+            before = known.get(app.name)
+            rate = milli_of(before.cpu_ns, app.cpu_ns, seconds) if before is not None else None
+            if rate is not None:
+                series = self._app(app)
+                series.cpu.add(rate)
+                series.memory.add(app.memory_bytes)
+                used.append((rate, app.memory_bytes))
+        return used
+
+    def _app(self, app: HostSample) -> _AppSeries:
+        series = self._apps.get(app.name)
+        if series is None:
+            series = self._apps[app.name] = _AppSeries(app.tier, Ring(self.capacity), Ring(self.capacity))
+        series.tier = app.tier
+        return series
 
     def _add_pod(
         self, now: PodSample, before: PodSample | None, previous: RawSample, seconds: float, pods: Sequence[Pod]
@@ -172,6 +243,10 @@ class Observation:
 def _add(ring: Ring, value: int | None) -> None:
     if value is not None:
         ring.add(value)
+
+
+def _app_window(name: str, series: _AppSeries) -> HostWindow:
+    return HostWindow(name, series.tier, series.cpu.summary(), series.memory.summary())
 
 
 def _pod_window(pod: Pod, series: _Series) -> PodWindow:

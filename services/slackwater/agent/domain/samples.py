@@ -31,11 +31,40 @@ class PodSample:
 
 
 @dataclass(frozen=True, slots=True)
+class DiskSample:
+    """Cumulative milliseconds in which a disk had something to do."""
+
+    name: str
+    busy_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSample:
+    """Cumulative bytes of an interface, and bytes per second that it could carry each way (None = it does not tell)."""
+
+    name: str
+    received_bytes: int
+    sent_bytes: int
+    capacity_per_second: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostSample:
+    """One host application's counters, as of pods. Half of one would be taken for zero: where one of the two cannot be
+    read, the application is not there at all."""
+
+    name: str
+    tier: Tier
+    cpu_ns: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class RawSample:
     """Everything read in one tick. Counters are cumulative; None is unknown, never 0.
 
     `node_cpu_busy_ns` is the time all CPUs together were not idle, `node_memory_bytes` MemTotal minus MemAvailable.
-    `tier_psi` holds the pressure of a tier's pods together.
+    `tier_psi` holds the pressure of a tier's pods together. `host_apps` has those that are there now, and no others.
     """
 
     monotonic: float
@@ -45,3 +74,6 @@ class RawSample:
     node_psi: PsiTotals = PsiTotals()
     tier_psi: Mapping[Tier, PsiTotals] = field(default_factory=dict)
     pods: tuple[PodSample, ...] = ()
+    disks: tuple[DiskSample, ...] = ()
+    links: tuple[LinkSample, ...] = ()
+    host_apps: tuple[HostSample, ...] = ()

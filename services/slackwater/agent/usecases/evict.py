@@ -82,6 +82,10 @@ class EvictPods:
         """Whoever asked for it: a pod is ended once, and who asks again is answered when it is over."""
         return any(record.pod_uid == pod_uid and record.outcome is None for record in self._records.values())
 
+    def ending(self) -> frozenset[str]:
+        """The pods that are being ended now, by uid."""
+        return frozenset(record.pod_uid for record in self._records.values() if record.outcome is None)
+
     def forget(self, writer: str, asked: set[str]) -> None:
         """Drop ids that can never start again: told, past their deadline and not asked for any more."""
         now = self.clock.now()

@@ -6,7 +6,7 @@ decided is told when the bus is back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -23,6 +23,7 @@ from slackwater.model.time import Clock
 from slackwater.waterline import handover
 from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.cycle import Options
+from slackwater.waterline.execution.plan import Underway
 from slackwater.waterline.explaining import record_of
 from slackwater.waterline.guarding import Guarding, GuardState, confirmed, eviction_failed, guard, refused, without
 from slackwater.waterline.loop.telling import Told
@@ -52,10 +53,10 @@ class GuardAlone:
     decisions: dict[str, str] = field(default_factory=dict)
     evictions: list[EvictionWish] = field(default_factory=list)
 
-    def tick(self, instant: Instant, pods: Sequence[Pod]) -> list[DecisionRecord]:
-        """Decide on one sample and carry it out; returns what has to be told."""
+    def tick(self, instant: Instant, pods: Sequence[Pod], leaving: Collection[str] = ()) -> list[DecisionRecord]:
+        """Decide on one sample and carry it out; returns what has to be told. `leaving` are being ended, by uid."""
         now = self.clock.now()
-        view = self.machine.view(instant, now, pods, self.converge.limits(pods), self.state)
+        view = self.machine.view(instant, now, pods, self.converge.limits(pods), self.state, leaving)
         made = guard(view, self.state, self.policies, now, self.options, self.metrics)
         source = Deciding(
             view.node, view.capacity_milli or 0, self.state, _book(self.policies), self.options, now, view,
@@ -121,10 +122,19 @@ class GuardAlone:
         return wish_of(self.state, self.decisions, self.held.wish, self.clock.monotonic())
 
 
-def begin(held: Held, machine: Machine, converge: ConvergeToIntents, clock: Clock, pods: Sequence[Pod]) -> GuardAlone:
+def begin(
+    held: Held,
+    machine: Machine,
+    converge: ConvergeToIntents,
+    clock: Clock,
+    pods: Sequence[Pod],
+    leaving: Iterable[str] = (),
+) -> GuardAlone:
     """From what was in force when the lease ran out. Raises ValueError for rules that this version cannot read."""
     policies, options = handover.read(held.event.data.rules)
-    state = inherited(held.wish, pods, converge.limits(pods), clock.now())
+    until = clock.now() + timedelta(seconds=options.limits.underway_seconds)
+    going = [Underway(uid, until) for uid in sorted(leaving)]
+    state = inherited(held.wish, pods, converge.limits(pods), clock.now(), going)
     decisions = {one.pod_uid: one.decision_id for one in held.wish.throttles}
     alone = GuardAlone(held, machine, converge, clock, policies, options, all_metrics(), state, decisions)
     converge.own = alone.wish()

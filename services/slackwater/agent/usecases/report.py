@@ -9,7 +9,7 @@ from typing import Literal
 from slackwater.agent.domain.observation import PodWindow, Window
 from slackwater.agent.domain.rates import PressureWindow
 from slackwater.agent.domain.windows import Summary
-from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
+from slackwater.events.measures import Distribution, HostAppUsage, PodUsage, Pressure, Usage
 from slackwater.events.usage_reported import UsageReported
 
 Limits = Mapping[str, tuple[int | None, int | None]]
@@ -43,6 +43,9 @@ class ReportUsage:
             node_pressure=pressure(window.node_pressure),
             prod_pressure=pressure(window.prod_pressure),
             pods=tuple(pod_usage(pod, limits) for pod in window.pods if pod.pod.uid in limits),
+            disks=window.disks,
+            links=window.links,
+            host_apps=tuple(HostAppUsage(app.name, app.tier, usage(app.cpu, app.memory)) for app in window.host_apps),
         )
 
 

@@ -24,6 +24,8 @@ class Tick:
     observed: tuple[Observed, ...]
     instant: Instant
     pods: Sequence[Pod]
+    host_apps: frozenset[str] = frozenset()
+    """Names of the host applications that were there."""
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ class SampleMachine:
         report = self.report(trigger) if trigger is not None else None
         if report is not None:
             self._last_report = sample.monotonic
-        return Tick(report, observed, instant, pods)
+        return Tick(report, observed, instant, pods, frozenset([app.name for app in sample.host_apps]))
 
     def report(self, trigger: Literal["interval", "waterline", "shutdown"]) -> UsageReported | None:
         """Close the window now; None when it holds no interval yet."""

@@ -24,6 +24,9 @@ class _Telling:
         self._told[name] = problem
         self._outbox.append(event)
 
+    async def publish(self, event: Event[Any]) -> None:
+        self._outbox.append(event)
+
 
 class MemoryFollowerStore:
     """slackwater.colocation.ports.FollowerStore over the states of a store in memory."""

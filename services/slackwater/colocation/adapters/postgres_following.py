@@ -61,6 +61,9 @@ class _Telling:
         await self._unit.connection.execute(_TELL, {"name": name, "problem": problem})
         await self._unit.publish(event)
 
+    async def publish(self, event: Event[Any]) -> None:
+        await self._unit.publish(event)
+
 
 class PostgresFollowerStore:
     """slackwater.colocation.ports.FollowerStore."""

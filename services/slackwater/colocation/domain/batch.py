@@ -1,6 +1,7 @@
 """What batch may use of a node, per resource:
 
     offered = max(0, capacity - margin - max(system + host applications, reserved) - prod - mid)
+              host applications of prod and mid; those of batch and free use what is offered, as pods of theirs do
     margin  = trunc(capacity x (100 - reclaim threshold) / 100)         a threshold above 100 % over-commits
 
 What prod and mid hold is said in `holding`, by one of three policies; `request` takes reservations alone and no system.
@@ -23,6 +24,7 @@ from slackwater.colocation.domain.snapshot import LOWER_TIERS, NodeSnapshot, amo
 from slackwater.colocation.domain.strategy import MarginMode, Policy, Strategy
 from slackwater.decisions.record import Term
 
+_NAMED = 3
 _ONCE = "requests leave more than prod's use and mid's offer do"
 
 
@@ -60,7 +62,7 @@ def compute(resource: str, snapshot: NodeSnapshot, strategy: Strategy, mid_offer
     terms = [
         Term(name="capacity", value=amount(snapshot.capacity, resource)),
         *_margin(resource, snapshot, strategy),
-        _kept_back(resource, snapshot, reserved, policy),
+        *_kept_back(resource, snapshot, reserved, policy),
         _term("prod", tier_holds("prod", resource, snapshot, strategy, policy)),
         _term("mid", mid) if mid.value >= mid_offered or policy is not Policy.USAGE else _lent_to_mid(mid_offered),
     ]
@@ -109,8 +111,12 @@ def reserved_of(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> in
 def system_of(resource: str, snapshot: NodeSnapshot, lower: frozenset[str] = LOWER_TIERS) -> int:
     """With host applications of tiers that are not `lower`; one whose tier nobody named counts, for its usage is in no
     other figure."""
-    apps = sum(amount(app.usage, resource) for app in snapshot.host_apps if app.tier not in lower)
-    return apps + (amount(snapshot.system, resource) if snapshot.system else 0)
+    return host_apps_of(resource, snapshot, lower) + (amount(snapshot.system, resource) if snapshot.system else 0)
+
+
+def host_apps_of(resource: str, snapshot: NodeSnapshot, lower: frozenset[str] = LOWER_TIERS) -> int:
+    """What those of other tiers use together."""
+    return sum(amount(app.usage, resource) for app in snapshot.host_apps if app.tier not in lower)
 
 
 def _margin(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> list[Term]:
@@ -121,20 +127,32 @@ def _margin(resource: str, snapshot: NodeSnapshot, strategy: Strategy) -> list[T
     return [Term(name="safety_margin", value=-margin, note=note, input="reclaim_threshold")]
 
 
-def _kept_back(resource: str, snapshot: NodeSnapshot, reserved: int, policy: Policy) -> Term:
+def _kept_back(resource: str, snapshot: NodeSnapshot, reserved: int, policy: Policy) -> list[Term]:
+    """The reservation, or what the system and host applications use, a term for each."""
     source = "reserved_by_node" if reserved == amount(snapshot.reserved, resource) else "reserved_by_strategy"
     system = system_of(resource, snapshot)
     if policy is Policy.REQUEST:
-        return Term(name="reserved", value=-reserved, note="the policy takes no system usage", input=source)
+        return [Term(name="reserved", value=-reserved, note="the policy takes no system usage", input=source)]
     if snapshot.system is None and reserved >= system:
-        return Term(name="reserved", value=-reserved, note="system usage was never measured", input=source)
+        return [Term(name="reserved", value=-reserved, note="system usage was never measured", input=source)]
+    apps = host_apps_of(resource, snapshot)
     if reserved > system:
-        note = f"more than the system uses, {said(system, resource)}"
-        return Term(name="reserved", value=-reserved, note=note, input=source)
-    note = "p95" if snapshot.system_is_current else "last known p95"
-    if snapshot.host_apps:
-        note += " with host applications" if snapshot.system else " of host applications; system was never measured"
-    return Term(name="system", value=-system, note=note, input="system_p95" if snapshot.system else "host_apps_p95")
+        who = "the system and host applications use" if apps else "the system uses"
+        note = f"more than {who}, {said(system, resource)}"
+        return [Term(name="reserved", value=-reserved, note=note, input=source)]
+    note = "never measured" if not snapshot.system else "p95" if snapshot.system_is_current else "last known p95"
+    terms = [Term(name="system", value=apps - system, note=note, input="system_p95")]
+    if apps:
+        terms.append(Term(name="host_apps", value=-apps, note=_apps_said(resource, snapshot), input="host_apps_p95"))
+    return terms
+
+
+def _apps_said(resource: str, snapshot: NodeSnapshot) -> str:
+    """Who they are, the largest first."""
+    held = [app for app in snapshot.host_apps if app.tier not in LOWER_TIERS]
+    by_size = sorted(held, key=lambda app: (-amount(app.usage, resource), app.name))
+    named = [f"{app.name} ({app.tier}) {said(amount(app.usage, resource), resource)}" for app in by_size]
+    return "p95: " + ", ".join(named[:_NAMED] + ([f"and {len(named) - _NAMED} more"] if len(named) > _NAMED else []))
 
 
 def _term(tier: str, held: TierHolds) -> Term:

@@ -10,7 +10,7 @@ from slackwater.colocation.domain.gating import Gate
 from slackwater.colocation.domain.layers import NodeWords, last_good_words
 from slackwater.colocation.domain.node_notes import NodeNotes, NodeStatus
 from slackwater.colocation.domain.node_offer import Gates, NodeOffer
-from slackwater.colocation.domain.snapshot import PodUse, Zone
+from slackwater.colocation.domain.snapshot import HostApp, PodUse, Zone
 from slackwater.model.quantities import Resources
 
 
@@ -74,6 +74,8 @@ class NodeState:
     node_usage: Resources | None = None
     prod_peak: Resources | None = None
     system_by: Source | None = None
+    host_apps: tuple[HostApp, ...] = ()
+    """As the newest window told: one that it does not tell is not there."""
     whole_end: int = 0
     notes: NodeNotes = field(default_factory=NodeNotes)
     status: NodeStatus | None = None
@@ -113,6 +115,7 @@ class Measured:
     system: Resources | None
     end: int
     is_whole: bool = True
+    host_apps: tuple[HostApp, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +181,7 @@ def with_usage(state: NodeState, measured: Measured, source: Source) -> NodeStat
         system=measured.system if told else state.system,
         system_is_current=told,
         system_by=source if told else state.system_by,
+        host_apps=measured.host_apps,
         window_end=measured.end,
         whole_end=measured.end if whole else state.informed_at or measured.end,
         used_by=source,

@@ -24,6 +24,7 @@ def snapshot_of(state: NodeState, strategy: Strategy, now: datetime) -> NodeSnap
         system_is_current=state.system_is_current,
         age_seconds=max(0.0, now.timestamp() - state.informed_at),
         lost=state.lost,
+        host_apps=state.host_apps,
         zones=state.numa,
         allocatable=state.notes.allocatable,
         node_usage=state.node_usage,

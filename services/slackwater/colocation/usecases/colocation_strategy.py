@@ -193,6 +193,18 @@ class ColocationStrategy(Part):
         return self.model_copy(update={"status": status})
 
 
+def nodes_of(document: ColocationStrategy) -> str:
+    """For which nodes it is, in words."""
+    if document.is_clusters:
+        return "every node"
+    selector = document.spec.node_selector
+    if selector is None:
+        return f"pool {document.spec.node_pool or document.metadata.name}"
+    labels = [f"{key}={value}" for key, value in selector.match_labels.items()]
+    others = [f"{one.key} {one.operator} {', '.join(one.values)}".rstrip() for one in selector.match_expressions]
+    return "; ".join([*labels, *others]) or "every node"
+
+
 def first_document(base: Spec) -> ColocationStrategy:
     """The cluster's document until somebody writes another: what the settings say, so that it can be read. What has a
     fraction that no document can say is left out, and follows the settings all the same."""

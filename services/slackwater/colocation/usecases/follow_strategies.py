@@ -8,12 +8,14 @@ from datetime import datetime
 
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import FollowerStore
-from slackwater.colocation.usecases.colocation_strategy import CLUSTER
-from slackwater.colocation.usecases.note_followed import checked_event
+from slackwater.colocation.usecases.colocation_strategy import CLUSTER, nodes_of
+from slackwater.colocation.usecases.note_followed import SOURCE, checked_event
 from slackwater.colocation.usecases.recompute_offer import Offering, decide_anew
-from slackwater.colocation.usecases.strategies_in_force import InForce
+from slackwater.colocation.usecases.strategies_in_force import InForce, effective_of
 from slackwater.decisions.reasons import Reason
+from slackwater.events.envelope import event_of
 from slackwater.events.strategy_checked import StrategyChecked
+from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 
 CHANGED = Reason.OFFER_STRATEGY_CHANGED
@@ -73,8 +75,9 @@ def _sliced(nodes: Sequence[str]) -> Iterator[Sequence[str]]:
 async def tell_of_documents(
     offering: Offering, nodes: FollowerStore, found: InForce, partitions: Collection[int] = ALL_PARTITIONS
 ) -> None:
-    """An event for each document that cannot be used since it was told of last, or can be again, or is gone; only for
-    those whose names fall into these partitions. Raises Unavailable, Fenced."""
+    """An event for each document that cannot be used since it was told of last, or can be again, or is gone, and one
+    for each with what it comes to now; only for those whose names fall into these partitions. Raises Unavailable,
+    Fenced."""
     problems = {name: why for name, why in found.problems.items() if partition_of(name) in partitions}
     now = offering.clock.now()
     async with nodes.telling() as transaction:
@@ -82,6 +85,9 @@ async def tell_of_documents(
         for name in sorted(n for n in problems.keys() | told.keys() if problems.get(n, "") != told.get(n, "")):
             checked = _checked(name, problems.get(name, ""), found, now)
             await transaction.tell(name, checked.problem, checked_event(checked, now, None, cause=now.isoformat()))
+        for name in sorted(found.generations.keys() | found.gone.keys()):
+            if partition_of(name) in partitions:
+                await transaction.publish(event_of(_followed(name, found, now), source=SOURCE, time=now))
 
 
 def _checked(name: str, problem: str, found: InForce, now: datetime) -> StrategyChecked:
@@ -94,4 +100,24 @@ def _checked(name: str, problem: str, found: InForce, now: datetime) -> Strategy
         problem=problem,
         followed=() if kept is None else (f"{title}@{kept.generation}",),
         checked_at=now,
+    )
+
+
+def _followed(name: str, found: InForce, now: datetime) -> StrategyFollowed:
+    """What is shown of a document; where nothing of it counts, only that it is there and why."""
+    if name in found.gone:
+        return StrategyFollowed(document=name, generation=found.gone[name], gone=True, told_at=now)
+    kept, document = found.kept.get(name), found.documents.get(name)
+    return StrategyFollowed(
+        document=name,
+        generation=found.generations[name],
+        observed_generation=0 if kept is None else kept.generation,
+        nodes="" if document is None else nodes_of(document),
+        precedence=0 if kept is None else kept.precedence,
+        fields={} if kept is None else dict(kept.spec),
+        effective={} if kept is None else effective_of(kept, found),
+        problem=found.problems.get(name, ""),
+        changed_by="" if document is None else document.metadata.changed_by,
+        accepted_at=None if kept is None else kept.accepted_at,
+        told_at=now,
     )

@@ -17,12 +17,12 @@ from slackwater.colocation.domain.node import (
 )
 from slackwater.colocation.domain.node_notes import notes_of
 from slackwater.colocation.domain.pod_set import ListedPod, MeasuredPod, pod_set
-from slackwater.colocation.domain.snapshot import LOWER_TIERS, Zone
+from slackwater.colocation.domain.snapshot import LOWER_TIERS, HostApp, Zone
 from slackwater.events.envelope import Event
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
-from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
+from slackwater.events.usage_windowed import UsageWindowed, WindowedHostApp, WindowedUsage
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 
@@ -42,8 +42,8 @@ def learn_liveness(state: NodeState, event: Event[NodeLivenessChanged]) -> NodeS
 
 
 def learn_usage(state: NodeState, event: Event[UsageWindowed]) -> NodeState:
-    """The node, its pods and its system, each at its p95 of the window; pods as they were when it ended, and only those
-    that hold something against an offer."""
+    """The node, its pods, system and host applications, each at its p95 of the window; pods as they were when it
+    ended, and only those that hold something against an offer."""
     window = event.data
     end = window.window_start + timedelta(seconds=window.window_seconds)
     pods = [each for each in window.pods if each.pod.tier not in LOWER_TIERS]
@@ -54,6 +54,9 @@ def learn_usage(state: NodeState, event: Event[UsageWindowed]) -> NodeState:
         system=_p95(window.system_usage),
         end=int(end.timestamp()),
         is_whole=window.gaps <= window.reports,
+        host_apps=tuple(
+            [HostApp(app.name, app.tier.value, p95) for app in window.host_apps if (p95 := _p95(app.usage))]
+        ),
     )
     return with_usage(state, found, Source(event.id, window.window_start))
 
@@ -67,6 +70,10 @@ def learn_peaks(state: NodeState, event: Event[PeakPredicted]) -> NodeState:
 
 def _listed(pod: Pod) -> ListedPod:
     return ListedPod(pod.uid, pod.tier.value, pod.qos.value, pod.request, pod.started_at)
+
+
+def _host_app(app: WindowedHostApp, p95: Resources) -> HostApp:
+    return HostApp(app.name, app.tier.value, p95)
 
 
 def _p95(usage: WindowedUsage | None) -> Resources | None:

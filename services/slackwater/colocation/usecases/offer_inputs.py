@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from slackwater.colocation.domain.mid import allocatable_of
 from slackwater.colocation.domain.node import NodeState, Source
@@ -54,6 +55,8 @@ def _of_node(facts: Facts) -> Iterator[Input]:
     if snapshot.host_apps:
         apps = sum((app.usage for app in snapshot.host_apps if app.tier not in LOWER_TIERS), Resources())
         yield _amount(facts, "host_apps_p95", apps, state.used_by)
+        for app in snapshot.host_apps:
+            yield _amount(facts, f"host_app {app.name} ({app.tier}) p95", app.usage, state.used_by)
     yield from _of_pods(facts, "prod")
 
 
@@ -91,8 +94,17 @@ def _of_pods(facts: Facts, tier: str) -> Iterator[Input]:
 
 
 def _said(facts: Facts, name: str, value: float | str, unit: str) -> Input:
-    """By the strategy; the weakest of what it was merged from first."""
-    return Input(name=name, value=value, unit=unit, source=", ".join(facts.followed.sources) or "strategy")
+    """By the strategy; the weakest of what it was merged from first, since the youngest of these was accepted."""
+    source = ", ".join(facts.followed.sources) or "strategy"
+    return Input(name=name, value=value, unit=unit, source=source, observed_at=_accepted_at(facts))
+
+
+def _accepted_at(facts: Facts) -> datetime | None:
+    """Words of the node are as old as its description; None where no time is known."""
+    described = facts.state.described_by
+    own = any(each.startswith("node-") for each in facts.followed.sources)
+    times = [facts.followed.accepted_at, described.at if own and described else None]
+    return max((at for at in times if at is not None), default=None)
 
 
 def _amount(facts: Facts, name: str, whole: Resources | None, source: Source | None) -> Input:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from slackwater.colocation.domain.document import DEFAULTS, SELECTION, Spec, field_problems, problems_of
@@ -28,13 +28,16 @@ from slackwater.runtime.documents import DocumentMeter, DocumentStore, StoredDoc
 @dataclass(frozen=True, slots=True)
 class InForce:
     """`kept` has every document as it counts, by name, and `documents` where that is from; `problems` says by name why
-    the stored generation is not it; `generations` are those that are stored."""
+    the stored generation is not it; `generations` are those that are stored, `gone` of what was deleted; `base` is what
+    the settings say."""
 
     strategies: StrategySet
     kept: Mapping[str, Kept] = field(default_factory=dict)
     documents: Mapping[str, ColocationStrategy] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
     generations: Mapping[str, int] = field(default_factory=dict)
+    gone: Mapping[str, int] = field(default_factory=dict)
+    base: Spec = field(default_factory=dict)
 
 
 def _same(one: InForce, other: InForce) -> bool:
@@ -61,7 +64,9 @@ def follow(rows: Iterable[StoredDocument], base: Spec, before: InForce) -> InFor
     A document that cannot be read or used keeps what it was `before`; if it was nothing, as after a restart, what of it
     can be read counts.
     """
+    rows = list(rows)
     stored = {row.name: row for row in rows if row.document is not None}
+    gone = {row.name: row.generation for row in rows if row.document is None}
     kept: dict[str, Kept] = {}
     documents: dict[str, ColocationStrategy] = {}
     problems: dict[str, str] = {}
@@ -69,7 +74,7 @@ def follow(rows: Iterable[StoredDocument], base: Spec, before: InForce) -> InFor
         cluster = kept[CLUSTER].spec if CLUSTER in kept else {}
         try:
             documents[name] = document_of(stored[name])
-            kept[name] = usable(documents[name], cluster, base)
+            kept[name] = replace(usable(documents[name], cluster, base), accepted_at=stored[name].changed_at)
         except InvalidInput as error:
             problems[name] = error.message
             stand_in = before.documents.get(name) if name in before.kept else _readable_part(stored[name])
@@ -77,7 +82,8 @@ def follow(rows: Iterable[StoredDocument], base: Spec, before: InForce) -> InFor
                 documents[name], kept[name] = stand_in, before.kept.get(name) or as_it_counts(stand_in)
     pools = [one for name, one in kept.items() if name != CLUSTER]
     strategies = StrategySet(kept.get(CLUSTER), pools, base)
-    return InForce(strategies, kept, documents, problems, {name: row.generation for name, row in stored.items()})
+    generations = {name: row.generation for name, row in stored.items()}
+    return InForce(strategies, kept, documents, problems, generations, gone, base)
 
 
 def document_of(row: StoredDocument) -> ColocationStrategy:
@@ -182,15 +188,17 @@ class StrategiesInForce:
         problems = tuple(NodeProblem(node=node, problem=why) for node, why in followers.problems)
         return ColocationStrategyStatus(
             observed_generation=observed,
-            effective=None if kept is None else self._effective(kept),
+            effective=None if kept is None else effective_of(kept, self._found),
             nodes=followers.nodes,
             nodes_with_problems=followers.bad,
             problems=problems,
             conditions=conditions_of(observed, problem, followers.nodes, followers.bad, problems),
         )
 
-    def _effective(self, kept: Kept) -> dict[str, Any]:
-        cluster = self._found.kept.get(CLUSTER)
-        above: Spec = {} if cluster is None else cluster.spec
-        whole = {**DEFAULTS, **self._base, **above, **kept.spec}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in sorted(whole.items())}
+
+def effective_of(kept: Kept, found: InForce) -> dict[str, Any]:
+    """All fields that a document comes to with what it stands on."""
+    cluster = found.kept.get(CLUSTER)
+    above: Spec = {} if cluster is None else cluster.spec
+    whole = {**DEFAULTS, **found.base, **above, **kept.spec}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in sorted(whole.items())}

@@ -4,7 +4,8 @@ that somebody only wants to try."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from slackwater.colocation.domain.document import Spec
 from slackwater.colocation.domain.layers import NodeWords, PoolStrategy, Resolved, Selector, pool_of, resolve
@@ -18,13 +19,15 @@ are found anew."""
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A document as it counts. `selector` None: the cluster's."""
+    """A document as it counts. `selector` None: the cluster's. `accepted_at`: when this generation was stored, None if
+    nobody knows (any more)."""
 
     name: str
     generation: int
     selector: Selector | None
     precedence: int
     spec: Spec
+    accepted_at: datetime | None = field(default=None, compare=False)
 
 
 class StrategySet:
@@ -39,6 +42,10 @@ class StrategySet:
         self._titles: Mapping[str, str] = {f"pool/{one.name}": f"pool/{one.name}@{one.generation}" for one in pools} | {
             "cluster": "settings" if cluster is None else f"cluster@{cluster.generation}"
         }
+        documents = pools if cluster is None else [*pools, cluster]
+        self._accepted: Mapping[str, datetime | None] = {
+            "cluster" if one is cluster else f"pool/{one.name}": one.accepted_at for one in documents
+        }
         self._known: dict[object, Followed] = {}
 
     def of(self, state: NodeState) -> Followed:
@@ -49,7 +56,8 @@ class StrategySet:
         if found is None:
             resolved = self._resolved(pool, words, good)
             sources = tuple(self._titles.get(each, each) for each in resolved.told)
-            found = Followed(resolved.strategy, sources, resolved.reason)
+            times = [at for each in resolved.told if (at := self._accepted.get(each)) is not None]
+            found = Followed(resolved.strategy, sources, resolved.reason, max(times, default=None))
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
             self._known[key] = found

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from slackwater.console.adapters.memory_fleet import MemoryFleet
 from slackwater.console.adapters.memory_loop import MemoryLoop
+from slackwater.console.adapters.memory_strategies import MemoryStrategies
 from slackwater.console.domain.candidates import candidates_of, is_carried_out
 from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.summary import summary_of
@@ -33,7 +34,7 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.model.nodes import NodeFacts
 
 
-class MemoryReadModel(MemoryFleet, MemoryLoop):
+class MemoryReadModel(MemoryFleet, MemoryLoop, MemoryStrategies):
     """Dictionaries; every read sorts. Not for large fleets."""
 
     def __init__(self) -> None:

@@ -56,7 +56,7 @@ class MemoryFleet:
             requested=sum((requested(self._pods[node.name]) for node in fresh), NOTHING),
             offered=sum((node.offer.batch for node in fresh if node.offer), NOTHING),
             usage=sum((report.usage for report in reports), NOTHING),
-            system=sum((report.system for report in reports if report.system), NOTHING),
+            system=sum((report.beside_pods for report in reports), NOTHING),
             tiers={name: part for name, part in tiers.items() if part != NOTHING},
         )
 
@@ -150,7 +150,7 @@ def _tier(node: NodeView, tier: str) -> Resources:
 
 
 def _reserve(node: NodeView) -> Resources:
-    system = (node.usage and node.usage.system) or NOTHING
+    system = node.usage.beside_pods if node.usage else NOTHING
     return system.larger_of(node.facts.reserved) if node.facts else system
 
 

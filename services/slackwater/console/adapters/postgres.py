@@ -14,6 +14,7 @@ from slackwater.console.adapters.fleet_statements import NODE_AMOUNTS, PRUNE_LEV
 from slackwater.console.adapters.loop_statements import PRUNE_WINDOWS
 from slackwater.console.adapters.postgres_fleet import PostgresFleet
 from slackwater.console.adapters.postgres_loop import PostgresLoop
+from slackwater.console.adapters.postgres_strategies import PostgresStrategies
 from slackwater.console.adapters.queries import Row
 from slackwater.console.domain.candidates import candidates_of, is_carried_out
 from slackwater.console.domain.fleet import requested
@@ -55,7 +56,7 @@ _OBSERVATION = TypeAdapter(ObservationView)
 _EVICTION = TypeAdapter(EvictionView)
 
 
-class PostgresReadModel(PostgresFleet, PostgresLoop):
+class PostgresReadModel(PostgresFleet, PostgresLoop, PostgresStrategies):
     """See slackwater.console.ports. Every method is one short transaction. Raises Unavailable."""
 
     async def save_facts(self, rows: Sequence[tuple[NodeFacts, str, datetime]]) -> None:
@@ -293,7 +294,7 @@ def _usage_row(point: UsagePoint) -> Row:
 
 
 def _latest_row(point: UsagePoint, pods: Sequence[PodView]) -> Row:
-    parts = {"requested": requested(pods), "usage": point.usage, "system": point.system, **point.tiers}
+    parts = {"requested": requested(pods), "usage": point.usage, "system": point.beside_pods, **point.tiers}
     amounts: list[int] = []
     for name in NODE_AMOUNTS:
         part = parts.get(name) or Resources()

@@ -50,9 +50,10 @@ def chain_of(
     return Chain(
         record.id,
         (*unknown, *timed),
-        _complete(record, observations, effect, evictions),
+        _complete(record, effect, evictions),
         record.trace_id,
         working=working_of(record),
+        unit=record.unit,
         order=record.order,
         candidates=candidates_of(record),
         effect=effect,
@@ -67,7 +68,6 @@ def _time_of(step: ChainStep) -> datetime:
 
 def _complete(
     record: DecisionRecord,
-    observations: Sequence[ObservationView],
     effect: EffectView | None,
     evictions: Sequence[EvictionView],
 ) -> bool:
@@ -76,7 +76,7 @@ def _complete(
     if record.kind is DecisionKind.EVICT:
         return len(evictions) >= len(record.actions) and (effect is not None or not record.actions)
     if record.kind in _ACTED_ON and record.actions:
-        return bool(observations) and effect is not None
+        return effect is not None  # which is measured after the write, though a limit that is gone names no decision
     return True
 
 

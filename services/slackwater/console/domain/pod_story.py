@@ -8,7 +8,7 @@ from datetime import datetime
 
 from slackwater.console.domain.candidates import candidates_of, is_carried_out
 from slackwater.console.domain.views import EffectView, EvictionView, PodView
-from slackwater.console.domain.working import working_of
+from slackwater.console.domain.working import relief_of, working_of
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import DecisionRecord
 
@@ -30,7 +30,7 @@ class PodIdentity:
 class PodPart:
     """One decision as far as it concerns the pod. `place` of `candidates`: its place in the order (None: it was no
     candidate); `because` why it was spared. `released` and `would_release` are in `unit`. `ended` is how its eviction
-    ended. `working` is the arithmetic of the whole decision."""
+    ended, `relief` the effect in a sentence. `working` is the arithmetic of the whole decision."""
 
     id: str
     kind: DecisionKind
@@ -55,6 +55,7 @@ class PodPart:
     evicted: bool
     ended: str | None
     effect: EffectView | None
+    relief: str
     working: tuple[str, ...]
 
 
@@ -100,6 +101,7 @@ def part_of(
         evicted=bool(action and action.evicted),
         ended=next((one.outcome for one in evictions if one.pod_uid == uid), None),
         effect=effect,
+        relief="" if effect is None else relief_of(record, effect),
         working=working_of(record),
     )
 

@@ -18,8 +18,18 @@ from slackwater.model.quantities import Resources
 
 
 @dataclass(frozen=True, slots=True)
+class HostAppUsed:
+    """A program of the machine outside of pods, counted apart with a tier of its own: the average of one report."""
+
+    name: str
+    tier: str
+    usage: Resources
+
+
+@dataclass(frozen=True, slots=True)
 class UsagePoint:
-    """One report of one node. `tiers` sums the averages of the pods of each tier; `system` is what no pod used.
+    """One report of one node. `tiers` sums the averages of the pods of each tier; `system` is what no pod and no host
+    application used, `host_apps` what each of the latter did.
 
     `batch_limit_milli` is the sum of the CPU limits of batch and free pods in force then, None if one had none.
     `throttled_pods` counts pods whose limit was below the one they had before any throttle.
@@ -38,6 +48,12 @@ class UsagePoint:
     batch_limit_milli: int | None
     throttled_pods: int
     pods: int
+    host_apps: tuple[HostAppUsed, ...] = ()
+
+    @property
+    def beside_pods(self) -> Resources:
+        """What the system and host applications used; nothing of what was not measured."""
+        return sum((app.usage for app in self.host_apps), self.system or Resources())
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,6 +367,8 @@ class Chain:
     """To look the same chain up where traces are kept."""
     working: tuple[str, ...] = ()
     """The arithmetic of a throttle, restore or eviction, line by line, to be checked by hand."""
+    unit: str = ""
+    """Of what candidates release."""
     order: str = ""
     """What the keys of the candidates compare; the first that decides counts."""
     candidates: tuple[CandidateView, ...] = ()

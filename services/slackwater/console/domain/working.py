@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from slackwater.console.domain.candidates import GUARDING
 from slackwater.console.domain.views import EffectView
-from slackwater.console.domain.words import amount, percent, seconds
+from slackwater.console.domain.words import amount, seconds
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord, Input
 
 _PREFIX = "computed: "
+_WORD = re.compile(r"[a-z_]+")
 
 
 def reading(value: float | int | str | None, unit: str) -> str:
-    """A measured value with its unit: `12.5 %`, `1.2 cores`, `6Gi`, `unknown`."""
+    """A measured value with its unit: `12.53 %`, `1.2 cores`, `6Gi`, `unknown`. Four digits of a ratio: a reading that
+    is barely above its waterline must not look equal to it."""
     if value is None:
         return "unknown"
     if isinstance(value, str):
         return value
     if unit == "ratio":
-        return percent(value)
+        return f"{value * 100:.4g} %"
     if unit.startswith(("milli", "byte")):
         return amount(round(value), unit)
     return f"{value:.4g} {unit}".strip()
@@ -45,11 +48,11 @@ def working_of(record: DecisionRecord) -> tuple[str, ...]:
     if record.kind not in GUARDING:
         return ()
     inputs = {one.name: one for one in record.inputs}
-    lines = [*_crossing(record, inputs), *_rising(inputs)]
-    lines += _formula("lacking", inputs)
+    lines = [*_crossing(record, inputs), *_rising(record, inputs)]
+    lines += _formula("lacking", inputs, record)
     if "gap" in inputs:
         lines.append(_gap(inputs))
-    lines += _formula("credited", inputs)
+    lines += _formula("credited", inputs, record)
     return (*lines, _sum(record, inputs))
 
 
@@ -67,15 +70,33 @@ def _crossing(record: DecisionRecord, inputs: Mapping[str, Input]) -> list[str]:
     return [text + (f"; target {reading(target.value, target.unit)}" if target is not None else "")]
 
 
-def _rising(inputs: Mapping[str, Input]) -> list[str]:
-    return [line for name in ("idle", "headroom", "may_rise") for line in _formula(name, inputs)]
+def _rising(record: DecisionRecord, inputs: Mapping[str, Input]) -> list[str]:
+    return [line for name in ("idle", "headroom", "may_rise") for line in _formula(name, inputs, record)]
 
 
-def _formula(name: str, inputs: Mapping[str, Input]) -> list[str]:
+def _formula(name: str, inputs: Mapping[str, Input], record: DecisionRecord) -> list[str]:
+    """With what stands in it: `lacking = (reading - target) x capacity = 0.8 cores, where capacity is 8 cores, …`."""
     one = inputs.get(name)
     if one is None:
         return []
-    return [f"{name} = {one.source.removeprefix(_PREFIX)} = {reading(one.value, one.unit)}"]
+    formula = one.source.removeprefix(_PREFIX)
+    where = ", ".join(
+        f"{word} is {reading(each.value, each.unit)}" for word, each in _named_in(formula, inputs, record)
+    )
+    return [f"{name} = {formula} = {reading(one.value, one.unit)}" + (f", where {where}" if where else "")]
+
+
+def _named_in(formula: str, inputs: Mapping[str, Input], record: DecisionRecord) -> list[tuple[str, Input]]:
+    """The inputs that a formula names, as it names them: `reading` is that of the trigger, and where a rule has no
+    target of its own it is the waterline. `requested` and the like stand for those of window and last."""
+    trigger, line = trigger_of(record), inputs.get("waterline")
+    known = dict(inputs)
+    if trigger is not None:
+        known["reading"] = trigger
+    if line is not None:
+        known.setdefault("target", line)
+    words = set(_WORD.findall(formula))
+    return [(name, one) for name, one in known.items() if name in words or name.rpartition("_")[0] in words - {"prod"}]
 
 
 def _gap(inputs: Mapping[str, Input]) -> str:
@@ -102,12 +123,14 @@ def _number(one: Input) -> float:
 
 
 def relief_of(record: DecisionRecord, effect: EffectView) -> str:
-    """Relief or not, how much, after how long: `relieved: from 24.0 % to 3.0 % (21.0 % less), waterline 10.0 %;
-    written after 0.12 s, seen after 1.1 s`."""
+    """Relief or not, how much, after how long: `relieved: from 24 % to 3 % (21 % less), waterline 10 %; written after
+    0.12 s, seen after 1.1 s`. A restore is none: whether the waterline holds after it."""
     unit = unit_of(record, effect.metric)
     less = effect.before - effect.after
     change = f"{reading(abs(less), unit)} {'less' if less >= 0 else 'more'}"
     verdict = "relieved" if effect.relieved else "not relieved"
+    if record.kind is DecisionKind.RESTORE:
+        verdict = "stays at or below its waterline" if effect.relieved else "is above its waterline again"
     return (
         f"{effect.metric} {verdict}: from {reading(effect.before, unit)} to {reading(effect.after, unit)} ({change}),"
         f" waterline {reading(effect.waterline, unit)}; written after {seconds(effect.seconds_to_actuation)},"

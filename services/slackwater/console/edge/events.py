@@ -20,6 +20,7 @@ from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.events.waterline_crossed import WaterlineCrossed
@@ -70,6 +71,7 @@ def routes(record: RecordEvents) -> dict[type[Payload], Callable[[Sequence[Event
         IntentObserved: record.intent_observed,
         EvictionCompleted: record.eviction_completed,
         HealthReported: record.health_reported,
+        StrategyFollowed: record.strategy_followed,
     }
 
 

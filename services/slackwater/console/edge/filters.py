@@ -13,7 +13,8 @@ from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.model.errors import InvalidInput
 
 ANY = "any"
-NAMES = ("node", "pod", "kind", "reason", "since", "until")
+NAMES = ("node", "pool", "pod", "spared", "kind", "done", "reason", "since", "until")
+DONE = {"": None, "carried-out": True, "only-told": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,11 @@ class Asked:
     """A form as it was sent (shown again as it is), and where its page begins."""
 
     node: str = ""
+    pool: str = ""
     pod: str = ""
+    spared: str = ""
     kind: str = ""
+    done: str = ""
     reason: str = ""
     since: str = ""
     until: str = ""
@@ -37,7 +41,10 @@ class Asked:
         """Raises InvalidInput that names the field."""
         return DecisionFilter(
             node=self.node.strip() or None,
+            pool=self.pool.strip() or None,
             pod=self.pod.strip() or None,
+            spared=bool(self.spared),
+            carried_out=_done(self.done),
             kinds=_kinds(self.kind),
             reason=_reason(self.reason),
             since=moment(self.since, now, "since") if self.since.strip() else None,
@@ -55,6 +62,12 @@ def _kinds(word: str) -> tuple[DecisionKind, ...] | None:
     if word not in set(DecisionKind):
         raise InvalidInput(f"kind: {word!r} is not a kind; allowed: {', '.join(DecisionKind)}", field="kind")
     return (DecisionKind(word),)
+
+
+def _done(word: str) -> bool | None:
+    if word not in DONE:
+        raise InvalidInput(f"done: {word!r} is not known; allowed: {', '.join(filter(None, DONE))}", field="done")
+    return DONE[word]
 
 
 def _reason(word: str) -> Reason | None:

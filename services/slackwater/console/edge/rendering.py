@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from slackwater.console.domain.drawing.bars import share_bar
 from slackwater.console.domain.drawing.stacks import Layer
+from slackwater.console.domain.marks import css_of
 from slackwater.console.domain.words import amount, bare, cores, gibibytes, outcome, percent, seconds, short, shortfall
 from slackwater.model.errors import InvalidInput, NotFound, Unavailable
 from slackwater.model.quantities import format_memory
@@ -87,6 +88,7 @@ def environment() -> jinja2.Environment:
         seconds=lambda value: NOTHING if value is None else seconds(value),
         gib=lambda count: NOTHING if count is None else gibibytes(count),
         capitalize_first=lambda text: text[:1].upper() + text[1:],
+        mark=css_of,
         words=lambda text: str(text).replace("_", " "),
         drawing=Markup,  # the drawings escape their own text
     )

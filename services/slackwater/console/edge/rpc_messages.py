@@ -112,7 +112,7 @@ def _usage(point: UsagePoint) -> node_pb2.NodeUsage:
         sampled_at=_time(point.sampled_at),
         window_seconds=point.window_seconds,
         total=_amount(point.usage),
-        system=_amount(point.system),
+        system=_amount(None if point.system is None else point.beside_pods),
         tiers=[tier for tier in tiers if tier.HasField("used")],
         node_cpu_pressure=point.node_pressure,
         prod_cpu_pressure=point.prod_pressure,

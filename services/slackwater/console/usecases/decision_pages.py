@@ -9,9 +9,11 @@ from datetime import datetime
 from slackwater.console.domain.drawing.bars import effect_bar
 from slackwater.console.domain.views import Chain, DecisionFilter, DecisionSummary, EffectView
 from slackwater.console.domain.words import equation
+from slackwater.console.domain.working import reading, unit_of
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.explain import chain, existing_decision
 from slackwater.console.usecases.pictures import Waterfall, drawn
+from slackwater.decisions.record import Alternative
 
 PAGE = 40
 
@@ -36,6 +38,8 @@ class DecisionPageView:
     equation: str
     effect: EffectView | None
     effect_picture: str
+    others: tuple[Alternative, ...]
+    """What was not chosen and is no pod: those are among the candidates."""
 
 
 async def decision_list(reads: Reads, asked: DecisionFilter, now: datetime) -> DecisionList:
@@ -52,5 +56,10 @@ async def newer(reads: Reads, asked: DecisionFilter, than: tuple[datetime, str])
 async def decision_page(reads: Reads, decision_id: str, now: datetime) -> DecisionPageView:
     record = await existing_decision(reads, decision_id)
     effect = await reads.effect(decision_id)
-    picture = effect_bar(effect.before, effect.after, effect.waterline) if effect else ""
-    return DecisionPageView(now, drawn(record), await chain(reads, decision_id), equation(record), effect, picture)
+    picture = ""
+    if effect is not None:
+        unit = unit_of(record, effect.metric)
+        picture = effect_bar(effect.before, effect.after, effect.waterline, lambda value: reading(value, unit))
+    others = tuple(one for one in record.alternatives if not (one.pod_uid or one.keys))
+    whole = await chain(reads, decision_id)
+    return DecisionPageView(now, drawn(record), whole, equation(record), effect, picture, others)

@@ -14,6 +14,8 @@ from slackwater.console.domain.drawing.level_chart import GAP_SECONDS, LevelSamp
 from slackwater.console.domain.drawing.line_charts import bounded, forecast_chart, limit_lane, pressure_chart
 from slackwater.console.domain.drawing.stacks import Layer, water_level
 from slackwater.console.domain.fleet import state_of
+from slackwater.console.domain.marks import Line as Waterline
+from slackwater.console.domain.marks import cpu_lines, marks_of, memory_lines
 from slackwater.console.domain.views import (
     CalibrationView,
     DecisionFilter,
@@ -38,6 +40,7 @@ from slackwater.console.usecases.pictures import (
     begin_of,
     both,
     feed,
+    memory_by_layer,
     used_by_layer,
 )
 from slackwater.model.errors import Unavailable
@@ -82,6 +85,7 @@ class NodePage:
     state: str
     layers: tuple[Layer, ...]
     usage: Picture
+    memory: Picture | None
     pressure: Picture
     lane: Picture | None
     forecasts: tuple[ForecastPart, ...]
@@ -129,8 +133,7 @@ async def node_page(reads: Reads, desk: Desk, name: str, now: datetime, look: Lo
     samples = [LevelSample(p.sampled_at, used_by_layer(p), _at(offers, p.sampled_at)) for p in points]
     waterlines = intent.waterlines if intent else {}
     waterline = waterlines.get("prod_cpu_pressure", await _waterline(reads, acted))
-    usage_line = waterlines.get("node_cpu_usage_ratio")
-    line = None if usage_line is None else round(usage_line * capacity)
+    memory = memory_lines(waterlines, node.facts.capacity.memory_bytes if node.facts else 0)
     pressures = [(p.sampled_at, p.prod_pressure) for p in points if p.prod_pressure is not None]
     limits = limit_spans(points, now)
     pods = sorted(await reads.pods(name), key=lambda pod: (TIER_ORDER.get(pod.tier, 9), pod.name))
@@ -143,7 +146,13 @@ async def node_page(reads: Reads, desk: Desk, name: str, now: datetime, look: Lo
             node.offer.batch.cpu_milli if node.offer else None,
             capacity,
         ),
-        usage=both(lambda frame: level_chart(frame, since, now, samples, capacity, marks, waterline=line), height=240),
+        usage=both(
+            lambda frame: level_chart(
+                frame, since, now, samples, capacity, marks, waterlines=_named(cpu_lines(waterlines, capacity))
+            ),
+            height=240,
+        ),
+        memory=_memory_timeline(node, points, (since, now), marks, memory) if memory else None,
         pressure=both(lambda frame: pressure_chart(frame, since, now, pressures, waterline, marks), height=150),
         lane=both(lambda frame: limit_lane(frame, since, now, limits), height=22, flat=True) if limits else None,
         forecasts=forecast_parts(points, forecasts, since, now),
@@ -155,6 +164,29 @@ async def node_page(reads: Reads, desk: Desk, name: str, now: datetime, look: Lo
         waterline=waterline,
         closing=closing(node),
     )
+
+
+def _memory_timeline(
+    node: NodeView,
+    points: Sequence[UsagePoint],
+    span: tuple[datetime, datetime],
+    marks: Sequence[Mark],
+    lines: Sequence[Waterline],
+) -> Picture:
+    """In thousandths of a GiB, as the chart of CPU is in thousandths of a core."""
+    samples = [LevelSample(point.sampled_at, memory_by_layer(point), None) for point in points]
+    capacity = round(node.facts.capacity.memory_bytes * 1000 / 2**30) if node.facts else 0
+    label = "Memory by tier over time"
+    return both(
+        lambda frame: level_chart(
+            frame, *span, samples, capacity, marks, label=label, waterlines=_named(lines), unit="GiB"
+        ),
+        height=150,
+    )
+
+
+def _named(lines: Sequence[Waterline]) -> list[tuple[str, int]]:
+    return [(line.name, line.amount) for line in lines]
 
 
 async def _intent(desk: Desk, node: str) -> tuple[IntentView | None, bool]:
@@ -207,19 +239,6 @@ async def _waterline(reads: Reads, acted: Sequence[DecisionSummary]) -> float | 
         if effect is not None and effect.metric == "prod_cpu_pressure":
             return effect.waterline
     return None
-
-
-def marks_of(acted: Sequence[DecisionSummary]) -> list[Mark]:
-    """Flags for what was done, oldest first."""
-    return [
-        Mark(
-            at=each.decided_at,
-            css=str(each.kind),
-            label=f"{each.decided_at:%H:%M:%S} {each.kind}: {str(each.reason).replace('_', ' ')}",
-            href=f"/decisions/{each.id}",
-        )
-        for each in reversed(acted)
-    ]
 
 
 def limit_spans(points: Sequence[UsagePoint], until: datetime) -> list[tuple[datetime, datetime, int]]:

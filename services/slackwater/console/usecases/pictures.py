@@ -68,7 +68,14 @@ def both(
 def used_by_layer(point: UsagePoint) -> dict[str, int]:
     """Milli-cores per layer of a report."""
     parts = {name: part.cpu_milli for name, part in point.tiers.items()}
-    return {**parts, "system": point.system.cpu_milli if point.system else 0}
+    return {**parts, "system": point.beside_pods.cpu_milli}
+
+
+def memory_by_layer(point: UsagePoint) -> dict[str, int]:
+    """Thousandths of a GiB per layer of a report."""
+    parts = {name: part.memory_bytes for name, part in point.tiers.items()}
+    parts["system"] = point.system.memory_bytes if point.system else 0
+    return {name: round(amount * 1000 / 2**30) for name, amount in parts.items()}
 
 
 def begin_of(now: datetime, samples: Sequence[datetime]) -> datetime:

@@ -21,6 +21,7 @@ from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.events.waterline_crossed import WaterlineCrossed, report_of
@@ -88,6 +89,9 @@ class RecordEvents:
 
     async def usage_windowed(self, events: Sequence[Event[UsageWindowed]]) -> None:
         await self._writes.save_windows([translate.window_view(e) for e in events])
+
+    async def strategy_followed(self, events: Sequence[Event[StrategyFollowed]]) -> None:
+        await self._writes.save_strategies([translate.strategy_view(e) for e in events])
 
     async def health_reported(self, events: Sequence[Event[HealthReported]]) -> None:
         await self._writes.save_processes([translate.process_view(e) for e in events])

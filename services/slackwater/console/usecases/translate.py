@@ -8,11 +8,13 @@ from dataclasses import asdict
 
 from slackwater.console.domain.conditions import FALSE, SCHEDULING_CLOSED, TRUE, scheduling_message
 from slackwater.console.domain.loop import CheckView, LeaseView, ProcessView, ServiceView
+from slackwater.console.domain.strategies import StrategyView
 from slackwater.console.domain.views import (
     CalibrationView,
     EffectView,
     EvictionView,
     ForecastView,
+    HostAppUsed,
     IntentView,
     NodeCondition,
     ObservationView,
@@ -34,6 +36,7 @@ from slackwater.events.measures import PodUsage, Usage
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
 from slackwater.model.quantities import Resources
@@ -83,6 +86,7 @@ def usage_point(event: Event[UsageReported]) -> UsagePoint:
         batch_limit_milli=_batch_limit(report),
         throttled_pods=sum(is_throttled(pod) for pod in report.pods),
         pods=len(report.pods),
+        host_apps=tuple([HostAppUsed(app.name, str(app.tier), _average(app.usage)) for app in report.host_apps]),
     )
 
 
@@ -173,6 +177,10 @@ def scheduling_condition(data: NodeSchedulingChanged) -> NodeCondition:
     )
 
 
+def strategy_view(event: Event[StrategyFollowed]) -> StrategyView:
+    return StrategyView(**event.data.model_dump())
+
+
 def effect_view(event: Event[EffectMeasured]) -> EffectView:
     return EffectView(**event.data.model_dump())
 
@@ -244,6 +252,14 @@ def _service_view(service: ServiceHealth) -> ServiceView:
     )
 
 
+def _strictest(data: IntentDeclared) -> dict[str, float]:
+    """By metric: of several rules the lowest waterline, which is crossed first."""
+    found: dict[str, float] = {}
+    for each in data.waterlines:
+        found[each.metric] = min(each.value, found.get(each.metric, each.value))
+    return found
+
+
 def intent_view(data: IntentDeclared) -> IntentView:
     return IntentView(
         node=data.node,
@@ -253,5 +269,5 @@ def intent_view(data: IntentDeclared) -> IntentView:
         lease_seconds=data.lease_seconds,
         limits={throttle.pod_uid: throttle.cpu_limit_milli for throttle in data.throttles},
         evictions=len(data.evictions),
-        waterlines={each.metric: each.value for each in data.waterlines},
+        waterlines=_strictest(data),
     )

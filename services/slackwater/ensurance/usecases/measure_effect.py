@@ -40,8 +40,9 @@ def measure_effects(
     for one in ready:
         metric = metrics.get(one.metric)
         values = [exact(series.value) for series in metric.read(view)] if metric is not None else []
-        if values:
-            effect = _effect(one, view, float(max(values)))
+        known = [value for value in values if value.is_finite()]
+        if known:
+            effect = _effect(one, view, float(max(known)))
             found.append(Effect(_measured(effect, one, report, now), one.sample_age_seconds, one.kind))
     return found, after
 

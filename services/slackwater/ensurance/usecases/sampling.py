@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.events.measures import PodUsage
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.tiers import QoSClass, Tier
-from slackwater.waterline.facts import eviction_marks as marks
 from slackwater.waterline.facts.node import BestEffortCpu, NodeView, Series
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.loop.in_force import Throttled, container_of
-
-_LENT = frozenset({Tier.MID, Tier.BATCH, Tier.FREE})
+from slackwater.waterline.loop.in_force import Throttled
+from slackwater.waterline.loop.managed import use_of
 
 
 def glimpse_of(report: UsageReported, guarded: Guarded) -> NodeView:
@@ -27,6 +24,8 @@ def glimpse_of(report: UsageReported, guarded: Guarded) -> NodeView:
         guarded.capacity_bytes,
         (),
         guarded.labels,
+        disks=report.disks,
+        links=report.links,
     )
 
 
@@ -35,8 +34,9 @@ def view_of(report: UsageReported, guarded: Guarded, only: Collection[str] | Non
     those in force by our own count: the report may not show them yet. `only`: of no other pods (by uid) is anything
     asked."""
     ours = guarded.state.by_uid()
+    leaving = {one.pod_uid for one in guarded.evictions}
     asked = report.pods if only is None else [one for one in report.pods if one.pod.uid in only]
-    pods = tuple(_pod(measured, ours.get(measured.pod.uid)) for measured in asked)
+    pods = tuple(_pod(measured, ours.get(measured.pod.uid), leaving) for measured in asked)
     prod = sum(one.usage.cpu_milli.last for one in report.pods if one.pod.tier is Tier.PROD)
     window, last = _best_effort(report, guarded) if only is None else (None, None)
     return NodeView(
@@ -50,12 +50,15 @@ def view_of(report: UsageReported, guarded: Guarded, only: Collection[str] | Non
         prod,
         window,
         last,
+        disks=report.disks,
+        links=report.links,
     )
 
 
 def _readings(report: UsageReported, guarded: Guarded) -> Mapping[str, tuple[Series, ...]]:
     """By metric; what was not measured is absent."""
-    usage, found = report.node_usage, dict[str, tuple[Series, ...]]()
+    usage = report.node_usage
+    found: dict[str, tuple[Series, ...]] = {}
     if usage.cpu_milli.count:
         used = usage.cpu_milli.last
         found["node_cpu_usage"] = (Series(used),)
@@ -64,50 +67,27 @@ def _readings(report: UsageReported, guarded: Guarded) -> Mapping[str, tuple[Ser
         found["node_memory_usage"] = (Series(usage.memory_bytes.last),)
         if guarded.capacity_bytes:
             found["node_memory_usage_ratio"] = (Series(usage.memory_bytes.last / guarded.capacity_bytes),)
-    for name, pressure in (
-        ("prod_cpu_pressure", report.prod_pressure.cpu_some_last),
-        ("prod_memory_pressure", report.prod_pressure.memory_some_avg),
-        ("node_memory_pressure", report.node_pressure.memory_some_avg),
-    ):
-        if pressure is not None:
-            found[name] = (Series(pressure),)
+    prod, node = report.prod_pressure, report.node_pressure
+    if prod.cpu_some_last is not None:
+        found["prod_cpu_pressure"] = (Series(prod.cpu_some_last),)
+    if prod.memory_some_avg is not None:
+        found["prod_memory_pressure"] = (Series(prod.memory_some_avg),)
+    if node.memory_some_avg is not None:
+        found["node_memory_pressure"] = (Series(node.memory_some_avg),)
+    if node.io_some_avg is not None:
+        found["node_io_pressure"] = (Series(node.io_some_avg),)
     return found
 
 
-def _pod(measured: PodUsage, ours: Throttled | None) -> PodUse:
+def _pod(measured: PodUsage, ours: Throttled | None, leaving: Collection[str]) -> PodUse:
     pod, usage = measured.pod, measured.usage
-    cpu = usage.cpu_milli.last if usage.cpu_milli.count else None
-    lent = pod.tier in _LENT
-    plain = PodUse(
-        pod.uid,
-        pod.name,
-        pod.namespace,
-        pod.tier,
-        pod.qos,
-        pod.priority,
-        pod.started_at,
-        pod.labels,
-        cpu,
-        usage.memory_bytes.last if usage.memory_bytes.count else None,
-        pod.request.cpu_milli,
-        None,
-        pod.request.cpu_milli if lent else 0,
-        0,
-        pod.request.memory_bytes if lent else 0,
-        0,
-        {},
-        (container_of(cpu, pod.request.cpu_milli, measured.original_cpu_limit_milli, ours),),
-    )
-    return _marked(plain, pod.labels) if pod.labels else plain
-
-
-def _marked(pod: PodUse, labels: Mapping[str, str]) -> PodUse:
-    policies = marks.first_of(labels, marks.POLICIES)
-    return replace(
+    return use_of(
         pod,
-        eviction_priority=marks.whole_number(marks.first_of(labels, marks.PRIORITY)) or 0,
-        label_priority=marks.whole_number(marks.first_of(labels, marks.LABEL_PRIORITY)),
-        eviction_policies=marks.eviction_policies(policies),
+        usage.cpu_milli.last if usage.cpu_milli.count else None,
+        usage.memory_bytes.last if usage.memory_bytes.count else None,
+        measured.original_cpu_limit_milli,
+        ours,
+        pod.uid in leaving,
     )
 
 

@@ -19,6 +19,7 @@ from slackwater.ingestion.domain.reports import (
     HistoryRow,
     KnownNode,
     Liveness,
+    MeasuredApp,
     MeasuredPod,
     Pressures,
     Report,
@@ -34,9 +35,18 @@ pod_of: Callable[[str], Pod] = msgspec.json.Decoder(Pod).decode
 """What PODS has written: a window needs thirty of them."""
 FACTS = TypeAdapter(NodeFacts)
 
+apps_of: Callable[[str], tuple[MeasuredApp, ...]] = msgspec.json.Decoder(tuple[MeasuredApp, ...]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def apps_text(apps: tuple[MeasuredApp, ...]) -> str:
+    """As JSON: for each name, tier, and both series in the order of their fields."""
+    return _encode(apps).decode()
+
+
 NODE_USAGE = (
     "midpoint_at", "node", "boot_epoch", "sequence", "sampled_at", "received_at", "window_seconds", "gap_delta", "late",
-    "cpu", "memory", "system_cpu", "system_memory", *(f"{name}" for name in Pressures._fields),
+    "cpu", "memory", "system_cpu", "system_memory", *(f"{name}" for name in Pressures._fields), "host_apps",
 )  # fmt: skip
 REPORT_PODS = (
     "midpoint_at", "node", "boot_epoch", "sequence", "uids", "tiers", "cpu", "memory", "cpu_limits", "throttled",
@@ -50,7 +60,7 @@ def node_usage(row: HistoryRow) -> Sequence[Any]:
     return (
         report.midpoint_at, report.node, report.boot_epoch, report.sequence, report.sampled_at, row.received_at,
         report.window_seconds, row.gap_delta, row.late, report.cpu, report.memory, report.system_cpu,
-        report.system_memory, *report.pressures,
+        report.system_memory, *report.pressures, apps_text(report.host_apps) if report.host_apps else None,
     )  # fmt: skip
 
 
@@ -137,6 +147,7 @@ def _history_row(row: RowMapping, measured: dict[tuple[str, str, int], list[Meas
         system_memory=Series(*row["system_memory"]) if row["system_memory"] else None,
         pressures=Pressures(*(row[name] for name in Pressures._fields)),
         pods=tuple(measured.get((row["node"], row["boot_epoch"], row["sequence"]), ())),
+        host_apps=apps_of(apps) if (apps := row["host_apps"]) else (),
     )
     return HistoryRow(report, row["received_at"], row["gap_delta"], row["late"])
 

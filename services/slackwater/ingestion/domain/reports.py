@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
+from slackwater.model.tiers import Tier
 
 
 class Liveness(StrEnum):
@@ -59,6 +60,15 @@ class MeasuredPod(NamedTuple):
     cpu_pressure: float | None = None
 
 
+class MeasuredApp(NamedTuple):
+    """One host application in one report."""
+
+    name: str
+    tier: Tier
+    cpu: Series
+    memory: Series
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """One node, from `sampled_at - window_seconds` to `sampled_at`, by the agent's clock."""
@@ -74,6 +84,7 @@ class Report:
     system_memory: Series | None = None
     pressures: Pressures = NO_PRESSURES
     pods: tuple[MeasuredPod, ...] = ()
+    host_apps: tuple[MeasuredApp, ...] = ()
 
     @property
     def midpoint_at(self) -> datetime:

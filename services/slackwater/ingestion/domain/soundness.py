@@ -24,6 +24,7 @@ from slackwater.ingestion.domain.validation import (
     ABSURD_WINDOW_SECONDS,
     LONGEST_NAME,
     Bounds,
+    refused_apps,
 )
 from slackwater.model.pods import Pod
 
@@ -55,9 +56,12 @@ def sound(history: History, bounds: Sequence[Bounds], descriptions: Descriptions
     if not history.rows:
         return []
     return [
-        in_order and _is_head_in_order(row.report) and descriptions.in_order(row.report.node, pods)
-        for row, in_order, pods in zip(
-            history.rows, _columns_in_order(history, bounds), history.described(), strict=True
+        in_order
+        and _is_head_in_order(row.report)
+        and descriptions.in_order(row.report.node, pods)
+        and (not row.report.host_apps or refused_apps(row.report, bound) is None)
+        for row, in_order, pods, bound in zip(
+            history.rows, _columns_in_order(history, bounds), history.described(), bounds, strict=True
         )
     ]
 

@@ -105,7 +105,22 @@ def judge(arrival: Arrival, known: KnownNode, limits: Limits, *, sound: bool = F
 
 
 def _content(report: Report, bounds: Bounds) -> Refused | None:
-    return _form(report) or _ratios(report) or _amounts(report, bounds)
+    return _form(report) or _ratios(report) or _amounts(report, bounds) or refused_apps(report, bounds)
+
+
+def refused_apps(report: Report, bounds: Bounds) -> Refused | None:
+    """What is wrong with the host applications, which are few: each is looked at alone."""
+    names = [app.name for app in report.host_apps]
+    if len(set(names)) != len(names) or not all(
+        name and len(name) <= LONGEST_NAME and name.isprintable() for name in names
+    ):
+        return Refused(Refusal.MALFORMED, "host_apps: every name must be there once, printable, and not be empty")
+    for app in report.host_apps:
+        refused = _series(f"cpu_milli of {app.name}", app.cpu, bounds.cpu_milli)
+        refused = refused or _series(f"memory_bytes of {app.name}", app.memory, bounds.memory_bytes)
+        if refused is not None:
+            return refused
+    return None
 
 
 def _form(report: Report) -> Refused | None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, groupby, pairwise
 
-from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, MeasuredPod, Report, Series
+from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, MeasuredApp, MeasuredPod, Report, Series
 from slackwater.model.identifiers import SHARDS
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import Tier
@@ -50,6 +50,15 @@ class Amounts:
 
 
 @dataclass(frozen=True, slots=True)
+class HostApp:
+    """A host application over one window."""
+
+    name: str
+    tier: Tier
+    usage: Amounts
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """One node in one closed window. `number` is its start in seconds since 1970 // its length."""
 
@@ -63,6 +72,7 @@ class Window:
     pods: tuple[tuple[Pod, Amounts], ...]
     reports: int
     gaps: int
+    host_apps: tuple[HostApp, ...] = ()
 
 
 Phase = Callable[[str], int]
@@ -228,6 +238,20 @@ def _window(node: str, start: datetime, seconds: int, rows: Sequence[HistoryRow]
         pods=_pods(reports),
         reports=len(reports),
         gaps=gaps,
+        host_apps=apps_of(reports),
+    )
+
+
+def apps_of(reports: Iterable[Report]) -> tuple[HostApp, ...]:
+    """Each host application that was measured, by name, over the reports that it is in; of several tiers the newest.
+    They are few: nowhere else are they merged."""
+    found: dict[str, list[MeasuredApp]] = defaultdict(list)
+    for report in sorted(reports, key=lambda report: (report.sampled_at, report.boot_epoch)):
+        for app in report.host_apps:
+            found[app.name].append(app)
+    return tuple(
+        HostApp(name, apps[-1].tier, Amounts(merge([one.cpu for one in apps]), merge([one.memory for one in apps])))
+        for name, apps in sorted(found.items())
     )
 
 

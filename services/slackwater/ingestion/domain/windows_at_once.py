@@ -14,16 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.ingestion.domain.columns import History, Ints, PodColumns, table_of
-from slackwater.ingestion.domain.reports import HistoryRow, Series
+from slackwater.ingestion.domain.reports import HistoryRow, Report, Series
 from slackwater.ingestion.domain.windowing import (
     SHARES,
     Agent,
     Amounts,
     Before,
+    HostApp,
     Merged,
     Phase,
     Window,
     aligned,
+    apps_of,
     gaps_of,
     merge,
     number_of,
@@ -60,6 +62,7 @@ def close_windows_at_once(
         window_of[grouped[key]] = number
     usage = _node_usage(history.rows, window_of, len(keys))
     system = _system_usage(history.rows, window_of, len(keys))
+    apps = _host_apps(history.rows, window_of)
     tiers = _tiers(history.pods, window_of, len(keys))
     pods = _pods(history.pods, window_of, len(keys))
     return [
@@ -74,6 +77,7 @@ def close_windows_at_once(
             pods=tuple((history.pods.described[pod], amounts) for pod, amounts in pods[place]),
             reports=len(grouped[node, number]),
             gaps=gaps[node, number],
+            host_apps=apps.get(place, ()),
         )
         for place, (node, number) in enumerate(keys)
     ]
@@ -97,6 +101,15 @@ def _system_usage(rows: Sequence[HistoryRow], window_of: Ints, windows: int) -> 
             window.append(int(window_of[place]))
     found = _amounts(table_of(cpu), table_of(memory), np.array(window, dtype=np.int64), windows)
     return {number: found[number] for number in set(window)}
+
+
+def _host_apps(rows: Sequence[HistoryRow], window_of: Ints) -> dict[int, tuple[HostApp, ...]]:
+    """By window; only of those in which some report has one."""
+    reports: dict[int, list[Report]] = defaultdict(list)
+    for row, window in zip(rows, window_of.tolist(), strict=True):
+        if row.report.host_apps and window >= 0:
+            reports[window].append(row.report)
+    return {window: apps_of(found) for window, found in reports.items()}
 
 
 def _pods(pods: PodColumns, window_of: Ints, windows: int) -> list[list[tuple[int, Amounts]]]:

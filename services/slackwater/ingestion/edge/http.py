@@ -31,8 +31,17 @@ class WindowPod(BaseModel):
     started_at: datetime
 
 
+class WindowHostApp(BaseModel):
+    """A host application that was measured in the window; `usage` is its p95."""
+
+    name: str
+    tier: str
+    usage: Resources
+
+
 class KeptWindow(BaseModel):
-    """One window: p95 of the node, of what no pod used, and of every pod. Milli-cores and bytes."""
+    """One window: p95 of the node, of what no pod or host application used, and of each of those. Milli-cores and
+    bytes."""
 
     node: str
     number: int
@@ -43,6 +52,9 @@ class KeptWindow(BaseModel):
     usage: Resources
     system: Resources | None
     pods: list[WindowPod]
+    host_apps: list[WindowHostApp] = Field(
+        default=[], description="programs outside of pods that the operator wants counted apart"
+    )
 
 
 class WindowListing(BaseModel):
@@ -96,6 +108,11 @@ def _view(window: Window) -> KeptWindow:
                 started_at=pod.started_at,
             )
             for pod, amounts in window.pods
+        ],
+        host_apps=[
+            WindowHostApp(name=app.name, tier=app.tier.value, usage=usage)
+            for app in window.host_apps
+            if (usage := _p95(app.usage))
         ],
     )
 

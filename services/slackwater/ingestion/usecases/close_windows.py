@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.usage_windowed import UsageWindowed, WindowedPod, WindowedUsage
+from slackwater.events.usage_windowed import UsageWindowed, WindowedHostApp, WindowedPod, WindowedUsage
 from slackwater.ingestion.domain.windowing import (
     Amounts,
     Phase,
@@ -149,6 +149,7 @@ def _event(window: Window, now: datetime, traceparent: str) -> Event[UsageWindow
         pods=tuple(WindowedPod(pod=pod, usage=_usage(amounts)) for pod, amounts in window.pods),
         reports=window.reports,
         gaps=window.gaps,
+        host_apps=tuple(WindowedHostApp(app.name, app.tier, _usage(app.usage)) for app in window.host_apps),
     )
     return event_of(data, source=SOURCE, time=now, traceparent=traceparent)
 

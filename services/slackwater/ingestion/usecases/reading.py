@@ -9,11 +9,11 @@ from itertools import chain
 
 import numpy as np
 
-from slackwater.events.measures import Distribution, PodUsage
+from slackwater.events.measures import Distribution, HostAppUsage, PodUsage
 from slackwater.events.pod_columns import by_columns, values_of
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.domain.columns import FIELDS, History, Ints, PodColumns, asides_of
-from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod, Pressures, Report, Series
+from slackwater.ingestion.domain.reports import HistoryRow, MeasuredApp, MeasuredPod, Pressures, Report, Series
 
 
 def report_from(data: UsageReported) -> Report:
@@ -44,6 +44,7 @@ def head_from(data: UsageReported) -> Report:
             prod_cpu_avg=data.prod_pressure.cpu_some_avg,
             prod_cpu_max=data.prod_pressure.cpu_some_max,
         ),
+        host_apps=tuple(map(_app, data.host_apps)) if data.host_apps else (),
     )
 
 
@@ -83,6 +84,11 @@ def _pod(measured: PodUsage) -> MeasuredPod:
         measured.throttled_ratio,
         measured.pressure.cpu_some_avg,
     )
+
+
+def _app(measured: HostAppUsage) -> MeasuredApp:
+    usage = measured.usage
+    return MeasuredApp(measured.name, measured.tier, _series(usage.cpu_milli), _series(usage.memory_bytes))
 
 
 def _series(d: Distribution) -> Series:

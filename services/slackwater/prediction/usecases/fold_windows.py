@@ -37,10 +37,19 @@ def sight_of(event: Event[UsageWindowed]) -> Sight:
         pods=[measured.pod for measured in window.pods],
         usage=np.array(usage, dtype=np.float64).reshape(-1, 2),
         node=_pair(window.node_usage),
-        system=_pair(window.system_usage),
+        system=_beside_pods(window),
         event_id=event.id,
         traceparent=event.traceparent,
     )
+
+
+def _beside_pods(window: UsageWindowed) -> tuple[float, float] | None:
+    """The system, and with it the host applications: nobody has to tell their peaks apart."""
+    system = _pair(window.system_usage)
+    if system is None or not window.host_apps:
+        return system
+    pairs = [system, *(pair for app in window.host_apps if (pair := _pair(app.usage)))]
+    return sum(cpu for cpu, _ in pairs), sum(memory for _, memory in pairs)
 
 
 def _pair(usage: WindowedUsage | None) -> tuple[float, float] | None:

@@ -29,7 +29,7 @@ from slackwater.colocation.domain.node import (
 )
 from slackwater.colocation.domain.pod_set import ListedPod, MeasuredPod, pod_set
 from slackwater.colocation.domain.present import snapshot_of
-from slackwater.colocation.domain.snapshot import LOWER_TIERS, NodeSnapshot, Zone
+from slackwater.colocation.domain.snapshot import LOWER_TIERS, HostApp, NodeSnapshot, Zone
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.errors import NotFound
 from slackwater.model.quantities import Resources
@@ -43,7 +43,8 @@ _ABSENT = NodeSnapshot(Resources(), Resources(), (), Resources())
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One window of a node, as colocation learns it; `prod` is what ran beside batch: pods of prod and mid, system."""
+    """One window of a node, as colocation learns it; `prod` is what ran beside batch: pods and host
+    applications of prod and mid, system."""
 
     number: int
     measured: Measured
@@ -224,12 +225,15 @@ def _window(said: Said) -> Window:
     ]
     measured = [MeasuredPod(pod["uid"], resources_of(pod["usage"])) for pod in pods if pod["usage"] is not None]
     system = None if said["system"] is None else resources_of(said["system"])
+    apps = tuple(HostApp(app["name"], app["tier"], resources_of(app["usage"])) for app in said.get("host_apps", ()))
     found = Measured(
         pods=pod_set(listed, end, measured, end, end).pods,
         node_usage=resources_of(said["usage"]),
         system=system,
         end=int(end.timestamp()),
         is_whole=int(said["gaps"]) <= int(said["reports"]),
+        host_apps=apps,
     )
-    prod = sum((each.usage for each in measured), system or Resources())
+    held = [*(each.usage for each in measured), *(app.usage for app in apps if app.tier not in LOWER_TIERS)]
+    prod = sum(held, system or Resources())
     return Window(int(said["number"]), found, prod)

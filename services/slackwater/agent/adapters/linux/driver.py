@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slackwater.agent.adapters.linux import weight_files
@@ -14,6 +14,7 @@ from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.machine import machine_facts, online_cpus
 from slackwater.agent.adapters.linux.processes import kill_all, members_of, send
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
+from slackwater.agent.domain.host_apps import HostApplication
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.ports import RawSample
 from slackwater.model.errors import Misconfigured, NotFound
@@ -21,6 +22,7 @@ from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.model.time import Clock
+from slackwater.waterline.facts.eviction_marks import AGENT, PROTECTED
 
 _DESCRIPTORS_WANTED = 4096
 _REAP_EVERY_TICKS = 5
@@ -32,13 +34,16 @@ class LinuxDriver:
 
     layout: Layout
     clock: Clock
+    host_apps: tuple[HostApplication, ...] = ()
     _registry: PodRegistry = field(init=False)
     _gauges: Gauges = field(init=False)
     _ticks: int = 0
+    _own: dict[str, Pod] = field(default_factory=dict)
+    """The pod that the agent itself runs in, marked as such, if it runs in one."""
 
     def __post_init__(self) -> None:
         self._registry = PodRegistry(self.layout.agent_dir / "pods")
-        self._gauges = Gauges(self.layout)
+        self._gauges = Gauges(self.layout, host_apps=self.host_apps)
 
     def open(self) -> None:
         self.layout.hierarchy.require_writable()
@@ -46,6 +51,7 @@ class LinuxDriver:
         self.reap()
         self._remove_strays()
         self.layout.ensure_tiers()
+        self._own = self._pod_of_our_own()
 
     def close(self) -> None:
         self._gauges.close()
@@ -56,7 +62,7 @@ class LinuxDriver:
         return machine_facts(self.layout.hierarchy.version)
 
     def pods(self) -> tuple[Pod, ...]:
-        return tuple(entry.pod for entry in self._entries().values())
+        return tuple(self._own.get(uid, entry.pod) for uid, entry in self._entries().items())
 
     def sample(self) -> RawSample:
         self._ticks += 1
@@ -162,6 +168,14 @@ class LinuxDriver:
             and self.layout.cpu_directory(self.layout.pod(entry.pod.tier, uid)).is_dir()
         }
 
+    def _pod_of_our_own(self) -> dict[str, Pod]:
+        """So that planners know whom they must not touch: by uid, with a label that nobody else can give."""
+        return {
+            uid: replace(entry.pod, labels={**entry.pod.labels, PROTECTED[0]: AGENT})
+            for uid, entry in self._entries().items()
+            if os.getpid() in members_of(self._directories(uid))
+        }
+
     def _cgroup(self, pod_uid: str) -> str:
         entry = self._registry.entries().get(pod_uid)
         if entry is None:
@@ -194,7 +208,13 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def linux_driver(state_dir: Path, instance: str, clock: Clock, hierarchy: Hierarchy | None = None) -> LinuxDriver:
+def linux_driver(
+    state_dir: Path,
+    instance: str,
+    clock: Clock,
+    hierarchy: Hierarchy | None = None,
+    host_apps: tuple[HostApplication, ...] = (),
+) -> LinuxDriver:
     """The driver of this machine; raises Misconfigured (one line, with the cure) on `open` where it cannot work."""
     layout = Layout(hierarchy or find_hierarchy(), instance, state_dir / "agent", len(online_cpus()))
-    return LinuxDriver(layout, clock)
+    return LinuxDriver(layout, clock, host_apps)

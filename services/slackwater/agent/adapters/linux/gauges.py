@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from slackwater.agent.adapters.linux import meters
+from slackwater.agent.adapters.linux.devices import Devices
 from slackwater.agent.adapters.linux.files import KeptFiles
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
 from slackwater.agent.adapters.linux.layout import Layout
+from slackwater.agent.domain.host_apps import HostApplication
+from slackwater.agent.domain.samples import HostSample
 from slackwater.agent.ports import PodSample, PsiTotals, RawSample
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import Tier
@@ -49,14 +53,21 @@ class Gauges:
 
     layout: Layout
     proc: Path = Path("/proc")
+    devices: Devices = field(default_factory=Devices)
+    host_apps: tuple[HostApplication, ...] = ()
     _files: KeptFiles = field(default_factory=KeptFiles)
     _pods: dict[str, PodFiles] = field(default_factory=dict)
+    _apps: tuple[tuple[HostApplication, PodFiles], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._apps = tuple((app, pod_files(self.layout.hierarchy, app.cgroup)) for app in self.host_apps)
 
     def read(self, pods: tuple[Pod, ...], stamp: RawSample) -> RawSample:
         """Fill a sample that so far holds only its times."""
         for uid in self._pods.keys() - {pod.uid for pod in pods}:
             self.forget(uid)
         proc = str(self.proc)
+        disks, links = self.devices.read()
         return RawSample(
             stamp.monotonic,
             stamp.at,
@@ -67,6 +78,9 @@ class Gauges:
             ),
             tier_psi={tier: self._psi(_pressures(self.layout.hierarchy, self.layout.tier(tier))) for tier in _REPORTED},
             pods=tuple(self._pod(pod) for pod in pods),
+            disks=disks,
+            links=links,
+            host_apps=tuple(self._host_apps()) if self._apps else (),
         )
 
     def forget(self, uid: str) -> None:
@@ -77,13 +91,27 @@ class Gauges:
 
     def close(self) -> None:
         self._files.close()
+        self.devices.close()
         self._pods.clear()
 
     def open_descriptors(self) -> int:
-        return len(self._files)
+        return len(self._files) + self.devices.open_descriptors()
 
     def _psi(self, paths: tuple[str, str, str] | None) -> PsiTotals:
         return meters.psi(self._files, *paths) if paths is not None else PsiTotals()
+
+    def _host_apps(self) -> Iterator[HostSample]:
+        """Those that can be read whole; a cgroup that is not there is no application that uses nothing."""
+        pure_v2 = self.layout.hierarchy.pure_v2
+        for app, files in self._apps:
+            if pure_v2:
+                [usage_us] = meters.flat(self._files.read(files.cpu_stat), b"usage_usec")
+                cpu_ns = None if usage_us is None else usage_us * 1000
+            else:
+                cpu_ns = meters.whole_number(self._files.read(files.cpu_usage))
+            memory = meters.anonymous_bytes(self._files.read(files.memory_stat), b"" if pure_v2 else b"total_")
+            if cpu_ns is not None and memory is not None:
+                yield HostSample(app.name, app.tier, cpu_ns, memory)
 
     def _pod(self, pod: Pod) -> PodSample:
         files = self._pods.get(pod.uid)

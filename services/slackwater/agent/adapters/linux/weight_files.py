@@ -22,12 +22,15 @@ def limit_file(directory: Path, pure_v2: bool) -> Path:
     return directory / ("cpu.max" if pure_v2 else "cpu.cfs_quota_us")
 
 
-def write_period(directory: Path, period_us: int, pure_v2: bool) -> None:
-    """Set the period of a cgroup that has no limit yet; it stays unlimited."""
+def write_first_limit(directory: Path, limit_milli: int | None, period_us: int, pure_v2: bool) -> None:
+    """Set period and limit (None = unlimited) of a cgroup that has no limit yet."""
+    quota = None if limit_milli is None else quota_us(limit_milli, period_us)
     if pure_v2:
-        (directory / "cpu.max").write_text(f"max {period_us}")
-    else:
-        (directory / "cpu.cfs_period_us").write_text(str(period_us))
+        (directory / "cpu.max").write_text(f"{'max' if quota is None else quota} {period_us}")
+        return
+    (directory / "cpu.cfs_period_us").write_text(str(period_us))
+    if quota is not None:
+        (directory / "cpu.cfs_quota_us").write_text(str(quota))
 
 
 def quota_us(limit_milli: int, period_us: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from slackwater.console.domain.drawing import svg
 from slackwater.console.domain.drawing.stacks import Layer
@@ -70,18 +70,20 @@ def share_bar(value: float, css: str, frame: Frame = SHARE) -> str:
 EFFECT = Frame(440, 62, left=4, right=4, top=20, bottom=18)
 
 
-def effect_bar(before: float, after: float, waterline: float, frame: Frame = EFFECT) -> str:
-    """A ratio before and after an action, against its waterline: two bars and a line, on one scale from zero."""
+def effect_bar(
+    before: float, after: float, waterline: float, say: Callable[[float], str] = percent, frame: Frame = EFFECT
+) -> str:
+    """A reading before and after an action, against its waterline: two bars and a line, on one scale from zero."""
     x = Scale(0, max(before, after, waterline, 0.01) * 1.1, frame.x0, frame.x1)
     height = (frame.y0 - frame.y1 - 4) / 2
     body = [
         svg.rect(frame.x0, frame.y1, frame.x1 - frame.x0, frame.y0 - frame.y1, "lane", radius=3),
-        svg.rect(frame.x0, frame.y1, x(before) - frame.x0, height, "bar before", f"before {percent(before)}", 2),
+        svg.rect(frame.x0, frame.y1, x(before) - frame.x0, height, "bar before", f"before {say(before)}", 2),
         svg.rect(
-            frame.x0, frame.y0 - height, x(after) - frame.x0, height, "bar after", f"after {percent(after)}", radius=2
+            frame.x0, frame.y0 - height, x(after) - frame.x0, height, "bar after", f"after {say(after)}", radius=2
         ),
         svg.line(x(waterline), frame.y1 - 4, x(waterline), frame.y0 + 4, "waterline"),
     ]
     anchor = "start" if x(waterline) < frame.width / 3 else "end" if x(waterline) > frame.width * 2 / 3 else "middle"
-    body.append(svg.text(x(waterline), frame.y1 - 8, f"waterline {percent(waterline, 0)}", "axis strong", anchor))
-    return svg.figure(frame, body, f"from {percent(before)} to {percent(after)}, waterline {percent(waterline, 0)}")
+    body.append(svg.text(x(waterline), frame.y1 - 8, f"waterline {say(waterline)}", "axis strong", anchor))
+    return svg.figure(frame, body, f"from {say(before)} to {say(after)}, waterline {say(waterline)}")

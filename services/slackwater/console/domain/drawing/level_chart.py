@@ -53,9 +53,10 @@ def level_chart(
     capacity: int,
     marks: Sequence[Mark] = (),
     label: str = "CPU by tier over time",
-    waterline: int | None = None,
+    waterlines: Sequence[tuple[str, int]] = (),
+    unit: str = "cores",
 ) -> str:
-    """Stacked areas with the capacity as a line and the marks as upright lines."""
+    """Stacked areas with the capacity and the waterlines (name, amount) as lines, and the marks as upright ones."""
     stacks = {sample.at: water_level(sample.used, sample.offered, capacity) for sample in samples}
     highest = max((layers[-1].high for layers in stacks.values()), default=capacity)
     x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
@@ -64,13 +65,21 @@ def level_chart(
     for run in runs(samples):
         body += areas(run, [stacks[sample.at] for sample in run], x, y)
     body.append(svg.line(frame.x0, y(capacity), frame.x1, y(capacity), "capacity"))
-    if waterline is not None:
-        body.append(svg.line(frame.x0, y(waterline), frame.x1, y(waterline), "waterline"))
-        body.append(svg.text(frame.x0 + 4, y(waterline) + 13, f"waterline {cores(waterline)}", "axis strong"))
+    body += readings(frame, x, samples, unit=unit)
+    body += [drawn for name, amount in waterlines for drawn in waterline_of(frame, y, name, amount)]
     body += [drawn for mark in marks for drawn in mark_lines(frame, x, mark)]
-    body += readings(frame, x, samples)
     body += axes.time_axis(frame, x, since, until, most=5 if frame.width > 500 else 3)
     return svg.figure(frame, body, label)
+
+
+def waterline_of(frame: Frame, y: Scale, name: str, amount: int) -> list[str]:
+    """A dashed line with its name above it, or below where there is no room above."""
+    place = y(amount)
+    below = place - frame.y1 < 18
+    return [
+        svg.line(frame.x0, place, frame.x1, place, "waterline"),
+        svg.text(frame.x0 + 4, place + (13 if below else -4), f"waterline of {name} {cores(amount)}", "axis strong"),
+    ]
 
 
 def areas(run: Sequence[LevelSample], stacks: Sequence[tuple[Layer, ...]], x: Scale, y: Scale) -> list[str]:
@@ -115,12 +124,12 @@ def readings(
 
 
 def mark_lines(frame: Frame, x: Scale, mark: Mark) -> list[str]:
-    """An upright line with a small flag on top that leads to the decision."""
+    """An upright line with a small flag on top; both lead to the decision and name it when pointed at."""
     place = x(mark.at.timestamp())
-    flag = svg.rect(
-        min(max(place - 4, 0), frame.width - 8), frame.y1 - 9, 8, 8, f"flag {mark.css}", mark.label, radius=2
-    )
-    return [
+    left = min(max(place - 4, 0), frame.width - 8)
+    drawn = [
         svg.line(place, frame.y1, place, frame.y0, f"mark {mark.css}"),
-        svg.link(mark.href, flag),
+        svg.rect(place - 3, frame.y1, 6, frame.y0 - frame.y1, "grip", mark.label),
+        svg.rect(left, frame.y1 - 9, 8, 8, f"flag {mark.css}", mark.label, radius=2),
     ]
+    return [svg.link(mark.href, "".join(drawn))]

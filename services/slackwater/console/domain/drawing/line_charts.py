@@ -41,7 +41,7 @@ def pressure_chart(
     high = max([value for _, value in series] + [(waterline or 0) * 1.5, 0.05])
     y = Scale(0, min(1.0, axes.ceiling(high * 100) / 100), frame.y0, frame.y1)
     body = axes.amounts(frame, y, lambda value: f"{value * 100:.3g} %", wanted=3)
-    body += [drawn for mark in marks for drawn in mark_lines(frame, x, mark)]
+    flags = [drawn for mark in marks for drawn in mark_lines(frame, x, mark)]
     if waterline is not None:
         body.append(svg.line(frame.x0, y(waterline), frame.x1, y(waterline), "waterline"))
         body.append(svg.text(frame.x1, y(waterline) - 5, f"waterline {percent(waterline, 0)}", "axis strong", "end"))
@@ -49,8 +49,9 @@ def pressure_chart(
         if len(line) > 1:
             body.append(svg.polygon([(line[0][0], frame.y0), *line, (line[-1][0], frame.y0)], "layer pressure"))
         body.append(svg.polyline(line, "edge pressure"))
+    body += flags
     body += axes.time_axis(frame, x, since, until, most=5 if frame.width > 500 else 3)
-    return svg.figure(frame, body, "Prod CPU pressure over time, with its waterline")
+    return svg.figure(frame, body, "Prod CPU pressure over time, with its waterline and what was done")
 
 
 def forecast_chart(

@@ -1,0 +1,71 @@
+"""A managed pod of plain Linux as candidate: one function, so that ensurance and a cut-off agent see the same pod."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from slackwater.model.pods import Pod
+from slackwater.model.tiers import Tier
+from slackwater.waterline.facts import eviction_marks as marks
+from slackwater.waterline.facts.amounts import Number
+from slackwater.waterline.facts.pods import PodUse
+from slackwater.waterline.loop.in_force import Throttled, container_of
+
+_LENT: Final = frozenset({Tier.MID, Tier.BATCH, Tier.FREE})
+SYSTEM_CRITICAL: Final = 2_000_000_000
+"""Kubernetes' priority of what the cluster cannot live without, and above."""
+SYSTEM_NAMESPACES: Final = frozenset({"kube-system", "slackwater-system"})
+
+
+def use_of(
+    pod: Pod,
+    cpu_milli: Number | None,
+    memory_bytes: Number | None,
+    original_limit_milli: int | None,
+    ours: Throttled | None,
+    is_terminating: bool = False,
+) -> PodUse:
+    """What the pod is and uses. `original_limit_milli` is its CPU limit before any of ours, `ours` the one in force.
+    Requests of lower tiers are requests of what was lent."""
+    lent = pod.tier in _LENT
+    plain = PodUse(
+        pod.uid,
+        pod.name,
+        pod.namespace,
+        pod.tier,
+        pod.qos,
+        pod.priority,
+        pod.started_at,
+        pod.labels,
+        cpu_milli,
+        memory_bytes,
+        pod.request.cpu_milli,
+        None,
+        pod.request.cpu_milli if lent else 0,
+        0,
+        pod.request.memory_bytes if lent else 0,
+        0,
+        {},
+        (container_of(cpu_milli, pod.request.cpu_milli, original_limit_milli, ours),),
+        False,
+        pod.namespace in SYSTEM_NAMESPACES or pod.priority >= SYSTEM_CRITICAL,
+        False,
+        is_terminating,
+    )
+    return _marked(plain) if pod.labels else plain
+
+
+def _marked(pod: PodUse) -> PodUse:
+    """What its labels say of itself."""
+    labels, kept = pod.labels, marks.first_of(pod.labels, marks.PROTECTED)
+    return replace(
+        pod,
+        is_own=kept == marks.AGENT,
+        is_static=kept == marks.STATIC or marks.first_of(labels, marks.SOURCE) in marks.STATIC_SOURCES,
+        is_system=pod.is_system or kept == marks.SYSTEM,
+        eviction_priority=marks.whole_number(marks.first_of(labels, marks.PRIORITY)) or 0,
+        label_priority=marks.whole_number(marks.first_of(labels, marks.LABEL_PRIORITY)),
+        eviction_enabled=marks.truth(marks.first_of(labels, marks.ENABLED)),
+        eviction_policies=marks.eviction_policies(marks.first_of(labels, marks.POLICIES)),
+    )

@@ -1,0 +1,77 @@
+"""Disks and network links as metrics. What one pod does there is not measured, so nobody is throttled for it; pods may
+be evicted within the bounds of what cannot be quantified, and the node can be closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from slackwater.model.devices import LinkUse
+from slackwater.waterline.facts.amounts import exact
+from slackwater.waterline.facts.node import NodeView, Series
+from slackwater.waterline.registry.metric import Dimension, Metric, Readings
+
+RECEIVED, SENT = {"direction": "received"}, {"direction": "sent"}
+
+
+def _or_as_read(name: str, otherwise: Callable[[NodeView], tuple[Series, ...]]) -> Readings:
+    """As read under its name, else from what the node's devices did."""
+
+    def readings(view: NodeView) -> tuple[Series, ...]:
+        return view.readings[name] if name in view.readings else otherwise(view)
+
+    return readings
+
+
+def _disks(view: NodeView) -> tuple[Series, ...]:
+    return tuple(Series(one.usage_ratio, {"disk": one.name}) for one in view.disks)
+
+
+def _links(view: NodeView) -> tuple[Series, ...]:
+    """Two for each interface, by label `direction`."""
+    return tuple(
+        Series(amount, {"interface": one.name} | direction) for one in view.links for amount, direction in _both(one)
+    )
+
+
+def _link_shares(view: NodeView) -> tuple[Series, ...]:
+    """Only of interfaces that tell what they could carry."""
+    return tuple(
+        Series(exact(amount) / one.capacity_per_second, {"interface": one.name} | direction)
+        for one in view.links
+        if one.capacity_per_second
+        for amount, direction in _both(one)
+    )
+
+
+def _both(link: LinkUse) -> tuple[tuple[int, dict[str, str]], ...]:
+    return (link.received_per_second, RECEIVED), (link.sent_per_second, SENT)
+
+
+DISK_USAGE_RATIO: Final = Metric(
+    "disk_usage_ratio",
+    Dimension.RATIO,
+    action_priority=3,
+    readings=_or_as_read("disk_usage_ratio", _disks),
+    reads_pods=False,
+    evictable=True,
+)
+NETWORK_USAGE: Final = Metric(
+    "network_usage",
+    Dimension.BYTES_PER_SECOND,
+    action_priority=3,
+    readings=_or_as_read("network_usage", _links),
+    reads_pods=False,
+    evictable=True,
+)
+NETWORK_USAGE_RATIO: Final = Metric(
+    "network_usage_ratio",
+    Dimension.RATIO,
+    action_priority=3,
+    readings=_or_as_read("network_usage_ratio", _link_shares),
+    reads_pods=False,
+    evictable=True,
+)
+NODE_IO_PRESSURE: Final = Metric("node_io_pressure", Dimension.RATIO, action_priority=3, evictable=True)
+
+DEVICES: Final = (DISK_USAGE_RATIO, NETWORK_USAGE, NETWORK_USAGE_RATIO, NODE_IO_PRESSURE)

@@ -1,0 +1,93 @@
+"""What was done on a node, as marks of its timeline: named by the decision, leading to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from slackwater.console.domain.candidates import GUARDING
+from slackwater.console.domain.drawing.level_chart import Mark
+from slackwater.console.domain.views import DecisionSummary
+from slackwater.console.domain.words import outcome, seconds, shortfall
+from slackwater.decisions.reasons import ONLY_TOLD
+
+NAMED = 3
+"""Pods that a mark names."""
+
+
+def marks_of(acted: Sequence[DecisionSummary]) -> list[Mark]:
+    """Flags for what was done, oldest first."""
+    return [
+        Mark(at=each.decided_at, css=css_of(each), label=label_of(each), href=f"/decisions/{each.id}")
+        for each in reversed(acted)
+    ]
+
+
+def css_of(decision: DecisionSummary) -> str:
+    """Its kind, and that nobody acted on it where that is so."""
+    only_told = decision.reason in ONLY_TOLD or (decision.kind in GUARDING and not decision.actions)
+    return f"{decision.kind} told" if only_told else str(decision.kind)
+
+
+def label_of(decision: DecisionSummary) -> str:
+    """In a few lines, as a browser shows it when the mark is pointed at."""
+    lines = [
+        f"{decision.decided_at:%H:%M:%S} UTC, {decision.kind}: {outcome(decision)}",
+        str(decision.reason).replace("_", " ") + (f", rule {decision.rule}" if decision.rule else ""),
+    ]
+    if decision.actions:
+        names = [one.pod_name for one in decision.actions]
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        lines.append(", ".join(names[:NAMED]) + more)
+    if lacking := shortfall(decision):
+        lines.append(lacking)
+    if decision.relieved is not None:
+        took = (
+            "" if decision.seconds_to_actuation is None else f", written after {seconds(decision.seconds_to_actuation)}"
+        )
+        lines.append(("relieved" if decision.relieved else "not relieved") + took)
+    return "\n".join([*lines, f"decision {decision.id}"])
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A waterline on a chart, in its unit (thousandths of a core or of a GiB)."""
+
+    name: str
+    amount: int
+
+
+_CPU: Mapping[str, bool] = {
+    "node_cpu_usage_ratio": True,
+    "batch_cpu_threshold": True,
+    "node_cpu_usage": False,
+    "batch_cpu_usage": False,
+}
+_MEMORY: Mapping[str, bool] = {
+    "node_memory_usage_ratio": True,
+    "batch_memory_threshold": True,
+    "node_memory_usage": False,
+}
+"""Metrics that are an amount of the resource; True: as a share of the node."""
+GIB = 2**30
+
+
+def cpu_lines(waterlines: Mapping[str, float], capacity_milli: int) -> tuple[Line, ...]:
+    return _lines(_CPU, waterlines, capacity_milli, 1.0)
+
+
+def memory_lines(waterlines: Mapping[str, float], capacity_bytes: int) -> tuple[Line, ...]:
+    return _lines(_MEMORY, waterlines, capacity_bytes, 1000 / GIB)
+
+
+def _lines(kinds: Mapping[str, bool], waterlines: Mapping[str, float], capacity: int, scale: float) -> tuple[Line, ...]:
+    found: dict[int, list[str]] = {}
+    for name, is_share in kinds.items():
+        value = waterlines.get(name)
+        if value is not None:
+            found.setdefault(round(value * (capacity if is_share else 1) * scale), []).append(name)
+    return tuple(Line(_joined(names), amount) for amount, names in sorted(found.items(), reverse=True))
+
+
+def _joined(names: Iterable[str]) -> str:
+    return ", ".join(name.replace("_", " ").removesuffix(" ratio") for name in names)

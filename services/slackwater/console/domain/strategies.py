@@ -1,0 +1,209 @@
+"""ColocationStrategies as they are followed: documents beside each other, and one node's fields by their layers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from typing import Any
+
+CLUSTER = "default"
+Value = Any
+"""Numbers, words, lists of words; `extensions` holds any JSON."""
+ANNOTATIONS = ("node.koordinator.sh/colocation-strategy", "slackwater.io/colocation-strategy")
+PREFIXES = ("node.koordinator.sh", "slackwater.io")
+"""The later one wins, of both."""
+RATIOS = {
+    "cpu-reclaim-ratio": "cpuReclaimThresholdPercent",
+    "memory-reclaim-ratio": "memoryReclaimThresholdPercent",
+    "mid-static-cpu-reserved-ratio": "midStaticCPUReservedPercent",
+    "mid-static-memory-reserved-ratio": "midStaticMemoryReservedPercent",
+}
+"""Labels and the fields that they set, as docs/how-to/set-a-colocation-strategy.md has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyView:
+    """One document as colocation told it last: see events.strategy_followed."""
+
+    document: str
+    generation: int
+    observed_generation: int
+    nodes: str
+    precedence: int
+    fields: Mapping[str, Value]
+    effective: Mapping[str, Value]
+    problem: str
+    changed_by: str
+    accepted_at: datetime | None
+    gone: bool
+    told_at: datetime
+
+    @property
+    def title(self) -> str:
+        """As offers name it, without the generation."""
+        return "cluster" if self.document == CLUSTER else f"pool/{self.document}"
+
+    @property
+    def source(self) -> str:
+        return f"{self.title}@{self.observed_generation}"
+
+    @property
+    def state(self) -> str:
+        """In a word or three."""
+        if not self.problem:
+            return "followed"
+        return f"keeps to generation {self.observed_generation}" if self.observed_generation else "partly followed"
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyLine:
+    """A document in the list. `following` nodes were told an offer by the generation that counts, `behind` others by an
+    older one."""
+
+    strategy: StrategyView
+    following: int
+    behind: int
+
+
+@dataclass(frozen=True, slots=True)
+class FieldLine:
+    """One field: what each document says of it (None: nothing), in their order. `first` is what it is where no document
+    says anything."""
+
+    name: str
+    said: tuple[Value | None, ...]
+    first: Value | None
+
+    @property
+    def is_said(self) -> bool:
+        return any(value is not None for value in self.said)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerValue:
+    """A value, and the layer that gave it: `cluster@3`, `pool/web@2`, `node-annotation`, `node-label`, `default`."""
+
+    layer: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class NodeField:
+    """One field of one node: what is in force, and what it overrides, the strongest first."""
+
+    name: str
+    in_force: LayerValue
+    overridden: tuple[LayerValue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStrategy:
+    """The strategy of one node: its layers, the weakest first, and all fields. `older` names layers of which the node
+    still follows another generation than is known here; `problem` says why the node's own words do not count."""
+
+    layers: tuple[str, ...]
+    fields: tuple[NodeField, ...]
+    older: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    name: str
+    fields: Mapping[str, Value] = field(default_factory=dict)
+
+
+def in_order(strategies: Sequence[StrategyView]) -> list[StrategyView]:
+    """The cluster's first, then by who is asked first; without what is gone."""
+    there = [one for one in strategies if not one.gone]
+    return sorted(there, key=lambda one: (one.document != CLUSTER, -one.precedence, one.document))
+
+
+def lines_of(strategies: Sequence[StrategyView], followers: Mapping[str, int]) -> list[StrategyLine]:
+    """`followers`: nodes by the source that their offer names, generation and all."""
+    return [
+        StrategyLine(
+            one,
+            followers.get(one.source, 0),
+            sum(count for source, count in followers.items() if source.partition("@")[0] == one.title)
+            - followers.get(one.source, 0),
+        )
+        for one in strategies
+    ]
+
+
+def field_lines(strategies: Sequence[StrategyView]) -> list[FieldLine]:
+    """All fields by name; those that some document says come first."""
+    names = {name for one in strategies for name in (*one.effective, *one.fields)}
+    cluster = next((one.effective for one in strategies if one.document == CLUSTER), {})
+    found = [
+        FieldLine(name, tuple(one.fields.get(name) for one in strategies), cluster.get(name)) for name in sorted(names)
+    ]
+    return sorted(found, key=lambda line: not line.is_said)
+
+
+def node_strategy(
+    strategies: Sequence[StrategyView],
+    sources: Sequence[str],
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    problem: str = "",
+) -> NodeStrategy:
+    """`sources` are those of the node's offer in force, the weakest first."""
+    known = {one.title: one for one in strategies}
+    cluster = next((one for one in strategies if one.document == CLUSTER), None)
+    layers = [_Layer("default", {} if cluster is None else cluster.effective)]
+    older = []
+    for source in sources:
+        title = source.partition("@")[0]
+        if (found := known.get(title)) is not None:
+            layers.append(_Layer(source, found.fields))
+            if source != found.source:
+                older.append(source)
+        elif title == "node-annotation":
+            layers.append(_Layer(title, _annotated(annotations)))
+        elif title == "node-label":
+            layers.append(_Layer(title, _labelled(labels)))
+    names = sorted({name for layer in layers for name in layer.fields})
+    fields = sorted((_field(name, layers) for name in names), key=lambda one: one.in_force.layer == "default")
+    return NodeStrategy(tuple(sources), tuple(fields), tuple(older), problem)
+
+
+def _field(name: str, layers: Sequence[_Layer]) -> NodeField:
+    said = [LayerValue(layer.name, layer.fields[name]) for layer in reversed(layers) if name in layer.fields]
+    return NodeField(name, said[0], tuple(_unlike_the_next(said[1:])))
+
+
+def _unlike_the_next(said: Sequence[LayerValue]) -> Iterator[LayerValue]:
+    """The defaults are told by the cluster's document too: where both say the same, once is enough."""
+    for place, one in enumerate(said):
+        if one.layer != "default" or place == 0 or said[place - 1].value != one.value:
+            yield one
+
+
+def _annotated(annotations: Mapping[str, str]) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for name in ANNOTATIONS:
+        try:
+            said = json.loads(annotations.get(name, "{}"))
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(said, dict):
+            found |= {key: value for key, value in said.items() if value is not None}
+    return found
+
+
+def _labelled(labels: Mapping[str, str]) -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for prefix in PREFIXES:
+        for name, target in RATIOS.items():
+            try:
+                ratio = Decimal(labels.get(f"{prefix}/{name}", "NaN"))
+            except InvalidOperation:
+                continue
+            if ratio.is_finite() and 0 <= ratio <= 10**6:
+                found[target] = int((ratio * 100).to_integral_value(ROUND_HALF_UP))
+    return found

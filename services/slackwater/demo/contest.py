@@ -1,0 +1,199 @@
+"""The same surges under all or nothing and under the precise policy, in turn, on this machine.
+
+In turn, so that whatever else the machine does hits both alike; each surge begins only when every quota is at its
+original, and its requests are those with which the phase of the service alone began. What is measured is read from the
+kernel (slackwater.demo.comparison says how it is counted).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+from slackwater.demo import policies
+from slackwater.demo.comparison import (
+    Comparison,
+    Lowered,
+    Machine,
+    SurgeFigures,
+    SurgeSeen,
+    figures,
+    outcome,
+    p99_ms,
+    rate,
+)
+from slackwater.demo.kernel import Kernel, QuotaWatch, UseWatch
+from slackwater.demo.load import Sample
+from slackwater.demo.policies import ALL_OR_NOTHING, PRECISE
+from slackwater.demo.reaction import QuotaChange
+
+if TYPE_CHECKING:
+    from slackwater.demo.director import Production
+
+BATCH_PODS, BATCH_SHARE = 8, 0.42
+"""Pods, and what they want together as a share of the machine."""
+_REST_SECONDS, _SURGE_SECONDS, _SETTLE_SECONDS = 1.5, 4.0, 0.5
+_FREE_PATIENCE_SECONDS, _START_PATIENCE_SECONDS = 25.0, 20.0
+_POLL_SECONDS = 0.1
+
+
+@dataclass(slots=True)
+class Contest:
+    """Directs the comparison. `deadline` (monotonic): no pair of surges begins that would not be over by then."""
+
+    production: Production
+    port: int
+    surge_rate: float
+    rest_rate: float
+    alone: Sequence[Sample]
+    deadline: float
+    seen: list[SurgeSeen] = field(default_factory=list)
+    rests: list[tuple[float, float]] = field(default_factory=list)
+    """Stretches in which nobody was throttled and the service rested."""
+    longest_surge: float = 0.0
+
+    async def perform(self, crunch: Any) -> Comparison:
+        """All of it; `crunch` is the batch job that makes room for pods whose wants are known."""
+        production = self.production
+        present = await production.api.policy()
+        production.doing = f"starting {BATCH_PODS} batch pods"
+        await production.workloads.stop(crunch)
+        limit = round(1000 * BATCH_SHARE * production.workloads.cpus / BATCH_PODS)
+        left_out = ""
+        with UseWatch(production.kernel) as use:
+            await production.workloads.crowd(BATCH_PODS, limit)
+            if not await _all_live(production.kernel, use, BATCH_SHARE * production.workloads.cpus):
+                return Comparison(left_out=f"{BATCH_PODS} batch pods were not at work in {_START_PATIENCE_SECONDS:g} s")
+            for policy in cycle((ALL_OR_NOTHING, PRECISE)):
+                if policy == ALL_OR_NOTHING and not self._has_time():
+                    break
+                began = time.monotonic()
+                document = policies.document(present, policy)
+                await production.api.apply(document)
+                if not await self._surge(policy, document, use):
+                    left_out = (
+                        f"ended early: batch had not everything back {_FREE_PATIENCE_SECONDS:g} s after a surge under "
+                        f"{policy}"
+                    )
+                    break
+                self.longest_surge = max(self.longest_surge, time.monotonic() - began)
+            return self._concluded(use, left_out)
+
+    def _has_time(self) -> bool:
+        return not self.seen or time.monotonic() + 2 * self.longest_surge <= self.deadline
+
+    async def _surge(self, policy: str, document: dict[str, Any], use: UseWatch) -> bool:
+        """Rest, surge, until batch has everything back; whether it had in time."""
+        production = self.production
+        number = sum(one.policy == policy for one in self.seen) + 1
+        production.doing = f"{policy}, surge {number}"
+        with QuotaWatch(production.kernel) as watch:
+            settled = time.monotonic() + _SETTLE_SECONDS
+            began = settled + _REST_SECONDS
+            ended = began + _SURGE_SECONDS
+            stretches = f"rest:{_REST_SECONDS}:{self.rest_rate},surge:{_SURGE_SECONDS}:{self.surge_rate}"
+            load = await production.workloads.load(self.port, stretches, settled, f"{policy}-{number}")
+            free = await self._until_free(policy, document, use, watch, began, ended)
+            until = time.monotonic()
+            await load.process.wait()
+            self.rests.append((settled, began))
+            lowered = lowered_of(watch.changes, watch.originals)
+            samples = [one for one in load.samples("surge") if one.intended < ended]
+            self.seen.append(SurgeSeen(policy, began, ended, until, use.between(settled, until), lowered, samples))
+        self._say(number, use)
+        return free
+
+    async def _until_free(
+        self, policy: str, document: dict[str, Any], use: UseWatch, watch: QuotaWatch, began: float, ended: float
+    ) -> bool:
+        """Wait for the end of the surge and for batch to have everything back; all or nothing gives back here."""
+        production, last_above = self.production, began
+        line = policies.WATERLINE * production.workloads.cpus
+        while time.monotonic() < ended + _FREE_PATIENCE_SECONDS:
+            await asyncio.sleep(_POLL_SECONDS)
+            now = time.monotonic()
+            if now > ended + _SETTLE_SECONDS and watch.all_original():
+                return True
+            if policy != ALL_OR_NOTHING:
+                continue
+            if use.last_second() > line:
+                last_above = now
+            last_above = max(last_above, *(one.at for one in watch.changes[-1:]), began)
+            if policies.is_over(now, last_above, throttled=not watch.all_original()):
+                await production.api.apply(policies.released(document))
+                await _until_original(watch)
+                await production.api.apply(document)
+        return False
+
+    def _machine(self, use: UseWatch) -> Machine:
+        rested = [(rate(use.between(*one), *one)[1], one[1] - one[0]) for one in self.rests]
+        wanted = sum(cpus * seconds for cpus, seconds in rested) / max(1e-9, sum(seconds for _, seconds in rested))
+        return Machine(self.production.workloads.cpus, policies.WATERLINE, policies.TARGET, wanted)
+
+    def _say(self, number: int, use: UseWatch) -> None:
+        last = self.seen[-1]
+        found = figures(last, self._machine(use))
+        below = "never" if found.seconds_to_below is None else f"after {found.seconds_to_below:.1f} s"
+        self.production.narrator.say(
+            f"{last.policy}, surge {number}: below the waterline {below if found.crossed else '(never above)'}, "
+            f"{found.pods} of {BATCH_PODS} pods touched, batch lost {found.lost:.1f} CPU-s, {found.needed:.1f} needed"
+        )
+
+    def _concluded(self, use: UseWatch, left_out: str) -> Comparison:
+        machine = self._machine(use)
+        found: list[SurgeFigures] = [figures(one, machine) for one in self.seen]
+        outcomes = {}
+        for policy in (ALL_OR_NOTHING, PRECISE):
+            own = [one for one in found if one.policy == policy]
+            samples = [sample for one in self.seen if one.policy == policy for sample in one.samples]
+            if own:
+                outcomes[policy] = outcome(own, samples)
+        first = min((one.intended for one in self.alone), default=0.0)
+        return Comparison(
+            left_out=left_out,
+            waterline=policies.WATERLINE,
+            target=policies.TARGET,
+            cool_down_seconds=policies.COOL_DOWN_SECONDS,
+            cpus=self.production.workloads.cpus,
+            surge_seconds=_SURGE_SECONDS,
+            batch_pods=BATCH_PODS,
+            batch_wanted_cpus=round(machine.wanted, 3),
+            alone_p99_ms=p99_ms([one for one in self.alone if one.intended < first + _SURGE_SECONDS]),
+            outcomes=outcomes,
+            surges=tuple(found),
+        )
+
+
+def lowered_of(changes: Sequence[QuotaChange], originals: Mapping[str, int | None]) -> list[Lowered]:
+    """The changes that took something."""
+    known, found = dict(originals), []
+    for change in changes:
+        before = known.get(change.pod)
+        if change.limit_milli is not None and (before is None or change.limit_milli < before):
+            found.append(Lowered(change.at, change.pod))
+        known[change.pod] = change.limit_milli
+    return found
+
+
+async def _all_live(kernel: Kernel, use: UseWatch, wanted: float) -> bool:
+    """Wait until every pod is there with its limit, and all together use nearly what they want."""
+    deadline = time.monotonic() + _START_PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        limits = kernel.batch_limits()
+        now = time.monotonic()
+        used = rate(use.between(now - 2.0, now), now - 2.0, now)[1]
+        if len(limits) >= BATCH_PODS and None not in limits.values() and used >= 0.85 * wanted:
+            return True
+        await asyncio.sleep(_POLL_SECONDS)
+    return False
+
+
+async def _until_original(watch: QuotaWatch) -> None:
+    for _ in range(100):
+        if watch.all_original():
+            return
+        await asyncio.sleep(0.02)

@@ -1,0 +1,45 @@
+"""Two ways to answer the same surge, as documents that an operator could apply: exactly, and all or nothing. Pure.
+
+Both watch the machine's CPU use, step in above the same waterline and wait for the same cool-down. The precise one is
+the product as it is. All or nothing is the simple policy of the field, rendered as our own document as far as it goes:
+a target of 0 asks for everything that batch uses, so each candidate goes to its floor at once. What the product refuses
+to do, to give everything back at once whatever the machine has to spare, `is_over` decides and the director carries
+out: mode `observe` gives back every limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+ALL_OR_NOTHING, PRECISE = "all-or-nothing", "precise"
+WATERLINE: Final = 0.86
+"""Share of the machine's CPU. Requests that arrive at random make a second differ by 5 % of two CPUs: one standard
+deviation. What is released down to lies nearly two below, so that chance does not ask for more."""
+TARGET: Final = 0.78
+COOL_DOWN_SECONDS: Final = 3.0
+NEVER_BY_ITSELF_SECONDS: Final = 86_400
+_RULE, _METRIC = "machine-cpu", "node_cpu_usage_ratio"
+
+
+def document(present: Mapping[str, Any], policy: str) -> dict[str, Any]:
+    """The cluster's NodeQOS `present` with one of the two policies instead of its own."""
+    precise = policy == PRECISE
+    rule = {
+        "name": _RULE,
+        "metricRule": {"name": _METRIC, "value": WATERLINE, "target": TARGET if precise else 0},
+        "coolDownSeconds": COOL_DOWN_SECONDS if precise else NEVER_BY_ITSELF_SECONDS,
+    }
+    throttle = {"excessRatio": 0.0, "minCpuMilli": 10, "headroomMarginRatio": round(1 - TARGET, 3)}
+    spec = {"mode": "throttle", "weights": "by-tier", "rules": [rule], "throttle": throttle}
+    return {**present, "spec": spec}
+
+
+def released(present: Mapping[str, Any]) -> dict[str, Any]:
+    """The same document in mode `observe`: every limit goes back at once."""
+    return {**present, "spec": {**present["spec"], "mode": "observe"}}
+
+
+def is_over(now: float, last_above: float, *, throttled: bool) -> bool:
+    """All or nothing: whether everything goes back now, the cool-down since the machine was last above being over."""
+    return throttled and now - last_above >= COOL_DOWN_SECONDS

@@ -1,0 +1,113 @@
+"""The two policies side by side, for people."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from slackwater.demo.comparison import (
+    BELOW_WITHIN_SECONDS,
+    MOST_LOST_ABOVE_NEEDED,
+    P99_FACTOR,
+    Comparison,
+    Outcome,
+)
+from slackwater.demo.policies import ALL_OR_NOTHING, PRECISE
+
+TITLES = {ALL_OR_NOTHING: "all or nothing", PRECISE: "precise"}
+
+
+def compared(comparison: Comparison) -> Table:
+    """A row for each figure, a column for each policy, and what is wanted of the precise one."""
+    count = sum(one.surges for one in comparison.outcomes.values())
+    table = Table(
+        title=f"all or nothing and precise in turn, {count} surges of {comparison.surge_seconds:g} s, "
+        f"waterline {comparison.waterline:.0%}",
+        title_justify="left",
+    )
+    table.add_column("")
+    names = [name for name in TITLES if name in comparison.outcomes]
+    for name in names:
+        table.add_column(TITLES[name], justify="right")
+    table.add_column("wanted", justify="right")
+    for title, figures, wanted in _rows(comparison, names):
+        table.add_row(title, *figures, wanted)
+    return table
+
+
+def _rows(comparison: Comparison, names: list[str]) -> list[tuple[str, list[str], str]]:
+    outcomes = [comparison.outcomes[name] for name in names]
+    alone, pods = comparison.alone_p99_ms, comparison.batch_pods
+
+    def row(title: str, figures: list[str], wanted: str = "") -> tuple[str, list[str], str]:
+        return title, figures, wanted
+
+    return [
+        row("surges (above the waterline)", [f"{one.surges} ({one.crossed})" for one in outcomes]),
+        row(
+            "prod p99, ms" + ("" if alone is None else f" (alone {alone:.1f})"),
+            [_number(one.p99_ms) for one in outcomes],
+            "" if alone is None else f"<= {P99_FACTOR * alone:.1f}",
+        ),
+        row("batch CPU needed, CPU-s", [f"{one.needed:.1f}" for one in outcomes]),
+        row("batch CPU lost, CPU-s", [f"{one.lost:.1f}" for one in outcomes]),
+        row(
+            "lost above needed",
+            [_ratio(one.above_needed_ratio) for one in outcomes],
+            f"<= {MOST_LOST_ABOVE_NEEDED:.0%}",
+        ),
+        row("batch pods touched a surge", [f"{one.pods_a_surge:.1f} of {pods}" for one in outcomes]),
+        row("quotas lowered", [str(one.actions) for one in outcomes]),
+        row("surge -> below, s (p50)", [_number(one.below_p50_seconds) for one in outcomes]),
+        row("surge -> below, s (p99 = worst)", [_worst(one) for one in outcomes], f"<= {BELOW_WITHIN_SECONDS:g}"),
+        row("above the waterline, s", [f"{one.seconds_above:.1f}" for one in outcomes]),
+    ]
+
+
+def lines(comparison: Comparison) -> list[str]:
+    """Why there is no comparison or only part of one; how its figures are counted."""
+    found = [f"all or nothing against precise: {comparison.left_out}"] if comparison.left_out else []
+    if comparison.outcomes:
+        wanted, kept = comparison.batch_wanted_cpus, comparison.target * comparison.cpus
+        found.append(
+            f"needed, of each second: machine - batch + {wanted:.2f} (all that batch wants) - {kept:.2f} CPU "
+            f"({comparison.target:.0%} of the machine, what is released down to); lost: {wanted:.2f} - batch; both "
+            "from the surge until batch has everything back"
+        )
+        found.append(judged(comparison))
+    return found
+
+
+def judged(comparison: Comparison) -> str:
+    """Which of the three wishes came true; figures of a machine that does other work are its own."""
+    one = comparison.outcomes.get(PRECISE)
+    if one is None:
+        return "precise: not measured"
+    alone = comparison.alone_p99_ms
+    verdicts = (
+        ("below the waterline in time", None if one.crossed == 0 else _in_time(one)),
+        ("p99 protected", None if alone is None or one.p99_ms is None else one.p99_ms <= P99_FACTOR * alone),
+        ("no more lost than needed", _within(one.above_needed_ratio)),
+    )
+    words = {True: "met", False: "MISSED", None: "not measured"}
+    return "precise: " + ", ".join(f"{what} {words[holds]}" for what, holds in verdicts)
+
+
+def _in_time(one: Outcome) -> bool:
+    return one.never_below == 0 and (one.below_p99_seconds or 0.0) <= BELOW_WITHIN_SECONDS
+
+
+def _within(ratio: float | None) -> bool | None:
+    return None if ratio is None else ratio <= MOST_LOST_ABOVE_NEEDED
+
+
+def _worst(one: Outcome) -> str:
+    never = f", {one.never_below} never" if one.never_below else ""
+    return f"{_number(one.below_p99_seconds)}{never}"
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.0%}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}" if value < 10 else f"{value:.1f}"

@@ -1,0 +1,176 @@
+"""From a report above its waterline to the declared intent, while the fleet reports 2,000 times a second.
+
+2,000 nodes of 30 pods report every second, as agents do: to ensurance as a process, with broker and PostgreSQL as
+processes beside it. One report of a hundred is above the default waterline: it goes out as waterline.crossed too, its
+pods are throttled, and an agent's answer follows (this process gives it), as do the restores, which are not in the
+figure. The clock runs from the moment the report is handed to the broker to the moment the intent that it caused
+(`ce-causedby`, by way of the decision) reaches a subscriber of its stream's subjects: it was committed before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import nats
+from nats.aio.msg import Msg
+from tests.bench.control_plane import ControlPlane, control_plane, load
+from tests.bench.figures import spread
+from tests.bench.ingestion import describe
+from tests.bench.load import fleet
+
+from slackwater.bus.nats import NatsBus, connect_bus
+from slackwater.events.envelope import event_of
+from slackwater.events.intent_observed import IntentObserved, ObservedLimit
+
+NODES, INTERVAL_SECONDS, EVERY = 2000, 1.0, 100
+TARGET_MILLISECONDS, TARGET_CORES = 50.0, 1.0
+_WARM_SECONDS, _LAST_INTENTS_SECONDS = 10.0, 3.0
+_KNOWN = "SELECT count(*) FROM ensurance.guarded_nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """An intent that a decision caused: by which decision (its event), when it was made and when it was heard."""
+
+    decision: str
+    declared_at: float
+    heard_at: float
+
+
+@dataclass(slots=True)
+class Heard:
+    """What went by on the bus."""
+
+    reports: dict[str, str] = field(default_factory=dict)
+    """By event id of a decision, the report that caused it."""
+    intents: list[Intent] = field(default_factory=list)
+
+    def by_report(self) -> Iterator[tuple[int, Intent]]:
+        """Number of the report, and the intent that it led to."""
+        for one in self.intents:
+            report = self.reports.get(one.decision)
+            if report is not None:
+                yield int(report.rpartition("-")[2], 16), one
+
+
+def measure(directory: Path, *, seconds: float = 60.0) -> dict[str, Any]:
+    """The figure; see the module."""
+    return asyncio.run(_measure(directory, seconds))
+
+
+async def _measure(directory: Path, seconds: float) -> dict[str, Any]:
+    heard, ledger_file = Heard(), directory / "ledger.json"
+    async with control_plane(directory, ["ensurance"]) as plane:
+        await describe(plane, NODES, _KNOWN)
+        options = ("--nodes", NODES, "--interval", INTERVAL_SECONDS, "--every", EVERY)
+        length = ("--seconds", seconds + _WARM_SECONDS, "--times")
+        async with answering(plane, heard), load(plane, ledger_file, *map(str, options + length)) as generator:
+            await asyncio.sleep(_WARM_SECONDS)
+            before, began, began_at = plane.read(), time.monotonic(), time.time()
+            await asyncio.sleep(seconds - 2)
+            after, span = plane.read(), time.monotonic() - began
+            await generator.wait()
+            await asyncio.sleep(_LAST_INTENTS_SECONDS)
+        ledger = json.loads(ledger_file.read_text())
+    cores = {name: round((after[name].cpu_seconds - before[name].cpu_seconds) / span, 3) for name in before}
+    return (
+        judged(heard, ledger, began_at, began_at + span)
+        | {
+            "nodes": NODES,
+            "pods": 30,
+            "reports_per_second": round(ledger["published"] / ledger["seconds"]),
+            "cores": cores,
+            "memory_mb": {name: round(reading.memory_mb) for name, reading in after.items()},
+            "generator_worst_lag_seconds": round(ledger["worst_lag_seconds"], 3),
+        }
+        | _verdict(heard, ledger, began_at, began_at + span, cores["ensurance"])
+    )
+
+
+def judged(heard: Heard, ledger: dict[str, Any], since: float, until: float) -> dict[str, Any]:
+    """Milliseconds of every crossing that was sent in the span, in all and step by step. The first intent of each."""
+    firsts: dict[int, Intent] = {}
+    for number, intent in heard.by_report():
+        firsts.setdefault(number, intent)
+    crossed = [int(number) for number in ledger["crossed"] if since <= ledger["sent_at"][int(number)] <= until]
+    answered = [number for number in crossed if number in firsts]
+    sent, stored, told = ledger["sent_at"], ledger["stored_at"], ledger["crossed"]
+    steps = {
+        "handed to intent": [firsts[n].heard_at - sent[n] for n in answered],
+        "stored to intent": [firsts[n].heard_at - at for n in answered if (at := stored[str(n)]) is not None],
+        "handed to stored as a crossing": [at - sent[n] for n in answered if (at := told[str(n)]) is not None],
+        "handed to decision": [firsts[n].declared_at - sent[n] for n in answered],
+        "decision to intent": [firsts[n].heard_at - firsts[n].declared_at for n in answered],
+    }
+    found = {name: spread([1000 * one for one in seconds], digits=1) for name, seconds in steps.items()}
+    return {
+        "report_to_intent_milliseconds": found["handed to intent"],
+        "steps_milliseconds": found,
+        "crossing": f"one report of {EVERY}",
+        "crossed": len(crossed),
+        "unanswered": len(crossed) - len(answered),
+    }
+
+
+def _verdict(heard: Heard, ledger: dict[str, Any], since: float, until: float, cores: float) -> dict[str, Any]:
+    found = judged(heard, ledger, since, until)
+    p99 = found["report_to_intent_milliseconds"]["p99"]
+    in_time = p99 is not None and p99 <= TARGET_MILLISECONDS and found["unanswered"] == 0
+    return {
+        "target": f"p99 <= {TARGET_MILLISECONDS:g} ms from the report handed to the broker to its intent, none without "
+        f"one; ensurance <= {TARGET_CORES:g} core",
+        "passed": in_time and cores <= TARGET_CORES,
+    }
+
+
+@asynccontextmanager
+async def answering(plane: ControlPlane, heard: Heard) -> AsyncIterator[None]:
+    """Hear decisions and intents, and answer each new intent as its node's agent would."""
+    async with AsyncExitStack() as stack:
+        bus = await stack.enter_async_context(connect_bus(plane.nats_url, name="bench-agents", declares=False))
+        client = await nats.connect(plane.nats_url)
+        stack.push_async_callback(client.close)
+
+        async def decision(message: Msg) -> None:
+            headers = message.headers or {}
+            heard.reports[headers["ce-id"]] = headers.get("ce-causedby", "")
+
+        async def intent(message: Msg) -> None:
+            at, headers = time.time(), message.headers or {}
+            if "ce-causedby" not in headers:
+                return  # a lease renewed
+            told = json.loads(message.data)
+            declared_at = datetime.fromisoformat(told["declared_at"]).timestamp()
+            heard.intents.append(Intent(headers["ce-causedby"], declared_at, at))
+            await _observe(bus, told, headers["ce-id"])
+
+        await client.subscribe("sw.v1.decision.recorded.>", cb=decision, pending_bytes_limit=256 * 2**20)
+        await client.subscribe("sw.v1.intent.declared.>", cb=intent, pending_bytes_limit=256 * 2**20)
+        await client.flush()
+        yield
+
+
+async def _observe(bus: NatsBus, told: dict[str, Any], cause: str) -> None:
+    now = datetime.now(UTC)
+    limits = tuple(
+        ObservedLimit(pod_uid=one["pod_uid"], cpu_limit_milli=one["cpu_limit_milli"], decision_id=one["decision_id"])
+        for one in told["throttles"]
+    )
+    observed = IntentObserved(
+        node=told["node"],
+        writer=told["writer"],
+        generation=told["generation"],
+        boot_epoch=fleet.BOOT,
+        received_at=now,
+        observed_at=now,
+        limits=limits,
+    )
+    await bus.publish(event_of(observed, source=f"agent/{told['node']}", time=now, causedby=cause))

@@ -1,0 +1,104 @@
+"""`slackwater why pod/…` and the arithmetic of `why decision/…`, against a console that tells the story."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from conftest import Run
+from slackwater.cli.reasoning import LISTED, exact, print_candidates, print_pod, verdict
+from slackwater.testing.story import SURGE, identifier
+
+THROTTLE = identifier("edge-7", "throttle", SURGE[0] + 25)
+
+
+def well(result: Any) -> str:
+    assert result.exit_code == 0, result.output
+    return str(result.stdout)
+
+
+def test_a_pod_is_told_with_its_last_decision_in_full_and_all_in_a_table(run: Run) -> None:
+    text = well(run("why", f"pod/{identifier('edge-7', 'encode-video-1')}"))
+    lines = text.splitlines()
+    assert lines[0].startswith("pod media/encode-video-1 on node edge-7, uid ")
+    assert lines[1].startswith("batch, BE, uses ")
+    assert "given back (restore complete, rule prod-cpu-pressure, by ensurance)" in text
+    assert " of 2, keys 1 1 5500" in text
+    assert text.count("throttled ") >= 2
+    assert THROTTLE in text
+
+
+def test_a_pod_that_was_only_spared_is_told_too(run: Run) -> None:
+    text = well(run("why", "pod/checkout-0", "--node", "edge-7"))
+    assert "spared: tier prod is protected" in text
+    assert "it was no candidate" in text
+
+
+def test_a_name_of_several_pods_is_refused_with_all_of_them(run: Run) -> None:
+    refused = run("why", "pod/checkout-0")
+    assert refused.exit_code == 2
+    assert "means several pods" in refused.stderr
+    assert "shop/checkout-0 on edge-7" in refused.stderr
+    well(run("why", "po/checkout-0", "--node", "edge-7", "-n", "shop"))
+
+
+def test_an_unknown_pod_and_a_wrong_word_are_refused(run: Run) -> None:
+    assert "did you mean 'encode-video-0'" in run("why", "pod/encode-vide-0").stderr
+    assert "node/NAME, pod/NAME or decision/ID" in run("why", "pod/").stderr
+    assert "use them with pod/NAME" in run("why", "node/edge-7", "--namespace", "shop").stderr
+
+
+def test_json_is_the_apis_object(run: Run) -> None:
+    told = json.loads(well(run("why", "pod/checkout-0", "--node", "edge-7", "-o", "json")))
+    assert set(told) == {"pod", "running", "decisions"}
+
+
+def test_a_decision_is_told_with_its_arithmetic_and_candidates(run: Run) -> None:
+    text = well(run("why", f"decision/{THROTTLE}"))
+    assert "gap = (1 + 0.1) x 0.909 cores = 1 core" in text
+    assert "released: 1 core by 2 pods; remaining = gap - released, not below 0 = 0 cores" in text
+    rows = [line.split() for line in text.splitlines() if line.strip().startswith(("1 ", "2 ", "- "))]
+    assert [(row[1], row[2], row[3]) for row in rows] == [
+        ("encode-video-0", "chosen", "0.600"), ("encode-video-1", "chosen", "0.400"), ("checkout-0", "spared", "-"),
+    ]  # fmt: skip
+
+
+def printed(print_it: Any, *values: Any) -> str:
+    console = Console(width=120, color_system=None, highlight=False)
+    with console.capture() as caught:
+        print_it(console, *values)
+    return caught.get()
+
+
+def test_a_pod_nobody_looked_at_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    pod = {"uid": "u", "name": "web", "namespace": "", "node": "n1", "seen_at": "2026-01-05T12:00:00Z"}
+    text = printed(print_pod, {"pod": pod, "running": None, "decisions": []})
+    assert "pod web on node n1, uid u" in text
+    assert "it does not run any more; last looked at 2026-01-05 12:00:00Z" in text
+    assert "no decision that is kept has looked at it" in text
+
+
+def test_many_candidates_are_cut_and_it_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"place": 1, "name": "a", "chosen": False, "released": None, "would_release": 3, "keys": [1.0], "because": ""}
+    printed_rows = printed(print_candidates, [row] * (LISTED + 7), "priority, uid", "bytes")
+    assert "and 7 more: -o json has all" in printed_rows + capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("chosen", "carried_out", "kind", "said"),
+    [
+        (True, True, "evict", "evicted"),
+        (True, False, "evict", "would be evicted"),
+        (True, True, "restore", "given back"),
+        (False, False, "throttle", "spared"),
+    ],
+)
+def test_a_verdict_is_a_word_or_two(chosen: bool, carried_out: bool, kind: str, said: str) -> None:
+    assert verdict({"chosen": chosen, "carried_out": carried_out, "kind": kind}) == said
+
+
+def test_what_is_added_up_by_hand_is_not_rounded() -> None:
+    assert (exact(1234, "milli-cores"), exact(3221225473, "bytes")) == ("1.234", "3 221 225 473")

@@ -1,0 +1,206 @@
+"""What two policies cost in the same surges, worked out by hand, and the simple policy that one of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.demo import policies, versus
+from slackwater.demo.comparison import (
+    Comparison,
+    Lowered,
+    Machine,
+    Outcome,
+    SurgeFigures,
+    SurgeSeen,
+    Used,
+    figures,
+    needed_cpus,
+    outcome,
+    rate,
+)
+from slackwater.demo.contest import lowered_of
+from slackwater.demo.load import Sample
+from slackwater.demo.policies import ALL_OR_NOTHING, COOL_DOWN_SECONDS, PRECISE
+from slackwater.demo.reaction import QuotaChange
+from slackwater.waterline.nodeqos import NodeQos
+from slackwater.waterline.policies.values import Rule
+from slackwater.waterline.rulebook import rulebook_of
+
+TWO = Machine(cpus=2, waterline=0.88, target=0.80, wanted=0.8)
+PRESENT = {"apiVersion": "slackwater.io/v1alpha1", "kind": "NodeQOS", "metadata": {"name": "default"}, "spec": {}}
+
+
+def used(*stretches: tuple[float, float, float], since: float = 100.0) -> list[Used]:
+    """Readings ten times a second: (seconds, CPUs of the machine, CPUs of batch) one after the other."""
+    found = [Used(since, 0.0, 0.0)]
+    for seconds, machine, batch in stretches:
+        for _ in range(round(10 * seconds)):
+            last = found[-1]
+            found.append(Used(last.at + 0.1, last.machine + machine / 10, last.batch + batch / 10))
+    return found
+
+
+def seen(readings: list[Used], *, ended: float = 104.0, until: float = 106.0, lowered: int = 0) -> SurgeSeen:
+    actions = [Lowered(101.2, f"pod-{number}") for number in range(lowered)]
+    return SurgeSeen(PRECISE, 100.0, ended, until, readings, actions, ())
+
+
+def test_a_surge_that_is_answered_exactly_costs_what_was_needed() -> None:
+    """1.3 CPUs of prod and others, batch wants 0.8, 1.6 may be used: 0.5 has to go for four seconds."""
+    found = figures(seen(used((4, 1.6, 0.3), (2, 0.9, 0.8)), lowered=5), TWO)
+    assert (found.needed, found.lost) == (2.0, 2.0)
+    assert (found.pods, found.actions, found.seconds_above) == (5, 5, 0)
+
+
+def test_all_at_their_floor_and_late_to_come_back_cost_more() -> None:
+    """0.72 of 0.8 gone for four seconds and two more: 4.32 instead of 2."""
+    found = figures(seen(used((4, 1.38, 0.08), (2, 0.18, 0.08)), lowered=8), TWO)
+    assert (found.needed, found.lost) == (2.0, 4.32)
+
+
+def test_seconds_before_the_answer_count_as_above_and_lose_less_than_needed() -> None:
+    readings = used((1, 2.0, 0.7), (3, 1.6, 0.3), (2, 0.9, 0.8))
+    found = figures(seen(readings), TWO)
+    assert (found.crossed, found.seconds_above) == (True, 1.0)
+    assert found.needed == 2.0
+    assert found.lost == pytest.approx(0.1 + 3 * 0.5)
+
+
+def test_below_is_the_start_of_the_first_whole_second_at_or_below_the_waterline() -> None:
+    """1.76 of 2 CPUs: a second that begins 0.3 s before the quota is lowered has 0.3 x 2 + 0.7 x 1.6 = 1.72, one that
+    begins 0.4 s before it 1.76."""
+    found = figures(seen(used((1.2, 2.0, 0.7), (4.8, 1.6, 0.3))), TWO)
+    assert found.seconds_to_below in (0.8, 0.9), "1.76 is at the waterline but for what floats round"
+    assert figures(seen(used((6, 2.0, 0.7))), TWO).seconds_to_below is None
+    never = figures(seen(used((6, 1.7, 0.4))), TWO)
+    assert (never.crossed, never.seconds_to_below) == (False, None)
+
+
+def test_what_comes_down_only_because_the_surge_is_over_is_not_relief() -> None:
+    found = figures(seen(used((4, 2.0, 0.7), (2, 0.9, 0.8))), TWO)
+    assert (found.crossed, found.seconds_to_below) == (True, None)
+
+
+@given(st.floats(0, 2), st.floats(0, 0.8))
+def test_needed_is_never_negative_nor_more_than_batch_wants(machine: float, batch: float) -> None:
+    assert 0 <= needed_cpus(max(machine, batch), batch, TWO) <= TWO.wanted
+
+
+@given(st.floats(0.1, 2), st.floats(0, 0.8), st.floats(0.2, 5))
+def test_a_rate_does_not_depend_on_where_readings_lie(machine: float, batch: float, length: float) -> None:
+    found = rate(used((6, machine, batch)), 100.13, 100.13 + length)
+    assert found == (pytest.approx(machine), pytest.approx(batch))
+
+
+def test_without_readings_there_is_no_rate() -> None:
+    assert rate([], 1, 2) == (0.0, 0.0)
+    assert rate(used((1, 1, 1)), 100.5, 100.5) == (0.0, 0.0)
+
+
+def one(**changes: object) -> SurgeFigures:
+    plain = {
+        "policy": PRECISE, "needed": 2.0, "lost": 2.2, "seconds_above": 1.0, "crossed": True, "seconds_to_below": 1.0,
+        "pods": 5, "actions": 6,
+    }  # fmt: skip
+    return SurgeFigures.model_validate(plain | changes)
+
+
+def test_an_outcome_sums_its_surges() -> None:
+    surges = [one(), one(lost=2.0, seconds_to_below=1.5, pods=4), one(crossed=False, seconds_to_below=None)]
+    samples = [Sample("surge", 0.0, 0.001 * n, n != 7) for n in range(1, 101)]
+    found = outcome(surges, samples)
+    assert (found.surges, found.crossed, found.never_below) == (3, 2, 0)
+    assert (found.needed, found.lost, found.above_needed_ratio) == (6.0, 6.4, 0.067)
+    assert (found.below_p50_seconds, found.below_p99_seconds, found.below_max_seconds) == (1.0, 1.5, 1.5)
+    assert (found.p99_ms, found.errors, found.requests) == (99.0, 1, 100)
+    assert (found.pods_a_surge, found.actions) == (4.7, 18)
+
+
+def test_a_surge_that_was_never_answered_is_counted() -> None:
+    assert outcome([one(seconds_to_below=None)], ()).never_below == 1
+    nothing = outcome([], ())
+    assert (nothing.above_needed_ratio, nothing.p99_ms, nothing.below_p99_seconds) == (None, None, None)
+
+
+def test_only_what_takes_something_is_an_action() -> None:
+    changes = [
+        QuotaChange(1, "a", 50),
+        QuotaChange(2, "b", 20),
+        QuotaChange(3, "b", 60),
+        QuotaChange(4, "b", 30),
+        QuotaChange(5, "a", None),
+    ]
+    found = lowered_of(changes, {"a": None, "b": 100})
+    assert [(each.at, each.pod) for each in found] == [(1, "a"), (2, "b"), (4, "b")]
+
+
+def rule_of(policy: str) -> Rule:
+    parsed = NodeQos.model_validate(policies.document(PRESENT, policy))
+    return rulebook_of(parsed).policies.nodes[0].rules[0]
+
+
+def test_both_policies_are_documents_of_ours_with_the_same_waterline() -> None:
+    precise, simple = rule_of(PRECISE), rule_of(ALL_OR_NOTHING)
+    assert precise.waterline == simple.waterline
+    assert float(precise.target) == policies.TARGET
+    assert float(simple.target) == 0, "everything that is used is asked for: every candidate goes to its floor"
+    assert simple.cool_down_seconds > 3600, "the product's own, careful restore never begins"
+
+
+def test_giving_everything_back_is_mode_observe_of_the_same_document() -> None:
+    document = policies.document(PRESENT, ALL_OR_NOTHING)
+    released = policies.released(document)
+    assert (document["spec"]["mode"], released["spec"]["mode"]) == ("throttle", "observe")
+    assert released["spec"]["rules"] == document["spec"]["rules"]
+    NodeQos.model_validate(released)
+
+
+@given(st.floats(0, 100), st.floats(0, 100))
+def test_all_or_nothing_gives_back_once_the_cool_down_is_over_and_not_before(last_above: float, waited: float) -> None:
+    now = last_above + waited
+    assert policies.is_over(now, last_above, throttled=True) == (now - last_above >= COOL_DOWN_SECONDS)
+    assert not policies.is_over(now, last_above, throttled=False)
+
+
+def good(**changes: object) -> Outcome:
+    plain = outcome([one(lost=2.1)] * 4, [Sample("surge", 0.0, 0.030, True)] * 100)
+    return plain.model_copy(update=changes)
+
+
+def compared(precise: Outcome) -> Comparison:
+    return Comparison(
+        waterline=0.88, target=0.8, cpus=2, surge_seconds=4, batch_pods=8, batch_wanted_cpus=0.8, alone_p99_ms=28.0,
+        outcomes={ALL_OR_NOTHING: good(lost=20.0, above_needed_ratio=1.5), PRECISE: precise},
+    )  # fmt: skip
+
+
+CASES: tuple[tuple[Callable[[], Outcome], str], ...] = (
+    (good, "in time met, p99 protected met, no more lost than needed met"),
+    (lambda: good(below_p99_seconds=2.1), "in time MISSED"),
+    (lambda: good(never_below=1), "in time MISSED"),
+    (lambda: good(crossed=0), "in time not measured"),
+    (lambda: good(p99_ms=34.0), "p99 protected MISSED"),
+    (lambda: good(above_needed_ratio=0.16), "needed MISSED"),
+    (lambda: good(above_needed_ratio=None), "needed not measured"),
+)
+
+
+@pytest.mark.parametrize(("precise", "words"), CASES)
+def test_each_wish_is_judged_by_itself(precise: Callable[[], Outcome], words: str) -> None:
+    assert words in versus.judged(compared(precise()))
+
+
+def test_the_definition_stands_beside_the_figures() -> None:
+    text = "\n".join(versus.lines(compared(good())))
+    assert "machine - batch + 0.80" in text
+    assert "1.60 CPU" in text
+
+
+def test_a_comparison_that_is_left_out_says_why() -> None:
+    assert versus.lines(Comparison(left_out="left out: it needs SECONDS=110 or more")) == [
+        "all or nothing against precise: left out: it needs SECONDS=110 or more"
+    ]
