@@ -51,8 +51,9 @@ def service_subjects(part: Part, topology: Topology) -> list[str]:
     allowed = {subjects_of(_named(event)) for event in part.publishes}
     for stream in topology.streams:
         allowed |= {f"{API_PREFIX}.STREAM.{verb}.{stream}" for verb in ("CREATE", "UPDATE", "INFO")}
-    for event in part.consumes:
-        stream, consumer = event_named(event).STREAM, f"{part.name}-{_dashed(event)}"
+    for payload in _kept(part.consumes):
+        event, stream = payload.TYPE, payload.STREAM
+        consumer = f"{part.name}-{_dashed(event)}"
         if consumer in topology.consumers:
             allowed |= {f"sw.v1.dlq.{consumer}"}
             spec = topology.consumers[consumer]
@@ -67,7 +68,7 @@ def service_subjects(part: Part, topology: Topology) -> list[str]:
         allowed |= {f"{API_PREFIX}.STREAM.MSG.GET.{stream}" for stream in topology.streams}  # where each type ends
     if part.name in OPERATES:
         allowed |= {f"{API_PREFIX}.CONSUMER.LIST.{stream}" for stream in topology.streams}
-        allowed |= {subjects_of(payload) for payload in EVENTS if payload not in COMMANDS}
+        allowed |= {subjects_of(fact) for fact in EVENTS if fact not in COMMANDS}
     return sorted(allowed)
 
 
