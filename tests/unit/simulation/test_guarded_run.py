@@ -76,6 +76,7 @@ def test_an_evicted_pod_leaves_after_its_grace_and_is_back_later() -> None:
     assert seconds_above(run, "0.7") == 5 + 10, "until they were seen, and their grace"
     assert figures.evicted_core_seconds == pytest.approx(2 * 600)
     assert figures.closed_seconds > 60, "closed for its cool-down"
+    assert figures.acted[Reason.SCHEDULING_WATERLINE_CROSSED].decisions == 1
     assert use is not None
     assert [share.present.uid for share in use.shares] == ["b0~2", "b1~2"]
 
