@@ -100,7 +100,8 @@ class NodeRun:
         self._scene: Scene | None = None
         self._use: Use | None = None
         self._at = self._looked_at = 0
-        self._same: GuardState | None = None
+        self._is_quiet = False
+        """The last look did nothing: those after it, up to the next that is taken, would have found the same."""
         self._open: Sequence[tuple[GapKey, Decimal | None]] = ()
         self._levels: Sequence[tuple[float, bool] | None] = ()
         self._readings: Mapping[str, tuple[Series, ...]] = {}
@@ -127,7 +128,7 @@ class NodeRun:
     def enter(self, scene: Scene | None, at: int) -> None:
         """From now on this is wanted; None: the node is not there, and nobody holds anything on it."""
         self._pass(at)
-        self._scene, self._same = scene, None
+        self._scene, self._is_quiet = scene, False
         if scene is None:
             self._state, self._use, self._open = GuardState(), None, ()
             self._leaving, self._gone, self._effects = {}, {}, []
@@ -140,7 +141,7 @@ class NodeRun:
 
     def leave(self, at: int) -> None:
         """The scene ends: the looks that were not taken would have found the same."""
-        if self._scene is not None and self._looked_at < at and self._same is not None:
+        if self._scene is not None and self._looked_at < at and self._is_quiet:
             self._state = moved(self._state, moment(self._looked_at), moment(at))
             self._looked_at = at
         self._pass(at)
@@ -148,8 +149,9 @@ class NodeRun:
     def look(self, at: int, mode: Mode, pool_deadlines: Sequence[datetime]) -> Looked:
         """Take what was used until now for a report, and carry out what is decided on it."""
         scene, now = self._there(), moment(at)
-        if self._same is not None:
-            self._state = moved(self._state, moment(self._looked_at), moment(at - self._terms.every_ms))
+        last = moment(at - self._terms.every_ms)
+        if self._is_quiet:
+            self._state = moved(self._state, moment(self._looked_at), last)
         self._pass(at)
         before, self._looked_at = self._state, at
         reliefs = self._reliefs()
@@ -167,7 +169,8 @@ class NodeRun:
             self._arrange()
         expects = any(not one.missing for one in self._effects)
         quiet = not (acted or moves or begun or reliefs or expects or self._makes_up())
-        return Looked(begun, reliefs, self._next(at, calm is before, pool_deadlines) if quiet else self._again(at))
+        self._is_quiet = quiet and (calm is before or moved(before, last, EPOCH) == moved(self._state, now, EPOCH))
+        return Looked(begun, reliefs, self._next(at, calm is before, pool_deadlines))
 
     # ---- deciding
 
@@ -244,15 +247,10 @@ class NodeRun:
 
     # ---- time
 
-    def _again(self, at: int) -> int:
-        self._same = None
-        return at + self._terms.every_ms
-
     def _next(self, at: int, nothing_at_all: bool, pool_deadlines: Sequence[datetime]) -> int | None:
-        """After a look that did nothing: when another one can do something."""
+        """When another look can find something else; None: not as long as everybody wants the same."""
         now, every = moment(at), self._terms.every_ms
-        known, self._same = self._same, moved(self._state, now, EPOCH)
-        if not self._terms.patient or not (nothing_at_all or self._same == known):
+        if not self._terms.patient or not self._is_quiet:
             return at + every
         times = [*self._leaving.values(), *(back for back in self._gone.values() if back is not None)]
         if not nothing_at_all:
