@@ -8,6 +8,10 @@ from datetime import datetime
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
 
+LABEL_NUMA = "slackwater.io/numa-node"
+"""The one NUMA zone that a pod is bound to, like `node0`: agents say it of pods of which the kernel does, unless who
+started the pod has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pod:

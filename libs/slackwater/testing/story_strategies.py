@@ -18,7 +18,7 @@ DEFAULTS: dict[str, Any] = {
     "enable": True,
     "memoryCalculatePolicy": "usage",
     "memoryReclaimThresholdPercent": 65,
-    "metricAggregatePolicyDurations": ("5m", "10m", "30m"),
+    "metricAggregatePolicyDurations": ["5m", "10m", "30m"],
     "midReclaimMode": "off",
     "resourceDiffThreshold": 0.1,
     "riseWindows": 2,

@@ -79,7 +79,9 @@ def _why_open(rules: Sequence[str], verdicts: Mapping[str, Verdict], mode: Mode)
 
 
 def _triggered(verdict: Verdict) -> _Said:
-    return _Said(verdict.rule.key, True, f"{_measured(verdict)} is above {verdict.rule.waterline}", verdict)
+    return _Said(
+        verdict.rule.key, True, f"{_measured(verdict)} is above {verdict.rule.waterline.normalize():f}", verdict
+    )
 
 
 def _holding(key: str, verdict: Verdict | None) -> _Said:
@@ -93,7 +95,11 @@ def _quiet(key: str, verdict: Verdict | None) -> _Said:
         return _Said(key, False, "is gone, changed, or not for this node any more")
     if verdict.reading is None:
         return _Said(key, False, verdict.state.missing, verdict)
-    return _Said(key, False, f"{_measured(verdict)}, waterline {verdict.rule.waterline}", verdict)
+    return _Said(key, False, f"{_measured(verdict)}, waterline {_waterline(verdict)}", verdict)
+
+
+def _waterline(verdict: Verdict) -> str:
+    return f"{verdict.rule.waterline.normalize():f}"
 
 
 def _measured(verdict: Verdict) -> str:

@@ -10,7 +10,8 @@ from urllib.parse import quote
 import typer
 
 from slackwater.cli.condition_columns import scheduling_lines
-from slackwater.cli.get import DECISION, POD, as_recorded, ask_the_living, kind_of, split_target, whole
+from slackwater.cli.decision_list import DECISION
+from slackwater.cli.get import POD, as_recorded, ask_the_living, kind_of, split_target, whole
 from slackwater.cli.guard_columns import document_lines
 from slackwater.cli.offer_columns import offer_lines
 from slackwater.cli.output import (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slackwater.cli.condition_columns import SCHEDULING
+from slackwater.cli.decision_list import DECISION, FILTERS, question
 from slackwater.cli.guard_columns import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS, POD_QOS, POOL
 from slackwater.cli.offer_columns import OFFER, sums_line, with_pools
 from slackwater.cli.output import (
@@ -19,8 +20,6 @@ from slackwater.cli.output import (
     Format,
     Item,
     age,
-    amount,
-    clock_time,
     cpu,
     errors_to_stderr,
     memory,
@@ -95,22 +94,6 @@ def _limit(item: Item) -> str:
     return f"{cpu(before) if before is not None else 'none'} -> {cpu(now)}" if item.get("throttled") else cpu(now)
 
 
-def _relieved(item: Item) -> str:
-    return {None: UNKNOWN, True: "yes", False: "no"}[item.get("relieved")]
-
-
-def _result(item: Item) -> str:
-    """What came of it; a throttle that found nothing to take says so rather than a number."""
-    return "nothing" if item["kind"] == "throttle" and not item["result"] else amount(item["result"], item["unit"])
-
-
-def _remaining(item: Item) -> str:
-    if not item["remaining"]:
-        return UNKNOWN
-    because = f": {item['remaining_because']}" if item["remaining_because"] else ""
-    return amount(item["remaining"], item["unit"]) + because
-
-
 NODE = (
     Column("NAME", _text_at("name")),
     Column("LIVENESS", _text_at("liveness")),
@@ -148,21 +131,6 @@ POD = (
     Column("WORKLOAD", _text_at("workload"), wide=True),
     Column("NAMESPACE", _text_at("namespace"), wide=True),
     Column("UID", _text_at("uid"), wide=True),
-)
-DECISION = (
-    Column("TIME", lambda item: clock_time(item["decided_at"])),
-    Column("KIND", _text_at("kind")),
-    Column("NODE", _text_at("node")),
-    Column("SUBJECT", _text_at("subject")),
-    Column("RESULT", _result, right=True),
-    Column("REASON", _text_at("reason")),
-    Column("RELIEVED", _relieved),
-    Column("ID", _text_at("id")),
-    Column("REMAINING", _remaining),
-    Column("SERVICE", _text_at("service"), wide=True),
-    Column("RULE", _text_at("rule"), wide=True),
-    Column("MODE", _text_at("mode"), wide=True),
-    Column("PODS", lambda item: str(len(item["actions"])), right=True, wide=True),
 )
 DEAD_LETTER = (
     Column("ID", _text_at("position"), right=True),
@@ -306,7 +274,13 @@ def command(
     no_headers: Annotated[bool, typer.Option("--no-headers", help="leave the titles out")] = False,
     watch: Annotated[bool, typer.Option("-w", "--watch", help="print what changes until Ctrl-C")] = False,
     node: Annotated[str | None, typer.Option("--node", help="pods and decisions: only of this node")] = None,
-    pool: Annotated[str | None, typer.Option("--pool", help="offers: only of this pool, with their sums")] = None,
+    pool: Annotated[
+        str | None, typer.Option("--pool", help="decisions: only of this pool; offers: with their sums")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", metavar="NAME=VALUE", help=f"decisions: {', '.join(FILTERS)}; repeat for several"),
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="decisions: how many")] = 50,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
@@ -316,14 +290,15 @@ def command(
     (nodeqos, podqos, avoidanceactions, autonomies), how far each pool may go now (pools), how peaks are predicted
     (predictpolicies), by which models they can be (predictors), or how much is offered (colocationstrategies).
 
-    Examples: `slackwater get nodes`, `slackwater get node/edge-7 -o json`, `slackwater get decisions --node edge-7 -w`
+    Examples: `slackwater get nodes`, `slackwater get node/edge-7 -o json`, `slackwater get decisions --node edge-7 -w`,
+    `slackwater get decisions --pool edge --where kind=evict --where since=1h --where carriedOut=false`
     """
     from slackwater.cli.client import reading
 
     with errors_to_stderr():
         noun, only = split_target(what, name)
-        kind = of_pool(kind_of(noun), pool)
-        params = {"node": node, "limit": limit} if kind.path == "/v1/decisions" else {}
+        params = question(kind_of(noun).path, node, pool, where, limit)
+        kind = kind_of(noun) if params else of_pool(kind_of(noun), pool)
         with reading(server) as reader:
             ask_the_living(kind, reader, watch=watch)
             seen = _show(reader, kind, only, node, params, output, not no_headers)
@@ -336,7 +311,7 @@ def of_pool(kind: Kind, pool: str | None) -> Kind:
     if pool is None:
         return kind
     if kind.path != OFFERS:
-        raise InvalidInput(f"--pool: {kind.names[0]} have no list by pool; allowed: offers", field="--pool")
+        raise InvalidInput(f"--pool: {kind.names[0]} have no list by pool; allowed: offers, decisions", field="--pool")
     from urllib.parse import quote
 
     return replace(kind, path=f"/v1/pools/{quote(pool, safe='')}/offers")

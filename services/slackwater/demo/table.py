@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 
 from rich.console import Console
 from rich.table import Table
@@ -22,7 +23,7 @@ def console() -> Console:
 
 def show(summary: Summary, console: Console) -> None:
     """Phases, reaction, counts, what was left, and the sentence that the numbers support."""
-    console.print(_phases(summary))
+    console.print(phases_of(summary.phases))
     if summary.comparison.outcomes:
         console.print(versus.compared(summary.comparison))
     for line in lines(summary):
@@ -60,14 +61,25 @@ def lines(summary: Summary) -> list[str]:
     return found
 
 
-def _phases(summary: Summary) -> Table:
-    table = Table(title=f"the same surge, {len(summary.phases)} times", title_justify="left")
-    table.add_column("")
-    for column in ("req/s", "p50 ms", "p99 ms", "errors", "prod pressure", "p90", "prod CPU", "batch CPU", "other CPU"):
+def phases_of(phases: Mapping[str, Phase]) -> Table:
+    """A row for each phase."""
+    table = Table(title=f"the same surge, {len(phases)} times", title_justify="left")
+    table.add_column("", no_wrap=True)
+    for column in (
+        "req/s",
+        "p50 ms",
+        "p99 ms",
+        "errors",
+        "prod\npressure",
+        "p90",
+        "prod\nCPU",
+        "batch\nCPU",
+        "other\nCPU",
+    ):
         table.add_column(column, justify="right")
     for name, title in TITLES.items():
-        if name in summary.phases:
-            table.add_row(title, *_cells(summary.phases[name]))
+        if name in phases:
+            table.add_row(title, *_cells(phases[name]))
     return table
 
 

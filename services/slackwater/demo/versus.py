@@ -24,7 +24,7 @@ def compared(comparison: Comparison) -> Table:
         f"waterline {comparison.waterline:.0%}",
         title_justify="left",
     )
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     names = [name for name in TITLES if name in comparison.outcomes]
     for name in names:
         table.add_column(TITLES[name], justify="right")
@@ -80,8 +80,8 @@ def lines(comparison: Comparison) -> list[str]:
 def judged(comparison: Comparison) -> str:
     """Which of the three wishes came true; figures of a machine that does other work are its own."""
     one = comparison.outcomes.get(PRECISE)
-    if one is None:
-        return "precise: not measured"
+    if one is None or not one.actions:
+        return "precise: not measured" if one is None else "precise: it never had to act, so nothing was proved"
     alone = comparison.alone_p99_ms
     verdicts = (
         ("below the waterline in time", None if one.crossed == 0 else _in_time(one)),

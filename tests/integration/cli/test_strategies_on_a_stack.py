@@ -12,12 +12,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
-from whole_server import TOKEN, WholeServer, server
+from whole_server import ADMIN, TOKEN, WholeServer, server
 
 from slackwater.bus.nats import connect_bus
 from slackwater.cli.main import app
@@ -89,7 +90,14 @@ def generation_of(do: Do, name: str) -> int:
     return int(json.loads(do("get", "colocationstrategy", name, "-o", "json").stdout)["metadata"]["generation"])
 
 
-def test_a_strategy_is_tried_applied_and_explained(do: Do, nats_url: str) -> None:
+def page(server: WholeServer, path: str) -> str:
+    """Of the console."""
+    answer = httpx2.get(server.url + path, headers=ADMIN)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def test_a_strategy_is_tried_applied_and_explained(server: WholeServer, do: Do, nats_url: str) -> None:
     minute = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=1)
     labels = {"role": "quiet"}
     publish(nats_url, node_event("still", labels=labels), now(window("still", 0, {"p": 500}), window_start=minute))
@@ -107,6 +115,12 @@ def test_a_strategy_is_tried_applied_and_explained(do: Do, nats_url: str) -> Non
     until(lambda: "offer_strategy_changed" in do("why", "node/still", "batch-cpu").stdout)
     followed = f"cluster@{generation_of(do, 'default')}, pool/quiet@{generation_of(do, 'quiet')}"
     assert followed in do("why", "node/still", "batch-cpu").stdout
+
+    until(lambda: "pool/quiet@" in page(server, "/strategies?node=still"))
+    assert "role=quiet" in page(server, "/strategies"), "the console was told of the document itself"
+    told = json.loads(do("why", "node/still", "batch-cpu", "-o", "json").stdout)
+    since = next(one["observed_at"] for one in told["inputs"] if one["name"] == "reclaim_threshold")
+    assert minute < datetime.fromisoformat(since) <= datetime.now(UTC), "when the strategy was accepted"
 
     publish(nats_url, node_event("still", labels=labels | {"slackwater.io/cpu-reclaim-ratio": "much"}))
     until(lambda: "'much' is no ratio" in do("why", "node/still", "batch-cpu").stdout)

@@ -27,6 +27,7 @@ from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import crossing_of
+from slackwater.model.devices import DiskUse
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
 from slackwater.store.engine import connect_database
@@ -290,6 +291,23 @@ async def test_a_surge_closes_the_node_calm_opens_it_and_so_does_the_end_of_its_
         await service._changes[NODES].delete("gate")
         gone = await world.hear(NodeSchedulingChanged, lambda s: s.since > again.data.since)
         assert (gone.data.closed, gone.data.reason) == (False, "scheduling_rules_gone")
+
+
+async def test_a_busy_disk_travels_from_the_report_to_the_closing(world: World) -> None:
+    async with world.service() as service:
+        await bus_knows(world)
+        rule = {"name": "disk", "metricRule": {"name": "disk_usage_ratio", "value": "90%"}, "actionName": "close"}
+        await service._changes[ACTIONS].put(ACTIONS.model.parse({"metadata": {"name": "close"}, "spec": {}}))
+        document = {"metadata": {"name": "gate"}, "spec": {"rules": [rule]}}
+        await service._changes[NODES].put(NODES.model.parse(document))
+        calm = reported(1, at=world.sampled_at + timedelta(seconds=1), pressure=0.0)
+        disks = (DiskUse("vda", 0.1), DiskUse("vdb", 0.95))
+        data = calm.data.model_copy(update={"disks": disks})
+        await world.bus.publish(event_of(data, source="agent", time=calm.time))
+        closed = await world.hear(NodeSchedulingChanged)
+        assert closed.data.rules == ("gate.disk",)
+        record = await world.hear(DecisionRecorded, lambda d: d.record.id == closed.data.decision_id)
+        assert record.data.record.terms[0].note == "disk_usage_ratio 0.95 is above 0.9"
 
 
 async def close_under_pressure(service: EnsuranceService) -> None:

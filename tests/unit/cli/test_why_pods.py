@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from click.testing import Result
 from rich.console import Console
 
-from conftest import Run
 from slackwater.cli.reasoning import LISTED, exact, print_candidates, print_pod, verdict
 from slackwater.testing.story import SURGE, identifier
 
+Run = Callable[..., Result]
 THROTTLE = identifier("edge-7", "throttle", SURGE[0] + 25)
 
 
@@ -64,6 +66,33 @@ def test_a_decision_is_told_with_its_arithmetic_and_candidates(run: Run) -> None
     assert [(row[1], row[2], row[3]) for row in rows] == [
         ("encode-video-0", "chosen", "0.600"), ("encode-video-1", "chosen", "0.400"), ("checkout-0", "spared", "-"),
     ]  # fmt: skip
+
+
+def test_decisions_are_listed_by_pool_and_by_what_the_api_filters_by(run: Run) -> None:
+    def ids(*options: str) -> set[str]:
+        return {item["id"] for item in json.loads(well(run("get", "decisions", *options, "-o", "json")))["items"]}
+
+    throttles = ids("--pool", "edge", "--where", "kind=throttle", "--where", "carriedOut=true", "--limit", "500")
+    assert THROTTLE in throttles
+    assert ids("--pool", "nowhere") == set()
+    uid = identifier("edge-7", "checkout-0")
+    assert ids("--where", f"pod={uid}") == set()
+    assert ids("--where", f"pod={uid}", "--where", "spared=true", "--where", "kind=throttle") <= throttles
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("get", "decisions", "--where", "colour=red"), "'colour=red' is not a filter; allowed: kind=…"),
+        (("get", "decisions", "--where", "kind"), "'kind' is not a filter"),
+        (("get", "nodes", "--where", "kind=evict"), "--where is for decisions"),
+        (("get", "nodes", "--pool", "edge"), "allowed: offers, decisions"),
+    ],
+)
+def test_filters_that_are_none_are_refused(run: Run, command: tuple[str, ...], said: str) -> None:
+    refused = run(*command)
+    assert refused.exit_code == 2
+    assert said in refused.stderr
 
 
 def printed(print_it: Any, *values: Any) -> str:

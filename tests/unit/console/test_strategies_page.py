@@ -151,7 +151,7 @@ async def test_the_page_lists_what_is_in_force_and_says_what_is_not(pages: httpx
 async def test_a_node_is_looked_at_and_its_page_leads_here(pages: httpx2.AsyncClient) -> None:
     text = await page(pages, "/strategies?node=edge-9")
     assert "cluster@3 < pool/edge@2 < node-annotation" in text
-    assert "cpuReclaimThresholdPercent 55 node-annotation 70 (pool/edge@2) , 80 (cluster@3)" in text.replace("  ", " ")
+    assert "cpuReclaimThresholdPercent 55 node-annotation 70 (pool/edge@2), 80 (cluster@3)" in text.replace("  ", " ")
     assert "memoryReclaimThresholdPercent 60 pool/edge@2 65 (default)" in text
     assert 'href="/strategies?node=edge-9"' in (await pages.get("/nodes/edge-9")).text
     assert "There is no node lost." in await page(pages, "/strategies?node=lost")

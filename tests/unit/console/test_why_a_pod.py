@@ -15,6 +15,7 @@ from slackwater.console.domain.candidates import candidates_of, is_carried_out
 from slackwater.console.domain.chain import chain_of
 from slackwater.console.domain.pod_story import PodIdentity, narrowed, part_of
 from slackwater.console.domain.views import DecisionFilter, EffectView, EvictionView
+from slackwater.console.domain.words import outcome
 from slackwater.console.domain.working import relief_of, working_of
 from slackwater.console.usecases.explain import why_pod
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
@@ -81,13 +82,19 @@ ENDED = EvictionView("d1/1", "n1", "a", "ensurance", "killed", "", NOON, "d1")
 
 
 def test_the_arithmetic_is_told_line_by_line_in_the_units_of_the_record() -> None:
-    where = "where capacity_memory is 8Gi, reading is 75 %, target is 50 %"
-    assert working_of(record()) == (
+    where = "where capacity_memory is 8 589 934 592 bytes, reading is 75 %, target is 50 %"
+    assert tuple(line.replace("\N{NARROW NO-BREAK SPACE}", " ") for line in working_of(record())) == (
         "node_memory_usage_ratio 75 % is above the waterline 50 %, in 2 of 2 samples that it takes",
-        f"lacking = (reading - target) x capacity_memory = 2Gi, {where}",
-        "gap = (1 + 0.1) x 2Gi = 2.2Gi",
-        "released: 3Gi by 1 pod; remaining = gap - released, not below 0 = 0",
+        f"lacking = (reading - target) x capacity_memory = 2 147 483 648 bytes, {where}",
+        "gap = (1 + 0.1) x 2 147 483 648 bytes = 2 362 232 012 bytes",
+        "released: 3 221 225 472 bytes by 1 pod; remaining = gap - released, not below 0 = 0 bytes",
     )
+
+
+def test_what_nobody_acts_on_would_only_be_released() -> None:
+    assert working_of(record(reason=Reason.EVICT_OBSERVED_ONLY))[-1].startswith("would be released: ")
+    assert outcome(record(reason=Reason.EVICT_OBSERVED_ONLY)) == "would release 3Gi"
+    assert outcome(record()) == "releases 3Gi"
 
 
 def test_offers_have_no_such_arithmetic() -> None:

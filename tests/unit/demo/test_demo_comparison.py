@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import StringIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
-from slackwater.demo import policies, versus
+from slackwater.demo import policies, table, versus
 from slackwater.demo.comparison import (
     Comparison,
     Lowered,
@@ -26,6 +28,7 @@ from slackwater.demo.contest import lowered_of
 from slackwater.demo.load import Sample
 from slackwater.demo.policies import ALL_OR_NOTHING, COOL_DOWN_SECONDS, PRECISE
 from slackwater.demo.reaction import QuotaChange
+from slackwater.demo.summary import Phase
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.values import Rule
 from slackwater.waterline.rulebook import rulebook_of
@@ -183,6 +186,7 @@ CASES: tuple[tuple[Callable[[], Outcome], str], ...] = (
     (lambda: good(below_p99_seconds=2.1), "in time MISSED"),
     (lambda: good(never_below=1), "in time MISSED"),
     (lambda: good(crossed=0), "in time not measured"),
+    (lambda: good(actions=0), "it never had to act"),
     (lambda: good(p99_ms=34.0), "p99 protected MISSED"),
     (lambda: good(above_needed_ratio=0.16), "needed MISSED"),
     (lambda: good(above_needed_ratio=None), "needed not measured"),
@@ -198,6 +202,29 @@ def test_the_definition_stands_beside_the_figures() -> None:
     text = "\n".join(versus.lines(compared(good())))
     assert "machine - batch + 0.80" in text
     assert "1.60 CPU" in text
+
+
+def test_both_tables_fit_into_a_narrow_terminal_with_every_name_readable() -> None:
+    figures = {
+        "seconds": 10,
+        "requests": 1000,
+        "request_rate": 163.4,
+        "p50_ms": 1393.9,
+        "p99_ms": 9922.6,
+        "errors": 805,
+    }
+    others = {"pressure_mean": 0.445, "pressure_p90": 0.455, "prod_cpu": 1.19, "batch_cpu": 0.53, "other_cpu": 0.07}
+    phases = {name: Phase.model_validate({"name": name} | figures | others) for name in table.TITLES}
+    out = StringIO()
+    printed = Console(width=100, file=out, highlight=False)
+    printed.print(table.phases_of(phases))
+    printed.print(versus.compared(compared(good())))
+    lines = out.getvalue().splitlines()
+    text = "\n".join(lines)
+    assert max(map(len, lines)) <= 100
+    assert all(title in text for title in (*table.TITLES.values(), *versus.TITLES.values()))
+    assert "…" not in text
+    assert all(line.endswith(tuple("┓┃┩│┘")) for line in lines if line.startswith(tuple("┏┃┡│└")))
 
 
 def test_a_comparison_that_is_left_out_says_why() -> None:

@@ -11,7 +11,7 @@ from slackwater.colocation.ports import FollowerStore
 from slackwater.colocation.usecases.colocation_strategy import CLUSTER, nodes_of
 from slackwater.colocation.usecases.note_followed import SOURCE, checked_event
 from slackwater.colocation.usecases.recompute_offer import Offering, decide_anew
-from slackwater.colocation.usecases.strategies_in_force import InForce, effective_of
+from slackwater.colocation.usecases.strategies_in_force import InForce, effective_of, plain_fields
 from slackwater.decisions.reasons import Reason
 from slackwater.events.envelope import event_of
 from slackwater.events.strategy_checked import StrategyChecked
@@ -114,7 +114,7 @@ def _followed(name: str, found: InForce, now: datetime) -> StrategyFollowed:
         observed_generation=0 if kept is None else kept.generation,
         nodes="" if document is None else nodes_of(document),
         precedence=0 if kept is None else kept.precedence,
-        fields={} if kept is None else dict(kept.spec),
+        fields={} if kept is None else plain_fields(kept.spec),
         effective={} if kept is None else effective_of(kept, found),
         problem=found.problems.get(name, ""),
         changed_by="" if document is None else document.metadata.changed_by,

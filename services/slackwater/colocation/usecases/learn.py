@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from slackwater.colocation.domain.layers import NodeWords
@@ -23,7 +24,7 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_windowed import UsageWindowed, WindowedHostApp, WindowedUsage
-from slackwater.model.pods import Pod
+from slackwater.model.pods import LABEL_NUMA, Pod
 from slackwater.model.quantities import Resources
 
 
@@ -46,10 +47,11 @@ def learn_usage(state: NodeState, event: Event[UsageWindowed]) -> NodeState:
     ended, and only those that hold something against an offer."""
     window = event.data
     end = window.window_start + timedelta(seconds=window.window_seconds)
+    zones = {zone.name: place for place, zone in enumerate(state.numa)}
     pods = [each for each in window.pods if each.pod.tier not in LOWER_TIERS]
     measured = [MeasuredPod(each.pod.uid, p95) for each in pods if (p95 := _p95(each.usage))]
     found = Measured(
-        pods=pod_set([_listed(each.pod) for each in pods], end, measured, end, end).pods,
+        pods=pod_set([_listed(each.pod, zones) for each in pods], end, measured, end, end).pods,
         node_usage=_p95(window.node_usage),
         system=_p95(window.system_usage),
         end=int(end.timestamp()),
@@ -68,8 +70,11 @@ def learn_peaks(state: NodeState, event: Event[PeakPredicted]) -> NodeState:
     return with_peaks(state, peaks, Source(event.id, event.data.predicted_at), event.data.prod_peak)
 
 
-def _listed(pod: Pod) -> ListedPod:
-    return ListedPod(pod.uid, pod.tier.value, pod.qos.value, pod.request, pod.started_at)
+def _listed(pod: Pod, zones: Mapping[str, int]) -> ListedPod:
+    """With the place of the zone that it is bound to, if it is bound to one that the node has."""
+    place = zones.get(pod.labels.get(LABEL_NUMA, "")) if zones else None
+    numa = () if place is None else (place,)
+    return ListedPod(pod.uid, pod.tier.value, pod.qos.value, pod.request, pod.started_at, numa=numa)
 
 
 def _host_app(app: WindowedHostApp, p95: Resources) -> HostApp:

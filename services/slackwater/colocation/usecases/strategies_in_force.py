@@ -200,5 +200,9 @@ def effective_of(kept: Kept, found: InForce) -> dict[str, Any]:
     """All fields that a document comes to with what it stands on."""
     cluster = found.kept.get(CLUSTER)
     above: Spec = {} if cluster is None else cluster.spec
-    whole = {**DEFAULTS, **found.base, **above, **kept.spec}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in sorted(whole.items())}
+    return plain_fields({**DEFAULTS, **found.base, **above, **kept.spec})
+
+
+def plain_fields(spec: Spec) -> dict[str, Any]:
+    """As JSON has them, by name."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in sorted(spec.items())}

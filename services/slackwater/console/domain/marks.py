@@ -62,6 +62,7 @@ _CPU: Mapping[str, bool] = {
     "batch_cpu_threshold": True,
     "node_cpu_usage": False,
     "batch_cpu_usage": False,
+    "mid_cpu_usage": False,
 }
 _MEMORY: Mapping[str, bool] = {
     "node_memory_usage_ratio": True,

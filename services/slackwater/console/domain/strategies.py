@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
@@ -155,7 +155,7 @@ def node_strategy(
     """`sources` are those of the node's offer in force, the weakest first."""
     known = {one.title: one for one in strategies}
     cluster = next((one for one in strategies if one.document == CLUSTER), None)
-    layers = [_Layer("default", {} if cluster is None else cluster.effective)]
+    layers = [_Layer("default", {} if cluster is None else _below(cluster))]
     older = []
     for source in sources:
         title = source.partition("@")[0]
@@ -174,14 +174,12 @@ def node_strategy(
 
 def _field(name: str, layers: Sequence[_Layer]) -> NodeField:
     said = [LayerValue(layer.name, layer.fields[name]) for layer in reversed(layers) if name in layer.fields]
-    return NodeField(name, said[0], tuple(_unlike_the_next(said[1:])))
+    return NodeField(name, said[0], tuple(said[1:]))
 
 
-def _unlike_the_next(said: Sequence[LayerValue]) -> Iterator[LayerValue]:
-    """The defaults are told by the cluster's document too: where both say the same, once is enough."""
-    for place, one in enumerate(said):
-        if one.layer != "default" or place == 0 or said[place - 1].value != one.value:
-            yield one
+def _below(cluster: StrategyView) -> dict[str, Value]:
+    """What the settings and the defaults say, as far as the cluster's document says nothing of it."""
+    return {name: value for name, value in cluster.effective.items() if name not in cluster.fields}
 
 
 def _annotated(annotations: Mapping[str, str]) -> dict[str, Value]:

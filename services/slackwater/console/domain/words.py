@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from slackwater.console.domain.views import DecisionSummary
-from slackwater.decisions.reasons import DecisionKind, Mode, Reason
+from slackwater.decisions.reasons import ONLY_TOLD, DecisionKind, Mode, Reason
 from slackwater.decisions.record import DecisionRecord
 from slackwater.model.quantities import format_memory
 
@@ -56,7 +56,7 @@ def short(source: str) -> str:
 def outcome(decision: DecisionRecord | DecisionSummary) -> str:
     """What a decision came to, in a few words: `took back 1 core`, `found nothing to take back`, `2.5 cores`."""
     value = amount(abs(decision.result), decision.unit)
-    would = decision.mode is Mode.OBSERVE
+    would = decision.mode is Mode.OBSERVE or decision.reason in ONLY_TOLD
     if decision.kind is DecisionKind.THROTTLE:
         if decision.result == 0:
             return "found nothing to take back"
@@ -65,6 +65,8 @@ def outcome(decision: DecisionRecord | DecisionSummary) -> str:
         if decision.reason is Reason.SCHEDULING_OBSERVED_ONLY:
             return "would take no new pods"
         return "takes no new pods" if decision.result else "takes new pods"
+    if decision.kind is DecisionKind.EVICT:
+        return f"would release {value}" if would else f"releases {value}"
     if decision.kind is DecisionKind.RESTORE:
         return f"would give back {value}" if would else f"gave back {value}"
     if decision.kind is DecisionKind.AUTONOMY:

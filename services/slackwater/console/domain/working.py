@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from slackwater.console.domain.candidates import GUARDING
+from slackwater.console.domain.candidates import GUARDING, is_carried_out
 from slackwater.console.domain.views import EffectView
 from slackwater.console.domain.words import amount, seconds
 from slackwater.decisions.reasons import DecisionKind
@@ -16,15 +16,17 @@ _WORD = re.compile(r"[a-z_]+")
 
 
 def reading(value: float | int | str | None, unit: str) -> str:
-    """A measured value with its unit: `12.53 %`, `1.2 cores`, `6Gi`, `unknown`. Four digits of a ratio: a reading that
-    is barely above its waterline must not look equal to it."""
+    """A measured value with its unit: `12.53 %`, `1.2 cores`, `512 bytes`, `unknown`. Four digits of a ratio, and every
+    byte: a reading that is barely above its waterline must not look equal to it, and sums must add up."""
     if value is None:
         return "unknown"
     if isinstance(value, str):
         return value
     if unit == "ratio":
         return f"{value * 100:.4g} %"
-    if unit.startswith(("milli", "byte")):
+    if unit.startswith("byte"):
+        return f"{round(value):,} bytes".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    if unit.startswith("milli"):
         return amount(round(value), unit)
     return f"{value:.4g} {unit}".strip()
 
@@ -109,13 +111,14 @@ def _gap(inputs: Mapping[str, Input]) -> str:
 
 def _sum(record: DecisionRecord, inputs: Mapping[str, Input]) -> str:
     pods = f"{len(record.actions)} pod" + ("s" if len(record.actions) != 1 else "")
+    would = bool(record.actions) and not is_carried_out(record)
     if record.kind is DecisionKind.RESTORE:
-        return f"given back: {amount(-record.result, record.unit)} to {pods}"
-    said = f"released: {amount(record.result, record.unit)} by {pods}"
+        return f"given back: {reading(-record.result, record.unit)} to {pods}"
+    said = f"{'would be released' if would else 'released'}: {reading(record.result, record.unit)} by {pods}"
     if "gap" not in inputs or inputs["gap"].value is None:
         return said
     minus = "gap - credited - released" if "credited" in inputs else "gap - released"
-    return f"{said}; remaining = {minus}, not below 0 = {amount(record.remaining, record.unit)}"
+    return f"{said}; remaining = {minus}, not below 0 = {reading(record.remaining, record.unit)}"
 
 
 def _number(one: Input) -> float:

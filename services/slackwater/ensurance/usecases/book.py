@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from typing import Final
 
 from slackwater.decisions.reasons import Mode
 from slackwater.ensurance.domain.closing import lapsed
@@ -24,9 +25,11 @@ from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.registry.plugins import all_metrics
 from slackwater.waterline.rulebook import Rulebook, rulebook_of
 
+EVERYBODY: Final = ""
+
 
 class Book:
-    """Nodes and policy of this process. All changes happen one at a time, under `turn`.
+    """Nodes and policy of this process. All changes that are written happen one at a time, under `turn`.
 
     One turn for all nodes keeps the order of intents in the outbox that of their generations, and lets a new policy
     reach every node in one transaction. A turn is microseconds for a calm report, milliseconds for a decision.
@@ -42,6 +45,8 @@ class Book:
         self._epoch_of = epoch_of
         self._partitions: frozenset[int] = frozenset()
         self._turn = asyncio.Lock()
+        self._held = EVERYBODY
+        """Whom the turn is about that somebody has."""
         self._nodes: dict[str, Guarded] = {}
         self._policy: NodeQos | None = None
         self._rules: Rulebook | None = None
@@ -190,12 +195,22 @@ class Book:
         return policy
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Hold everything still. After a transaction whose end is not known, what is written is read again first."""
+    async def turn(self, node: str = EVERYBODY) -> AsyncIterator[None]:
+        """Hold everything still; with `node`, what is done is about that node alone. After a transaction whose end is
+        not known, what is written is read again first."""
         async with self._turn:
             if self._stale:
                 await self._refresh()
-            yield
+            self._held = node
+            try:
+                yield
+            finally:
+                self._held = EVERYBODY
+
+    def is_free(self, node: str) -> bool:
+        """Whether a node may be read and put without a turn, by who does not wait in between: whoever has the turn, and
+        waits for PostgreSQL in it, is there for another node."""
+        return self._held not in (EVERYBODY, node) if self._turn.locked() else not self._stale
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[GuardUnit]:

@@ -96,7 +96,9 @@ class GuardNode:
 
     async def __call__(self, report: Event[UsageReported]) -> None:
         """Handle one report. Raises Unavailable or Conflict when the decision could not be committed."""
-        async with self._book.turn():
+        if self._book.is_free(report.data.node) and self._is_done(report):
+            return
+        async with self._book.turn(report.data.node):
             now = self._clock.now()
             guarded = self._book.node(report.data.node)
             why = "unknown_node" if guarded is None else self._outdated(guarded, report, now)
@@ -109,6 +111,29 @@ class GuardNode:
                 answer = await self._commit(answer, report, now)
             self._book.put(answer.after)
         self._tell(answer)
+
+    def _is_done(self, report: Event[UsageReported]) -> bool:
+        """Handle a report of which nothing is written, in no turn: it waits for no other node's transaction. One that
+        crosses is judged once, in its turn."""
+        now, guarded = self._clock.now(), self._book.node(report.data.node)
+        why = "unknown_node" if guarded is None else self._outdated(guarded, report, now)
+        if guarded is None or why is not None:
+            self._meter.ignored(why or "")
+            return True
+        answer = self._glance(guarded, report, now)
+        if answer is None and self._concerned(guarded, report, now) is not None:
+            answer = self._answer(guarded, report, now)
+        if answer is None or answer.is_written:
+            return False
+        self._book.heard_at[guarded.node] = now
+        self._book.put(answer.after)
+        self._tell(answer)
+        return True
+
+    def _concerned(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> frozenset[str] | None:
+        """Of which pods a report can be about; None: of any, for it may cross."""
+        glimpse = glimpse_of(report.data, guarded)
+        return concerned(glimpse, guarded.state, self._book.rules.policies, now, self._book.metrics)
 
     def _outdated(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> str | None:
         return outdated(guarded, _position(report), now, self._max_report_age_seconds)
@@ -126,8 +151,7 @@ class GuardNode:
 
     def _answer(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> _Answer:
         rules, metrics = self._book.rules, self._book.metrics
-        glimpse = glimpse_of(report.data, guarded)
-        view = view_of(report.data, guarded, concerned(glimpse, guarded.state, rules.policies, now, metrics))
+        view = view_of(report.data, guarded, self._concerned(guarded, report, now))
         effects, measured = measure_effects(guarded, view, report, rules.loop.settle_seconds, now, metrics)
         standing = self._stands(guarded, now, effects)
         options = self._book.options(guarded, now, standing=standing)

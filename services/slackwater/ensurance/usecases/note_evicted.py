@@ -29,7 +29,7 @@ class NoteEvicted:
     async def __call__(self, event: Event[EvictionCompleted]) -> None:
         seen = event.data
         self._meter.evicted(seen.outcome)
-        async with self._book.turn():
+        async with self._book.turn(seen.node):
             before = self._book.node(seen.node)
             if before is None:
                 return

@@ -23,7 +23,7 @@ class NoteObserved:
         seen = event.data
         if seen.writer != SOURCE:
             return
-        async with self._book.turn():
+        async with self._book.turn(seen.node):
             before = self._book.node(seen.node)
             if before is None:
                 return

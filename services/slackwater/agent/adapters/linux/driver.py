@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,18 +15,20 @@ from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.machine import machine_facts, online_cpus
 from slackwater.agent.adapters.linux.processes import kill_all, members_of, send
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
+from slackwater.agent.adapters.linux.zones import Zones, zones_of
 from slackwater.agent.domain.host_apps import HostApplication
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.ports import RawSample
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.nodes import NodeFacts
-from slackwater.model.pods import Pod
+from slackwater.model.pods import LABEL_NUMA, Pod
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.model.time import Clock
 from slackwater.waterline.facts.eviction_marks import AGENT, PROTECTED
 
 _DESCRIPTORS_WANTED = 4096
 _REAP_EVERY_TICKS = 5
+_LOOK_AT_ZONES_EVERY_TICKS = 30
 
 
 @dataclass(slots=True)
@@ -38,8 +41,12 @@ class LinuxDriver:
     _registry: PodRegistry = field(init=False)
     _gauges: Gauges = field(init=False)
     _ticks: int = 0
+    _looked_at: int = -1
     _own: dict[str, Pod] = field(default_factory=dict)
     """The pod that the agent itself runs in, marked as such, if it runs in one."""
+    zones: Zones = field(default_factory=zones_of)
+    _bound: dict[str, tuple[Pod, Pod]] = field(default_factory=dict)
+    """By uid the pod, and as it is told: with the zone it is bound to."""
 
     def __post_init__(self) -> None:
         self._registry = PodRegistry(self.layout.agent_dir / "pods")
@@ -62,7 +69,31 @@ class LinuxDriver:
         return machine_facts(self.layout.hierarchy.version)
 
     def pods(self) -> tuple[Pod, ...]:
-        return tuple(self._own.get(uid, entry.pod) for uid, entry in self._entries().items())
+        found = {uid: self._own.get(uid, entry.pod) for uid, entry in self._entries().items()}
+        return tuple(found.values()) if not self.zones.cpus else tuple(self._with_zones(found))
+
+    def _with_zones(self, pods: Mapping[str, Pod]) -> Iterator[Pod]:
+        """Looked at when a pod is new, and now and then: the same description until its zone changes."""
+        anew = self._ticks % _LOOK_AT_ZONES_EVERY_TICKS == 0 and self._ticks != self._looked_at
+        if anew:
+            self._looked_at = self._ticks
+        for uid in self._bound.keys() - pods.keys():
+            del self._bound[uid]
+        for uid, pod in pods.items():
+            known = self._bound.get(uid)
+            if anew or known is None or known[0] is not pod:
+                known = self._bound[uid] = (pod, self._told(pod, known))
+            yield known[1]
+
+    def _told(self, pod: Pod, before: tuple[Pod, Pod] | None) -> Pod:
+        if LABEL_NUMA in pod.labels:  # whoever started it knows better
+            return pod
+        try:
+            zone = self.zones.of(members_of(self._directories(pod.uid)))
+        except NotFound:  # it went while we looked
+            return pod
+        now = pod if zone is None else replace(pod, labels={**pod.labels, LABEL_NUMA: zone})
+        return before[1] if before is not None and before[1] == now else now
 
     def sample(self) -> RawSample:
         self._ticks += 1

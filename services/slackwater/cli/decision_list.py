@@ -1,0 +1,68 @@
+"""Decisions as `get` prints them, and which of them it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from slackwater.cli.output import UNKNOWN, Column, Item, amount, clock_time
+from slackwater.model.errors import InvalidInput
+
+PATH = "/v1/decisions"
+FILTERS = ("kind", "reason", "pod", "spared", "carriedOut", "subject", "since", "until")
+"""Parameters of GET /v1/decisions beside node, pool and limit, under the names that they have there."""
+
+
+def question(path: str, node: str | None, pool: str | None, where: Sequence[str] | None, limit: int) -> dict[str, Any]:
+    """The parameters of the list of decisions; none for other lists. Raises InvalidInput that names the option."""
+    if path != PATH:
+        if where:
+            raise InvalidInput(
+                "--where is for decisions: `slackwater get decisions --where kind=evict`", field="--where"
+            )
+        return {}
+    found: dict[str, Any] = {"node": node, "pool": pool, "limit": limit}
+    for each in where or ():
+        name, equals, value = each.partition("=")
+        if name not in FILTERS or not equals or not value:
+            allowed = ", ".join(f"{known}=…" for known in FILTERS)
+            raise InvalidInput(f"--where: {each!r} is not a filter; allowed: {allowed}", field="--where")
+        found[name] = value
+    return found
+
+
+def _text(name: str, *, wide: bool = False) -> Column:
+    return Column(name.upper(), lambda item: str(item.get(name) or UNKNOWN), wide=wide)
+
+
+def _relieved(item: Item) -> str:
+    return {None: UNKNOWN, True: "yes", False: "no"}[item.get("relieved")]
+
+
+def _result(item: Item) -> str:
+    """What came of it; a throttle that found nothing to take says so rather than a number."""
+    return "nothing" if item["kind"] == "throttle" and not item["result"] else amount(item["result"], item["unit"])
+
+
+def _remaining(item: Item) -> str:
+    if not item["remaining"]:
+        return UNKNOWN
+    because = f": {item['remaining_because']}" if item["remaining_because"] else ""
+    return amount(item["remaining"], item["unit"]) + because
+
+
+DECISION = (
+    Column("TIME", lambda item: clock_time(item["decided_at"])),
+    _text("kind"),
+    _text("node"),
+    _text("subject"),
+    Column("RESULT", _result, right=True),
+    _text("reason"),
+    Column("RELIEVED", _relieved),
+    _text("id"),
+    Column("REMAINING", _remaining),
+    _text("service", wide=True),
+    _text("rule", wide=True),
+    _text("mode", wide=True),
+    Column("PODS", lambda item: str(len(item["actions"])), right=True, wide=True),
+)

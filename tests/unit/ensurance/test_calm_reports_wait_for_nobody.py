@@ -1,0 +1,93 @@
+"""While a decision about one node is written, calm reports of the others are handled; whoever holds all, holds all."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from ensurance_scene import Scene, reported
+
+from slackwater.ensurance.usecases.book import EVERYBODY
+from slackwater.model.errors import Unavailable
+
+CALM, ABOVE = 0.02, 0.4
+
+
+def last_seen(scene: Scene, node: str) -> int | None:
+    known = scene.book.node(node)
+    assert known is not None
+    return None if known.last_report is None else known.last_report.sequence
+
+
+async def passes(scene: Scene, *, held: str, node: str, pressure: float = CALM) -> bool:
+    """Whether a report of `node` is handled while the turn about `held` lasts."""
+    async with scene.book.turn(held):
+        handling = asyncio.create_task(scene.guard(reported(1, at=scene.clock.now(), pressure=pressure, node=node)))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        passed = handling.done()
+    await handling
+    assert last_seen(scene, node) == 1, "in the end each report is handled"
+    return passed
+
+
+@pytest.mark.parametrize(
+    ("held", "node", "pressure", "passed"),
+    [
+        ("n1", "n2", CALM, True),
+        ("n1", "n1", CALM, False),
+        ("n1", "n2", ABOVE, False),
+        (EVERYBODY, "n2", CALM, False),
+    ],
+)
+async def test_only_calm_reports_of_other_nodes_pass(held: str, node: str, pressure: float, passed: bool) -> None:
+    scene = await Scene().open("n1", "n2")
+    assert await passes(scene, held=held, node=node, pressure=pressure) is passed
+
+
+async def test_held_nodes_pass_until_something_is_given_back() -> None:
+    scene = await Scene().open("n1", "n2")
+    await scene.guard(reported(1, at=scene.clock.now(), pressure=ABOVE))
+    assert scene.limits()
+    await scene.clock.advance(1)
+    generation = scene.intents()[-1].generation
+    passed = []
+    for sequence in range(2, 32):
+        async with scene.book.turn("n2"):
+            handling = asyncio.create_task(scene.guard(reported(sequence, at=scene.clock.now(), pressure=CALM)))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            passed.append(handling.done())
+        await handling
+        assert last_seen(scene, "n1") == sequence
+        await scene.clock.advance(1)
+    assert passed[0], "nothing is given back before the cool-down is over"
+    assert scene.intents()[-1].generation > generation, "in the end it is"
+    assert passed.count(False) == scene.intents()[-1].generation - generation, "each of what is written had its turn"
+
+
+async def fail_about_n1(scene: Scene) -> None:
+    async with scene.book.turn("n1"), scene.book.writing():
+        assert scene.book.is_free("n2"), "nothing has failed yet"
+        raise Unavailable("PostgreSQL went away")
+
+
+async def test_after_a_transaction_that_failed_everybody_waits_for_what_is_written() -> None:
+    scene = await Scene().open("n1", "n2")
+    assert scene.book.is_free("n2")
+    with pytest.raises(Unavailable):
+        await fail_about_n1(scene)
+    assert not scene.book.is_free("n2")
+    await scene.guard(reported(1, at=scene.clock.now(), pressure=CALM, node="n2"))
+    assert last_seen(scene, "n2") == 1
+    assert scene.book.is_free("n2"), "it was read again"
+
+
+async def test_reports_that_do_not_count_are_told_as_before_and_known_nodes_only_pass() -> None:
+    scene = await Scene().open("n1")
+    for _ in range(2):
+        await scene.guard(reported(1, at=scene.clock.now(), pressure=CALM))
+    await scene.guard(reported(1, at=scene.clock.now(), pressure=CALM, node="nobody"))
+    ignored = "slackwater_ensurance_reports_ignored_total"
+    assert scene.metric(ignored, reason="known") == 1
+    assert scene.metric(ignored, reason="unknown_node") == 1
