@@ -10,10 +10,11 @@ import pytest
 import yaml
 from sources import ROOT, sources
 
-from slackwater.events.registry import EVENTS
+from slackwater.events.registry import EVENTS, TOLD
 
 READ_WITHOUT_CONSUMER = {
     ("agent", "intent.declared"),  # watched: only the last document per node counts
+    ("agent", "lease.renewed"),  # told: no stream keeps it
     ("prediction", "usage.windowed"),  # replayed from the position that the snapshot contains
 }
 
@@ -42,7 +43,7 @@ def declared() -> Declared:
 
 
 def trouble(seen: Declared) -> Iterator[str]:
-    known = {payload.TYPE for payload in EVENTS}
+    known = {payload.TYPE for payload in (*EVENTS, *TOLD)}
     wanted = {(service, event) for service, events in seen.consumes.items() for event in events}
     durable = {(name.removesuffix("-" + dashed(event)), event) for name, event in seen.consumers.items()}
     for service, event in sorted(wanted - durable - READ_WITHOUT_CONSUMER):

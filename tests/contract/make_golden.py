@@ -11,14 +11,14 @@ from samples import sample_of
 
 from slackwater.bus.encoding import encode
 from slackwater.events.envelope import event_of
-from slackwater.events.registry import EVENTS
+from slackwater.events.registry import EVENTS, TOLD
 
 GOLDEN = Path(__file__).parent / "golden"
 
 
 def main() -> None:
     GOLDEN.mkdir(exist_ok=True)
-    for payload in EVENTS:
+    for payload in (*EVENTS, *TOLD):
         file = GOLDEN / f"{payload.TYPE}.v{payload.VERSION}.json"
         if file.exists():
             continue

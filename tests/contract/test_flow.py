@@ -6,10 +6,10 @@ import pytest
 from contracts import generate
 
 from slackwater.bus.streams import load
-from slackwater.events.registry import EVENTS
+from slackwater.events.registry import EVENTS, TOLD
 
 FLOWS = {flow.service: flow for flow in generate.flows()}
-TYPES = {payload.TYPE for payload in EVENTS}
+TYPES = {payload.TYPE for payload in (*EVENTS, *TOLD)}
 CONSUMERS = load().consumers
 SERVICES = ("agent", "ingestion", "prediction", "colocation", "ensurance", "console")
 EVERY_DECIDER_PUBLISHES = {"health.reported", "decision.recorded"}  # each records its own decisions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -40,6 +40,7 @@ from slackwater.bus.rounds import Rounds
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.bus.streams import DLQ, ConsumerSpec, Topology, load
+from slackwater.bus.telling import T, Telling
 from slackwater.bus.tracing import publishing
 from slackwater.events.envelope import Event, Payload, partition_subjects, subjects_of
 from slackwater.events.written import Written, written
@@ -84,6 +85,7 @@ class NatsBus:
         )
         self._confined = _confined(access)
         self._publisher = Publisher(client, PUBLISH_SECONDS)
+        self._telling = Telling(client)
         self._counters: dict[str, Counters] = {}
         self._rounds = Rounds(self._heal)
         self._metrics = BusMetrics(process_meters())
@@ -108,17 +110,19 @@ class NatsBus:
         """Create or update every stream and consumer of the topology. Raises Unavailable, Misconfigured."""
         await declare(self._js, self._topology)
 
-    async def publish(self, event: Event[Any]) -> None:
-        await self.carry(written(event))
+    async def publish(self, event: Event[Any]) -> int:
+        return await self._carry(written(event))
 
     async def carry(self, event: Written) -> None:
+        await self._carry(event)
+
+    async def _carry(self, event: Written) -> int:
         try:
             if not exporting(event.traceparent):
-                await self._publisher.store(event.stream, encode(event))
-                return
+                return await self._publisher.store(event.stream, encode(event))
             with publishing(event) as step:
                 message = encode(replace(event, traceparent=step.traceparent))
-                await self._publisher.store(event.stream, message)
+                return await self._publisher.store(event.stream, message)
         except Unavailable:
             self._metrics.publish_failures.labels(event.stream).inc()
             raise
@@ -200,6 +204,14 @@ class NatsBus:
 
         async with self._rounds.reading(f"watch of {payload.TYPE}", work, reader):
             yield
+
+    async def tell(self, event: Event[Any]) -> None:
+        await self._telling.tell(event)
+
+    def hear(
+        self, payload: type[T], handler: Callable[[Event[T]], Awaitable[None]], *, partition: int
+    ) -> AbstractAsyncContextManager[None]:
+        return self._telling.hear(payload, handler, partition)
 
     @asynccontextmanager
     async def replay(

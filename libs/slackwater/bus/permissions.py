@@ -1,10 +1,10 @@
 """Who may say and hear what on the broker, derived from the registry, so that permissions cannot drift from it.
 
 Services share the account CONTROL, where the streams are; each is one user with the subjects of its CONSUMES and
-PUBLISHES. Every agent has an account of its own, which imports nothing but its node's subjects. Permissions inside
-one account would not do: the answer to a publish goes to the subject that its sender names as reply, and the broker
-checks nothing there, so an agent could have the broker write over another node's intents. In an account of its own
-there is nothing that it could name.
+PUBLISHES. Every agent has an account of its own, which imports nothing but its node's subjects, and, for hearing only,
+what is told of its node's partition. Permissions inside one account would not do: the answer to a publish goes to the
+subject that its sender names as reply, and the broker checks nothing there, so an agent could have the broker write
+over another node's intents, or renew its lease. In an account of its own there is nothing that it could name.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from slackwater.bus.access import AGENT_API_PREFIX, API_PREFIX, inbox_of
 from slackwater.bus.streams import Topology, durable_names, event_named
-from slackwater.events.envelope import own_subjects, subject_token, subjects_of
-from slackwater.events.registry import COMMANDS, EVENTS
+from slackwater.events.envelope import Payload, Told, own_subjects, subject_token, subjects_of
+from slackwater.events.registry import COMMANDS, EVENTS, TOLD
 
 CONTROL = "CONTROL"
 READS_ALONG = frozenset({"console"})
@@ -47,8 +47,8 @@ def agent_user(node: str) -> str:
 
 
 def service_subjects(part: Part, topology: Topology) -> list[str]:
-    """What a service may publish on; it hears only its own inbox, for JetStream sends what was asked for."""
-    allowed = {subjects_of(event_named(event)) for event in part.publishes}
+    """What a service may publish on or tell; it hears only its own inbox, for JetStream sends what was asked for."""
+    allowed = {subjects_of(_named(event)) for event in part.publishes}
     for stream in topology.streams:
         allowed |= {f"{API_PREFIX}.STREAM.{verb}.{stream}" for verb in ("CREATE", "UPDATE", "INFO")}
     for event in part.consumes:
@@ -103,11 +103,15 @@ def _of_reader(stream: str) -> set[str]:
 def agent_imports(agent: Part, node: str) -> dict[str, str]:
     """All that exists for the agent of `node`: subject in CONTROL → its name in the agent's account."""
     found = {subject: subject for subject in (own_subjects(event_named(event), node) for event in agent.publishes)}
-    for event in agent.consumes:
-        payload = event_named(event)
+    for payload in _kept(agent.consumes):
         for suffix in _of_watch(payload.STREAM, agent_user(node), own_subjects(payload, node)):
             found[f"{API_PREFIX}.{suffix}"] = f"{AGENT_API_PREFIX}.{suffix}"
     return found
+
+
+def agent_hears(agent: Part, node: str) -> list[str]:
+    """What is told of the partition of `node`: in its account as in CONTROL, for hearing only."""
+    return [own_subjects(payload, node) for payload in _told(agent.consumes)]
 
 
 def _of_watch(stream: str, consumer: str, filter_subject: str) -> list[str]:
@@ -121,14 +125,27 @@ def _of_watch(stream: str, consumer: str, filter_subject: str) -> list[str]:
 def agent_exports(agent: Part) -> list[dict[str, str]]:
     """What CONTROL lets the accounts of agents import; which node's, each import says."""
     found = [{"service": own_subjects(event_named(event), None)} for event in agent.publishes]
-    for event in agent.consumes:
-        stream = event_named(event).STREAM
+    for payload in _kept(agent.consumes):
+        stream = payload.STREAM
         found += [
             {"service": f"{API_PREFIX}.CONSUMER.CREATE.{stream}.*.>"},
             {"service": f"{API_PREFIX}.CONSUMER.MSG.NEXT.{stream}.*", "response_type": "stream"},
             {"service": f"{API_PREFIX}.CONSUMER.DELETE.{stream}.*"},
         ]
-    return found
+    return found + [{"stream": own_subjects(payload, None)} for payload in _told(agent.consumes)]
+
+
+def _named(event: str) -> type[Payload]:
+    return next((payload for payload in TOLD if event == payload.TYPE), None) or event_named(event)
+
+
+def _kept(events: Iterable[str]) -> list[type[Payload]]:
+    """Those that a stream keeps, and a consumer reads."""
+    return [payload for payload in map(_named, events) if payload not in TOLD]
+
+
+def _told(events: Iterable[str]) -> list[type[Told]]:
+    return [payload for payload in TOLD if payload.TYPE in events]
 
 
 def accounts_config(
@@ -150,16 +167,18 @@ def accounts_config(
 def _agent_account(agent: Part, node: str, passwords: Mapping[str, str]) -> list[str]:
     name, imports = agent_user(node), agent_imports(agent, node)
     lines = [f"  {json.dumps(name)} {{"]
-    lines.append(f"    users: [ {_user(name, passwords, sorted(imports.values()), f'{inbox_of(name)}.>')} ]")
+    hears = agent_hears(agent, node)
+    lines.append(f"    users: [ {_user(name, passwords, sorted(imports.values()), f'{inbox_of(name)}.>', *hears)} ]")
     lines.append("    imports: [")
     for subject, local in imports.items():
         one = {"service": {"account": CONTROL, "subject": subject}}
         lines.append(f"      {json.dumps(one if local == subject else one | {'to': local})}")
+    lines += [f"      {json.dumps({'stream': {'account': CONTROL, 'subject': subject}})}" for subject in hears]
     return [*lines, "    ]", "  }"]
 
 
-def _user(name: str, passwords: Mapping[str, str], publishes: Sequence[str], hears: str) -> str:
-    permissions = {"publish": {"allow": list(publishes)}, "subscribe": {"allow": [hears]}}
+def _user(name: str, passwords: Mapping[str, str], publishes: Sequence[str], *hears: str) -> str:
+    permissions = {"publish": {"allow": list(publishes)}, "subscribe": {"allow": list(hears)}}
     return json.dumps({"user": name, "password": passwords[name], "permissions": permissions})
 
 

@@ -14,11 +14,12 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from slackwater.bus.following import Following
 from slackwater.bus.quick import Read
-from slackwater.events.envelope import Event, Payload
+from slackwater.events.envelope import Event, Payload, Told
 from slackwater.events.written import Written
 from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 
 P = TypeVar("P", bound=Payload)
+T = TypeVar("T", bound=Told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +98,8 @@ class Consumption(Protocol):
 class Bus(Protocol):
     """Everything a service may do with the bus. Raises Unavailable when the broker does not answer in time."""
 
-    async def publish(self, event: Event[Any]) -> None:
-        """Store one event in its stream and wait for the broker's word. Idempotent by event id."""
+    async def publish(self, event: Event[Any]) -> int:
+        """Store one event in its stream and wait for the broker's word: its position there. Idempotent by event id."""
         ...
 
     async def carry(self, event: Written) -> None:
@@ -136,6 +137,19 @@ class Bus(Protocol):
         """Last value of every subject of the type (or below `key`), then every change; survives reconnects.
 
         No acknowledgement and no redelivery: for level-triggered state, where only the newest counts.
+        """
+        ...
+
+    async def tell(self, event: Event[Any]) -> None:
+        """Say something to whoever listens now. It is kept nowhere and confirmed by nobody, and may be lost."""
+        ...
+
+    def hear(
+        self, payload: type[T], handler: Callable[[Event[T]], Awaitable[None]], *, partition: int
+    ) -> AbstractAsyncContextManager[None]:
+        """What is told of a partition from now on; survives reconnects, but what is told meanwhile is missed.
+
+        Nothing is repeated: for what is told again and again. What cannot be read reaches nobody.
         """
         ...
 

@@ -49,8 +49,9 @@ class Publisher:
             if not future.done():
                 future.set_exception(Unavailable("connection to NATS lost before the message was confirmed"))
 
-    async def store(self, stream: str, message: Message) -> None:
-        """Raises Unavailable with what the broker said; InvalidInput for a message that it can never take."""
+    async def store(self, stream: str, message: Message) -> int:
+        """Its position in the stream. Raises Unavailable with what the broker said; InvalidInput for a message that it
+        can never take."""
         _refuse_unsendable(message, self._client.max_payload)
         if not self._client.is_connected:
             raise Unavailable(f"not connected to NATS: {message.subject} was not published")
@@ -76,6 +77,7 @@ class Publisher:
             self._troubles[stream] = _said(stream, message, answer["error"])
             raise Unavailable(self._troubles[stream])
         self._troubles.pop(stream, None)
+        return int(answer.get("seq", 0))
 
     async def _answered(self, message: Msg) -> None:
         future = self._waiting.get(message.subject.rsplit(".", 1)[1])

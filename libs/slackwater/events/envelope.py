@@ -10,9 +10,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from slackwater.model.identifiers import new_id, partition_of_shard, shard_of, shards_in
+from slackwater.model.identifiers import PARTITIONS, new_id, partition_of, partition_of_shard, shard_of, shards_in
 
 
 class Payload(BaseModel):
@@ -35,6 +35,15 @@ class Payload(BaseModel):
     def shard_key(self) -> str:
         """What the shard is computed from; the key itself unless the key is a compound."""
         return self.key()
+
+
+class Told(Payload):
+    """Base of what is told to whoever listens at that moment, about a partition as a whole. No stream keeps it and
+    nobody confirms it: it is told again and again, so who misses one hears the next."""
+
+    STREAM: ClassVar[str] = ""
+
+    partition: int = Field(ge=0, lt=PARTITIONS)
 
 
 P = TypeVar("P", bound=Payload)
@@ -70,9 +79,11 @@ def subject_token(text: str) -> str:
 
 
 def subject_of(data: Payload) -> str:
-    """`sw.v1.<event>.<shard>.<key>`; a `/` in the key separates tokens (`node/writer`)."""
+    """`sw.v1.<event>.<shard>.<key>`; a `/` in the key separates tokens (`node/writer`). What is told has its partition
+    where others have their shard."""
     tokens = ".".join(subject_token(part) for part in data.key().split("/"))
-    return f"sw.v1.{data.TYPE}.{shard_of(data.shard_key())}.{tokens}"
+    place = data.partition if isinstance(data, Told) else shard_of(data.shard_key())
+    return f"sw.v1.{data.TYPE}.{place}.{tokens}"
 
 
 def subjects_of(payload: type[Payload], key: str | None = None) -> str:
@@ -98,8 +109,16 @@ def is_in_its_shard(subject: str, key: str) -> bool:
     return subject.split(".", 5)[4] == str(shard_of(key.split("/")[0]))
 
 
+def told_subjects(payload: type[Told], partition: int) -> str:
+    """The filter for all that is told of one partition."""
+    return f"sw.v1.{payload.TYPE}.{partition}.*"
+
+
 def own_subjects(payload: type[Payload], node: str | None) -> str:
-    """One filter for all events of a type that are about `node` (or, if None, about one node each), and no others."""
+    """One filter for all events of a type that are about `node` (or, if None, about one node each), and no others; of
+    what is told, that about its partition."""
+    if issubclass(payload, Told):
+        return f"sw.v1.{payload.TYPE}.*.*" if node is None else told_subjects(payload, partition_of(node))
     shard, name = ("*", "*") if node is None else (str(shard_of(node)), subject_token(node))
     return ".".join([f"sw.v1.{payload.TYPE}", shard, name, *["*"] * (payload.KEY_PARTS - 1)])
 

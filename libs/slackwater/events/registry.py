@@ -1,14 +1,16 @@
-"""Every event there is, in the order of the loop. Schemas, AsyncAPI and the flow picture are made from this list."""
+"""Every event there is, in the order of the loop, and what is only told. Schemas, AsyncAPI and the flow picture are
+made from these lists."""
 
 from __future__ import annotations
 
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
-from slackwater.events.envelope import Payload
+from slackwater.events.envelope import Payload, Told
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.health_reported import HealthReported
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
@@ -38,6 +40,9 @@ EVENTS: tuple[type[Payload], ...] = (
     DecisionRecorded,
     HealthReported,
 )
+
+TOLD: tuple[type[Told], ...] = (LeaseRenewed,)
+"""What no stream keeps: it has no consumers, no dead letters and no history, and who listens hears it."""
 
 STREAMED: tuple[type[Payload], ...] = (StrategyChecked,)
 """What no service acts on or keeps: people and programs read it from the stream (`slackwater events`)."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import text
 
+from slackwater.events.envelope import Payload
+from slackwater.events.written import type_of
+from slackwater.model.identifiers import PARTITIONS, SHARDS
 from slackwater.store.port import Database
 
 _OUTBOX = text("""
@@ -14,6 +18,12 @@ _OUTBOX = text("""
         count(*) FILTER (WHERE refused IS NOT NULL)
     FROM outbox
 """)
+
+_WAITING = text(f"""
+    SELECT split_part(subject, '.', 5)::int * {PARTITIONS} / {SHARDS} AS partition,
+        CAST(extract(epoch FROM now() - min(created_at)) AS float8) AS age
+    FROM outbox WHERE refused IS NULL AND type = :type GROUP BY 1
+""")  # noqa: S608 - constants
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +40,11 @@ async def outbox_state(database: Database) -> OutboxState:
     async with database.unit_of_work() as unit:
         depth, age, refused = (await unit.connection.execute(_OUTBOX)).one()
     return OutboxState(depth, max(0.0, age), refused)
+
+
+async def oldest_waiting(database: Database, payload: type[Payload]) -> Mapping[int, float]:
+    """By partition, for how many seconds the oldest event of a type waits to be published; without those for which
+    none does. Raises Unavailable when PostgreSQL does not answer."""
+    async with database.unit_of_work() as unit:
+        rows = (await unit.connection.execute(_WAITING, {"type": type_of(payload)})).all()
+    return {row.partition: row.age for row in rows}

@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.desk import ConsumerState
 from slackwater.bus.encoding import MESSAGE_ID, Message
 from slackwater.bus.streams import Topology, durable_name, durable_names, load
+from slackwater.bus.telling import Ear
 from slackwater.events.envelope import Payload, partition_in
 from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import PARTITIONS
@@ -27,21 +28,22 @@ class _Stream:
     messages: dict[int, Message] = field(default_factory=dict)
     stored_at: dict[int, datetime] = field(default_factory=dict)
     last_sequence: int = 0
-    ids: set[str] = field(default_factory=set)
+    ids: dict[str, int] = field(default_factory=dict)
 
-    def store(self, message: Message, now: datetime) -> None:
+    def store(self, message: Message, now: datetime) -> int:
         identity = message.headers.get(MESSAGE_ID)
         if identity is not None and identity in self.ids:
-            return
-        if identity is not None:
-            self.ids.add(identity)
+            return self.ids[identity]
         self.last_sequence += 1
+        if identity is not None:
+            self.ids[identity] = self.last_sequence
         self.messages[self.last_sequence] = message
         self.stored_at[self.last_sequence] = now
         if self.keep_per_subject is not None:
             same = [sequence for sequence, old in self.messages.items() if old.subject == message.subject]
             for sequence in same[: -self.keep_per_subject]:
                 del self.messages[sequence]
+        return self.last_sequence
 
 
 @dataclass(slots=True)
@@ -61,14 +63,18 @@ class _Consumer:
 
 
 class MemoryBroker:
-    """Streams and the positions of durable consumers. `away = True` makes every publish raise Unavailable."""
+    """Streams and the positions of durable consumers. `away = True` makes every publish raise Unavailable, and
+    so does `refuses_to_store`, while what is told still gets through."""
 
     def __init__(self, *, clock: Clock | None = None, topology: Topology | None = None) -> None:
         self.clock: Clock = clock or SystemClock()
         self.topology = topology or load()
         self.away = False
+        self.refuses_to_store = False
         self.epoch = "first"
         self.dead_letters: list[DeadLetter] = []
+        self.ears: list[tuple[str, Ear[Any]]] = []
+        """Who listens to what subjects."""
         self._streams = {name: _Stream(spec.max_messages_per_subject) for name, spec in self.topology.streams.items()}
         self._consumers: dict[str, _Consumer] = {}
         for name, spec in self.topology.consumers.items():
@@ -78,12 +84,21 @@ class MemoryBroker:
                 self._consumers[durable] = _Consumer(f"sw.v1.{spec.event}.", 0, partition)
         self._listeners: set[asyncio.Event] = set()
 
-    def store(self, stream: str, message: Message) -> None:
-        """Append a message as a publisher of any kind would, well-formed or not."""
-        if self.away:
+    def store(self, stream: str, message: Message) -> int:
+        """Append a message as a publisher of any kind would, well-formed or not; where it stands."""
+        if self.away or self.refuses_to_store:
             raise Unavailable(f"the bus is away: {message.subject} was not published")
-        self._streams[stream].store(message, self.clock.now())
+        position = self._streams[stream].store(message, self.clock.now())
         self.wake()
+        return position
+
+    async def tell(self, message: Message) -> None:
+        """To whoever listens, and to nobody later."""
+        if self.away:
+            raise Unavailable(f"the bus is away: {message.subject} was not told")
+        for subject, ear in tuple(self.ears):
+            if message.subject.startswith(subject.removesuffix("*")):
+                await ear.take(message)
 
     async def bury(self, letter: DeadLetter) -> None:
         self.store("DLQ", letter.message())

@@ -20,7 +20,8 @@ from slackwater.bus.quick import Read
 from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
-from slackwater.events.envelope import Event, Payload, subject_token
+from slackwater.bus.telling import Ear, T
+from slackwater.events.envelope import Event, Payload, subject_token, told_subjects
 from slackwater.events.written import Written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
@@ -66,9 +67,10 @@ class MemoryBus:
         """What was given up, in order."""
         return tuple(self.broker.dead_letters)
 
-    async def publish(self, event: Event[Any]) -> None:
-        self.broker.store(event.data.STREAM, encode(event))
+    async def publish(self, event: Event[Any]) -> int:
+        position = self.broker.store(event.data.STREAM, encode(event))
         self.published.append(event)
+        return position
 
     async def carry(self, event: Written) -> None:
         await self.publish(event.event())
@@ -151,6 +153,20 @@ class MemoryBus:
 
         async with self._running(work):
             yield
+
+    async def tell(self, event: Event[Any]) -> None:
+        await self.broker.tell(encode(event))
+
+    @asynccontextmanager
+    async def hear(
+        self, payload: type[T], handler: Callable[[Event[T]], Awaitable[None]], *, partition: int
+    ) -> AsyncIterator[None]:
+        heard = told_subjects(payload, partition), Ear(payload, {object(): handler})
+        self.broker.ears.append(heard)
+        try:
+            yield
+        finally:
+            self.broker.ears.remove(heard)
 
     @asynccontextmanager
     async def replay(

@@ -6,7 +6,7 @@ how to stay safe: which limit wins when writers disagree, how throttles go back 
 to evict, and how every file it ever wrote gets its previous value back.
 """
 
-CONSUMES: tuple[str, ...] = ("intent.declared",)
+CONSUMES: tuple[str, ...] = ("intent.declared", "lease.renewed")
 PUBLISHES: tuple[str, ...] = (
     "node.described",
     "usage.reported",

@@ -21,6 +21,7 @@ from slackwater.agent.adapters.linux.lock import AgentLock
 from slackwater.agent.adapters.memory import MemoryIntents, MemoryJournal, MemoryLedger
 from slackwater.agent.adapters.metrics import AgentMetrics
 from slackwater.agent.adapters.simulated import SimulatedDriver
+from slackwater.agent.domain.heard import StoredReports
 from slackwater.agent.domain.observation import Observation
 from slackwater.agent.domain.tracing import TraceBudget
 from slackwater.agent.edge.events import Envelopes
@@ -35,9 +36,10 @@ from slackwater.agent.usecases.report import ReportUsage
 from slackwater.agent.usecases.sample import SampleMachine, Tick
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.events.node_described import NodeDescribed
 from slackwater.model.errors import Unavailable
-from slackwater.model.identifiers import new_id
+from slackwater.model.identifiers import new_id, partition_of
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.quantities import Resources, parse_cpu_milli, parse_memory_bytes
 from slackwater.runtime.platform import Platform
@@ -148,6 +150,7 @@ class Running:
     converge: ConvergeToIntents = field(init=False)
     evict: EvictPods = field(init=False)
     sampling: SampleMachine = field(init=False)
+    _stored: StoredReports = field(default_factory=StoredReports)
     _group: asyncio.TaskGroup | None = None
     _ticks: int = 0
     _lapsed: set[str] = field(default_factory=set)
@@ -164,7 +167,10 @@ class Running:
         self._host_apps = {app.name: app.cgroup for app in settings.host_applications}
         node = self.facts.name
         dropped = self.service.metrics.dropped
-        self.outgoing = Outgoing(self.service.platform.bus, clock, settings.buffered_reports, dropped)
+        bus = self.service.platform.bus
+        self.outgoing = Outgoing(
+            bus, clock, settings.buffered_reports, dropped, lambda at: self._stored.note(at, clock.monotonic())
+        )
         traces = TraceBudget(settings.trace_seconds, settings.urgent_trace_seconds)
         self.envelopes = Envelopes(node, clock, traces)
         self.converge = ConvergeToIntents(
@@ -222,6 +228,12 @@ class Running:
             self._keep(event)
             self.evict.forget(document.writer, {item.id for item in document.evictions})
             self._consider_evictions()
+
+    async def hear(self, event: Event[LeaseRenewed]) -> None:
+        """A writer renews what it wants of us, if it has read what we said of late."""
+        told, now = event.data, self.service.platform.clock.monotonic()
+        if self._stored.is_read(told.read_up_to, told.heard_within_seconds, now):
+            self.converge.renew(told.writer, told.epoch)
 
     def _keep(self, event: Event[IntentDeclared]) -> None:
         """For the case that we start again and hear nobody. What was ignored is not kept."""
@@ -282,7 +294,11 @@ class Running:
         pause = _WATCH_PAUSE
         while True:
             try:
-                async with self.service.platform.bus.watch(IntentDeclared, self.receive, key=self.facts.name):
+                bus, node = self.service.platform.bus, self.facts.name
+                async with (
+                    bus.watch(IntentDeclared, self.receive, key=node),
+                    bus.hear(LeaseRenewed, self.hear, partition=partition_of(node)),
+                ):
                     await asyncio.Event().wait()
             except Unavailable as error:
                 _log.warning("intents not watched", error=error.message)
@@ -299,7 +315,7 @@ class Running:
                 self._alone.end()
                 self._alone = None
             return
-        if held.remembered and clock.monotonic() - self._started_at < _HEARD_WITHIN_SECONDS:
+        if self._alone is None and clock.monotonic() - self._started_at < _HEARD_WITHIN_SECONDS:
             return
         alone = self._alone = self._alone or self._begin_alone(held, tick)
         for record in () if alone is None else alone.tick(tick.instant, tick.pods, self.evict.ending()):

@@ -8,7 +8,14 @@ policy, the records of every decision and the measurement of what each really di
 from __future__ import annotations
 
 CONSUMES = ("node.described", "usage.reported", "waterline.crossed", "intent.observed", "eviction.completed")
-PUBLISHES = ("intent.declared", "node.scheduling_changed", "decision.recorded", "effect.measured", "health.reported")
+PUBLISHES = (
+    "intent.declared",
+    "lease.renewed",
+    "node.scheduling_changed",
+    "decision.recorded",
+    "effect.measured",
+    "health.reported",
+)
 OWNS = (
     "ensurance.guarded_nodes",
     "ensurance.policies",

@@ -60,6 +60,14 @@ class GuardStore(Protocol):
         ...
 
 
+class Voice(Protocol):
+    """What the agents hear at once (slackwater.bus.port.Bus)."""
+
+    async def tell(self, event: Event[Any]) -> None:
+        """Kept nowhere and confirmed by nobody. Raises Unavailable."""
+        ...
+
+
 class Meter(Protocol):
     """What operators watch."""
 
@@ -85,6 +93,10 @@ class Meter(Protocol):
         ...
 
     def evicted(self, outcome: str) -> None: ...
+
+    def renewed(self, result: str) -> None:
+        """The leases of a partition: `told`; or not renewed, because of `outbox_behind` or `unavailable`."""
+        ...
 
     def closed(self, nodes: int) -> None:
         """How many nodes take no new pods now."""

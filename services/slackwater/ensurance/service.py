@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from fastapi import APIRouter
@@ -19,13 +19,15 @@ from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.change_documents import ChangeDocuments
 from slackwater.ensurance.usecases.change_policy import ChangePolicy
+from slackwater.ensurance.usecases.declare_anew import DeclareAnew
 from slackwater.ensurance.usecases.documents_in_force import KINDS, NODES, DocumentsInForce, Stores
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.look_at_pools import LookAtPools
 from slackwater.ensurance.usecases.note_described import NoteDescribed
 from slackwater.ensurance.usecases.note_evicted import NoteEvicted
 from slackwater.ensurance.usecases.note_observed import NoteObserved
-from slackwater.ensurance.usecases.renew_intents import RenewIntents
+from slackwater.ensurance.usecases.renew_leases import RenewLeases
+from slackwater.events.intent_declared import IntentDeclared
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.runtime.document_news import said_of
@@ -34,6 +36,7 @@ from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
 from slackwater.runtime.sharding import Ownership
+from slackwater.store.backlog import oldest_waiting
 from slackwater.store.documents import PostgresDocumentStore
 from slackwater.store.port import Database
 from slackwater.telemetry.logs import get_logger
@@ -73,7 +76,10 @@ class EnsuranceService:
         self._described = NoteDescribed(book, clock, lease)
         self._observed = NoteObserved(book, clock, lease)
         self._evicted = NoteEvicted(book, clock, meter, lease)
-        self._renew = RenewIntents(book, clock, lease, settings.silent_seconds)
+        self._anew = DeclareAnew(book, clock, lease, settings.silent_seconds)
+        self._renew = RenewLeases(
+            book, clock, meter, platform.bus, self._may_act_for, self._waiting, lease, settings.silent_seconds
+        )
         self._look = LookAtPools(book, clock, meter)
         self._change = change = ChangePolicy(book, clock, meter, lease)
         self._changes = {kind: ChangeDocuments(kind, kept, change.catch_up) for kind, kept in documents.items()}
@@ -91,7 +97,7 @@ class EnsuranceService:
                 async with AsyncExitStack() as stack:
                     bus, holds = self._platform.bus, self._ownership.holds
                     handlers = self._guard, self._described, self._observed, self._evicted
-                    readings = await consume_all(stack, bus, holds, *handlers)
+                    readings = await consume_all(stack, bus, holds, self._book, *handlers)
                     await stack.enter_async_context(self._ownership.owning(Together([self], readings)))
                     started()
                     await asyncio.Event().wait()
@@ -123,12 +129,12 @@ class EnsuranceService:
         return [nodeqos_router(self._change), pools_router(self._look), *others]
 
     async def take(self, leases: Sequence[Lease]) -> None:
-        """Nodes as last written. Their throttles' leases may be about to run out: renewed at once."""
+        """Nodes as last written. Their leases may be about to run out, under another epoch: declared at once."""
         await self._book.take([lease.partition for lease in leases], self._platform.clock.now())
         for node in self._book.nodes():
             self._meter.standing(node.node, len(node.state.throttles), 0)
         await self._change.catch_up()
-        await self._renew(everybody=True)
+        await self._anew.taken([lease.partition for lease in leases])
 
     async def give(self, leases: Sequence[Lease]) -> None:
         """Everything that matters is written with each decision."""
@@ -151,10 +157,18 @@ class EnsuranceService:
                 await self._platform.clock.sleep(FOLLOW_SECONDS)
                 self._policy_news.set()
 
+    def _may_act_for(self) -> Mapping[int, int]:
+        owned = self._ownership
+        return {partition: epoch for partition, epoch in owned.held().items() if owned.holds(partition)}
+
+    async def _waiting(self) -> Mapping[int, float]:
+        return await oldest_waiting(self._database, IntentDeclared)
+
     async def _keep_renewing(self) -> None:
         while True:
             try:
                 await self._renew()
+                await self._anew()
                 await self._look()
                 now = self._platform.clock.now()
                 self._meter.stepped_back(len(self._book.stepped_back(now)))
@@ -162,6 +176,7 @@ class EnsuranceService:
                 self._forget_gaps_of_silent_nodes()
             except (Conflict, Unavailable) as error:
                 log.warning("leases are not renewed", error=error.message)
+                self._anew.interrupted()
             await self._platform.clock.sleep(self._renew.interval_seconds)
 
     def _forget_gaps_of_silent_nodes(self) -> None:

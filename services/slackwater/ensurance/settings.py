@@ -28,14 +28,15 @@ class EnsuranceSettings(BaseSettings):
     cool_down_seconds: float = Field(default=3.0, ge=0)
 
     lease_seconds: float = Field(default=15.0, gt=0)
-    """Throttles go back by themselves when the agent has not heard from us for so long. A node without throttles and
-    evictions has four times as long, for nothing goes back there."""
+    """Throttles go back by themselves, and agents act alone, when they have not heard from us for so long. It is
+    renewed three times in that time, for a partition at once."""
     max_report_age_seconds: float = Field(default=10.0, gt=0)
     """An older sample never causes action, nor one so far in the future."""
     closing_seconds: float = Field(default=120.0, gt=0)
     """A node that was closed for new pods counts as open again when it was not told anew for so long."""
     silent_seconds: float = Field(default=60.0, gt=0)
-    """A node that has not reported for so long gets no renewal: nobody is throttled blindly."""
+    """A node of which no report could be used for so long is left: its intent holds for no time, and its agent acts
+    alone. Nobody is throttled blindly."""
 
     def first_policy(self) -> NodeQos:
         """The document that is stored when there is none."""

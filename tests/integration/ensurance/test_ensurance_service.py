@@ -24,10 +24,12 @@ from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import crossing_of
 from slackwater.model.devices import DiskUse
+from slackwater.model.identifiers import partition_of
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
 from slackwater.store.engine import connect_database
@@ -45,6 +47,7 @@ class World:
     platform: Platform
     heard: list[Event[Any]] = field(default_factory=list)
     sequence: int = 0
+    stands_at: int = 0
     sampled_at: datetime = field(default_factory=lambda: SystemClock().now())
 
     @asynccontextmanager
@@ -66,7 +69,7 @@ class World:
         self.sequence += 1
         self.sampled_at += timedelta(seconds=1)
         event = reported(self.sequence, at=self.sampled_at, pressure=pressure, **more)
-        await self.bus.publish(event)
+        self.stands_at = await self.bus.publish(event)
         return event
 
     async def cross(self, pressure: float) -> Event[UsageReported]:
@@ -229,12 +232,35 @@ async def test_switching_to_observe_frees_everybody_at_once(world: World) -> Non
         assert record.data.record.reason == "restore_mode_changed"
 
 
-async def test_the_lease_is_renewed_while_the_node_reports(world: World) -> None:
-    async with world.service(lease_seconds=0.3):
-        await bus_knows(world)
-        first = await world.hear(IntentDeclared)
-        renewed = await world.hear(IntentDeclared, lambda i: i.declared_at > first.data.declared_at)
-        assert renewed.data.generation == first.data.generation
+async def test_the_leases_of_a_partition_are_renewed_as_far_as_its_reports_are_read(world: World) -> None:
+    renewed: list[LeaseRenewed] = []
+
+    async def hear(event: Event[LeaseRenewed]) -> None:
+        renewed.append(event.data)
+
+    async def read(position: int) -> LeaseRenewed:
+        with anyio.fail_after(20):
+            while not (renewed and renewed[-1].read_up_to >= position):
+                await asyncio.sleep(0.01)
+        return renewed[-1]
+
+    async with world.bus.hear(LeaseRenewed, hear, partition=partition_of("n1")):
+        async with world.service(lease_seconds=3.0):
+            await bus_knows(world)
+            intent = await world.hear(IntentDeclared)
+            for _ in range(2):
+                await world.report(0.0)
+                said = await read(world.stands_at)
+                assert (said.writer, said.epoch) == ("ensurance", intent.data.epoch)
+            intents = len([event for event in world.heard if isinstance(event.data, IntentDeclared)])
+            before = len(renewed)
+            with anyio.fail_after(20):
+                while len(renewed) < before + 2:
+                    await asyncio.sleep(0.01)
+            assert len([event for event in world.heard if isinstance(event.data, IntentDeclared)]) == intents
+        async with world.service(lease_seconds=3.0):
+            again = await world.hear(IntentDeclared, lambda i: i.epoch > intent.data.epoch)
+            assert again.data.generation == intent.data.generation, "the next owner declares his nodes anew"
 
 
 async def test_an_eviction_is_asked_for_once_and_its_end_is_noted(world: World) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from slackwater.bus.permissions import (
     OPERATES,
     Part,
     accounts_config,
+    agent_hears,
     agent_imports,
     agent_user,
     backup_subjects,
@@ -24,8 +26,9 @@ from slackwater.bus.streams import load
 from slackwater.cli.broker import Certificates, registry, write_config
 from slackwater.events.envelope import own_subjects, subject_of, subject_token, subjects_of
 from slackwater.events.intent_declared import IntentDeclared
-from slackwater.events.registry import COMMANDS, EVENTS, STREAMED
+from slackwater.events.registry import COMMANDS, EVENTS, STREAMED, TOLD
 from slackwater.model.errors import InvalidInput, Misconfigured
+from slackwater.model.identifiers import partition_of
 from slackwater.runtime.embedded_nats import EmbeddedNats
 
 SERVICES, AGENT = registry()
@@ -95,10 +98,31 @@ def test_nobody_may_delete_or_purge_a_stream() -> None:
 
 def test_an_agents_account_has_only_what_names_its_node() -> None:
     mine = agent_imports(AGENT, "n.1")
-    assert len(mine) == len(AGENT.publishes) + 3 * len(AGENT.consumes)
+    kept = set(AGENT.consumes) - {payload.TYPE for payload in TOLD}
+    assert len(mine) == len(AGENT.publishes) + 3 * len(kept)
     assert all(subject_token("n.1") in subject for subject in mine)
     assert not set(mine) & set(agent_imports(AGENT, "n.2"))
     assert all(local == subject or local.startswith(AGENT_API_PREFIX) for subject, local in mine.items())
+
+
+def test_an_agent_hears_what_is_told_of_its_partition_and_says_none_of_it() -> None:
+    heard = agent_hears(AGENT, "n.1")
+    assert heard == [f"sw.v1.lease.renewed.{partition_of('n.1')}.*"]
+    (user,) = [line for line in config(["n.1"]).splitlines() if '"user": "agent-n=2E1"' in line]
+    permissions = json.loads(user.strip().removeprefix("users: [").removesuffix("]"))["permissions"]
+    assert permissions["subscribe"]["allow"] == ["_INBOX.agent-n=2E1.>".replace("=", "_"), *heard]
+    assert not [subject for subject in permissions["publish"]["allow"] if "lease" in subject]
+    assert '{"stream": {"account": "CONTROL", "subject": "' + heard[0] + '"}}' in config(["n.1"])
+
+
+def test_only_ensurance_renews_leases_and_no_service_hears_it() -> None:
+    may = {part.name for part in SERVICES if any("lease" in subject for subject in service_subjects(part, load()))}
+    assert may == {"ensurance"}
+    assert not {event for part in SERVICES for event in part.consumes} & {payload.TYPE for payload in TOLD}
+
+
+def config(nodes: list[str]) -> str:
+    return accounts_config(load(), SERVICES, AGENT, nodes, dict.fromkeys(users_of(SERVICES, nodes), "p"))
 
 
 def test_names_cannot_break_out_of_the_configuration() -> None:
@@ -169,5 +193,6 @@ def test_commands_are_what_the_agents_act_on_and_no_service() -> None:
     """So whatever can become a dead letter of a service can be replayed, and nothing else."""
     heard = {event for part in SERVICES for event in part.consumes}
     acted_on = {payload.TYPE for payload in EVENTS} - {payload.TYPE for payload in STREAMED}
-    assert {payload.TYPE for payload in COMMANDS} == acted_on - heard == set(AGENT.consumes)
+    told = {payload.TYPE for payload in TOLD}
+    assert {payload.TYPE for payload in COMMANDS} == acted_on - heard == set(AGENT.consumes) - told
     assert not {payload.TYPE for payload in STREAMED} & heard

@@ -179,16 +179,16 @@ SEEN = ObservationView("o", "n", "ensurance", 7, NOW, NOW, (), ())
 def lines(
     node: NodeView, intent: IntentView | None, seen: ObservationView | None, **more: bool
 ) -> dict[str, tuple[str, str]]:
-    return {line.title: (line.text, line.tone) for line in agent_lines(node, intent, seen, NOW, **more)}
+    return {line.title: (line.text, line.tone) for line in agent_lines(node, intent, seen, **more)}
 
 
 def test_the_agents_lines_say_what_is_wanted_done_and_until_when() -> None:
     found = lines(NodeView("n", usage=report(1, throttled=1)), INTENT, SEEN)
     assert found["Wanted"][0] == "generation 7 of ensurance: 1 limit"
     assert found["Done"] == ("generation 7 is in force", "good")
-    assert found["Lease"] == ("15 s, ends about", "")
+    assert found["Lease"] == ("15 s, renewed while ensurance reads the node's reports", "")
     assert "values before 1 throttle " in found["Journal"][0]
-    late = replace(INTENT, generation=9, declared_at=NOW - timedelta(seconds=60))
+    late = replace(INTENT, generation=9, lease_seconds=0.0)
     found = lines(NodeView("n"), late, replace(SEEN, foreign_writers=("kubelet",)))
     assert found["Done"] == ("generation 7 is in force, 9 is wanted", "bad")
     assert found["Lease"][1] == "bad"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -15,20 +15,23 @@ from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.change_policy import ChangePolicy
+from slackwater.ensurance.usecases.declare_anew import DeclareAnew
 from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.note_described import NoteDescribed
 from slackwater.ensurance.usecases.note_evicted import NoteEvicted
 from slackwater.ensurance.usecases.note_observed import NoteObserved
-from slackwater.ensurance.usecases.renew_intents import RenewIntents
+from slackwater.ensurance.usecases.renew_leases import RenewLeases
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved, ObservedLimit
+from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
+from slackwater.model.errors import Unavailable
 from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
@@ -110,13 +113,17 @@ def reported(
 
 @dataclass
 class Scene:
-    """Ensurance without bus and PostgreSQL. `sequence` numbers the reports of the one node n1."""
+    """Ensurance without bus and PostgreSQL. `sequence` numbers the reports of the one node n1. `told` is what renewed
+    leases; `held` are those of ours, and `waiting` (None: PostgreSQL is away) is what the outbox has not got out."""
 
     clock: FakeClock = field(default_factory=FakeClock)
     settings: EnsuranceSettings = field(default_factory=EnsuranceSettings)
     database: MemoryDatabase = field(default_factory=MemoryDatabase)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     sequence: int = 0
+    told: list[LeaseRenewed] = field(default_factory=list)
+    held: Mapping[int, int] = field(default_factory=dict)
+    waiting: Mapping[int, float] | None = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.store = MemoryGuardStore(self.database)
@@ -133,8 +140,19 @@ class Scene:
         self.describe = NoteDescribed(book, clock, lease)
         self.observe = NoteObserved(book, clock, lease)
         self.evicted = NoteEvicted(book, clock, meter, lease)
-        self.renew = RenewIntents(book, clock, lease, self.settings.silent_seconds)
+        self.anew = DeclareAnew(book, clock, lease, self.settings.silent_seconds)
+        self.renew = RenewLeases(
+            book, clock, meter, self, lambda: self.held, self.waits, lease, self.settings.silent_seconds
+        )
         self.change = ChangePolicy(book, clock, meter, lease)
+
+    async def tell(self, event: Event[LeaseRenewed]) -> None:
+        self.told.append(event.data)
+
+    async def waits(self) -> Mapping[int, float]:
+        if self.waiting is None:
+            raise Unavailable("PostgreSQL is away")
+        return self.waiting
 
     async def open(self, *nodes: str) -> Scene:
         await self.book.load(self.settings.first_policy())

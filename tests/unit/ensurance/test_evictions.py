@@ -13,6 +13,7 @@ from guard_documents import PRESSED, DocumentScene
 from slackwater.ensurance.usecases.documents_in_force import ACTIONS, AUTONOMIES, NODES, PODS
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.eviction_completed import EvictionOutcome
+from slackwater.model.identifiers import ALL_PARTITIONS
 
 CROWD = {"b1": 300, "b2": 200, "b3": 100}
 
@@ -88,7 +89,7 @@ async def test_a_restart_forgets_no_eviction_and_asks_for_none_twice() -> None:
     ids = [item.id for item in scene.intents()[-1].evictions]
     scene.start()
     await scene.book.load(scene.settings.first_policy())
-    await scene.renew(everybody=True)
+    await scene.anew.taken(ALL_PARTITIONS)
     assert [item.id for item in scene.intents()[-1].evictions] == ids
     await scene.report(0.2, batch=CROWD)
     assert len(scene.records()) == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 
@@ -19,6 +18,7 @@ from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutc
 from slackwater.events.intent_declared import IntentDeclared, LocalWaterline, WeightPolicy
 from slackwater.events.intent_observed import ObservedLimit
 from slackwater.model.errors import Unavailable
+from slackwater.model.identifiers import ALL_PARTITIONS
 
 
 def repeated(record: DecisionRecord) -> object:
@@ -202,7 +202,7 @@ async def test_a_restart_keeps_the_throttle_and_gives_it_back() -> None:
     await scene.report(0.2)
     scene.start()
     await scene.open()
-    await scene.renew()
+    await scene.anew.taken(ALL_PARTITIONS)
     assert scene.limits() == {"b1": 725}
     for _ in range(8):
         await scene.confirm()
@@ -234,51 +234,6 @@ async def test_what_another_process_wrote_is_read_before_the_next_try() -> None:
         await other.report(0.2)
     await other.report(0.2)
     assert other.book.node("n1").generation >= 2  # type: ignore[union-attr]  # it is there: the other one described it
-
-
-# ---- leases
-
-
-async def test_a_renewal_repeats_the_intent_with_its_generation() -> None:
-    scene = await Scene().open()
-    await scene.report(0.2)
-    first = scene.intents()[-1]
-    await scene.clock.advance(scene.renew.interval_seconds)
-    assert await scene.renew() == 1
-    again = scene.intents()[-1]
-    assert again.declared_at > first.declared_at
-    assert again.model_copy(update={"declared_at": first.declared_at}) == first
-
-
-async def test_a_silent_node_is_left_to_its_lease_until_it_reports_again() -> None:
-    scene = await Scene().open()
-    await scene.report(0.2)
-    await scene.clock.advance(61)
-    assert await scene.renew() == 0
-    await scene.report(0.2)
-    assert await scene.renew() == 1
-
-
-async def test_a_node_without_limits_has_a_longer_lease_and_takes_its_turn() -> None:
-    scene = await Scene().open()
-    await scene.report(0.0)
-    assert scene.intents()[-1].lease_seconds == 4 * scene.settings.lease_seconds
-    assert sorted([await scene.renew() for _ in range(4)]) == [0, 0, 0, 1], "once in four rounds, three times a lease"
-    assert await scene.renew(everybody=True) == 1
-    await scene.report(0.2)
-    assert scene.intents()[-1].lease_seconds == scene.settings.lease_seconds
-    assert [await scene.renew() for _ in range(4)] == [1, 1, 1, 1]
-
-
-async def test_a_fleet_is_renewed_in_parts_between_which_reports_have_their_turn() -> None:
-    scene = await Scene().open()
-    known = scene.book.node("n1")
-    assert known is not None
-    for number in range(500):
-        scene.book.put(replace(known, node=f"node-{number}", version=0))
-    shares = [await scene.renew() for _ in range(4)]
-    assert sum(shares) == 501
-    assert max(shares) < 200, "each round renews its part"
 
 
 # ---- what the node says

@@ -16,6 +16,7 @@ from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import Unavailable
+from slackwater.model.identifiers import ALL_PARTITIONS
 
 Step = tuple[str, Any]
 
@@ -98,7 +99,7 @@ class Life:
         self.store.loses_the_answer = False
 
     async def renew(self, _: None) -> None:
-        await self.scene.renew()
+        await self.scene.anew.taken(ALL_PARTITIONS)
 
     async def mode(self, wanted: str) -> None:
         present = self.scene.change.current()

@@ -145,7 +145,7 @@ class Replica:
         async with AsyncExitStack() as stack:
             scene = self.scene
             handlers = scene.guard, scene.describe, scene.observe, scene.evicted
-            for consumption in await consume_all(stack, self.bus, self.mine.__contains__, *handlers):
+            for consumption in await consume_all(stack, self.bus, self.mine.__contains__, scene.book, *handlers):
                 await consumption.take(self.mine)
             yield self
 

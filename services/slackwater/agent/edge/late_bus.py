@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 from slackwater.bus.following import Following
 from slackwater.bus.port import BatchHandler, Bus, Consumption, Holds, Mark, Worth
 from slackwater.bus.quick import Read
-from slackwater.events.envelope import Event, Payload
+from slackwater.events.envelope import Event, Payload, Told
 from slackwater.events.written import Written
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
 
 P = TypeVar("P", bound=Payload)
+T = TypeVar("T", bound=Told)
 _log = get_logger(__name__)
 Connect = Callable[[], AbstractAsyncContextManager[Bus]]
 
@@ -64,8 +65,8 @@ class LateBus:
             raise Unavailable("not connected to the bus yet")
         return self._bus
 
-    async def publish(self, event: Event[Any]) -> None:
-        await self._connected().publish(event)
+    async def publish(self, event: Event[Any]) -> int:
+        return await self._connected().publish(event)
 
     async def carry(self, event: Written) -> None:
         await self._connected().carry(event)
@@ -87,6 +88,14 @@ class LateBus:
         self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], *, key: str | None = None
     ) -> AbstractAsyncContextManager[None]:
         return self._connected().watch(payload, handler, key=key)
+
+    async def tell(self, event: Event[Any]) -> None:
+        await self._connected().tell(event)
+
+    def hear(
+        self, payload: type[T], handler: Callable[[Event[T]], Awaitable[None]], *, partition: int
+    ) -> AbstractAsyncContextManager[None]:
+        return self._connected().hear(payload, handler, partition=partition)
 
     def replay(
         self,

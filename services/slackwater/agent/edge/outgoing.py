@@ -28,11 +28,20 @@ class Outgoing:
     """One queue per agent. Nothing here ever blocks a sample or a write to the machine.
 
     Facts go one after the other, before the newest report. Reports go one after the other too, unless several wait:
-    then a few are under way at once, so that a long line does not make us fall behind what we measure.
+    then a few are under way at once, so that a long line does not make us fall behind what we measure. `stored` is
+    told where in the stream each of them stands.
     """
 
-    def __init__(self, bus: Bus, clock: Clock, capacity: int, lost: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        clock: Clock,
+        capacity: int,
+        lost: Callable[[], None] = lambda: None,
+        stored: Callable[[int], None] = lambda _: None,
+    ) -> None:
         self._lost = lost
+        self._stored = stored
         self._bus = bus
         self._express = Express(bus)
         self._clock = clock
@@ -127,7 +136,8 @@ class Outgoing:
 
     async def _publish_report(self, event: Event[UsageReported]) -> None:
         try:
-            await self._bus.publish(event)
+            position = await self._bus.publish(event)
+            self._stored(position)
             self._reports.pop(event.id, None)  # it may have been dropped meanwhile
         finally:
             self._report_flights.pop(event.id, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from slackwater.agent.domain import convergence, weights
@@ -73,7 +73,9 @@ class ConvergeToIntents:
         """Take one document, converge, and say what is in force now. A mere renewal is not answered."""
         document = event.data
         before = self.held.get(document.writer)
-        if self._repeats(document, before):
+        if before is not None and self._repeats(event, before):
+            if before.remembered:  # whole again, with its limits, and lapsed until somebody renews it
+                self.held[document.writer] = Held(event, _wish(document, before.wish.received))
             return []
         if before is not None and before.remembered:
             before = None  # whoever speaks to this process first is heard, as after any start
@@ -93,11 +95,25 @@ class ConvergeToIntents:
             answers.append(self._observed(event, changed | self._pods_of(outcome, pods), outcome, received_at))
         return answers
 
-    def _repeats(self, document: IntentDeclared, before: Held | None) -> bool:
-        """While we are alone: the broker hands out once more what we had before, and nobody has renewed it."""
-        if self.own is None or before is None or before.wish.alive(self.clock.monotonic()):
+    def renew(self, writer: str, epoch: int) -> bool:
+        """The writer is there and hears us: what he last declared holds for another lease from now. Not if somebody
+        else has declared for the node since, nor what holds for no time, nor what is only remembered."""
+        held = self.held.get(writer)
+        if held is None or held.remembered or held.wish.lease_seconds <= 0:
             return False
-        return document.declared_at <= before.event.data.declared_at
+        if not 0 < held.event.data.epoch <= epoch:
+            return False
+        self.held[writer] = replace(held, wish=replace(held.wish, received=self.clock.monotonic()))
+        return True
+
+    def _repeats(self, event: Event[IntentDeclared], before: Held) -> bool:
+        """The broker hands out once more what we have: nobody has said anything. While we are alone, neither is
+        anything news that was declared before that."""
+        if event.id == before.event.id and not before.remembered:
+            return True
+        if self.own is None or before.wish.alive(self.clock.monotonic()):
+            return False
+        return event.data.declared_at <= before.event.data.declared_at
 
     def settle(self, pods: Sequence[Pod]) -> dict[str, int | None]:
         """Make the machine what is wanted now. Returns pods whose limit could not be set, with the one in force."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from slackwater.console.domain.views import IntentView, NodeView, ObservationView
 from slackwater.console.domain.words import seconds
@@ -20,13 +20,13 @@ class Line:
 
 
 def agent_lines(
-    node: NodeView, intent: IntentView | None, observed: ObservationView | None, now: datetime, *, broker: bool = True
+    node: NodeView, intent: IntentView | None, observed: ObservationView | None, *, broker: bool = True
 ) -> tuple[Line, ...]:
     """`broker` is False when the last intent could not be looked up: then it is unknown, not absent."""
     return (
         _driver(node),
         _report(node),
-        *_intent(intent, observed, now, broker),
+        *_intent(intent, observed, broker),
         _journal(node),
         _foreign(observed),
     )
@@ -51,9 +51,7 @@ def _report(node: NodeView) -> Line:
     )
 
 
-def _intent(
-    intent: IntentView | None, observed: ObservationView | None, now: datetime, broker: bool
-) -> tuple[Line, ...]:
+def _intent(intent: IntentView | None, observed: ObservationView | None, broker: bool) -> tuple[Line, ...]:
     if not broker:
         return (Line("Wanted", "unknown: the broker does not answer", "unknown"),)
     if intent is None:
@@ -61,7 +59,7 @@ def _intent(
     limits = f"{len(intent.limits)} limit{'s' if len(intent.limits) != 1 else ''}" if intent.limits else "no limits"
     evictions = f", {intent.evictions} to evict" if intent.evictions else ""
     wanted = f"generation {intent.generation} of {intent.writer}: {limits}{evictions}"
-    return Line("Wanted", wanted, at=intent.declared_at), _converged(intent, observed), _lease(intent, now)
+    return Line("Wanted", wanted, at=intent.declared_at), _converged(intent, observed), _lease(intent)
 
 
 def _converged(intent: IntentView, observed: ObservationView | None) -> Line:
@@ -73,13 +71,12 @@ def _converged(intent: IntentView, observed: ObservationView | None) -> Line:
     return Line("Done", behind, "bad", observed.observed_at)
 
 
-def _lease(intent: IntentView, now: datetime) -> Line:
-    """The agent counts on its own clock from receipt; from here the end is known to about a second."""
-    ends = intent.declared_at + timedelta(seconds=intent.lease_seconds)
-    if ends <= now:
-        said = "ran out: the agent gives its throttles back step by step"
-        return Line("Lease", said if intent.limits else "ran out; there is nothing to give back", "bad", ends)
-    return Line("Lease", f"{seconds(intent.lease_seconds)}, ends about", "", ends)
+def _lease(intent: IntentView) -> Line:
+    """Renewals are told to agents alone; a writer that does not hear a node says so in its intent."""
+    if intent.lease_seconds <= 0:
+        said = f"none: {intent.writer} does not hear the node, so its agent gives back what it took and acts alone"
+        return Line("Lease", said, "bad", intent.declared_at)
+    return Line("Lease", f"{seconds(intent.lease_seconds)}, renewed while {intent.writer} reads the node's reports")
 
 
 def _journal(node: NodeView) -> Line:

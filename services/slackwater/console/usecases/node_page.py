@@ -160,7 +160,7 @@ async def node_page(reads: Reads, desk: Desk, name: str, now: datetime, look: Lo
         offers=await offer_part(reads, name, now, look or Look()),
         pods=pods,
         decisions=await feed(reads, name, ACTIONS),
-        agent=agent_lines(node, intent, await reads.last_observation(name), now, broker=broker),
+        agent=agent_lines(node, intent, await reads.last_observation(name), broker=broker),
         waterline=waterline,
         closing=closing(node),
     )

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from slackwater.bus.deferring import read_deferred
 from slackwater.bus.port import Bus, Consumption, Holds, Received, Retry, Settlement, each
+from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.note_described import NoteDescribed
 from slackwater.ensurance.usecases.note_evicted import NoteEvicted
@@ -44,12 +45,21 @@ async def consume_all(
     stack: AsyncExitStack,
     bus: Bus,
     holds: Holds,
+    book: Book,
     guard: GuardNode,
     described: NoteDescribed,
     seen: NoteObserved,
     evicted: NoteEvicted,
 ) -> list[Consumption]:
     """Open every consumer on `stack`, reading nothing yet; nodes first, so that their reports find them known."""
+
+    guarding = settling(guard)
+
+    async def reported(received: Received[UsageReported]) -> Settlement | None:
+        verdict = await guarding(received)
+        if verdict is None:
+            book.has_read(received.subject_key, received.stream_sequence)
+        return verdict
 
     async def urgent(crossing: Event[WaterlineCrossed]) -> None:
         await guard(report_of(crossing))
@@ -58,7 +68,7 @@ async def consume_all(
     observations = bus.consume(IntentObserved, "ensurance-intent-observed", each(settling(seen)), holds=holds)
     evictions = bus.consume(EvictionCompleted, "ensurance-eviction-completed", each(settling(evicted)), holds=holds)
     reports = bus.consume(
-        UsageReported, USAGE_CONSUMER, each(settling(guard)), batch=REPORTS_AT_ONCE, holds=holds, read=read_deferred
+        UsageReported, USAGE_CONSUMER, each(reported), batch=REPORTS_AT_ONCE, holds=holds, read=read_deferred
     )
     crossings = bus.consume(WaterlineCrossed, URGENT_CONSUMER, each(settling(urgent)), holds=holds)
     consumers = nodes, observations, evictions, crossings, reports

@@ -58,6 +58,10 @@ class Book:
         self._stale = True
         self.heard_at: dict[str, datetime] = {}
         """When a node last reported, by our clock; a node that is not in it has not reported since the start."""
+        self.left_at: dict[str, datetime] = {}
+        """Since when the intent of a node says that we do not hear it."""
+        self.read_up_to: dict[int, int] = {}
+        """By partition, the position in the stream of the report that was read last."""
 
     @property
     def policy(self) -> NodeQos:
@@ -106,7 +110,11 @@ class Book:
         if key not in self._handovers:
             self._handovers = {kept: text for kept, text in self._handovers.items() if kept[:2] == key[:2]}
             self._handovers[key] = written(known.policies, options)
-        return Terms(known, self.epoch_of(guarded.node), self._handovers[key])
+        return Terms(known, self.epoch_of(guarded.node), self._handovers[key], self._is_left(guarded.node))
+
+    def _is_left(self, node: str) -> bool:
+        left_at = self.left_at.get(node)
+        return left_at is not None and self.heard_at.get(node, left_at) <= left_at
 
     def stepped_back(self, now: datetime) -> Sequence[str]:
         """Pools that may evict, and only throttle for now."""
@@ -176,6 +184,8 @@ class Book:
             self._partitions |= frozenset(partitions)
             self._nodes.update({one.node: one for one in nodes})
             self.heard_at.update({one.node: now for one in nodes})
+            for partition in partitions:  # read by whoever had it before us
+                self.read_up_to.pop(partition, None)
 
     def drop(self, partitions: Collection[int]) -> None:
         """They are another's: forget their nodes."""
@@ -183,6 +193,14 @@ class Book:
         for node in [node for node in self._nodes if partition_of(node) in partitions]:
             del self._nodes[node]
             self.heard_at.pop(node, None)
+            self.left_at.pop(node, None)
+        for partition in partitions:
+            self.read_up_to.pop(partition, None)
+
+    def has_read(self, node: str, position: int) -> None:
+        """A report of a node, at its position in the stream. The last counts, not the highest: what begins anew counts
+        from 1."""
+        self.read_up_to[partition_of(node)] = position
 
     async def read_policy(self) -> NodeQos:
         """As PostgreSQL has it now: another replica may have changed it. Raises Unavailable."""

@@ -15,23 +15,17 @@ from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.waterline.rulebook import Rulebook
 
 SOURCE = "ensurance"
-IDLE_LEASES = 4
-"""How many times longer the lease of an intent is that takes nothing from anybody: nothing would go back at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What an intent says beside what is wanted. `epoch` is that of our lease on the node, `handover` what its agent
-    goes on with if it is cut off."""
+    goes on with if it is cut off. `left`: we do not hear the node, so what we want of it holds for no time."""
 
     rules: Rulebook
     epoch: int
     handover: str = ""
-
-
-def lease_of(guarded: Guarded, lease_seconds: float) -> float:
-    """Seconds; `lease_seconds` is that of an intent with limits or evictions."""
-    return lease_seconds if guarded.limits() or guarded.evictions else lease_seconds * IDLE_LEASES
+    left: bool = False
 
 
 def recorded(record: DecisionRecord, cause: Event[Any] | str | None) -> Event[DecisionRecorded]:
@@ -47,15 +41,14 @@ def scheduling_told(
 def declared(
     guarded: Guarded, terms: Terms, lease_seconds: float, now: datetime, cause: Event[Any] | str | None
 ) -> Event[IntentDeclared]:
-    """The whole intent of one node: an agent that reads only this knows all that we want. `lease_seconds` as in
-    `lease_of`."""
+    """The whole intent of one node: an agent that reads only this knows all that we want."""
     intent = IntentDeclared(
         node=guarded.node,
         writer=SOURCE,
         generation=guarded.generation,
         epoch=terms.epoch,
         declared_at=now,
-        lease_seconds=lease_of(guarded, lease_seconds),
+        lease_seconds=0.0 if terms.left else lease_seconds,
         weights=WeightPolicy(terms.rules.weights),
         throttles=tuple(
             CpuThrottle(pod_uid=throttled.uid, cpu_limit_milli=throttled.limit_milli, decision_id=decision_id)

@@ -1,4 +1,4 @@
-"""On node.described: what the node has, and the first intent, so that weights and waterlines apply from the start."""
+"""On node.described: what the node has, and its intent, so that weights and waterlines apply from the start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from slackwater.model.time import Clock
 
 
 class NoteDescribed:
-    """A node that was known keeps its throttles; only what it is may change."""
+    """A node that was known keeps its throttles; only what it is may change. Its intent is declared in any case: an
+    agent that has just started describes its node, and what it needs may stand in no stream any more."""
 
     def __init__(self, book: Book, clock: Clock, lease_seconds: float) -> None:
         self._book = book
@@ -32,17 +33,12 @@ class NoteDescribed:
             now = self._clock.now()
             self._book.heard_at[facts.name] = now
             known = self._book.node(facts.name)
-            if known is not None and _as_described(known, facts) == known:
-                return
-            generation = self._book.rules.revision
+            first = Guarded(facts.name, capacity_milli, generation=1, policy_generation=self._book.rules.revision)
+            after = _as_described(known or first, facts)
             async with self._book.writing() as unit:
-                if known is None:
-                    first = Guarded(facts.name, capacity_milli, generation=1, policy_generation=generation)
-                    after = _as_described(first, facts)
-                    await unit.publish(declared(after, self._book.terms(after, now), self._lease_seconds, now, event))
-                else:
-                    after = _as_described(known, facts)
-                after = await unit.save(after)
+                await unit.publish(declared(after, self._book.terms(after, now), self._lease_seconds, now, event))
+                if after != known:
+                    after = await unit.save(after)
             self._book.put(after)
 
 

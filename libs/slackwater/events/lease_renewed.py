@@ -1,0 +1,32 @@
+"""lease.renewed: the owner of a partition is there and reads its reports. Told every third of a lease."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import ClassVar
+
+from pydantic import Field
+
+from slackwater.events.envelope import Told
+
+
+class LeaseRenewed(Told):
+    """The intents of `writer` for the nodes of a partition hold for another lease, where it hears the node.
+
+    Whether it does, the agent knows: it is heard if a report that it published within the last `heard_within_seconds`
+    stands in the stream at or before `read_up_to`. `epoch` is that of the writer's lease on the partition: what one
+    says who has lost it renews no document of his successor.
+    """
+
+    TYPE: ClassVar[str] = "lease.renewed"
+
+    writer: str
+    epoch: int
+    read_up_to: int = Field(ge=0)
+    """The position in the stream of reports up to which they have been read; 0 = none yet."""
+    heard_within_seconds: float = Field(gt=0)
+    sent_at: datetime
+    """By the sender's clock; nobody reckons with it."""
+
+    def key(self) -> str:
+        return self.writer
