@@ -187,6 +187,15 @@ def test_skipping_looks_that_would_find_the_same_changes_nothing(
     assert outcome(patient) == outcome(hasty)
 
 
+def test_looks_go_on_when_work_that_was_made_up_for_ends() -> None:
+    """Found by the property above: what is used falls after a look that did nothing."""
+    rules, scenes = policy(rule(value=0.5, coolDownSeconds=0)), [scene(0, 5685, 59, 264), scene(500, 854, 1411, 11_725)]
+    patient, hasty = (
+        played(fleet(rules, terms=Terms(10_000, None, 40, patient=patient)), scenes) for patient in (True, False)
+    )
+    assert outcome(patient) == outcome(hasty)
+
+
 @settings(deadline=None, max_examples=12)
 @given(rules=st.one_of(THROTTLING, EVICTING), scenes=st.lists(SCENES, min_size=1, max_size=4))
 def test_runs_on_the_same_input_are_equal(rules: Rulebook, scenes: list[Scene]) -> None:

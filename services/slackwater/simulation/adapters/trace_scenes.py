@@ -98,7 +98,7 @@ class TraceScenes:
             f"{first}; a node has what its series were ever given together{self._squeezed}",
             self._batch,
             "a sample holds for its five minutes: what is shorter is not in a trace, and every surge begins at once",
-            "prod_cpu_pressure is modelled: prod lacks what batch leaves no room for, weights are not in it",
+            "pressure of prod is modelled: it lacks what batch leaves no room for, weights are not in it",
         )
 
     @property

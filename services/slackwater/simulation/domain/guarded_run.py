@@ -165,10 +165,11 @@ class NodeRun:
         else:
             begun, acted = self._guard(view, mode, now, at)
         moves = self._come_and_go(at)
-        if acted or moves or self._backlog or self._makes_up():
+        late = self._makes_up()
+        if acted or moves or late or self._backlog:
             self._arrange()
         expects = any(not one.missing for one in self._effects)
-        quiet = not (acted or moves or begun or reliefs or expects or self._makes_up())
+        quiet = not (acted or moves or begun or reliefs or expects or late or self._makes_up())
         self._is_quiet = quiet and (calm is before or moved(before, last, EPOCH) == moved(self._state, now, EPOCH))
         return Looked(begun, reliefs, self._next(at, calm is before, pool_deadlines))
 
