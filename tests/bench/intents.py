@@ -1,7 +1,7 @@
 """From a report above its waterline to the declared intent, while the fleet reports 2,000 times a second.
 
 2,000 nodes of 30 pods report every second, as agents do: to ensurance as a process, with broker and PostgreSQL as
-processes beside it. One report of a hundred is above the default waterline: it goes out as waterline.crossed too, its
+processes beside it. One report of two hundred is above the default waterline: it goes out as waterline.crossed too, its
 pods are throttled, and an agent's answer follows (this process gives it), as do the restores, which are not in the
 figure. The clock runs from the moment the report is handed to the broker to the moment the intent that it caused
 (`ce-causedby`, by way of the decision) reaches a subscriber of its stream's subjects: it was committed before.
@@ -31,7 +31,7 @@ from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.events.envelope import event_of
 from slackwater.events.intent_observed import IntentObserved, ObservedLimit
 
-NODES, INTERVAL_SECONDS, EVERY = 2000, 1.0, 100
+NODES, INTERVAL_SECONDS, EVERY = 2000, 1.0, 200
 TARGET_MILLISECONDS, TARGET_CORES = 50.0, 1.0
 _WARM_SECONDS, _LAST_INTENTS_SECONDS = 10.0, 3.0
 _NUMBER = re.compile(r"[0-9a-f-]{24}([0-9a-f]{12})")

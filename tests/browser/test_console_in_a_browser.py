@@ -247,8 +247,8 @@ def test_the_keyboard_walks_the_page_from_top_to_bottom(page: Page, told: Served
         heights.append(page.ask("document.activeElement.getBoundingClientRect().top + scrollY"))
         style = page.ask("getComputedStyle(document.activeElement).outlineStyle")
         assert style != "none" or walked[-1] == "Skip to content", f"{walked[-1]!r} does not show that it has the focus"
-    assert walked[:6] == ["Skip to content", "Slackwater", "Overview", "Nodes", "Decisions", "Loop"]
-    assert walked[6:12] == ["CPU", "Memory", "15m", "1h", "6h", "24h"]
+    assert walked[:7] == ["Skip to content", "Slackwater", "Overview", "Nodes", "Decisions", "Strategies", "Loop"]
+    assert walked[7:13] == ["CPU", "Memory", "15m", "1h", "6h", "24h"]
     names = [name for name in walked if name.startswith("edge-")]
     assert sorted(names) == sorted(node.name for node in FLEET)
     last = max(walked.index(name) for name in names)

@@ -159,6 +159,15 @@ def _checked(data: Item) -> tuple[str, str]:
     return ("", f"{what} can be used{follows}") if data["usable"] else ("gap", f"{what}: {data['problem']}{follows}")
 
 
+def _followed(data: Item) -> tuple[str, str]:
+    what = f"{data['document']}@{data['generation']}"
+    if data["gone"]:
+        return "", f"{what} was deleted"
+    counts = data["observed_generation"]
+    kept = f"generation {counts} still counts" if counts else "what of it can be used counts"
+    return ("gap", f"{what}: {kept}") if data["problem"] else ("", f"{what} counts for {data['nodes']}")
+
+
 def _liveness(data: Item) -> tuple[str, str]:
     return data["liveness"], f"{data['previous'] or 'unknown'} -> {data['liveness']}"
 
@@ -209,6 +218,7 @@ _SAYINGS: Mapping[str, Callable[[Item], tuple[str, str]]] = {
     "intent.observed": _observed,
     "resources.offered": _offered,
     "strategy.checked": _checked,
+    "strategy.followed": _followed,
     "node.liveness_changed": _liveness,
     "node.scheduling_changed": _scheduling,
     "peak.predicted": _predicted,

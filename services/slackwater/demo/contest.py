@@ -81,6 +81,7 @@ class Contest:
                     )
                     break
                 self.longest_surge = max(self.longest_surge, time.monotonic() - began)
+            await production.api.apply(present)
             return self._concluded(use, left_out)
 
     def _has_time(self) -> bool:

@@ -160,7 +160,9 @@ class Production:
             f"{BATCH_PODS} batch pods that want {BATCH_SHARE:.0%} of it"
         )
         deadline, self.told_waterline = time.monotonic() + parts.comparison, None
-        return await Contest(self, port, rates.surge, rates.rest, self.alone, deadline).perform(crunch)
+        found = await Contest(self, port, rates.surge, rates.rest, self.alone, deadline).perform(crunch)
+        self.told_waterline = self.waterline
+        return found
 
     async def _cost(self, port: int) -> float:
         """CPU seconds of one request, measured on the service itself."""

@@ -154,6 +154,17 @@ async def test_the_last_document_handed_out_again_is_no_owner(world: World) -> N
         assert records(world)[-1][1] == "restore_complete"
 
 
+async def test_a_replica_that_has_lost_the_node_is_not_obeyed_however_late_it_speaks(world: World) -> None:
+    """Fencing: the epoch of the lease on the node's partition counts before generation and time."""
+    async with world.running():
+        await world.declare(**wanted(epoch=2, throttles=[throttle("a", 400)]))
+        await world.declare(**wanted(epoch=1, throttles=[throttle("a", 100), throttle("b", 100)]))
+        assert (world.driver.limit("a"), world.driver.limit("b")) == ("400", "max")
+        world.generation = 0
+        await world.declare(**wanted(epoch=3, throttles=[throttle("a", 300)]))
+        assert world.driver.limit("a") == "300", "the new owner begins to count anew"
+
+
 async def test_who_restarts_while_cut_off_goes_on_by_the_last_rules_and_asks_for_nothing_that_was_asked_before(
     world: World, tmp_path: Path
 ) -> None:

@@ -4,82 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
-from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry
+from ingestion_world import LATENESS, SILENCE, WINDOW, World
 
 from slackwater.bus.port import Done, Received, Reject, Retry
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.ingestion.adapters.memory import Books, MemoryLedger
-from slackwater.ingestion.adapters.metrics import IngestionMetrics
+from slackwater.ingestion.adapters.memory import MemoryLedger
 from slackwater.ingestion.domain.columns import History
-from slackwater.ingestion.domain.liveness import LivenessLimits
-from slackwater.ingestion.domain.validation import Limits, Refusal
-from slackwater.ingestion.usecases.accept_reports import AcceptReports
-from slackwater.ingestion.usecases.close_windows import CloseWindows
-from slackwater.ingestion.usecases.describe_node import DescribeNode
-from slackwater.ingestion.usecases.hearing import Hearing
-from slackwater.ingestion.usecases.keep_history import KeepHistory
+from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
 from slackwater.model.errors import InvalidInput, Unavailable
-from slackwater.telemetry.metrics import Meters
-from slackwater.testing.clock import EPOCH, FakeClock
+from slackwater.testing.clock import EPOCH
 from slackwater.testing.reports import described, pod_usage, received, report
-from slackwater.testing.store import MemoryDatabase
-
-WINDOW, LATENESS = 60, 5.0
-SILENCE = LivenessLimits(interval_seconds=5, stale_intervals=3, lost_seconds=60)
-
-
-class World:
-    """Ingestion's use cases around one in-memory database."""
-
-    def __init__(self) -> None:
-        self.clock = FakeClock()
-        self.database = MemoryDatabase()
-        self.books = Books()
-        self.hearing = True
-        self.registry = CollectorRegistry()
-        self.meter = IngestionMetrics(Meters(self.registry))
-        ledgers = self.books.ledgers()
-        self.accept = AcceptReports(self.database, ledgers, self.clock, Limits(30, 900), self.meter)
-        self.describe = DescribeNode(self.database, ledgers)
-        self.close = self.closer()
-        self.watch = WatchLiveness(self.database, ledgers, self.clock, SILENCE, self._hearing)
-        self.keep = KeepHistory(self.database, ledgers, self.clock, retention_days=2)
-
-    def closer(self, heard_until: Callable[[int], datetime] | None = None) -> CloseWindows:
-        return CloseWindows(
-            self.database,
-            self.books.ledgers(),
-            self.clock,
-            self.meter,
-            seconds=WINDOW,
-            lateness_seconds=LATENESS,
-            silence_seconds=SILENCE.stale_seconds,
-            heard_until=heard_until,
-        )
-
-    async def _hearing(self) -> bool:
-        return self.hearing
-
-    async def report(self, sequence: int, node: str = "n", **changes: Any) -> Any:
-        """One report sampled now; its settlement."""
-        return (await self.accept([received(report(node, sequence, self.clock.now(), **changes))]))[0]
-
-    def published(self, kind: type[Any]) -> list[Any]:
-        return [event.data for event in self.database.published if isinstance(event.data, kind)]
-
-    def liveness(self, node: str = "n") -> list[Liveness]:
-        return [change.liveness for change in self.published(NodeLivenessChanged) if change.node == node]
 
 
 @pytest.fixture
@@ -308,33 +251,6 @@ async def test_a_bus_that_is_away_makes_nobody_stale(world: World) -> None:
     await world.clock.advance(10)
     await world.watch()
     assert world.liveness() == [Liveness.FRESH, Liveness.STALE]
-
-
-async def test_reports_that_wait_for_us_make_nobody_stale_and_close_no_window(world: World) -> None:
-    """Half a minute behind: a node that reported then is heard only now, and those after it not yet."""
-    await world.report(1)
-    await world.report(1, node="m")
-    hearing = Hearing(world.clock)
-    watch = WatchLiveness(
-        world.database, world.books.ledgers(), world.clock, SILENCE, world._hearing, heard_until=hearing.until
-    )
-    close = world.closer(hearing.until)
-    began = world.clock.now()
-    for _ in range(40):  # what is taken was stored when we had just fallen behind
-        await world.clock.advance(2)
-        hearing.took([waited(node, began) for node in ("n", "m")], world.clock.now())
-        assert await watch() == await close() == 0
-    hearing.took([waited("n", began + timedelta(seconds=16))], world.clock.now())
-    assert await watch() == 1  # n's partition is read up to there, m's is not
-    assert world.liveness() == [Liveness.FRESH, Liveness.STALE]
-    assert world.liveness("m") == [Liveness.FRESH]
-    await world.clock.advance(16)  # nothing more came: nothing waits
-    assert await watch() == 2
-    assert world.liveness("m")[1:] == [Liveness.LOST]
-
-
-def waited(node: str, stored_at: datetime) -> Received[UsageReported]:
-    return replace(received(report(node, 2, stored_at)), stored_at_seconds=stored_at.timestamp())
 
 
 async def test_a_new_ingestion_listens_before_it_judges(world: World) -> None:

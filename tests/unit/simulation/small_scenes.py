@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from slackwater.model.tiers import QoSClass, Tier
+from slackwater.model.tiers import Tier
 from slackwater.simulation.domain.fleet_run import FleetRun, watched_by, waterlines_of
 from slackwater.simulation.domain.guarded_run import Terms
 from slackwater.simulation.domain.scenes import NodeFacts, Scene, Wanted
-from slackwater.waterline.facts.pods import PodUse
+from slackwater.testing.reports import pod
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.avoidance import AvoidanceAction
 from slackwater.waterline.policies.podqos import PodQos
@@ -50,16 +50,7 @@ NOTHING = policy()
 
 
 def wanted(number: int, cpu_milli: int, *, memory: int = 2**26, limit: int | None = None) -> Wanted:
-    pod = PodUse(
-        uid=f"b{number}",
-        name=f"b{number}",
-        tier=Tier.BATCH,
-        qos=QoSClass.BE,
-        priority=5500,
-        cpu_request_milli=1000,
-        extended_cpu_request_milli=1000,
-    )
-    return Wanted(pod, cpu_milli, memory, limit)
+    return Wanted(pod(f"b{number}", Tier.BATCH), cpu_milli, memory, limit)
 
 
 def scene(prod: int, *batch: int, memory: int = 2**28, limit: int | None = None) -> Scene:

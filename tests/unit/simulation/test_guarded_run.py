@@ -76,6 +76,7 @@ def test_an_evicted_pod_leaves_after_its_grace_and_is_back_later() -> None:
     assert seconds_above(run, "0.7") == 5 + 10, "until they were seen, and their grace"
     assert figures.evicted_core_seconds == pytest.approx(2 * 600)
     assert figures.closed_seconds > 60, "closed for its cool-down"
+    assert figures.acted[Reason.SCHEDULING_WATERLINE_CROSSED].decisions == 1
     assert use is not None
     assert [share.present.uid for share in use.shares] == ["b0~2", "b1~2"]
 
@@ -182,6 +183,15 @@ def test_skipping_looks_that_would_find_the_same_changes_nothing(
 ) -> None:
     patient, hasty = (
         played(fleet(rules, nodes=2, terms=Terms(10_000, *more, patient=patient)), scenes) for patient in (True, False)
+    )
+    assert outcome(patient) == outcome(hasty)
+
+
+def test_looks_go_on_when_work_that_was_made_up_for_ends() -> None:
+    """Found by the property above: what is used falls after a look that did nothing."""
+    rules, scenes = policy(rule(value=0.5, coolDownSeconds=0)), [scene(0, 5685, 59, 264), scene(500, 854, 1411, 11_725)]
+    patient, hasty = (
+        played(fleet(rules, terms=Terms(10_000, None, 40, patient=patient)), scenes) for patient in (True, False)
     )
     assert outcome(patient) == outcome(hasty)
 

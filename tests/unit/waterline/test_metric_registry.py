@@ -144,6 +144,11 @@ def test_satisfaction_needs_window_and_last_sample_and_takes_the_smaller() -> No
     assert shortfall(lacking, None) is None
     assert shortfall(replace(lacking, covered_ratio=0.3), lacking) is None
     assert (shortfall(lacking, replace(lacking, usage_milli=4000)) or 0) < 0, "who uses little lacks nothing"
+    metric, calm = BUILT_IN.get("batch_cpu_shortfall"), replace(lacking, usage_milli=4000)
+    assert metric is not None
+    for window, last in ((lacking, calm), (calm, lacking)):
+        (reading,) = metric.read(replace(view(), best_effort_window=window, best_effort_last=last))
+        assert reading.value == 0, "one that denies it is enough"
 
 
 def test_only_the_metrics_resource_is_credited() -> None:

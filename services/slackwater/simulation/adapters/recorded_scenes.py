@@ -15,13 +15,13 @@ from functools import cached_property
 from urllib.parse import quote
 
 from slackwater.model.errors import NotFound
+from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, QoSClass, Tier
 from slackwater.simulation.adapters.api_answers import Reads, Said, pages_of, resources_of, time_of, windows_of
 from slackwater.simulation.adapters.recorded_history import SILENT_SECONDS
 from slackwater.simulation.domain.scenes import NodeFacts, Scene, Wanted
 from slackwater.simulation.ports import Watch
-from slackwater.waterline.facts.pods import PodUse
 
 MOST_PRESSURE = 0.9
 """Beyond it pressure says no more how much was lacked; the planner's own bound."""
@@ -158,7 +158,7 @@ def _node(node: Said, windows: Sequence[Said], known: Mapping[str, Known], press
     facts = node["facts"]
     capacity = resources_of(facts["capacity"])
     ends, scenes = [], []
-    pods: dict[str, PodUse] = {}
+    pods: dict[str, Pod] = {}
     for said in windows:
         begin, seconds = time_of(said["start"]).timestamp(), int(said["seconds"])
         ends.append(begin + seconds)
@@ -167,7 +167,7 @@ def _node(node: Said, windows: Sequence[Said], known: Mapping[str, Known], press
 
 
 def _scene(
-    said: Said, capacity: Resources, pressure: float | None, known: Mapping[str, Known], pods: dict[str, PodUse]
+    said: Said, capacity: Resources, pressure: float | None, known: Mapping[str, Known], pods: dict[str, Pod]
 ) -> Scene:
     node, measured = resources_of(said["usage"]), [pod for pod in said["pods"] if pod["usage"] is not None]
     lower = [_wanted(pod, known, pods) for pod in measured if pod["tier"] in (Tier.BATCH, Tier.FREE)]
@@ -185,10 +185,11 @@ def _scene(
         rest_bytes=node.memory_bytes - sum(one.memory_bytes for one in lower),
         pods=lower,
         pressure_known=pressure is not None,
+        mid_milli=sum(int(pod["usage"]["cpu_milli"]) for pod in measured if pod["tier"] == Tier.MID),
     )
 
 
-def _wanted(pod: Said, known: Mapping[str, Known], pods: dict[str, PodUse]) -> Wanted:
+def _wanted(pod: Said, known: Mapping[str, Known], pods: dict[str, Pod]) -> Wanted:
     uid, used = pod["uid"], resources_of(pod["usage"])
     more = known.get(uid)
     if uid not in pods:
@@ -196,17 +197,16 @@ def _wanted(pod: Said, known: Mapping[str, Known], pods: dict[str, PodUse]) -> W
     return Wanted(pods[uid], used.cpu_milli, used.memory_bytes, None if more is None else more.limit_milli)
 
 
-def _pod(pod: Said, known: Known | None) -> PodUse:
-    tier, request = Tier(pod["tier"]), resources_of(pod["request"])
-    return PodUse(
+def _pod(pod: Said, known: Known | None) -> Pod:
+    tier = Tier(pod["tier"])
+    return Pod(
         uid=pod["uid"],
         name=pod["uid"] if known is None else known.name,
         namespace="default" if known is None else known.namespace,
+        workload=pod["workload"],
         tier=tier,
         qos=QoSClass(pod["qos"]),
         priority=DEFAULT_PRIORITY[tier] if known is None else known.priority,
+        request=resources_of(pod["request"]),
         started_at=time_of(pod["started_at"]),
-        cpu_request_milli=request.cpu_milli,
-        extended_cpu_request_milli=request.cpu_milli,
-        extended_memory_request_bytes=request.memory_bytes,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +18,17 @@ from numpy.typing import NDArray
 from slackwater.colocation.domain.closed_loop import Decide, Filling
 from slackwater.colocation.domain.fleet import Ints
 from slackwater.model.errors import InvalidInput
+from slackwater.model.pods import Pod
+from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, QoSClass, Tier
 from slackwater.simulation.adapters.trace_history import TraceHistory
 from slackwater.simulation.domain.scenes import NodeFacts, Scene, Wanted
 from slackwater.simulation.usecases.placed import PLACES, Now, Placed
 from slackwater.traces.choices import Resource
 from slackwater.traces.trace import CELL_SECONDS
-from slackwater.waterline.facts.pods import PodUse
+
+BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+"""Since when pods of a trace run: all alike, for it does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ class TraceScenes:
             f"{first}; a node has what its series were ever given together{self._squeezed}",
             self._batch,
             "a sample holds for its five minutes: what is shorter is not in a trace, and every surge begins at once",
-            "prod_cpu_pressure is modelled: prod lacks what batch leaves no room for, weights are not in it",
+            "pressure of prod is modelled: it lacks what batch leaves no room for, weights are not in it",
         )
 
     @property
@@ -138,7 +143,7 @@ class TraceScenes:
         return made
 
     def _shared(self) -> Iterator[Sequence[Scene | None]]:
-        placed, known = self.history.placed, dict[int, PodUse]()
+        placed, known = self.history.placed, dict[int, Pod]()
         is_batch, names = _drawn(placed, self.layout), placed.any_trace.names
         for now in placed.moments(self.history.stop):
             one = next(iter(now.values()))
@@ -184,16 +189,17 @@ def _scene(capacity: Sequence[int], prod: Sequence[int], pods: Sequence[Wanted])
     )
 
 
-def _pod(uid: str, cpu_milli: int, memory_bytes: int) -> PodUse:
-    return PodUse(
+def _pod(uid: str, cpu_milli: int, memory_bytes: int) -> Pod:
+    return Pod(
         uid=uid,
         name=uid,
+        namespace="default",
+        workload=uid,
         tier=Tier.BATCH,
         qos=QoSClass.BE,
         priority=DEFAULT_PRIORITY[Tier.BATCH],
-        cpu_request_milli=cpu_milli,
-        extended_cpu_request_milli=cpu_milli,
-        extended_memory_request_bytes=memory_bytes,
+        request=Resources(cpu_milli, memory_bytes),
+        started_at=BEGINNING,
     )
 
 

@@ -165,10 +165,11 @@ class NodeRun:
         else:
             begun, acted = self._guard(view, mode, now, at)
         moves = self._come_and_go(at)
-        if acted or moves or self._backlog or self._makes_up():
+        late = self._makes_up()
+        if acted or moves or late or self._backlog:
             self._arrange()
         expects = any(not one.missing for one in self._effects)
-        quiet = not (acted or moves or begun or reliefs or expects or self._makes_up())
+        quiet = not (acted or moves or begun or reliefs or expects or late or self._makes_up())
         self._is_quiet = quiet and (calm is before or moved(before, last, EPOCH) == moved(self._state, now, EPOCH))
         return Looked(begun, reliefs, self._next(at, calm is before, pool_deadlines))
 
@@ -186,6 +187,8 @@ class NodeRun:
         made = guard(view, before, self._rules.policies, now, options, self._metrics)
         for told in made.cycle.told:
             self._tally.act(reason_of(told, before, made.cycle), len(told.plan.of(told.kind)))
+        if made.cycle.analysis.scheduling.event == "disabled":
+            self._tally.act(Reason.SCHEDULING_WATERLINE_CROSSED, 0)
         plan = made.cycle.plan
         acted = any(step.changes for step in plan.steps)
         self._state = confirmed(made.state, now) if acted else made.state
@@ -338,7 +341,15 @@ class NodeRun:
         """The same with the pods of batch: nobody else is ever asked."""
         scene, use, ours = self._there(), self._use, self._state.by_uid()
         assert use is not None  # noqa: S101 - a node that is there uses something
-        pods = tuple(pod_of(share.present, share.used_milli, ours.get(share.present.uid)) for share in use.shares)
+        pods = tuple(
+            pod_of(
+                share.present,
+                share.used_milli,
+                ours.get(share.present.uid),
+                is_leaving=share.present.uid in self._leaving,
+            )
+            for share in use.shares
+        )
         best_effort = best_effort_of(scene, use)
         return replace(
             glimpse,

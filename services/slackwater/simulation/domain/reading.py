@@ -9,7 +9,8 @@ from slackwater.model.tiers import QoSClass
 from slackwater.simulation.domain.scenes import Present, Scene, Use
 from slackwater.waterline.facts.node import BestEffortCpu, Series
 from slackwater.waterline.facts.pods import PodUse
-from slackwater.waterline.loop.in_force import Throttled, container_of
+from slackwater.waterline.loop.in_force import Throttled
+from slackwater.waterline.loop.managed import use_of as use_of_pod
 
 
 def readings_of(scene: Scene, use: Use) -> Mapping[str, tuple[Series, ...]]:
@@ -18,6 +19,7 @@ def readings_of(scene: Scene, use: Use) -> Mapping[str, tuple[Series, ...]]:
         "node_cpu_usage": (Series(use.node_milli),),
         "node_cpu_usage_ratio": (Series(use.node_milli / scene.capacity_milli if scene.capacity_milli else 0.0),),
     }
+    found["mid_cpu_usage"] = (Series(scene.mid_milli),)
     if use.node_bytes is not None:
         found["node_memory_usage"] = (Series(use.node_bytes),)
         if scene.capacity_bytes:
@@ -27,18 +29,11 @@ def readings_of(scene: Scene, use: Use) -> Mapping[str, tuple[Series, ...]]:
     return found
 
 
-def pod_of(one: Present, used_milli: int, ours: Throttled | None) -> PodUse:
+def pod_of(one: Present, used_milli: int, ours: Throttled | None, *, is_leaving: bool) -> PodUse:
     pod, wanted = one.wanted.pod, one.wanted
-    container = container_of(used_milli, pod.cpu_request_milli, wanted.limit_milli, ours)
-    name = pod.name if one.uid == pod.uid else f"{pod.name}{one.uid.removeprefix(pod.uid)}"
-    return replace(
-        pod,
-        uid=one.uid,
-        name=name,
-        cpu_usage_milli=used_milli,
-        memory_usage_bytes=wanted.memory_bytes,
-        containers=(container,),
-    )
+    if one.uid != pod.uid:
+        pod = replace(pod, uid=one.uid, name=f"{pod.name}{one.uid.removeprefix(pod.uid)}")
+    return use_of_pod(pod, used_milli, wanted.memory_bytes, wanted.limit_milli, ours, is_leaving)
 
 
 def best_effort_of(scene: Scene, use: Use) -> BestEffortCpu | None:
@@ -51,5 +46,5 @@ def best_effort_of(scene: Scene, use: Use) -> BestEffortCpu | None:
     for share in found:
         known = [each for each in (share.present.limit_milli, share.present.wanted.limit_milli) if each is not None]
         limits += min(known, default=capacity)
-    request = sum(share.present.wanted.pod.cpu_request_milli for share in found)
+    request = sum(share.present.wanted.pod.request.cpu_milli for share in found)
     return BestEffortCpu(sum(share.used_milli for share in found), request, min(capacity, limits))

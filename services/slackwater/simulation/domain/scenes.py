@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from slackwater.waterline.facts.pods import PodUse
+from slackwater.model.pods import Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class NodeFacts:
 class Wanted:
     """A pod of batch in one scene: who it is, what it wants, and its own CPU limit (None: none)."""
 
-    pod: PodUse
+    pod: Pod
     cpu_milli: int
     memory_bytes: int
     limit_milli: int | None = None
@@ -45,6 +45,7 @@ class Scene:
     prod_milli      what prod wants
     rest_milli      what nobody who is asked or helped uses; below 0 where the pods say more than the node
     rest_bytes      all memory but that of `pods`
+    mid_milli       what mid uses of the rest
     pressure_known  False: nothing is known of how prod fared, so it has no pressure
     """
 
@@ -56,6 +57,7 @@ class Scene:
     rest_bytes: int | None
     pods: Sequence[Wanted]
     pressure_known: bool = True
+    mid_milli: int = 0
 
 
 @dataclass(frozen=True, slots=True)

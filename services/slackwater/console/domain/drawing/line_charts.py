@@ -51,7 +51,7 @@ def pressure_chart(
         body.append(svg.polyline(line, "edge pressure"))
     body += flags
     body += axes.time_axis(frame, x, since, until, most=5 if frame.width > 500 else 3)
-    return svg.figure(frame, body, "Prod CPU pressure over time, with its waterline and what was done")
+    return svg.figure(frame, body, "Prod CPU pressure over time, with its waterline")
 
 
 def forecast_chart(

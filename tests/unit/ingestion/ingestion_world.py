@@ -1,0 +1,70 @@
+"""Ingestion's use cases around one database in memory, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.ingestion.adapters.memory import Books
+from slackwater.ingestion.adapters.metrics import IngestionMetrics
+from slackwater.ingestion.domain.liveness import LivenessLimits
+from slackwater.ingestion.domain.validation import Limits
+from slackwater.ingestion.usecases.accept_reports import AcceptReports
+from slackwater.ingestion.usecases.close_windows import CloseWindows
+from slackwater.ingestion.usecases.describe_node import DescribeNode
+from slackwater.ingestion.usecases.keep_history import KeepHistory
+from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
+from slackwater.telemetry.metrics import Meters
+from slackwater.testing.clock import FakeClock
+from slackwater.testing.reports import received, report
+from slackwater.testing.store import MemoryDatabase
+
+WINDOW, LATENESS = 60, 5.0
+SILENCE = LivenessLimits(interval_seconds=5, stale_intervals=3, lost_seconds=60)
+
+
+class World:
+    """Ingestion's use cases around one in-memory database."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.database = MemoryDatabase()
+        self.books = Books()
+        self.hearing = True
+        self.registry = CollectorRegistry()
+        self.meter = IngestionMetrics(Meters(self.registry))
+        ledgers = self.books.ledgers()
+        self.accept = AcceptReports(self.database, ledgers, self.clock, Limits(30, 900), self.meter)
+        self.describe = DescribeNode(self.database, ledgers)
+        self.close = self.closer()
+        self.watch = WatchLiveness(self.database, ledgers, self.clock, SILENCE, self._hearing)
+        self.keep = KeepHistory(self.database, ledgers, self.clock, retention_days=2)
+
+    def closer(self, heard_until: Callable[[int], datetime] | None = None) -> CloseWindows:
+        return CloseWindows(
+            self.database,
+            self.books.ledgers(),
+            self.clock,
+            self.meter,
+            seconds=WINDOW,
+            lateness_seconds=LATENESS,
+            silence_seconds=SILENCE.stale_seconds,
+            heard_until=heard_until,
+        )
+
+    async def _hearing(self) -> bool:
+        return self.hearing
+
+    async def report(self, sequence: int, node: str = "n", **changes: Any) -> Any:
+        """One report sampled now; its settlement."""
+        return (await self.accept([received(report(node, sequence, self.clock.now(), **changes))]))[0]
+
+    def published(self, kind: type[Any]) -> list[Any]:
+        return [event.data for event in self.database.published if isinstance(event.data, kind)]
+
+    def liveness(self, node: str = "n") -> list[Liveness]:
+        return [change.liveness for change in self.published(NodeLivenessChanged) if change.node == node]
