@@ -47,7 +47,8 @@ def agent_user(node: str) -> str:
 
 
 def service_subjects(part: Part, topology: Topology) -> list[str]:
-    """What a service may publish on or tell; it hears only its own inbox, for JetStream sends what was asked for."""
+    """What a service may publish on or tell; it hears its own inbox, for JetStream sends what was asked for,
+    and what is told that it consumes: of the parts in this account only a simulated fleet does."""
     allowed = {subjects_of(_named(event)) for event in part.publishes}
     for stream in topology.streams:
         allowed |= {f"{API_PREFIX}.STREAM.{verb}.{stream}" for verb in ("CREATE", "UPDATE", "INFO")}
@@ -157,8 +158,9 @@ def accounts_config(
     lines += [f"  {CONTROL} {{", "    jetstream: enabled", "    users: ["]
     may = {part.name: service_subjects(part, topology) for part in services}
     may |= {BACKUP: backup_subjects(topology), RESTORE: restore_subjects(topology)}
+    hears = {part.name: [own_subjects(payload, None) for payload in _told(part.consumes)] for part in services}
     for user, subjects in may.items():
-        lines.append("      " + _user(user, passwords, subjects, f"{inbox_of(user)}.>"))
+        lines.append("      " + _user(user, passwords, subjects, f"{inbox_of(user)}.>", *hears.get(user, ())))
     lines += ["    ]", "    exports: [", *(f"      {json.dumps(one)}" for one in agent_exports(agent)), "    ]", "  }"]
     for node in nodes:
         lines += _agent_account(agent, node, passwords)

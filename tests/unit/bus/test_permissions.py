@@ -121,6 +121,16 @@ def test_only_ensurance_renews_leases_and_no_service_hears_it() -> None:
     assert not {event for part in SERVICES for event in part.consumes} & {payload.TYPE for payload in TOLD}
 
 
+def test_a_simulated_fleet_hears_of_every_partition_because_its_nodes_are_in_all() -> None:
+    fleet = Part("fleet", AGENT.consumes, AGENT.publishes)
+    parts = [*SERVICES, fleet]
+    text = accounts_config(load(), parts, AGENT, [], dict.fromkeys(users_of(parts, []), "p"))
+    users = [json.loads(line.strip()) for line in text.splitlines() if line.strip().startswith('{"user"')]
+    hears = {user["user"]: user["permissions"]["subscribe"]["allow"] for user in users}
+    assert hears.pop("fleet") == ["_INBOX.fleet.>", "sw.v1.lease.renewed.*.*"]
+    assert all(heard == [f"_INBOX.{user}.>"] for user, heard in hears.items())
+
+
 def config(nodes: list[str]) -> str:
     return accounts_config(load(), SERVICES, AGENT, nodes, dict.fromkeys(users_of(SERVICES, nodes), "p"))
 
