@@ -56,7 +56,8 @@ class LocalWaterline(BaseModel):
 class IntentDeclared(Payload):
     """Pods that are not named in `throttles` are to be as they were before any throttle of this writer.
 
-    `lease_seconds` counts from receipt on the agent's monotonic clock; when it runs out without a renewal,
+    `lease_seconds` counts from receipt on the agent's monotonic clock, and again from each lease.renewed of its
+    writer that speaks of the node; 0 = the writer does not hear the node. When it runs out without a renewal,
     throttles of this writer go back step by step and its evictions are no longer started.
     """
 

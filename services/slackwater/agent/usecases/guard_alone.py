@@ -1,7 +1,7 @@
 """Cut off for longer than the lease: the planner that ensurance runs, on its last rules, for this machine alone.
 
-It begins from the limits that were in force, and ends with the first document that is newer than the last. What it has
-decided is told when the bus is back.
+It begins from the limits that were in force, and ends with the first document that is newer than the last, or
+the first renewal of its lease. What it has decided is told when the bus is back.
 """
 
 from __future__ import annotations
