@@ -102,14 +102,15 @@ async def test_an_agent_process_killed_while_it_throttles_is_put_right_by_the_ne
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
     assert limit.read_text() == throttled, "a dead agent leaves its limit: only the journal knows the way back"
-    second = start()
-    machine.commands.append(second)
     epochs: set[str] = set()
 
     async def observed(event: Event[IntentObserved]) -> None:
         epochs.add(event.data.boot_epoch)
 
     async with bus.watch(IntentObserved, observed, key=NODE):
+        await until(lambda: len(epochs) == 1)  # only the last word is shown: the first one's before the second has any
+        second = start()
+        machine.commands.append(second)
         await until(lambda: len(epochs) == 2)  # the second restored, read the intent again and converged
     assert limit.read_text() == throttled
     second.terminate()
