@@ -26,7 +26,7 @@ POLL_SECONDS = 0.01
 # 10 s bounds the window; what must not be lost at all is in PostgreSQL first and is published again from there.
 LIMITS = """\
 max_payload: 1MB
-max_pending: 32MB
+max_pending: 128MB
 jetstream {{
   store_dir: {store}
   max_memory_store: 1GB

@@ -15,6 +15,7 @@ from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import GuardStore, GuardUnit
 from slackwater.ensurance.usecases.declaring import Terms
 from slackwater.ensurance.usecases.documents_in_force import DocumentsInForce
+from slackwater.ensurance.usecases.turns import Turns
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.waterline.cycle import Options
@@ -29,10 +30,9 @@ EVERYBODY: Final = ""
 
 
 class Book:
-    """Nodes and policy of this process. All changes that are written happen one at a time, under `turn`.
-
-    One turn for all nodes keeps the order of intents in the outbox that of their generations, and lets a new policy
-    reach every node in one transaction. A turn is microseconds for a calm report, milliseconds for a decision.
+    """Nodes and policy of this process. Changes that are written happen under `turn`: of one node one at a time, which
+    keeps the order of its intents in the outbox that of their generations, or of everybody, which lets a new policy
+    reach every node in one transaction.
     """
 
     def __init__(
@@ -44,9 +44,8 @@ class Book:
         self._store = store
         self._epoch_of = epoch_of
         self._partitions: frozenset[int] = frozenset()
-        self._turn = asyncio.Lock()
-        self._held = EVERYBODY
-        """Whom the turn is about that somebody has."""
+        self._turns = Turns()
+        self._pools: dict[str, asyncio.Lock] = {}
         self._nodes: dict[str, Guarded] = {}
         self._policy: NodeQos | None = None
         self._rules: Rulebook | None = None
@@ -153,7 +152,7 @@ class Book:
 
     async def load(self, first_policy: NodeQos, partitions: Collection[int] = ALL_PARTITIONS) -> None:
         """Read the policy (store `first_policy` if there is none yet), and the nodes of these partitions."""
-        async with self._turn:
+        async with self._turns.of_everybody():
             self._partitions = frozenset(partitions)
             try:
                 await self._read(first_policy)
@@ -178,7 +177,7 @@ class Book:
 
     async def take(self, partitions: Collection[int], now: datetime) -> None:
         """Read the nodes of partitions that are ours from now on: they count as heard, as far as we can know."""
-        async with self._turn:
+        async with self._turns.of_everybody():
             async with self._store.unit_of_work() as unit:
                 nodes = await unit.nodes(partitions)
             self._partitions |= frozenset(partitions)
@@ -214,29 +213,43 @@ class Book:
 
     @asynccontextmanager
     async def turn(self, node: str = EVERYBODY) -> AsyncIterator[None]:
-        """Hold everything still; with `node`, what is done is about that node alone. After a transaction whose end is
-        not known, what is written is read again first."""
-        async with self._turn:
-            if self._stale:
-                await self._refresh()
-            self._held = node
-            try:
+        """Hold everything still; with `node`, that node alone. After a transaction whose end is not known, what is
+        written is read again first."""
+        if node == EVERYBODY:
+            async with self._turns.of_everybody():
+                await self._refresh_if_stale()
                 yield
-            finally:
-                self._held = EVERYBODY
+            return
+        while True:
+            if self._stale:
+                async with self._turns.of_everybody():
+                    await self._refresh_if_stale()
+            async with self._turns.of(node):
+                if not self._stale:
+                    yield
+                    return
 
     def is_free(self, node: str) -> bool:
-        """Whether a node may be read and put without a turn, by who does not wait in between: whoever has the turn, and
-        waits for PostgreSQL in it, is there for another node."""
-        return self._held not in (EVERYBODY, node) if self._turn.locked() else not self._stale
+        """Whether a node may be read and put without a turn, by who does not wait in between."""
+        return not self._stale and self._turns.is_free(node)
+
+    def of_pool(self, pool: str) -> asyncio.Lock:
+        """Held, within the turn of a node, by who changes how the pool stands: all its nodes count for that."""
+        return self._pools.setdefault(pool, asyncio.Lock())
+
+    async def _refresh_if_stale(self) -> None:
+        if self._stale:
+            await self._refresh()
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[GuardUnit]:
         """A transaction within a turn. Whatever goes wrong in it, the next turn starts from what PostgreSQL holds."""
-        self._stale = True
-        async with self._store.unit_of_work() as unit:
-            yield unit
-        self._stale = False
+        try:
+            async with self._store.unit_of_work() as unit:
+                yield unit
+        except BaseException:
+            self._stale = True
+            raise
 
     async def _refresh(self) -> None:
         async with self._store.unit_of_work() as unit:

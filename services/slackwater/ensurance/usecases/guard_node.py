@@ -107,10 +107,21 @@ class GuardNode:
                 return
             self._book.heard_at[guarded.node] = now
             answer = self._glance(guarded, report, now) or self._answer(guarded, report, now)
-            if answer.is_written:
+            if answer.standing is not None:
+                answer = await self._with_pool(answer, guarded, report)
+            elif answer.is_written:
                 answer = await self._commit(answer, report, now)
             self._book.put(answer.after)
         self._tell(answer)
+
+    async def _with_pool(self, answer: _Answer, guarded: Guarded, report: Event[UsageReported]) -> _Answer:
+        """What other nodes of the pool do counts for all of it: while somebody was before us, it may have changed."""
+        pool = self._book.of_pool(guarded.pool)
+        is_first = not pool.locked()
+        async with pool:
+            now = self._clock.now()
+            found = answer if is_first else self._answer(guarded, report, now)
+            return await self._commit(found, report, now) if found.is_written else found
 
     def _is_done(self, report: Event[UsageReported]) -> bool:
         """Handle a report of which nothing is written, in no turn: it waits for no other node's transaction. One that

@@ -29,7 +29,7 @@ class NoteDescribed:
         capacity_milli = facts.capacity.cpu_milli
         if capacity_milli <= 0:
             raise InvalidInput(f"capacity: node {facts.name} has {capacity_milli} milli-cores; more than 0 is needed")
-        async with self._book.turn():
+        async with self._book.turn(facts.name):
             now = self._clock.now()
             self._book.heard_at[facts.name] = now
             known = self._book.node(facts.name)
