@@ -167,7 +167,9 @@ class Settler(Generic[P]):
             return
         deliveries = [delivery for delivery, _ in pairs]
         verdicts = await self._verdicts(deliveries, [received for _, received in pairs])
-        for delivery, verdict in zip(deliveries, verdicts, strict=True):
+        for number, (delivery, verdict) in enumerate(zip(deliveries, verdicts, strict=True), 1):
+            if self._spec.latest_only:
+                await breathe(number)
             await self._carry_out(delivery, verdict)
 
     async def _verdicts(self, deliveries: Sequence[Delivery], batch: Sequence[Received[P]]) -> Sequence[Settlement]:
