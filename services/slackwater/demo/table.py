@@ -10,7 +10,16 @@ from rich.console import Console
 from rich.table import Table
 
 from slackwater.demo import versus
-from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, Phase, Summary, disturbance
+from slackwater.demo.summary import (
+    ALONE,
+    PLAIN,
+    SLACKWATER,
+    WEIGHTS,
+    Phase,
+    Summary,
+    disturbance,
+    nothing_was_to_be_taken,
+)
 from slackwater.model.quantities import format_cpu, format_memory
 
 TITLES = {ALONE: "service alone", PLAIN: "shared plainly", WEIGHTS: "tier weights only", SLACKWATER: "Slackwater"}
@@ -41,6 +50,11 @@ def lines(summary: Summary) -> list[str]:
         f"{counts.reports} reports, {counts.windows} windows, {counts.predictions} predictions, {counts.offers} offers",
         "decisions: " + (", ".join(f"{n} {kind}" for kind, n in sorted(counts.decisions.items()) if n) or "none"),
     ]
+    if nothing_was_to_be_taken(summary):
+        highest = summary.phases[SLACKWATER].pressure_max or 0
+        found.append(
+            f"prod never waited above the waterline (at most {highest:.3f}): nothing was to be taken from batch"
+        )
     for offer in summary.offers[:3]:
         ids = ", ".join(f"{subject} {decision}" for subject, decision in sorted(offer.decision_ids.items()))
         found.append(

@@ -49,6 +49,17 @@ def test_a_closed_loop_has_no_failures() -> None:
     assert good().ok
 
 
+@pytest.mark.parametrize(("highest", "fails"), [(0.03, False), (0.031, True), (None, True)])
+def test_who_is_never_above_the_waterline_has_nothing_to_take(highest: float | None, fails: bool) -> None:
+    phases = dict(good().phases)
+    phases[SLACKWATER] = phases[SLACKWATER].model_copy(update={"pressure_max": highest})
+    idle = good(phases=phases, reaction=Reaction(), counts=good().counts.model_copy(update={"decisions": {"offer": 1}}))
+    assert bool(summary.failures(idle)) is fails
+    assert any("nothing was to be taken" in line for line in table.lines(idle)) is not fails
+    lowered = idle.model_copy(update={"reaction": Reaction(seconds_to_lowered=1.0)})
+    assert any("did not all come back" in line for line in summary.failures(lowered))
+
+
 def without(name: str) -> Callable[[], Summary]:
     return lambda: good(phases={key: value for key, value in good().phases.items() if key != name})
 
