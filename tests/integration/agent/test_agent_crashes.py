@@ -96,19 +96,19 @@ async def test_an_agent_process_killed_while_it_throttles_is_put_right_by_the_ne
         lease_seconds=60,
         throttles=(throttle,),
     )
-    await bus.publish(event_of(intent, source="test", time=datetime.now(UTC)))
-    await until(lambda: limit.read_text() != original)
-    throttled = limit.read_text()
-    os.kill(first.pid, signal.SIGKILL)
-    first.wait()
-    assert limit.read_text() == throttled, "a dead agent leaves its limit: only the journal knows the way back"
     epochs: set[str] = set()
 
     async def observed(event: Event[IntentObserved]) -> None:
         epochs.add(event.data.boot_epoch)
 
     async with bus.watch(IntentObserved, observed, key=NODE):
-        await until(lambda: len(epochs) == 1)  # only the last word is shown: the first one's before the second has any
+        await bus.publish(event_of(intent, source="test", time=datetime.now(UTC)))
+        await until(lambda: limit.read_text() != original)
+        throttled = limit.read_text()
+        await until(lambda: len(epochs) == 1)  # the first has said so: what the second says is told apart by its epoch
+        os.kill(first.pid, signal.SIGKILL)
+        first.wait()
+        assert limit.read_text() == throttled, "a dead agent leaves its limit: only the journal knows the way back"
         second = start()
         machine.commands.append(second)
         await until(lambda: len(epochs) == 2)  # the second restored, read the intent again and converged

@@ -162,6 +162,7 @@ async def test_a_call_is_a_step_of_its_callers_trace(
         service, metadata = stubs.ColocationServiceStub(channel), grpc.aio.Metadata(("traceparent", parent))
         await code_of(service.GetNode(api.GetNodeRequest(), metadata=metadata))
         await code_of(service.WatchOffers(api.WatchOffersRequest(), metadata=metadata))
+    await until(lambda: len(exporter.get_finished_spans()) > 1)  # a step ends after its caller has the answer
     spans = exporter.get_finished_spans()
     assert [one.name for one in spans] == [GET, WATCH]
     for one, within in zip(spans, seen, strict=True):
