@@ -13,6 +13,8 @@ from slackwater.demo.comparison import Comparison
 from slackwater.demo.load import Sample, percentile
 
 ALONE, PLAIN, WEIGHTS, SLACKWATER = "alone", "plain", "weights", "slackwater"
+HARDLY = 1.1
+"""Times the waterline, in nine seconds of ten."""
 P99_FACTOR, P99_ALLOWANCE_MS = 1.5, 5.0
 _NOTICEABLE_MS = 2.0
 _DISTURBING_SHARE = 0.15
@@ -34,7 +36,6 @@ class Phase(_Part):
     errors: int
     pressure_mean: float | None
     pressure_p90: float | None
-    pressure_max: float | None = None
     prod_cpu: float
     batch_cpu: float
     other_cpu: float = 0.0
@@ -119,7 +120,6 @@ def phase(
         errors=sum(not sample.ok for sample in samples),
         pressure_mean=round(sum(pressures) / len(pressures), 4) if pressures else None,
         pressure_p90=round(percentile(pressures, 0.90), 4) if pressures else None,
-        pressure_max=round(max(pressures), 4) if pressures else None,
         prod_cpu=round(cores[0], 3),
         batch_cpu=round(cores[1], 3),
         other_cpu=round(cores[2], 3),
@@ -153,12 +153,13 @@ def _latency(summary: Summary) -> list[str]:
 
 
 def nothing_was_to_be_taken(summary: Summary) -> bool:
-    """Whether prod never waited above its waterline under Slackwater, not for a second: then it is right that nobody
-    was throttled. On a machine whose neighbours are quiet the weights may be enough."""
+    """Whether prod hardly waited above its waterline under Slackwater: then it is right that nobody was throttled. On a
+    machine whose neighbours are quiet the weights may be enough, and what a tenth more asks for is less than a
+    hundredth of the node, which is not worth a change."""
     ours = summary.phases.get(SLACKWATER)
-    if ours is None or ours.pressure_max is None or summary.waterline is None:
+    if ours is None or ours.pressure_p90 is None or summary.waterline is None:
         return False
-    return summary.reaction.seconds_to_lowered is None and ours.pressure_max <= summary.waterline
+    return summary.reaction.seconds_to_lowered is None and ours.pressure_p90 <= HARDLY * summary.waterline
 
 
 def _loop(summary: Summary) -> list[str]:
