@@ -51,10 +51,8 @@ def lines(summary: Summary) -> list[str]:
         "decisions: " + (", ".join(f"{n} {kind}" for kind, n in sorted(counts.decisions.items()) if n) or "none"),
     ]
     if nothing_was_to_be_taken(summary):
-        highest = summary.phases[SLACKWATER].pressure_max or 0
-        found.append(
-            f"prod never waited above the waterline (at most {highest:.3f}): nothing was to be taken from batch"
-        )
+        highest = summary.phases[SLACKWATER].pressure_p90 or 0
+        found.append(f"prod hardly waited above the waterline (p90 {highest:.3f}): nothing was to be taken from batch")
     for offer in summary.offers[:3]:
         ids = ", ".join(f"{subject} {decision}" for subject, decision in sorted(offer.decision_ids.items()))
         found.append(
