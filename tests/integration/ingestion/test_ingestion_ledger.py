@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.ingestion.adapters.memory import Books
 from slackwater.ingestion.adapters.postgres import PostgresLedger
@@ -153,6 +154,28 @@ async def test_columns_hold_what_the_rows_do(kept: Kept) -> None:
         assert [(window.node, window.reports, len(window.pods)) for window in reference] == [("m", 1, 2), ("n", 1, 2)]
         later = await ledger.columns_within({"n": (EPOCH + timedelta(seconds=30), EPOCH + timedelta(minutes=1))})
     assert list(later.rows) == []
+
+
+async def test_a_report_that_is_stored_between_two_looks_is_left_out(
+    fresh_database: FreshDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows are read without locks: 500 was the answer when a report came between its two statements."""
+    database = connect_database((await fresh_database(["ingestion"]))["ingestion"], "ingestion", SystemClock())
+    kept = Kept(database, PostgresLedger.remembering())
+    await append(kept, history_row("n", 1, 3, "a"))
+    looking = AsyncConnection.execute
+
+    async def execute(connection: AsyncConnection, statement: Any, *values: Any) -> Any:
+        if "FROM report_pods" in str(statement):  # the reports have been read, their pods have not
+            await append(kept, history_row("n", 2, 8, "a", "b"))
+        return await looking(connection, statement, *values)
+
+    monkeypatch.setattr(AsyncConnection, "execute", execute)
+    async with database.unit_of_work() as unit:
+        found = await kept.ledgers(unit).columns_within({"n": (EPOCH, EPOCH + timedelta(minutes=1))})
+    assert [row.report.sequence for row in found.rows] == [1]
+    assert len(close_windows_at_once(found, 60)[0].pods) == 1
+    await database.close()
 
 
 async def test_a_pod_that_left_is_gone_lost_and_seen_again(kept: Kept) -> None:

@@ -153,8 +153,10 @@ def _history_row(row: RowMapping, measured: dict[tuple[str, str, int], list[Meas
 
 
 def pod_columns(reports: Sequence[HistoryRow], found: Sequence[Any], described: Mapping[str, Pod]) -> PodColumns:
-    """From rows of `report_pods` with `cpu` and `memory` as they were sent; a pod that was forgotten is left out."""
+    """From rows of `report_pods` with `cpu` and `memory` as they were sent; a pod that was forgotten is left out, and
+    so is a report that was stored between the two looks: who only reads locks nobody."""
     place = {(row.report.node, row.report.boot_epoch, row.report.sequence): n for n, row in enumerate(reports)}
+    found = [row for row in found if (row.node, row.boot_epoch, row.sequence) in place]
     pod_place = {uid: n for n, uid in enumerate(described)}
     cpu, memory = binary.series_of([row.cpu for row in found]), binary.series_of([row.memory for row in found])
     report = np.repeat(
