@@ -11,15 +11,24 @@ from datetime import datetime
 
 from slackwater.decisions.reasons import Mode
 from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, Excess, analyse
-from slackwater.waterline.analysis.demands import Kind, Restorable
+from slackwater.waterline.analysis.demands import Kind, Restorable, beyond_of
 from slackwater.waterline.execution.evicting import Attempt
 from slackwater.waterline.execution.executor import execute, preview
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.execution.plan import ExecutorState, Plan
+from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.loop.policy import LoopPolicy
 from slackwater.waterline.loop.raising import Raising
-from slackwater.waterline.loop.steadying import Allowance, LoopState, after_trigger, allowance, unsettled
+from slackwater.waterline.loop.steadying import (
+    Allowance,
+    Crossing,
+    LoopState,
+    after_trigger,
+    allowance,
+    prod_demand_milli,
+    unsettled,
+)
 from slackwater.waterline.loop.telling import Told, tell, tell_closing
 from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.registry.built_in import BUILT_IN
@@ -96,7 +105,7 @@ def _steadied(
     hold = unsettled(view, before.loop, policy, now)
     state = before.loop
     if analysis.throttles:
-        state = after_trigger(view, state, policy, now, fresh=hold is None)
+        state = after_trigger(view, state, policy, now, fresh=hold is None, crossing=_crossing(analysis, view))
     elif analysis.verdicts and all(one.calm for one in analysis.verdicts):
         state = replace(state, told=())
     capacity = view.capacity_milli or 0
@@ -110,7 +119,7 @@ def _steadied(
     would = preview(analysis, before.executor, limits, now, plan)
     told, state = tell(plan, would, state)
     would_close, state = tell_closing(analysis.would_close, state)
-    after = CycleState(analysis.state, plan.state, _acted(state, plan, now))
+    after = CycleState(analysis.state, plan.state, _acted(state, plan, view, now))
     return Cycle(analysis, plan, would, after, hold or "", told, would_close)
 
 
@@ -120,13 +129,25 @@ def _acted_on(analysis: Analysis, hold: str | None) -> Analysis:
     return replace(analysis, restorable=()) if analysis.throttles else analysis
 
 
-def _acted(state: LoopState, plan: Plan, now: datetime) -> LoopState:
+def _crossing(analysis: Analysis, view: NodeView) -> Crossing:
+    """By how much, over the rules that ask for throttling."""
+    asked = {key for demand in analysis.throttles for key in demand.rules}
+    rules = [one for one in analysis.verdicts if one.rule.key in asked]
+    return Crossing(
+        max((beyond_of(one, view) for one in rules), default=ZERO),
+        max((one.rule.cool_down_seconds for one in rules), default=0.0),
+    )
+
+
+def _acted(state: LoopState, plan: Plan, view: NodeView, now: datetime) -> LoopState:
     """Quotas that change have to be confirmed; an eviction is credited until it has ended, so nobody waits for it."""
     changed = [step for step in plan.steps if step.changes]
     if not changed:
         return state
-    raised = any(step.kind is Kind.RESTORE for step in changed)
-    return replace(state, pending_since=now, settled_at=None, last_raise_at=now if raised else state.last_raise_at)
+    after = replace(state, pending_since=now, settled_at=None)
+    if not any(step.kind is Kind.RESTORE for step in changed):
+        return after
+    return replace(after, last_raise_at=now, demand_at_raise_milli=prod_demand_milli(view))
 
 
 def _within(mode: Mode, analysis: Analysis) -> Analysis:

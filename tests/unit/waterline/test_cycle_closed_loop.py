@@ -123,6 +123,22 @@ def test_after_one_surge_all_is_given_back_within_the_cool_down_and_a_few_steps(
     assert loop.plant.limits == {}
 
 
+def test_surges_one_after_the_other_are_answered_alike_and_constant_load_with_growing_patience() -> None:
+    """What prod wants comes and goes: every give-back is as quick as the first. Where it stays, each comes later."""
+    loop = GuardLoop(Plant(prod_demand=100, prod_weight=1.0, batch={"b0": 10_000, "b1": 10_000}))
+    loop.run(3)
+    waits = []
+    for _ in range(4):
+        loop.plant.prod_demand = 1800
+        loop.run(6)
+        assert loop.plant.limits
+        loop.plant.prod_demand = 100
+        waits.append(next(second for second in range(1, 60) if loop.run(1) and not loop.plant.limits))
+        loop.run(4)
+    assert len(set(waits)) == 1, waits
+    assert loop.state.cycle.loop.backoff == 0
+
+
 def test_idle_cpu_goes_back_to_batch_although_prod_still_wants_much() -> None:
     loop = GuardLoop(Plant(prod_demand=1900, prod_weight=1.0, batch=greedy(1)))
     loop.run(10)

@@ -29,7 +29,7 @@ from slackwater.waterline.guarding import (
 )
 from slackwater.waterline.loop.in_force import Throttled, limits_of
 from slackwater.waterline.loop.policy import LoopPolicy
-from slackwater.waterline.loop.steadying import LoopState, after_trigger
+from slackwater.waterline.loop.steadying import Crossing, LoopState, after_trigger, is_relapse
 from slackwater.waterline.registry.built_in import BUILT_IN
 
 PROD = pod("p", Tier.PROD, 1000)
@@ -94,6 +94,28 @@ def test_backoff_grows_only_after_a_raise_and_falls_only_after_a_long_calm(
     assert (after.backoff, after.last_raise_at, after.last_trigger_at) == (expected, None, now)
     stale = after_trigger(seen(PROD), state, policy, now, fresh=False)
     assert replace(stale, last_trigger_at=before) == state
+
+
+@pytest.mark.parametrize(
+    ("since", "then", "beyond", "is_blamed"),
+    [
+        (4, 300, 400, False),  # a new surge: 700 more than when limits rose, 400 above the waterline
+        (3, 300, 400, True),  # within the cool-down: it was too short
+        (4, 701, 200, True),  # prod wanted more than 70 % of this already
+        (4, 300, 701, True),  # without what has come on top it would be above as well
+        (11, 900, 900, False),  # so late that it has nothing to do with the raise
+        (4, None, 400, True),  # state of an earlier version
+    ],
+)
+def test_a_raise_that_a_new_surge_answers_is_not_to_blame(
+    since: float, then: int | None, beyond: int, is_blamed: bool
+) -> None:
+    state = LoopState(backoff=1, last_raise_at=at(0), last_trigger_at=at(-5), demand_at_raise_milli=then)
+    crossing = Crossing(beyond, cool_down_seconds=3)
+    assert is_relapse(state, LoopPolicy(), 1000, crossing, at(since)) is is_blamed
+    view = seen(pod("p", Tier.PROD, 1000), pressure=0.0)
+    after = after_trigger(view, state, LoopPolicy(), at(since), fresh=True, crossing=crossing)
+    assert (after.backoff, after.demand_at_raise_milli) == (2 if is_blamed else 1, None)
 
 
 @pytest.mark.parametrize(("backoff", "raised"), [(0, 400), (1, 200), (2, 100), (6, None)])

@@ -78,6 +78,14 @@ def gap_of(verdict: Verdict, view: NodeView, excess: Decimal) -> Decimal | None:
     return None if between is None else max(ZERO, (1 + excess) * between)
 
 
+def beyond_of(verdict: Verdict, view: NodeView) -> Decimal:
+    """By how much the waterline itself is crossed, in what the metric's resource is measured in; 0 if that cannot be
+    told."""
+    if verdict.metric is None or verdict.reading is None:
+        return ZERO
+    return max(ZERO, verdict.metric.release(view, verdict.reading, verdict.rule.waterline) or ZERO)
+
+
 def headroom_of(verdict: Verdict, view: NodeView, excess: Decimal) -> Decimal | None:
     """The gap the other way round: max(0, (1 + excess) x what lies between waterline and reading). None: no bound."""
     if verdict.metric is None or verdict.reading is None or not verdict.metric.throttle_quantified:

@@ -28,6 +28,7 @@ class LoopState:
     demand_at_trigger_milli  what prod wanted when a waterline was last crossed: usage / (1 - pressure)
     pending_since            something was changed then and the node has not confirmed it yet
     settled_at               when the node confirmed its last change: older samples do not show it
+    demand_at_raise_milli    what prod wanted when limits were last raised (None: never, or it was triggered since)
     backoff                  how many raises in a row were answered by a new trigger
     told                     what this episode has told already, so that it is told once (see loop.telling)
     """
@@ -39,6 +40,16 @@ class LoopState:
     pending_since: datetime | None = None
     settled_at: datetime | None = None
     told: tuple[str, ...] = ()
+    demand_at_raise_milli: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """What a trigger is judged by: `beyond_milli` is the CPU by which the waterline was crossed, at the worst rule, and
+    `cool_down_seconds` the longest of the rules that were."""
+
+    beyond_milli: Number
+    cool_down_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +94,17 @@ def prod_demand_milli(view: NodeView) -> int:
     return wanted if view.capacity_milli is None else min(view.capacity_milli, wanted)
 
 
-def after_trigger(view: NodeView, state: LoopState, policy: LoopPolicy, now: datetime, *, fresh: bool) -> LoopState:
+def after_trigger(
+    view: NodeView, state: LoopState, policy: LoopPolicy, now: datetime, *, fresh: bool, crossing: Crossing | None = None
+) -> LoopState:
     """Restart the cool-down, and once per raise blame it if it was answered by this trigger.
 
     A sample from before the last change was visible neither renews the estimate of the demand nor blames anybody.
     """
     if not fresh:
         return replace(state, last_trigger_at=now)
-    backoff = state.backoff
-    if state.last_raise_at is not None and (now - state.last_raise_at).total_seconds() <= policy.relapse_seconds:
+    demand, backoff = prod_demand_milli(view), state.backoff
+    if is_relapse(state, policy, demand, crossing, now):
         backoff = min(backoff + 1, BACKOFF_LIMIT)
     elif _calm_seconds(state, now) > policy.probe_seconds:
         backoff = 0
@@ -99,9 +112,30 @@ def after_trigger(view: NodeView, state: LoopState, policy: LoopPolicy, now: dat
         state,
         last_trigger_at=now,
         last_raise_at=None,
+        demand_at_raise_milli=None,
         backoff=backoff,
-        demand_at_trigger_milli=prod_demand_milli(view),
+        demand_at_trigger_milli=demand,
     )
+
+
+def is_relapse(
+    state: LoopState, policy: LoopPolicy, demand_milli: int, crossing: Crossing | None, now: datetime
+) -> bool:
+    """Whether the last raise is to blame for this trigger: it came soon after, and not because prod wants more since.
+
+    More: when limits rose prod wanted `release_ratio` of what it wants now or less, and by no more than has come on top
+    the waterline is crossed. Within the rules' own cool-down the raise is to blame whatever prod wants: it waited as
+    long as it was told to, and that was too short.
+    """
+    if state.last_raise_at is None:
+        return False
+    since = (now - state.last_raise_at).total_seconds()
+    if since > policy.relapse_seconds:
+        return False
+    then = state.demand_at_raise_milli
+    if then is None or crossing is None or since <= crossing.cool_down_seconds:
+        return True
+    return then > policy.release_ratio * demand_milli or crossing.beyond_milli > demand_milli - then
 
 
 def quiet_until(state: LoopState, seconds: float, now: datetime) -> float:

@@ -52,7 +52,8 @@ def deadlines(state: GuardState, rules: Rulebook, looked_at: datetime) -> Iterat
         yield from (loop.last_trigger_at + timedelta(seconds=wait * (1 << loop.backoff)) for wait in waits)
         yield loop.last_trigger_at + timedelta(seconds=policy.probe_seconds)
     if loop.last_raise_at is not None:
-        yield loop.last_raise_at + timedelta(seconds=policy.relapse_seconds)
+        waits = {*cool_downs.values(), policy.relapse_seconds}
+        yield from (loop.last_raise_at + timedelta(seconds=wait) for wait in waits)
     if loop.pending_since is not None:
         yield loop.pending_since + timedelta(seconds=policy.pending_seconds)
     if loop.settled_at is not None:
