@@ -20,6 +20,7 @@ from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.guarding import GuardState
 from slackwater.waterline.loop.steadying import Allowance, allowance
 from slackwater.waterline.loop.telling import Told
+from slackwater.waterline.registry.built_in import beyond_limits
 from slackwater.waterline.registry.metric import Resource
 from slackwater.waterline.rulebook import Rulebook
 
@@ -103,6 +104,12 @@ def _against_the_waterline(demand: Demand | None, verdict: Verdict, source: Deci
     if demand.gap is not None and lacking is not None:
         said = f"computed: {metric.formula}"
         found.append(Input(name="lacking", value=_whole(lacking), unit=unit_of(metric.resource), source=said))
+    if metric.resource is Resource.CPU and metric.refilled and (beyond := beyond_limits(view)) >= 1:
+        said = "computed: what pods of lower tiers used beyond their limits; the reading is without it"
+        found.append(Input(name="beyond_limits", value=int(beyond), unit=UNIT, source=said))
+    if demand.waited_milli >= 1:
+        said = "computed: candidates' min(limit, usage / (1 - waiting)) - usage, where it is more than 0"
+        found.append(Input(name="waited_for", value=int(demand.waited_milli), unit=UNIT, source=said))
     return found
 
 
@@ -119,6 +126,8 @@ def _gaps(told: Told, demand: Demand | None, cycle: Cycle, source: Deciding) -> 
 def _gap(left: Remaining, demand: Demand | None, resource: Resource) -> Input:
     is_own = demand is not None and left.metric == demand.metric.name
     said = "computed: (1 + excess_ratio) x lacking" if is_own and left.gap is not None else "computed"
+    if is_own and demand is not None and demand.waited_milli >= 1:
+        said += " + waited_for"
     name = "gap" if is_own else f"gap of {left.metric}"
     return Input(name=name, value=_whole(left.gap), unit=unit_of(resource), source=said)
 

@@ -63,6 +63,7 @@ def pod_uses(draw: st.DrawFn) -> PodUse:
                 original_quota_us=original,
                 request_milli=draw(st.none() | st.integers(0, 3000)),
                 limit_milli=draw(st.none() | st.integers(0, 4000)),
+                waiting_ratio=draw(st.none() | st.sampled_from([0, 0.5, 0.95, 1])),
             )
         )
     return use(

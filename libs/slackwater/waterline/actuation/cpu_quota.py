@@ -15,6 +15,8 @@ from slackwater.waterline.facts.pods import Container, PodUse
 KERNEL_MINIMUM_US: Final = 1000
 """The kernel refuses a quota below one millisecond."""
 _ONE: Final = Decimal(1)
+WAITING_CAP: Final = Decimal("0.9")
+"""Who waited nearly all the time wanted much more than he had, and the share no longer tells how much."""
 BINDING_RATIO: Final = Decimal("0.9")
 """A quota of which less is used holds nobody back: raising it takes nothing, so headroom does not bound it."""
 
@@ -65,6 +67,27 @@ def milli_of(quota_us: int, period_us: int) -> Decimal:
     return Decimal(quota_us) * 1000 / period_us
 
 
+def beyond_milli(container: Container) -> Decimal:
+    """What it used beyond its quota: it ran in parts of two periods, or before the quota was in force. It will not go
+    on like that."""
+    if container.quota_us is None or container.usage_milli is None:
+        return ZERO
+    return max(ZERO, exact(container.usage_milli) - milli_of(container.quota_us, container.period_us))
+
+
+def steady_milli(container: Container) -> Decimal | None:
+    """What it uses as soon as CPU is free: tasks that ran for U and waited a share p of their time wanted U / (1 - p),
+    and its quota gives no more than itself. Without a quota there is no saying, and what it used counts. None: not
+    measured."""
+    if container.usage_milli is None:
+        return None
+    usage = exact(container.usage_milli)
+    if container.quota_us is None:
+        return usage
+    waiting = min(exact(container.waiting_ratio or 0), WAITING_CAP)
+    return min(milli_of(container.quota_us, container.period_us), usage / (1 - waiting))
+
+
 def _us_of(milli: Decimal, period_us: int) -> int:
     return int(milli * period_us / 1000)
 
@@ -92,6 +115,12 @@ def _lowest_us(container: Container, bounds: ThrottleBounds) -> int:
     return max(int(us), KERNEL_MINIMUM_US)
 
 
+def waited_milli(container: Container) -> Decimal:
+    """What of `steady_milli` it did not get."""
+    steady = steady_milli(container)
+    return ZERO if steady is None else max(ZERO, steady - exact(container.usage_milli or 0))
+
+
 def throttle_cpu(pod: PodUse, bounds: ThrottleBounds, gap_milli: Decimal | None) -> tuple[QuotaChange, ...]:
     """The cuts of a pod, for a gap or (None) as far as the bounds allow. Their amounts add up to its release."""
     left, changes = gap_milli, []
@@ -108,13 +137,14 @@ def throttle_cpu(pod: PodUse, bounds: ThrottleBounds, gap_milli: Decimal | None)
 def _cut(uid: str, container: Container, bounds: ThrottleBounds, gap: Decimal | None) -> QuotaChange | None:
     """None: nothing would be released, or (whole steps) nothing would be written.
 
-    A quota that is in force but not yet seen in the usage is credited: the container uses at most its quota.
+    A quota that is in force but not yet seen in the usage is credited: the container uses at most its quota. What it
+    waits for within its quota has to be cut as well, or it takes that instead of what it lost.
     """
     if not container.name or container.usage_milli is None or not container.is_readable:
         return None
     usage, before, period = exact(container.usage_milli), container.quota_us, container.period_us
     held = usage if before is None else milli_of(before, period)
-    base = held if bounds.whole_steps else min(held, usage)
+    base = held if bounds.whole_steps else steady_milli(container) or ZERO
     wanted = base * (1 - bounds.step_ratio)
     if gap is not None and not bounds.whole_steps:
         wanted = max(wanted, base - gap)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 
-from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
+from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds, waited_milli
 from slackwater.waterline.analysis.candidates import Exposed
 from slackwater.waterline.analysis.counting import Verdict
 from slackwater.waterline.facts.amounts import ZERO, Number
@@ -46,7 +46,8 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A metric above its waterline. `gap` is the largest of its rules, None if it cannot be told, `because` why."""
+    """A metric above its waterline. `gap` is the largest of its rules, None if it cannot be told, `because` why;
+    `waited_milli` is the part of it that candidates wait for within their limits and would take from each other."""
 
     kind: Kind
     metric: Metric
@@ -56,6 +57,7 @@ class Demand:
     gap: Decimal | None
     candidates: tuple[Candidate, ...]
     because: str = ""
+    waited_milli: Decimal = ZERO
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,10 @@ def _demand(
     metric, reading = triggered[0].metric, triggered[0].reading
     assert metric is not None  # noqa: S101 - only rules with a metric and a reading trigger
     quantified = metric.throttle_quantified if kind is Kind.THROTTLE else metric.evict_quantified
-    gaps = [(gap_of(one, view, excess) if quantified else None, actions[one.rule.action]) for one in triggered]
+    asking = [actions[one.rule.action] for one in triggered]
+    waited = _waited(metric, asking, exposed) if kind is Kind.THROTTLE and quantified and metric.refilled else ZERO
+    found = [gap_of(one, view, excess) if quantified else None for one in triggered]
+    gaps = [(None if gap is None else gap + waited, action) for gap, action in zip(found, asking, strict=True)]
     known = [gap for gap, _ in gaps if gap is not None]
     unknown = "what has to go cannot be told now" if quantified else f"{metric.name} cannot be quantified"
     return Demand(
@@ -161,7 +166,15 @@ def _demand(
         gap=max(known) if known else None,
         candidates=_candidates(metric, gaps, exposed),
         because="" if known else unknown,
+        waited_milli=waited if known else ZERO,
     )
+
+
+def _waited(metric: Metric, asking: Sequence[Action], exposed: Exposed) -> Decimal:
+    """What candidates get as soon as one of them gives way: in all that they have then more than what they used."""
+    names = {action.name for action in asking}
+    pods = (one.pod for one in exposed.by_uid.values() if names & one.actions and metric.concerns(one.pod))
+    return sum((waited_milli(each) for pod in pods for each in pod.containers), ZERO)
 
 
 def _candidates(

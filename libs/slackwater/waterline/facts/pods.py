@@ -24,6 +24,7 @@ class Container:
     limit_milli        what its owner declared as limit; None = none
     is_readable        False: the quota in force could not be read, so nothing is written
     grain_us           quotas are only written in multiples of this
+    waiting_ratio      share of that interval in which a task of it waited for a CPU (PSI); None = not measured
     """
 
     name: str
@@ -35,6 +36,7 @@ class Container:
     limit_milli: int | None = None
     is_readable: bool = True
     grain_us: int = 1
+    waiting_ratio: Number | None = None
 
 
 @dataclass(frozen=True, slots=True)

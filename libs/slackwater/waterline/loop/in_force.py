@@ -30,7 +30,11 @@ class Throttled:
 
 
 def container_of(
-    usage_milli: Number | None, request_milli: int, original_milli: int | None, ours: Throttled | None
+    usage_milli: Number | None,
+    request_milli: int,
+    original_milli: int | None,
+    ours: Throttled | None,
+    waiting_ratio: Number | None = None,
 ) -> Container:
     """A pod's only container. `original_milli` is its limit before any throttle (None = unlimited)."""
     if ours is not None:
@@ -46,6 +50,7 @@ def container_of(
         original_milli,
         True,
         GRAIN_US,
+        waiting_ratio,
     )
 
 

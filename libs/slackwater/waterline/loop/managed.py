@@ -25,6 +25,7 @@ def use_of(
     original_limit_milli: int | None,
     ours: Throttled | None,
     is_terminating: bool = False,
+    waiting_ratio: Number | None = None,
 ) -> PodUse:
     """What the pod is and uses. `original_limit_milli` is its CPU limit before any of ours, `ours` the one in force.
     Requests of lower tiers are requests of what was lent."""
@@ -47,7 +48,7 @@ def use_of(
         pod.request.memory_bytes if lent else 0,
         0,
         {},
-        (container_of(cpu_milli, pod.request.cpu_milli, original_limit_milli, ours),),
+        (container_of(cpu_milli, pod.request.cpu_milli, original_limit_milli, ours, waiting_ratio),),
         False,
         pod.namespace in SYSTEM_NAMESPACES or pod.priority >= SYSTEM_CRITICAL,
         False,

@@ -95,7 +95,13 @@ def prod_demand_milli(view: NodeView) -> int:
 
 
 def after_trigger(
-    view: NodeView, state: LoopState, policy: LoopPolicy, now: datetime, *, fresh: bool, crossing: Crossing | None = None
+    view: NodeView,
+    state: LoopState,
+    policy: LoopPolicy,
+    now: datetime,
+    *,
+    fresh: bool,
+    crossing: Crossing | None = None,
 ) -> LoopState:
     """Restart the cool-down, and once per raise blame it if it was answered by this trigger.
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Final
 
 from slackwater.model.tiers import Tier
-from slackwater.waterline.actuation.cpu_quota import restore_cpu, throttle_cpu
+from slackwater.waterline.actuation.cpu_quota import beyond_milli, restore_cpu, throttle_cpu
 from slackwater.waterline.facts.amounts import Number, exact
 from slackwater.waterline.facts.node import NodeView, Series
 from slackwater.waterline.facts.pods import PodUse
@@ -16,6 +16,7 @@ from slackwater.waterline.registry.best_effort import BEST_EFFORT
 from slackwater.waterline.registry.devices import DEVICES
 from slackwater.waterline.registry.metric import Dimension, Fact, Metric, Metrics, Resource
 
+_LOWER: Final = frozenset({Tier.MID, Tier.BATCH, Tier.FREE})
 PRESSURE_CAP: Final = Decimal("0.9")
 """When prod waited nearly all the time, its pressure no longer tells how much it lacked: the gap would explode."""
 
@@ -53,6 +54,36 @@ def _size_in_bytes(view: NodeView) -> tuple[Fact, ...]:
     return (Fact("capacity_memory", view.capacity_bytes, Dimension.MEMORY),)
 
 
+def beyond_limits(view: NodeView) -> Decimal:
+    """CPU that pods of lower tiers used beyond their limits in the last interval: with periods of a second one may run
+    in two of them within one. It is not what they go on with, so no waterline on use is crossed by it."""
+    return sum((_beyond(pod) for pod in view.pods), Decimal(0))
+
+
+def _beyond(pod: PodUse) -> Decimal:
+    if pod.tier not in _LOWER:
+        return Decimal(0)
+    return sum((beyond_milli(each) for each in pod.containers), Decimal(0))
+
+
+def _used_cpu(view: NodeView) -> tuple[Series, ...]:
+    beyond = beyond_limits(view)
+    return _less(view.readings.get("node_cpu_usage", ()), beyond)
+
+
+def _used_cpu_ratio(view: NodeView) -> tuple[Series, ...]:
+    series = view.readings.get("node_cpu_usage_ratio", ())
+    if not view.capacity_milli:
+        return series
+    return _less(series, beyond_limits(view) / view.capacity_milli)
+
+
+def _less(series: tuple[Series, ...], beyond: Decimal) -> tuple[Series, ...]:
+    if not beyond:
+        return series
+    return tuple(Series(max(Decimal(0), exact(one.value) - beyond), one.labels) for one in series)
+
+
 def _lacked_by_prod(view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:
     """The CPU that prod lacked: tasks that ran for R and waited a share p of their time wanted R / (1 - p).
 
@@ -69,8 +100,13 @@ def is_mid(pod: PodUse) -> bool:
     return pod.tier is Tier.MID
 
 
+def _sustained(pod: PodUse) -> Decimal | None:
+    used = batch_cpu_of(pod)
+    return None if used is None else max(Decimal(0), used - _beyond(pod))
+
+
 def _batch_cpu(view: NodeView) -> tuple[Series, ...]:
-    return _summed("batch_cpu_usage", view, [batch_cpu_of(pod) for pod in view.pods if uses_batch_cpu(pod)])
+    return _summed("batch_cpu_usage", view, [_sustained(pod) for pod in view.pods if uses_batch_cpu(pod)])
 
 
 def _mid_cpu(view: NodeView) -> tuple[Series, ...]:
@@ -89,6 +125,9 @@ NODE_CPU_USAGE: Final = Metric(
     "node_cpu_usage",
     Dimension.CPU,
     Resource.CPU,
+    readings=_used_cpu,
+    reads_pods=False,  # without them the reading is no lower, so what is calm without is calm with them
+    refilled=True,
     sort=CPU,
     throttle=throttle_cpu,
     restore=restore_cpu,
@@ -101,6 +140,9 @@ NODE_CPU_USAGE_RATIO: Final = Metric(
     "node_cpu_usage_ratio",
     Dimension.RATIO,
     Resource.CPU,
+    readings=_used_cpu_ratio,
+    reads_pods=False,
+    refilled=True,
     release=_of_capacity_cpu,
     formula="(reading - target) x capacity",
     sort=CPU,
@@ -130,6 +172,7 @@ BATCH_CPU_USAGE: Final = Metric(
     "batch_cpu_usage",
     Dimension.CPU,
     Resource.CPU,
+    refilled=True,
     readings=_batch_cpu,
     sort=EXTENDED_CPU,
     throttle=throttle_cpu,

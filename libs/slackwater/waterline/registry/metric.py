@@ -96,6 +96,8 @@ class Metric:
     evict                what the end of one pod releases, in the unit of `resource`; None = unknown for this pod
     evictable, evict_quantified  the same for eviction
     reads_pods           its readings depend on the pods, not on the view's readings alone
+    refilled             CPU that one candidate leaves the others may take: what they wait for within their limits has
+                         to be released on top
     concerns             whose usage is part of the reading: only they are candidates, and only they are credited
     check                (value, target) of a rule: what is wrong with it, or None
     target_of            what a rule without a target releases down to; by default its waterline
@@ -120,6 +122,7 @@ class Metric:
     evict: Evict | None = None
     evict_quantified: bool = False
     reads_pods: bool = True
+    refilled: bool = False
     concerns: Callable[[PodUse], bool] = _everybody
     check: RuleCheck = _any_rule
     target_of: Callable[[Decimal], Decimal] = _itself

@@ -88,6 +88,7 @@ def _pod(measured: PodUsage, ours: Throttled | None, leaving: Collection[str]) -
         measured.original_cpu_limit_milli,
         ours,
         pod.uid in leaving,
+        measured.pressure.cpu_some_last,
     )
 
 
