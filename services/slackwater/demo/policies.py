@@ -31,6 +31,8 @@ def document(present: Mapping[str, Any], policy: str) -> dict[str, Any]:
         "coolDownSeconds": COOL_DOWN_SECONDS if precise else NEVER_BY_ITSELF_SECONDS,
     }
     throttle = {"excessRatio": 0.0, "minCpuMilli": 10, "headroomMarginRatio": round(1 - TARGET, 3)}
+    if not precise:
+        throttle["relapseSeconds"] = 0  # its give-back is none of the product's, and nothing to be more patient for
     spec = {"mode": "throttle", "weights": "by-tier", "rules": [rule], "throttle": throttle}
     return {**present, "spec": spec}
 
