@@ -36,6 +36,8 @@ TARGET_SECONDS = 2.0
 PROD_SHARE = 0.62
 _SURGE_SECONDS = 4.0
 _START_PATIENCE_SECONDS, _FREE_PATIENCE_SECONDS = 60.0, 120.0
+_CALM_SECONDS = policies.COOL_DOWN_SECONDS + 0.2
+"""Between two surges at least: one that comes sooner blames what was given back before it, which then waits longer."""
 _GOLDEN = 0.618
 """Multiples of it, without their whole part, are spread evenly however many there are."""
 _BURN = "while True: pass"
@@ -114,7 +116,7 @@ def surge_repeatedly(kernel: Kernel, surges: int) -> list[Answered]:
         with QuotaWatch(kernel) as watch, UseWatch(kernel) as use:
             for number in range(surges):
                 until_free(watch)
-                time.sleep(1.5 + _GOLDEN * number % 1)
+                time.sleep(_CALM_SECONDS + _GOLDEN * number % 1)
                 sys.stderr.write(f"  surge {number + 1} of {surges}\n")
                 found.append(surge(kernel, watch, use))
             until_free(watch)
