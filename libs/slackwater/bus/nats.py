@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
@@ -18,11 +17,11 @@ from nats.js import JetStreamContext
 
 from slackwater.bus.access import API_PREFIX, NatsAccess
 from slackwater.bus.backlogs import Backlogs, backlogs
+from slackwater.bus.connecting import CONNECT_SECONDS, Dialer, Express
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.declaring import declare
 from slackwater.bus.delivering import NatsDelivery, ReadDelivery
 from slackwater.bus.encoding import Undecodable, decode_on, encode
-from slackwater.bus.encrypted import EncryptedClient
 from slackwater.bus.jumping import jumps_of
 from slackwater.bus.looking import Look, NatsFollowing
 from slackwater.bus.marking import mark_of
@@ -56,12 +55,8 @@ log = get_logger(__name__)
 
 PUBLISH_SECONDS = 5.0
 REQUEST_SECONDS = 3.0
-CONNECT_SECONDS = 10.0
 PING_SECONDS = 0.5
 PATIENCE_SECONDS = 30
-PENDING_BYTES = 16 * 1024 * 1024
-RECONNECT_SECONDS = 0.2
-RECONNECT_JITTER = 0.5
 WATCH_BATCH = 200
 
 
@@ -76,8 +71,10 @@ class NatsBus:
         *,
         declares: bool = True,
         access: NatsAccess | None = None,
+        dialer: Dialer | None = None,
     ) -> None:
         self._client = client
+        self._express = Express(client, dialer)
         self._name = name
         self._topology = topology
         self._js: JetStreamContext = client.jetstream(
@@ -146,7 +143,7 @@ class NatsBus:
             async with self._consume_partitions(settler, payload, consumer, batch, holds) as consumption:
                 yield consumption
             return
-        puller = Puller(self._client, payload.STREAM, consumer, batch, ahead=spec.fetch_ahead)
+        puller = Puller(await self._express.client_for(spec), payload.STREAM, consumer, batch, ahead=spec.fetch_ahead)
         await puller.open()
 
         async def work() -> bool:
@@ -170,9 +167,10 @@ class NatsBus:
     ) -> AsyncIterator[Consumption]:
         spec = self._topology.consumers[consumer]
         jumps = jumps_of(self._js, self._topology, consumer, self._counted(consumer), self._metrics)
+        client = await self._express.client_for(spec)
         lanes = [
             Lane(
-                PartitionedPuller(self._client, payload.STREAM, consumer, batch, jumps),
+                PartitionedPuller(client, payload.STREAM, consumer, batch, jumps),
                 InHand(settler.settle, holds or (lambda _: True)),
             )
             for _ in range(spec.lanes)
@@ -274,7 +272,7 @@ class NatsBus:
     async def connected(self) -> bool:
         """Asked without giving up what was asked: an answer to a question that was cancelled makes nats-py drop the
         connection, so a busy machine would be cut off just for being asked how it is."""
-        if not self._client.is_connected:
+        if not self._client.is_connected or not self._express.is_connected:
             return False
         ping = asyncio.create_task(self._round_trip())
         self._pings.add(ping)
@@ -307,6 +305,7 @@ class NatsBus:
         """End the connection; nobody waits for answers any more. Done by `connect_bus`."""
         for ping in self._pings:
             ping.cancel()
+        await self._express.close()
         await self._client.close()
 
     async def open(self) -> None:
@@ -355,18 +354,6 @@ class NatsBus:
                     await self.declare()
 
 
-def _on_error(name: str, until: float, waiting: Callable[[], bool]) -> Callable[[Exception], Awaitable[None]]:
-    """What the client tells of its errors. Its first wait also ends here: the cancellation at `until` may be lost to an
-    attempt that has just failed (Python 3.11's wait_for swallows it), and the client would go on trying for ever."""
-
-    async def on_error(error: Exception) -> None:
-        log.debug("bus client error", client=name, error=repr(error))
-        if waiting() and asyncio.get_running_loop().time() > until:
-            raise TimeoutError from error
-
-    return on_error
-
-
 def _filter(payload: type[Payload], key: str | None) -> str:
     """All subjects of a type; or those whose key is `key` or begins with it, part by part."""
     if key is None:
@@ -394,46 +381,10 @@ async def connect_bus(
     """A connected bus. Raises Unavailable if there is no broker within `wait_seconds`; once connected it reconnects
     for ever. `declares=False` where others declare the streams (an agent). Raises Misconfigured for credentials that
     cannot be used."""
-    proof = access.options(url) if access is not None else {}
-    client = EncryptedClient() if url.startswith("tls://") else Client()
-    bus: NatsBus | None = None
-    until = asyncio.get_running_loop().time() + wait_seconds
-
-    async def on_reconnect() -> None:
-        log.info("bus connected again", client=name)
-        if bus is not None:
-            bus.reconnected()
-
-    async def on_disconnect() -> None:
-        if not client.is_closed:
-            log.warning("bus connection lost", client=name)
-        if bus is not None:
-            bus.disconnected()
-
-    async def open_client() -> None:
-        await client.connect(
-            url,
-            name=name,
-            error_cb=_on_error(name, until, lambda: bus is None),
-            reconnected_cb=on_reconnect,
-            disconnected_cb=on_disconnect,
-            max_reconnect_attempts=-1,
-            reconnect_time_wait=RECONNECT_SECONDS * (1 + random.uniform(0, RECONNECT_JITTER)),  # type: ignore[arg-type]  # seconds
-            connect_timeout=2,
-            ping_interval=10,
-            max_outstanding_pings=2,
-            pending_size=PENDING_BYTES,
-            drain_timeout=2,
-            **proof,
-        )
-
-    try:
-        async with asyncio.timeout(wait_seconds):
-            await open_client()
-    except (NatsError, OSError, TimeoutError) as error:
-        await client.close()
-        raise Unavailable(f"no NATS at {url} within {wait_seconds:g} s: {error!r}") from error
-    bus = NatsBus(client, name, topology or load(), declares=declares, access=access)
+    dialer = Dialer(url, name, access.options(url) if access is not None else {}, wait_seconds)
+    client = await dialer.dial()
+    bus = NatsBus(client, name, topology or load(), declares=declares, access=access, dialer=dialer)
+    dialer.tell(bus.reconnected, bus.disconnected)
     try:
         await bus.open()
         if declares:

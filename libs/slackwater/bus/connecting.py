@@ -1,0 +1,129 @@
+"""Connections to the broker: how one is made, and the second one, for what is urgent."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+
+from slackwater.bus.encrypted import EncryptedClient
+from slackwater.bus.streams import ConsumerSpec
+from slackwater.model.errors import Unavailable
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
+
+CONNECT_SECONDS = 10.0
+PENDING_BYTES = 16 * 1024 * 1024
+RECONNECT_SECONDS = 0.2
+RECONNECT_JITTER = 0.5
+
+
+class Dialer:
+    """Makes connections under one name; once made they reconnect for ever."""
+
+    def __init__(self, url: str, name: str, proof: Mapping[str, Any], wait_seconds: float) -> None:
+        self._url = url
+        self._name = name
+        self._proof = proof
+        self._wait_seconds = wait_seconds
+        self._on_reconnect: Callable[[], None] = _nobody
+        self._on_disconnect: Callable[[], None] = _nobody
+
+    def tell(self, on_reconnect: Callable[[], None], on_disconnect: Callable[[], None]) -> None:
+        """Whom what happens to the first connection concerns."""
+        self._on_reconnect, self._on_disconnect = on_reconnect, on_disconnect
+
+    async def dial(self, suffix: str = "", on_reconnect: Callable[[], None] | None = None) -> Client:
+        """A connected client. Raises Unavailable if there is no broker in time."""
+        client = EncryptedClient() if self._url.startswith("tls://") else Client()
+        name, is_first = f"{self._name}{suffix}", on_reconnect is None
+        until, is_open = asyncio.get_running_loop().time() + self._wait_seconds, False
+
+        async def reconnected() -> None:
+            log.info("bus connected again", client=name)
+            (on_reconnect or self._on_reconnect)()
+
+        async def disconnected() -> None:
+            if not client.is_closed:
+                log.warning("bus connection lost", client=name)
+            if is_first:
+                self._on_disconnect()
+
+        try:
+            async with asyncio.timeout(self._wait_seconds):
+                await client.connect(
+                    self._url,
+                    name=name,
+                    error_cb=_on_error(name, until, lambda: not is_open),
+                    reconnected_cb=reconnected,
+                    disconnected_cb=disconnected,
+                    max_reconnect_attempts=-1,
+                    reconnect_time_wait=RECONNECT_SECONDS * (1 + random.uniform(0, RECONNECT_JITTER)),  # type: ignore[arg-type]  # seconds
+                    connect_timeout=2,
+                    ping_interval=10,
+                    max_outstanding_pings=2,
+                    pending_size=PENDING_BYTES,
+                    drain_timeout=2,
+                    **self._proof,
+                )
+        except (NatsError, OSError, TimeoutError) as error:
+            await client.close()
+            raise Unavailable(f"no NATS at {self._url} within {self._wait_seconds:g} s: {error!r}") from error
+        is_open = True
+        return client
+
+    def reconnected(self) -> None:
+        """As if the first connection had come back."""
+        self._on_reconnect()
+
+
+class Express:
+    """The connection for consumers that are `express`, made when the first of them is opened.
+
+    A pull can bring ten megabytes of reports, and whatever the broker sends on the same connection after that is read
+    after that: a crossing waited up to a tenth of a second behind reports that nobody was in a hurry for.
+    """
+
+    def __init__(self, first: Client, dialer: Dialer | None) -> None:
+        self._first = first
+        self._dialer = dialer
+        self._own: Client | None = None
+        self._dialing = asyncio.Lock()
+
+    @property
+    def is_connected(self) -> bool:
+        return self._own is None or self._own.is_connected
+
+    async def client_for(self, spec: ConsumerSpec) -> Client:
+        """Raises Unavailable if there is no broker in time."""
+        if not spec.express or self._dialer is None:
+            return self._first
+        async with self._dialing:
+            if self._own is None:
+                self._own = await self._dialer.dial("-express", self._dialer.reconnected)
+            return self._own
+
+    async def close(self) -> None:
+        if self._own is not None:
+            await self._own.close()
+
+
+def _nobody() -> None:
+    """Before anybody wants to know."""
+
+
+def _on_error(name: str, until: float, waiting: Callable[[], bool]) -> Callable[[Exception], Awaitable[None]]:
+    """What the client tells of its errors. Its first wait also ends here: the cancellation at `until` may be lost to an
+    attempt that has just failed (Python 3.11's wait_for swallows it), and the client would go on trying for ever."""
+
+    async def on_error(error: Exception) -> None:
+        log.debug("bus client error", client=name, error=repr(error))
+        if waiting() and asyncio.get_running_loop().time() > until:
+            raise TimeoutError from error
+
+    return on_error
