@@ -12,6 +12,7 @@ from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 
+_GOES_ON = b"+WPI"
 _DELIVERIES, _STREAM_SEQUENCE, _STORED_AT, _PENDING = (
     4,
     5,
@@ -78,9 +79,12 @@ class NatsDelivery(ReadDelivery):
         await self._answer(b"+TERM")
 
     async def in_progress(self) -> None:
-        await self._answer(b"+WPI")
+        await self._answer(_GOES_ON)
 
     async def _answer(self, word: bytes) -> None:
+        """What is settled is not read again: its body goes now, and not with all others of its batch."""
+        if word is not _GOES_ON:
+            self._message.data = b""
         try:
             await self._message._client.publish(self._message.reply, word)
         except NatsError as error:

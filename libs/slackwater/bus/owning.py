@@ -5,9 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
+from slackwater.bus.breathing import breathe
 from slackwater.bus.port import Holds
 from slackwater.bus.settling import Delivery
 from slackwater.events.envelope import partition_in
+from slackwater.model.identifiers import ALL_PARTITIONS
+
+IN_A_GO = 64
+"""To look whose a message is takes microseconds."""
+_ANY = frozenset(ALL_PARTITIONS)
 
 
 class OwnedDelivery:
@@ -79,12 +85,17 @@ class InHand:
 
     async def settle(self, deliveries: Sequence[Delivery]) -> None:
         """Settle those that are ours, give the others back."""
-        owned = [OwnedDelivery(delivery, self._holds) for delivery in deliveries]
-        for delivery in owned:
-            if not delivery.is_ours:
-                await delivery.nak(0)
-        ours = [delivery for delivery in owned if delivery.is_ours]
+        ours: list[OwnedDelivery] = []
+        self._partitions = _ANY
+        for number, delivery in enumerate(deliveries, 1):
+            await breathe(number, IN_A_GO)
+            owned = OwnedDelivery(delivery, self._holds)
+            if owned.is_ours:
+                ours.append(owned)
+            else:
+                await owned.nak(0)
         self._partitions = frozenset(delivery.partition for delivery in ours)
+        self._done.set()
         try:
             if ours:
                 await self._settle(ours)

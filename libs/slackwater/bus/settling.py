@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from slackwater.bus import quick
-from slackwater.bus.breathing import breathe
+from slackwater.bus.breathing import AT_ONCE, breathe
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.encoding import Undecodable, decode_on, subject_key
 from slackwater.bus.metrics import BusMetrics
@@ -99,9 +99,20 @@ class Settler(Generic[P]):
         self._counters.delivered += len(batch)
         self._counters.pending = batch[-1].pending
         self._meter.delivered(sum(delivery.deliveries > 1 for delivery in batch))
+        left = list(await self._worth_reading(batch))
+        async with _kept_in_progress(left, self._spec.ack_wait_seconds / 2):
+            if not self._spec.latest_only:
+                await self._settle_together(left)
+                return
+            left.reverse()
+            while left:  # who needs the newest is in a hurry; others pay a tenth more for each report
+                await self._settle_together(left[: -AT_ONCE - 1 : -1])
+                del left[-AT_ONCE:]
+
+    async def _settle_together(self, deliveries: Sequence[Delivery]) -> None:
         together: list[tuple[Delivery, Received[P]]] = []
-        for number, delivery in enumerate(await self._worth_reading(batch), 1):
-            if self._spec.latest_only:  # who needs the newest is in a hurry; others pay a tenth more for each report
+        for number, delivery in enumerate(deliveries, 1):
+            if self._spec.latest_only:
                 await breathe(number)
             received = await self._read(delivery)
             if received is None:
@@ -175,8 +186,7 @@ class Settler(Generic[P]):
     async def _verdicts(self, deliveries: Sequence[Delivery], batch: Sequence[Received[P]]) -> Sequence[Settlement]:
         begun = time.perf_counter()
         try:
-            async with _kept_in_progress(deliveries, self._spec.ack_wait_seconds / 2):
-                verdicts = await self._handler(batch)
+            verdicts = await self._handler(batch)
             if len(verdicts) != len(batch):
                 raise ValueError(f"handler gave {len(verdicts)} verdicts for {len(batch)} messages")
         except Exception as error:
@@ -254,7 +264,7 @@ async def _kept_in_progress(deliveries: Sequence[Delivery], every_seconds: float
     async def beat() -> None:
         while True:
             await asyncio.sleep(every_seconds)
-            for delivery in deliveries:
+            for delivery in tuple(deliveries):
                 await delivery.in_progress()
 
     beating = asyncio.create_task(beat())

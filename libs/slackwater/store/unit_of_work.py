@@ -18,11 +18,12 @@ from slackwater.store.names import outbox_channel
 from slackwater.store.port import Fence
 
 _INSERT = text(
-    "INSERT INTO outbox (id, type, subject, headers, payload)"
+    "WITH written AS (INSERT INTO outbox (id, type, subject, headers, payload)"
     " SELECT * FROM unnest(CAST(:ids AS uuid[]), CAST(:types AS text[]), CAST(:subjects AS text[]),"
-    " CAST(:headers AS text[]), CAST(:payloads AS text[]))"
+    " CAST(:headers AS text[]), CAST(:payloads AS text[])))"
+    " SELECT pg_notify(:channel, '')"
 )
-_NOTIFY = text("SELECT pg_notify(:channel, '')")
+"""And the word to the relay with it: one exchange less."""
 
 
 class Guard:
@@ -89,6 +90,7 @@ class PostgresUnitOfWork:
         await self._connection.execute(
             _INSERT,
             {
+                "channel": outbox_channel(self._service),
                 "ids": [event.id for event in events],
                 "types": [type_of(event.data) for event in events],
                 "subjects": [event.subject for event in events],
@@ -96,4 +98,3 @@ class PostgresUnitOfWork:
                 "payloads": [event.data.model_dump_json() for event in events],
             },
         )
-        await self._connection.execute(_NOTIFY, {"channel": outbox_channel(self._service)})

@@ -51,6 +51,11 @@ class Driver(Protocol):
         """Read all counters once."""
         ...
 
+    def glance(self) -> RawSample | None:
+        """Read the node's CPU and the pressure of prod alone, for a look between two samples; None where nothing
+        changes in between."""
+        ...
+
     def limit_knob(self, pod_uid: str) -> Knob:
         """Where the pod's CPU limit is written. Raises NotFound."""
         ...

@@ -250,6 +250,10 @@ class Running:
             late = clock.monotonic() - due
             if late > 0:  # the machine slept or was overloaded: skip whole intervals, keep the rhythm
                 due += math.ceil(late / interval) * interval
+            await clock.sleep(max(0.0, due - interval / 2 - clock.monotonic()))
+            if self.sampling.is_due_early():
+                due = clock.monotonic()  # the rhythm goes on from here
+                continue
             await clock.sleep(due - clock.monotonic())
 
     def _tick(self) -> None:

@@ -64,6 +64,7 @@ class FakeDriver:
     signals: list[tuple[str, int]] = field(default_factory=list)
     writes: list[tuple[Knob, str]] = field(default_factory=list)
     samples: list[float] = field(default_factory=list)
+    glances: list[float] = field(default_factory=list)
     crash_after: int | None = None
     closed: bool = False
     facts_now: NodeFacts = field(default_factory=lambda: FACTS)
@@ -116,6 +117,18 @@ class FakeDriver:
             node_memory_bytes=1 << 30,
             tier_psi={Tier.PROD: PsiTotals(self._waited_us, self._paged_us, 0)},
             pods=tuple(PodSample(uid, self._cpu_ns[uid], 1 << 20, PsiTotals(0, 0, 0), 0, 0) for uid in self.living),
+        )
+
+    def glance(self) -> RawSample:
+        now = self.clock.monotonic()
+        seconds = 0.0 if self._last is None else now - self._last
+        total = self.system_milli + sum(self.rates.get(uid, 0) for uid in self.living)
+        self.glances.append(now)
+        return RawSample(
+            now,
+            self.clock.now(),
+            node_cpu_busy_ns=self._node_ns + int(total * seconds * 1_000_000),
+            tier_psi={Tier.PROD: PsiTotals(self._waited_us + int(self.pressure * seconds * 1_000_000), 0, 0)},
         )
 
     def limit_knob(self, pod_uid: str) -> Knob:

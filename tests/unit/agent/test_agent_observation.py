@@ -48,6 +48,17 @@ def test_rates_need_two_samples_and_the_system_is_what_pods_did_not_use() -> Non
     assert (window.system_memory.last, window.seconds) == (900, 1)
 
 
+def test_a_look_between_two_samples_tells_cpu_and_pressure_since_the_last_and_is_not_taken_in() -> None:
+    watched = Observation()
+    assert watched.since(sample(0.5, SECOND, prod_us=0)) == Instant()
+    watched.add(sample(0, 0, prod_us=0), [])
+    look = watched.since(sample(0.5, SECOND, prod_us=100_000))
+    assert (look.node_cpu_milli, look.prod_cpu_pressure) == (2000, pytest.approx(0.2))
+    assert watched.since(sample(0.5, None)) == Instant(), "unknown is not nothing"
+    whole = watched.add(sample(1, SECOND, prod_us=100_000), [])
+    assert (whole.node_cpu_milli, whole.prod_cpu_pressure) == (1000, pytest.approx(0.1))
+
+
 def test_an_unknown_part_makes_the_system_unknown() -> None:
     watched = Observation()
     a, b = pod("a"), pod("b")

@@ -78,6 +78,38 @@ async def test_crossing_a_local_waterline_reports_at_once_and_every_sample_while
     assert [report_of(crossing) for crossing in crossings] == world.events(UsageReported)[:2]  # told twice, once each
 
 
+async def test_a_surge_just_after_a_sample_is_told_half_an_interval_later_and_sampled_in_that_rhythm(
+    world: World,
+) -> None:
+    async with world.running():
+        await world.declare(waterlines=[{"metric": "node_cpu_usage_ratio", "value": 0.5}])
+        await world.clock.advance(2.1)
+        assert world.driver.glances == [0.5, 1.5]
+        world.driver.system_milli = 3000  # of 4000, and 1750 of pods; since the sample at 2.0
+        await world.clock.advance(1.9)
+        reports = world.all(UsageReported)
+        assert world.driver.samples == [0.0, 1.0, 2.0, 2.5, 3.5]
+        assert world.driver.glances == [0.5, 1.5, 2.5], "above already: sampled once in an interval"
+    assert [(report.trigger, report.window_seconds) for report in reports] == [("waterline", 2.5), ("waterline", 1.0)]
+
+
+async def test_a_node_that_is_held_already_is_not_looked_at_between_samples(world: World) -> None:
+    async with world.running():
+        waterlines = [{"metric": "prod_cpu_pressure", "value": 0.2}]
+        await world.declare(waterlines=waterlines, throttles=[throttle("a", 400, "d7")])
+        await world.clock.advance(2.2)
+        world.driver.pressure = 0.9
+        await world.clock.advance(0.7)
+        assert world.driver.samples == [0.0, 1.0, 2.0]
+    assert world.driver.glances == []
+
+
+async def test_without_waterlines_nobody_looks(world: World) -> None:
+    async with world.running():
+        await world.clock.advance(3.2)
+    assert world.driver.glances == []
+
+
 async def test_a_calm_node_tells_its_reports_once(world: World) -> None:
     async with world.running():
         await world.clock.advance(11)

@@ -230,6 +230,9 @@ class SimulatedDriver:
             now, self.clock.now(), round(self._busy_ns), memory, psi, {Tier.PROD: psi}, pods, host_apps=apps
         )
 
+    def glance(self) -> None:
+        """Its load changes with the tide, not between two samples."""
+
     def limit_knob(self, pod_uid: str) -> Knob:
         return self._known(Knob(f"{self.node}/{pod_uid}", "cpu_limit"))
 

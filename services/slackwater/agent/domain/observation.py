@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from slackwater.agent.domain.devices import disk_uses, link_uses
-from slackwater.agent.domain.rates import PressureWindow, delta, milli_of, remainder
+from slackwater.agent.domain.rates import PressureWindow, ShareWindow, delta, milli_of, remainder
 from slackwater.agent.domain.samples import HostSample, PodSample, PsiTotals, RawSample
 from slackwater.agent.domain.windows import Ring, Summary
 from slackwater.model.devices import DiskUse, LinkUse
@@ -165,6 +165,17 @@ class Observation:
             disk_uses(previous.disks, sample.disks, seconds),
             link_uses(previous.links, sample.links, seconds),
         )
+
+    def since(self, glance: RawSample) -> Instant:
+        """What the node did since the last sample, without taking it in."""
+        before = self._previous
+        if before is None:
+            return Instant()
+        seconds, pressure = glance.monotonic - before.monotonic, ShareWindow()
+        nothing = PsiTotals()
+        psi = before.tier_psi.get(Tier.PROD, nothing), glance.tier_psi.get(Tier.PROD, nothing)
+        pressure.add(psi[0].cpu_some_us, psi[1].cpu_some_us, seconds)
+        return Instant(milli_of(before.node_cpu_busy_ns, glance.node_cpu_busy_ns, seconds), pressure.last)
 
     def close(self, pods: Sequence[Pod]) -> Window | None:
         """The window since the last close, and begin the next; None before the first interval is over."""

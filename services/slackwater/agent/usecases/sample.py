@@ -42,6 +42,7 @@ class SampleMachine:
     behind: Callable[[], bool]
     last_sample: float | None = None
     _last_report: float | None = None
+    _was_above: bool = False
 
     def tick(self) -> Tick:
         """Never waits and never needs the bus."""
@@ -53,6 +54,7 @@ class SampleMachine:
         if self._last_report is None:
             self._last_report = sample.monotonic
         is_above = waterlines.above(self.converge.waterlines(), instant, self.converge.capacity_milli)
+        self._was_above = is_above
         hurry = not self.behind()  # a report a second for nobody would only push older ones out of the buffer
         trigger = waterlines.due(
             is_above=is_above and hurry,
@@ -64,6 +66,17 @@ class SampleMachine:
         if report is not None:
             self._last_report = sample.monotonic
         return Tick(report, observed, instant, pods, frozenset([app.name for app in sample.host_apps]))
+
+    def is_due_early(self) -> bool:
+        """Whether the machine is above a waterline since the last sample, which was not, while nothing is held yet: a
+        sample that is taken now says so sooner. Who holds limits already waits for whole samples, which swing less."""
+        lines = self.converge.waterlines()
+        if not lines or self._was_above or self.converge.throttling():
+            return False
+        glance = self.driver.glance()
+        return glance is not None and waterlines.above(
+            lines, self.observation.since(glance), self.converge.capacity_milli
+        )
 
     def report(self, trigger: Literal["interval", "waterline", "shutdown"]) -> UsageReported | None:
         """Close the window now; None when it holds no interval yet."""

@@ -101,6 +101,9 @@ class LinuxDriver:
             self.reap()
         return self._gauges.read(self.pods(), RawSample(self.clock.monotonic(), self.clock.now()))
 
+    def glance(self) -> RawSample:
+        return self._gauges.glance(RawSample(self.clock.monotonic(), self.clock.now()))
+
     def limit_knob(self, pod_uid: str) -> Knob:
         directory = self.layout.cpu_directory(self._cgroup(pod_uid))
         return Knob(str(weight_files.limit_file(directory, self.layout.hierarchy.pure_v2)), "cpu_limit")

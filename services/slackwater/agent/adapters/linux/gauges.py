@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slackwater.agent.adapters.linux import meters
@@ -81,6 +81,14 @@ class Gauges:
             disks=disks,
             links=links,
             host_apps=tuple(self._host_apps()) if self._apps else (),
+        )
+
+    def glance(self, stamp: RawSample) -> RawSample:
+        """The node's CPU and the pressure of prod alone."""
+        return replace(
+            stamp,
+            node_cpu_busy_ns=meters.busy_ns(self._files.read(f"{self.proc}/stat")),
+            tier_psi={tier: self._psi(_pressures(self.layout.hierarchy, self.layout.tier(tier))) for tier in _REPORTED},
         )
 
     def forget(self, uid: str) -> None:
