@@ -1,4 +1,4 @@
-"""Connections to the broker: how one is made, and the second one, for what is urgent."""
+"""Connections to the broker: how one is made, and the second one, for what comes in bulk."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ class Dialer:
         self._on_reconnect()
 
 
-class Express:
-    """The connection for consumers that are `express`, made when the first of them is opened.
+class Bulk:
+    """The connection for consumers that are `bulk`, made when the first of them is opened.
 
     A pull can bring ten megabytes of reports, and whatever the broker sends on the same connection after that is read
-    after that: a crossing waited up to a tenth of a second behind reports that nobody was in a hurry for.
+    after that: crossings, and its word for what was published, waited up to a tenth of a second behind them.
     """
 
     def __init__(self, first: Client, dialer: Dialer | None) -> None:
@@ -101,11 +101,11 @@ class Express:
 
     async def client_for(self, spec: ConsumerSpec) -> Client:
         """Raises Unavailable if there is no broker in time."""
-        if not spec.express or self._dialer is None:
+        if not spec.bulk or self._dialer is None:
             return self._first
         async with self._dialing:
             if self._own is None:
-                self._own = await self._dialer.dial("-express", self._dialer.reconnected)
+                self._own = await self._dialer.dial("-bulk", self._dialer.reconnected)
             return self._own
 
     async def close(self) -> None:

@@ -17,7 +17,7 @@ from nats.js import JetStreamContext
 
 from slackwater.bus.access import API_PREFIX, NatsAccess
 from slackwater.bus.backlogs import Backlogs, backlogs
-from slackwater.bus.connecting import CONNECT_SECONDS, Dialer, Express
+from slackwater.bus.connecting import CONNECT_SECONDS, Bulk, Dialer
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.declaring import declare
 from slackwater.bus.delivering import NatsDelivery, ReadDelivery
@@ -74,7 +74,7 @@ class NatsBus:
         dialer: Dialer | None = None,
     ) -> None:
         self._client = client
-        self._express = Express(client, dialer)
+        self._bulk = Bulk(client, dialer)
         self._name = name
         self._topology = topology
         self._js: JetStreamContext = client.jetstream(
@@ -143,7 +143,7 @@ class NatsBus:
             async with self._consume_partitions(settler, payload, consumer, batch, holds) as consumption:
                 yield consumption
             return
-        puller = Puller(await self._express.client_for(spec), payload.STREAM, consumer, batch, ahead=spec.fetch_ahead)
+        puller = Puller(await self._bulk.client_for(spec), payload.STREAM, consumer, batch, ahead=spec.fetch_ahead)
         await puller.open()
 
         async def work() -> bool:
@@ -167,7 +167,7 @@ class NatsBus:
     ) -> AsyncIterator[Consumption]:
         spec = self._topology.consumers[consumer]
         jumps = jumps_of(self._js, self._topology, consumer, self._counted(consumer), self._metrics)
-        client = await self._express.client_for(spec)
+        client = await self._bulk.client_for(spec)
         lanes = [
             Lane(
                 PartitionedPuller(client, payload.STREAM, consumer, batch, jumps),
@@ -272,7 +272,7 @@ class NatsBus:
     async def connected(self) -> bool:
         """Asked without giving up what was asked: an answer to a question that was cancelled makes nats-py drop the
         connection, so a busy machine would be cut off just for being asked how it is."""
-        if not self._client.is_connected or not self._express.is_connected:
+        if not self._client.is_connected or not self._bulk.is_connected:
             return False
         ping = asyncio.create_task(self._round_trip())
         self._pings.add(ping)
@@ -305,7 +305,7 @@ class NatsBus:
         """End the connection; nobody waits for answers any more. Done by `connect_bus`."""
         for ping in self._pings:
             ping.cancel()
-        await self._express.close()
+        await self._bulk.close()
         await self._client.close()
 
     async def open(self) -> None:

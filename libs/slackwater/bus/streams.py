@@ -49,8 +49,8 @@ class ConsumerSpec(BaseModel):
     partitioned one are handled beside each other: while one waits for its transaction another is read. A partition
     always takes the same lane, so what is of one key stays in order. With `jump_seconds`, a partitioned one that is
     further behind than so many seconds of its own work lets go of what waits and goes on with the newest message of
-    each subject: under overload old news is not worth the work. What was let go shows as gaps. `express` reads over a
-    connection of its own, where nothing large is in front of it.
+    each subject: under overload old news is not worth the work. What was let go shows as gaps. `bulk` is
+    read over a second connection: nothing else shall stand behind its megabytes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -67,7 +67,7 @@ class ConsumerSpec(BaseModel):
     gather_seconds: float = Field(default=0, ge=0, le=1)
     jump_seconds: float | None = Field(default=None, gt=0)
     lanes: int = Field(default=1, ge=1, le=PARTITIONS)
-    express: bool = False
+    bulk: bool = False
 
 
 class Topology(BaseModel):
