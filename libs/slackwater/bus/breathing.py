@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-AT_A_STRETCH = 4
+AT_A_STRETCH = 2
 """So many messages are read, handled one by one or acknowledged without a pause: half a millisecond. A decision waits
 for some twenty such pauses, one for each word with PostgreSQL and the broker. With 16, and acknowledgements without
 any, ensurance stood still for 8 to 37 ms 117 times in a minute of 2,000 reports/s, with 4 for 8 to 49 ms 48 times in

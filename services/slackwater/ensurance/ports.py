@@ -22,10 +22,6 @@ class GuardUnit(Protocol):
         """Into the outbox."""
         ...
 
-    async def first_time(self, consumer: str, event_id: str) -> bool:
-        """False if `consumer` has handled the event in an earlier transaction."""
-        ...
-
     async def nodes(self, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[Guarded]:
         """Every node of these partitions, as last written."""
         ...

@@ -111,9 +111,8 @@ class Stage:
         return newest is not None and newest > moment
 
     async def _intent_since(self, moment: datetime) -> bool:
-        newest = await self.site.value("SELECT max(handled_at) FROM ensurance.inbox")
         changed = await self.site.value("SELECT max(changed_at) FROM ensurance.guarded_nodes")
-        return any(one is not None and one > moment for one in (newest, changed))
+        return changed is not None and changed > moment
 
     async def recovered(self, victim: str, at: float) -> None:
         """Wait until the victim works again, and note how long that took."""

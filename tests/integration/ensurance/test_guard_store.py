@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 import pytest_asyncio
-from ensurance_scene import described
 from sqlalchemy import text
 
 from slackwater.ensurance.adapters.memory import MemoryGuardStore
@@ -126,30 +125,18 @@ async def test_of_two_writers_the_second_learns_of_the_first(store: GuardStore) 
 
 
 async def test_a_unit_that_fails_leaves_nothing(store: GuardStore) -> None:
-    event = described(at=EPOCH)
     with pytest.raises(RuntimeError):
-        await write_and_fail(store, event.id)
+        await write_and_fail(store)
     async with store.unit_of_work() as unit:
         assert list(await unit.nodes()) == []
         assert await unit.policy("default") is None
-        assert await unit.first_time("ensurance-usage-reported", event.id)
 
 
-async def write_and_fail(store: GuardStore, event_id: str) -> None:
+async def write_and_fail(store: GuardStore) -> None:
     async with store.unit_of_work() as unit:
-        await unit.first_time("ensurance-usage-reported", event_id)
         await unit.save(FULL)
         await unit.save_policy(EnsuranceSettings().first_policy())
         raise RuntimeError
-
-
-async def test_an_event_is_new_once(store: GuardStore) -> None:
-    event = described(at=EPOCH)
-    answers = []
-    for _ in range(2):
-        async with store.unit_of_work() as unit:
-            answers.append(await unit.first_time("ensurance-usage-reported", event.id))
-    assert answers == [True, False]
 
 
 async def test_a_policy_is_written_over_the_one_before_it_only(store: GuardStore) -> None:

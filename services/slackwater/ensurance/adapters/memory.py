@@ -43,9 +43,6 @@ class MemoryGuardUnit:
     async def publish(self, event: Event[Any]) -> None:
         await self._unit.publish(event)
 
-    async def first_time(self, consumer: str, event_id: str) -> bool:
-        return await self._unit.first_time(consumer, event_id)
-
     async def nodes(self, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[Guarded]:
         return [guarded for node, guarded in self._store.rows.items() if partition_of(node) in partitions]
 

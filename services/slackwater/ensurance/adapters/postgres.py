@@ -77,9 +77,6 @@ class PostgresGuardUnit:
     async def publish(self, event: Event[Any]) -> None:
         await self._unit.publish(event)
 
-    async def first_time(self, consumer: str, event_id: str) -> bool:
-        return await self._unit.first_time(consumer, event_id)
-
     async def nodes(self, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[Guarded]:
         found = await self._unit.connection.execute(_NODES, {"partitions": list(partitions)})
         return [_GUARDED.validate_python(upgraded(row.document)) for row in found]

@@ -1,7 +1,8 @@
 """On usage.reported: plan, and if there is something to do, record it and declare the new intent in one transaction.
 
 An urgent report comes twice, as usage.reported and as waterline.crossed, and in any order: whichever is first is
-handled, for a report whose number has been seen never causes action again.
+handled, for a report whose number has been seen never causes action again. The number is part of the node's row, so
+who takes over, or reads anew after a commit whose end he does not know, sees it too; no inbox is needed beside it.
 """
 
 from __future__ import annotations
@@ -39,8 +40,6 @@ from slackwater.waterline.loop.telling import Told
 from slackwater.waterline.standing_on import Deciding
 
 log = get_logger(__name__)
-INBOX = "ensurance-usage-reported"
-"""Who has handled a report, by either way: both carry the same id."""
 DEFAULT_GRACE_SECONDS: Final = 30.0
 """Of an eviction whose action names none: Kubernetes' own default."""
 
@@ -209,8 +208,6 @@ class GuardNode:
 
     async def _commit(self, answer: _Answer, report: Event[UsageReported], now: datetime) -> _Answer:
         async with self._book.writing() as unit:
-            if not await unit.first_time(INBOX, report.id):
-                return _Answer(answer.before, replace(answer.before, last_report=_position(report)))
             for effect in answer.effects:
                 await unit.publish(effect.event)
             cause: Event[Any] = report
