@@ -59,10 +59,12 @@ _LEAVE = (
     "WITH freed AS (UPDATE leases SET owner = NULL, changed_at = clock_timestamp() WHERE owner = $1)"
     " DELETE FROM members WHERE member = $1"
 )
-_STILL_HELD = text(
+STILL_HELD = (
     "SELECT partition FROM leases WHERE owner = :owner AND (partition, epoch) IN"
     " (SELECT * FROM unnest(CAST(:partitions AS int[]), CAST(:epochs AS bigint[]))) FOR SHARE"
 )
+"""Those of some leases that an owner holds, kept so until the end of the transaction: for `values_of`."""
+_STILL_HELD = text(STILL_HELD)
 
 
 class PostgresLeases:
@@ -148,5 +150,9 @@ async def still_held(connection: AsyncConnection, owner: str, leases: Mapping[in
 
     A claim does not wait for it: it takes a partition when no transaction writes under it any more.
     """
-    values = {"owner": owner, "partitions": list(leases), "epochs": list(leases.values())}
-    return {row.partition for row in await connection.execute(_STILL_HELD, values)}
+    return {row.partition for row in await connection.execute(_STILL_HELD, values_of(owner, leases))}
+
+
+def values_of(owner: str, leases: Mapping[int, int]) -> dict[str, Any]:
+    """For STILL_HELD."""
+    return {"owner": owner, "partitions": list(leases), "epochs": list(leases.values())}

@@ -13,17 +13,21 @@ from slackwater.model.errors import Fenced
 from slackwater.model.identifiers import partition_of
 from slackwater.store import inbox
 from slackwater.store.encoding import headers_of
-from slackwater.store.leases import still_held
+from slackwater.store.leases import STILL_HELD, still_held, values_of
 from slackwater.store.names import outbox_channel
 from slackwater.store.port import Fence
 
-_INSERT = text(
+_WRITTEN = (
     "WITH written AS (INSERT INTO outbox (id, type, subject, headers, payload)"
     " SELECT * FROM unnest(CAST(:ids AS uuid[]), CAST(:types AS text[]), CAST(:subjects AS text[]),"
     " CAST(:headers AS text[]), CAST(:payloads AS text[])))"
-    " SELECT pg_notify(:channel, '')"
 )
-"""And the word to the relay with it: one exchange less."""
+_TOLD = " SELECT pg_notify(:channel, '')"
+_INSERT = text(_WRITTEN + _TOLD)
+"""And the word to the relay with it, and the fence: each exchange costs a busy service more than a millisecond."""
+_INSERT_FENCED = text(
+    f"{_WRITTEN}, held AS ({STILL_HELD}){_TOLD}, ARRAY(SELECT partition FROM held) AS held"  # noqa: S608 - constants
+)
 
 
 class Guard:
@@ -33,12 +37,17 @@ class Guard:
         self._fence = fence
         self._held = dict(fence.held())
 
-    async def check(self, connection: AsyncConnection, concerned: set[int]) -> None:
-        """Raises Fenced unless every partition concerned was held from the beginning and still is."""
-        missing = concerned - self._held.keys()
-        if not missing:
-            wanted = {partition: self._held[partition] for partition in sorted(concerned)}
-            missing = concerned - await still_held(connection, self._fence.member, wanted)
+    @property
+    def member(self) -> str:
+        return self._fence.member
+
+    def wanted(self, concerned: set[int]) -> dict[int, int]:
+        """The leases on these partitions. Raises Fenced if one was not held from the beginning."""
+        self.refuse(concerned - self._held.keys())
+        return {partition: self._held[partition] for partition in sorted(concerned)}
+
+    def refuse(self, missing: set[int]) -> None:
+        """Raises Fenced if there are any."""
         if missing:
             self._fence.refused(missing)
             raise Fenced(f"partitions {sorted(missing)} are not owned by {self._fence.member}: nothing was written")
@@ -79,22 +88,26 @@ class PostgresUnitOfWork:
 
         The fence comes last: from then on no claim of another can slip in before the commit.
         """
-        await self._write_events()
-        if self._guard is not None and self._concerned:
-            await self._guard.check(self._connection, self._concerned)
-
-    async def _write_events(self) -> None:
-        if not self._events:
+        guard, concerned = self._guard, self._concerned
+        if guard is None or not concerned:
+            if self._events:
+                await self._connection.execute(_INSERT, self._values())
             return
+        leases = guard.wanted(concerned)
+        if self._events:
+            values = self._values() | values_of(guard.member, leases)
+            held = set((await self._connection.execute(_INSERT_FENCED, values)).one().held)
+        else:
+            held = await still_held(self._connection, guard.member, leases)
+        guard.refuse(concerned - held)
+
+    def _values(self) -> dict[str, Any]:
         events, self._events = self._events, []
-        await self._connection.execute(
-            _INSERT,
-            {
-                "channel": outbox_channel(self._service),
-                "ids": [event.id for event in events],
-                "types": [type_of(event.data) for event in events],
-                "subjects": [event.subject for event in events],
-                "headers": [headers_of(event) for event in events],
-                "payloads": [event.data.model_dump_json() for event in events],
-            },
-        )
+        return {
+            "channel": outbox_channel(self._service),
+            "ids": [event.id for event in events],
+            "types": [type_of(event.data) for event in events],
+            "subjects": [event.subject for event in events],
+            "headers": [headers_of(event) for event in events],
+            "payloads": [event.data.model_dump_json() for event in events],
+        }

@@ -189,9 +189,9 @@ async def test_the_same_report_delivered_again_after_a_crash_decides_nothing() -
     report = await scene.report(0.2)
     scene.start()
     await scene.open()
-    scene.book.put(scene.store.rows["n1"].__class__(node="n1", capacity_milli=2000, version=2, generation=2))
     await scene.guard(report)
     assert len(scene.records()) == 1
+    assert scene.metric("slackwater_ensurance_reports_ignored_total", reason="known") == 1
 
 
 # ---- survival
