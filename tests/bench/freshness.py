@@ -79,7 +79,8 @@ class Seen:
 class Load:
     """So many nodes, each reporting every `interval_seconds`, what its offers may take at p99, and for how long nothing
     is judged. A node's usage changes every `period_seconds`; `restless` has an offer follow every such change at once,
-    else offers change as they do by default: a drop at once, a rise after its second window."""
+    else offers change as they do by default: a drop at once, a rise after its second window. The fleet grows for
+    `ramp_seconds`."""
 
     nodes: int
     interval_seconds: float = INTERVAL_SECONDS
@@ -87,11 +88,13 @@ class Load:
     warm_seconds: float = WARM_SECONDS
     period_seconds: float = float(WINDOW_SECONDS)
     restless: bool = True
+    ramp_seconds: float = 0.0
+    pods: int = 30
 
 
-LARGE = Load(10_000, 10.0, 5.0, warm_seconds=200.0, period_seconds=300.0, restless=False)
-"""With each window a fifth of the nodes changes: as many offers as 2,000 nodes make that change with every window. All
-10,000 and their 300,000 pods come within ten seconds, which no fleet does: until that is digested nothing is judged."""
+LARGE = Load(10_000, 10.0, 5.0, warm_seconds=200.0, period_seconds=300.0, restless=False, ramp_seconds=100.0)
+"""With each window a fifth of the nodes changes: as many offers as 2,000 nodes make that change with every window. A
+thousand nodes come every ten seconds: that all 10,000 and their 300,000 pods come within ten seconds no fleet does."""
 
 
 def measure(directory: Path, fleet: Load, *, seconds: float = 75.0) -> dict[str, Any]:
@@ -116,6 +119,10 @@ async def _measure(directory: Path, fleet: Load, seconds: float) -> dict[str, An
             warm + seconds,
             "--period",
             fleet.period_seconds,
+            "--ramp",
+            fleet.ramp_seconds,
+            "--pods",
+            fleet.pods,
         )
         async with watching(plane, seen), load(plane, ledger_file, "--times", *map(str, options)) as generator:
             await asyncio.sleep(warm)
@@ -132,7 +139,7 @@ async def _measure(directory: Path, fleet: Load, seconds: float) -> dict[str, An
     told = spread(settled)
     return {
         "nodes": nodes,
-        "pods": 30,
+        "pods": fleet.pods,
         "reports_per_second": round(ledger["published"] / ledger["seconds"]),
         "windows_per_second": round(len(settled) / span, 1),
         "settled": told,

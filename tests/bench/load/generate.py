@@ -5,6 +5,9 @@
 Writes a ledger (JSON): the wall time at which each report went out, by number, and what the stream confirmed; report
 number n is node n % nodes with sequence n // nodes + 1. Ends when all is confirmed, or after ten more seconds.
 
+With --ramp S the fleet grows for so long: of the first reports only those go out whose nodes have begun by then, as many
+more with each interval.
+
 With --every N one report of N is above the default waterline and goes out as an agent sends it: as waterline.crossed
 at once, on a connection of its own, and as usage.reported in its turn. `crossed` has the numbers of these reports.
 """
@@ -40,6 +43,7 @@ async def generate(options: argparse.Namespace) -> dict[str, object]:
     sent_at, sampled = array("d"), array("d")
     total = int(nodes * options.seconds / interval)
     prefix = uuid.uuid4().hex
+    rounds = max(1, round(options.ramp / interval))
     began, began_at = time.monotonic(), time.time()
     worst_lag = 0.0
     while len(sent_at) < total:
@@ -47,6 +51,10 @@ async def generate(options: argparse.Namespace) -> dict[str, object]:
         for number in range(len(sent_at), due):
             node, sequence = number % nodes, number // nodes + 1
             moment = began_at + number * interval / nodes
+            if node % rounds >= sequence:  # has not begun
+                sent_at.append(0.0)
+                sampled.append(moment)
+                continue
             level = levels[int((moment + node * options.period / nodes) // options.period) % 2]
             identity = f"{prefix[:8]}-{prefix[8:12]}-7{prefix[13:16]}-8{prefix[17:20]}-{number:012x}".encode()
             when = datetime.fromtimestamp(moment, UTC)
@@ -93,6 +101,7 @@ def main() -> None:
     parser.add_argument("--interval", type=float, default=5.0)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--period", type=float, default=60.0, help="usage changes after so many seconds")
+    parser.add_argument("--ramp", type=float, default=0.0, help="the fleet grows for so many seconds")
     parser.add_argument("--every", type=int, default=0, help="one report of so many is above the waterline; 0: none")
     parser.add_argument("--times", action="store_true", help="write when each report went out")
     parser.add_argument("--ledger", type=Path, required=True)
