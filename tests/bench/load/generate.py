@@ -5,8 +5,8 @@
 Writes a ledger (JSON): the wall time at which each report went out, by number, and what the stream confirmed; report
 number n is node n % nodes with sequence n // nodes + 1. Ends when all is confirmed, or after ten more seconds.
 
-With --ramp S the fleet grows for so long: of the first reports only those go out whose nodes have begun by then, as many
-more with each interval.
+With --ramp S the fleet grows for so long: of the first reports only those go out whose nodes have begun by then, as
+many more with each interval.
 
 With --every N one report of N is above the default waterline and goes out as an agent sends it: as waterline.crossed
 at once, on a connection of its own, and as usage.reported in its turn. `crossed` has the numbers of these reports.
