@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -79,8 +80,13 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
         lambda path, given: freshness.measure(path, freshness.Load(2000), seconds=given.seconds),
     ),
     "fresh_10000": (
-        "the same with 10,000 nodes that report every 10 s, of which a fifth changes with each window",
-        lambda path, given: freshness.measure(path, freshness.LARGE, seconds=given.seconds),
+        "the same with 10,000 nodes that report every 10 s, of which a fifth changes with each window; 4 pods each, as "
+        "the simulated driver's have",
+        lambda path, given: freshness.measure(path, freshness.SIMULATED, seconds=given.seconds),
+    ),
+    "fresh_10000_of_30": (
+        "the same with 30 pods each, 300,000 in all (--nodes for a smaller fleet)",
+        lambda path, given: freshness.measure(path, replace(freshness.LARGE, nodes=given.nodes), seconds=given.seconds),
     ),
     "outbox": ("durable facts a second, and from commit to stream", lambda path, given: outbox.measure(path)),
     "handover": (
@@ -154,6 +160,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--pods", type=int, default=110)
     parser.add_argument("--rate", type=float, default=ingestion.TARGET_RATE, help="reports a second for `ingestion`")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long `ingestion` and `fresh` are measured")
+    parser.add_argument("--nodes", type=int, default=freshness.LARGE.nodes, help="of `fresh_10000_of_30`")
     parser.add_argument("--handovers", type=int, default=5, help="kills and stops of each service; ten seconds each")
     parser.add_argument("--minutes", type=float, default=2.0, help="how long `soak` takes")
     parser.add_argument("--out", type=Path, default=ROOT / ".slackwater" / "bench.json")

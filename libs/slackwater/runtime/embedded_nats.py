@@ -80,7 +80,7 @@ class EmbeddedNats:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        memory_limit: str = "512MiB",
+        memory_limit: str = "1GiB",
         include: Path | None = None,
     ) -> None:
         """`include` is a configuration with accounts or TLS (see `slackwater nats-config`).
@@ -172,7 +172,7 @@ class EmbeddedNats:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "GOMEMLIMIT": self._memory_limit, "GOMAXPROCS": "2"},
+            env={**os.environ, "GOMEMLIMIT": self._memory_limit, "GOGC": "50", "GOMAXPROCS": "2"},
             start_new_session=True,  # Ctrl-C in the terminal must reach us first, not the broker
         )
 

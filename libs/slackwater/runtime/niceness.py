@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-NICENESS: Mapping[str, int] = {"ingestion": 5, "colocation": 5, "console": 5, "prediction": 10}
+NICENESS: Mapping[str, int] = {"ingestion": 2, "colocation": 5, "console": 8, "prediction": 10}
 """Of each service's process; ensurance and whoever is not named stay as they are."""
 
 
