@@ -80,8 +80,7 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
         lambda path, given: freshness.measure(path, freshness.Load(2000), seconds=given.seconds),
     ),
     "fresh_10000": (
-        "the same with 10,000 nodes that report every 10 s, of which a fifth changes with each window; 4 pods each, as "
-        "the simulated driver's have",
+        "the same with 10,000 nodes of 4 pods (the simulated driver's) that report every 10 s, a fifth of which changes",
         lambda path, given: freshness.measure(path, freshness.SIMULATED, seconds=given.seconds),
     ),
     "fresh_10000_of_30": (
