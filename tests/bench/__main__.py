@@ -80,7 +80,7 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
         lambda path, given: freshness.measure(path, freshness.Load(2000), seconds=given.seconds),
     ),
     "fresh_10000": (
-        "the same with 10,000 nodes of 4 pods (the simulated driver's) that report every 10 s, a fifth of which changes",
+        "the same with 10,000 nodes of 4 pods (as the simulated driver has them), each 10 s; a fifth of them changes",
         lambda path, given: freshness.measure(path, freshness.SIMULATED, seconds=given.seconds),
     ),
     "fresh_10000_of_30": (
