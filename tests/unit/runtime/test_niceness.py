@@ -20,7 +20,8 @@ def niceness(service: str, before: int = 0) -> int:
 def test_ensurance_goes_first() -> None:
     here = niceness("nobody")
     assert niceness("ensurance") == here
-    assert niceness("ingestion") == max(here, 5)
+    assert niceness("ingestion") == max(here, 2)
+    assert niceness("console") == max(here, 8)
     assert niceness("prediction") == max(here, 10)
 
 
