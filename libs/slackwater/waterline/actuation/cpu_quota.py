@@ -70,9 +70,10 @@ def milli_of(quota_us: int, period_us: int) -> Decimal:
 def beyond_milli(container: Container) -> Decimal:
     """What it used beyond its quota: it ran in parts of two periods, or before the quota was in force. It will not go
     on like that."""
-    if container.quota_us is None or container.usage_milli is None:
+    usage, quota = container.usage_milli, container.quota_us
+    if quota is None or usage is None or usage * container.period_us <= quota * 1000:
         return ZERO
-    return max(ZERO, exact(container.usage_milli) - milli_of(container.quota_us, container.period_us))
+    return exact(usage) - milli_of(quota, container.period_us)
 
 
 def steady_milli(container: Container) -> Decimal | None:
@@ -84,8 +85,10 @@ def steady_milli(container: Container) -> Decimal | None:
     usage = exact(container.usage_milli)
     if container.quota_us is None:
         return usage
-    waiting = min(exact(container.waiting_ratio or 0), WAITING_CAP)
-    return min(milli_of(container.quota_us, container.period_us), usage / (1 - waiting))
+    held = milli_of(container.quota_us, container.period_us)
+    if not container.waiting_ratio or usage >= held:
+        return min(held, usage)
+    return min(held, usage / (1 - min(exact(container.waiting_ratio), WAITING_CAP)))
 
 
 def _us_of(milli: Decimal, period_us: int) -> int:
@@ -117,6 +120,8 @@ def _lowest_us(container: Container, bounds: ThrottleBounds) -> int:
 
 def waited_milli(container: Container) -> Decimal:
     """What of `steady_milli` it did not get."""
+    if container.quota_us is None or not container.waiting_ratio:
+        return ZERO
     steady = steady_milli(container)
     return ZERO if steady is None else max(ZERO, steady - exact(container.usage_milli or 0))
 
@@ -144,7 +149,7 @@ def _cut(uid: str, container: Container, bounds: ThrottleBounds, gap: Decimal | 
         return None
     usage, before, period = exact(container.usage_milli), container.quota_us, container.period_us
     held = usage if before is None else milli_of(before, period)
-    base = held if bounds.whole_steps else steady_milli(container) or ZERO
+    base = held if before is None or bounds.whole_steps else steady_milli(container) or ZERO
     wanted = base * (1 - bounds.step_ratio)
     if gap is not None and not bounds.whole_steps:
         wanted = max(wanted, base - gap)

@@ -172,9 +172,12 @@ def _demand(
 
 def _waited(metric: Metric, asking: Sequence[Action], exposed: Exposed) -> Decimal:
     """What candidates get as soon as one of them gives way: in all that they have then more than what they used."""
+    waiting = [(one, each) for one in exposed.by_uid.values() for each in one.pod.containers if each.waiting_ratio]
+    if not waiting:
+        return ZERO
     names = {action.name for action in asking}
-    pods = (one.pod for one in exposed.by_uid.values() if names & one.actions and metric.concerns(one.pod))
-    return sum((waited_milli(each) for pod in pods for each in pod.containers), ZERO)
+    asked = (each for one, each in waiting if not names.isdisjoint(one.actions) and metric.concerns(one.pod))
+    return sum(map(waited_milli, asked), ZERO)
 
 
 def _candidates(

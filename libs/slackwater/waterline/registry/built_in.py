@@ -57,7 +57,8 @@ def _size_in_bytes(view: NodeView) -> tuple[Fact, ...]:
 def beyond_limits(view: NodeView) -> Decimal:
     """CPU that pods of lower tiers used beyond their limits in the last interval: with periods of a second one may run
     in two of them within one. It is not what they go on with, so no waterline on use is crossed by it."""
-    return sum((_beyond(pod) for pod in view.pods), Decimal(0))
+    held = [each for pod in view.pods for each in pod.containers if each.quota_us is not None and pod.tier in _LOWER]
+    return sum(map(beyond_milli, held), Decimal(0))
 
 
 def _beyond(pod: PodUse) -> Decimal:
