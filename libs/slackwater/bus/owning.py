@@ -85,18 +85,18 @@ class InHand:
 
     async def settle(self, deliveries: Sequence[Delivery]) -> None:
         """Settle those that are ours, give the others back."""
-        ours: list[OwnedDelivery] = []
         self._partitions = _ANY
-        for number, delivery in enumerate(deliveries, 1):
-            await breathe(number, IN_A_GO)
-            owned = OwnedDelivery(delivery, self._holds)
-            if owned.is_ours:
-                ours.append(owned)
-            else:
-                await owned.nak(0)
-        self._partitions = frozenset(delivery.partition for delivery in ours)
-        self._done.set()
         try:
+            ours: list[OwnedDelivery] = []
+            for number, delivery in enumerate(deliveries, 1):
+                await breathe(number, IN_A_GO)
+                owned = OwnedDelivery(delivery, self._holds)
+                if owned.is_ours:
+                    ours.append(owned)
+                else:
+                    await owned.nak(0)
+            self._partitions = frozenset(delivery.partition for delivery in ours)
+            self._done.set()
             if ours:
                 await self._settle(ours)
         finally:
