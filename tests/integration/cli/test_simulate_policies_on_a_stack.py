@@ -36,7 +36,13 @@ spec:
   selector: {matchLabels: {role: guarded-again}}
   rules:
     - {name: cpu, metricRule: {name: node_cpu_usage_ratio, value: 60%}, coolDownSeconds: 20, actionName: throttle}
+---
+apiVersion: slackwater.io/v1alpha1
+kind: Autonomy
+metadata: {name: guarded-again}
+spec: {mode: throttle}
 """
+"""The pool's own mode: that of the cluster is whatever the tests before this one left."""
 
 
 def told(minutes: int) -> list[Event[Any]]:
@@ -55,7 +61,7 @@ def test_what_was_recorded_is_replayed_under_another_policy(
 ) -> None:
     monkeypatch.setenv("SLACKWATER_SERVER", server.url)
     monkeypatch.setenv("SLACKWATER_TOKEN", TOKEN)
-    described = node_event(NODE, labels={"role": NODE}, capacity=Resources(4000, 8 * GIB))
+    described = node_event(NODE, pool=NODE, labels={"role": NODE}, capacity=Resources(4000, 8 * GIB))
     publish(nats_url, described, *told(MINUTES))
     headers = {"Authorization": f"Bearer {TOKEN}"}
     with httpx2.Client(base_url=server.url, headers=headers, trust_env=False, timeout=30) as client:
