@@ -42,7 +42,7 @@ class Dialer:
         """A connected client. Raises Unavailable if there is no broker in time."""
         client = EncryptedClient() if self._url.startswith("tls://") else Client()
         name, is_first = f"{self._name}{suffix}", on_reconnect is None
-        until, is_open = asyncio.get_running_loop().time() + self._wait_seconds, False
+        until, is_waiting = asyncio.get_running_loop().time() + self._wait_seconds, True
 
         async def reconnected() -> None:
             log.info("bus connected again", client=name)
@@ -59,7 +59,7 @@ class Dialer:
                 await client.connect(
                     self._url,
                     name=name,
-                    error_cb=_on_error(name, until, lambda: not is_open),
+                    error_cb=_on_error(name, until, lambda: is_waiting),
                     reconnected_cb=reconnected,
                     disconnected_cb=disconnected,
                     max_reconnect_attempts=-1,
@@ -72,9 +72,10 @@ class Dialer:
                     **self._proof,
                 )
         except (NatsError, OSError, TimeoutError) as error:
+            is_waiting = False  # closing may fail as well, and tells of it the same way
             await client.close()
             raise Unavailable(f"no NATS at {self._url} within {self._wait_seconds:g} s: {error!r}") from error
-        is_open = True
+        is_waiting = False
         return client
 
     def reconnected(self) -> None:

@@ -30,3 +30,20 @@ async def test_a_lost_cancellation_does_not_make_the_wait_endless(monkeypatch: p
     with pytest.raises(Unavailable, match=r"within 0\.12 s"):
         async with connect_bus("nats://127.0.0.1:9", name="test", declares=False, wait_seconds=0.12):
             pytest.fail("nobody is there")
+
+
+async def test_what_fails_while_it_is_closed_is_no_other_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker has hung up on wrong credentials, and TLS cannot say goodbye any more."""
+
+    async def refused(client: Client, *_: object, **options: object) -> None:
+        client._error_cb = options["error_cb"]
+        await asyncio.sleep(60)
+
+    async def close(client: Client) -> None:
+        await client._error_cb(BrokenPipeError(32, "Broken pipe"))
+
+    monkeypatch.setattr(Client, "connect", refused)
+    monkeypatch.setattr(Client, "close", close)
+    with pytest.raises(Unavailable, match=r"within 0\.05 s"):
+        async with connect_bus("nats://127.0.0.1:9", name="test", declares=False, wait_seconds=0.05):
+            pytest.fail("nobody is there")
