@@ -93,10 +93,10 @@ class Load:
 
 
 LARGE = Load(10_000, 10.0, 5.0, warm_seconds=200.0, period_seconds=300.0, restless=False, ramp_seconds=100.0)
-SIMULATED = replace(LARGE, pods=4)
-"""The same fleet with as many pods as the nodes of the simulated driver have."""
 """With each window a fifth of the nodes changes: as many offers as 2,000 nodes make that change with every window. A
 thousand nodes come every ten seconds: that all 10,000 and their 300,000 pods come within ten seconds no fleet does."""
+SIMULATED = replace(LARGE, pods=4)
+"""The same fleet with as many pods as the nodes of the simulated driver have."""
 
 
 def measure(directory: Path, fleet: Load, *, seconds: float = 75.0) -> dict[str, Any]:
