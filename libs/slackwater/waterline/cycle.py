@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from slackwater.decisions.reasons import Mode
-from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, Excess, analyse
+from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, Excess, analyse, is_throttled
 from slackwater.waterline.analysis.demands import Kind, Restorable, beyond_of
 from slackwater.waterline.execution.evicting import Attempt
 from slackwater.waterline.execution.executor import execute, preview
@@ -24,6 +24,7 @@ from slackwater.waterline.loop.steadying import (
     Allowance,
     Crossing,
     LoopState,
+    after_calm,
     after_trigger,
     allowance,
     prod_demand_milli,
@@ -108,6 +109,8 @@ def _steadied(
         state = after_trigger(view, state, policy, now, fresh=hold is None, crossing=_crossing(analysis, view))
     elif analysis.verdicts and all(one.calm for one in analysis.verdicts):
         state = replace(state, told=())
+    if hold is None and not analysis.throttles and any(map(is_throttled, view.pods)):
+        state = after_calm(view, state)
     capacity = view.capacity_milli or 0
     of_a_pod = policy.smallest_of_a_pod_milli(capacity)
     limits = replace(given.limits, smallest_milli=policy.smallest_milli(capacity), smallest_of_a_pod_milli=of_a_pod)
@@ -144,7 +147,7 @@ def _acted(state: LoopState, plan: Plan, view: NodeView, now: datetime) -> LoopS
     changed = [step for step in plan.steps if step.changes]
     if not changed:
         return state
-    after = replace(state, pending_since=now, settled_at=None)
+    after = replace(state, pending_since=now, settled_at=None, used_lately_milli=())
     if not any(step.kind is Kind.RESTORE for step in changed):
         return after
     return replace(after, last_raise_at=now, demand_at_raise_milli=prod_demand_milli(view))

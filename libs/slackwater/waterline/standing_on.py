@@ -5,6 +5,7 @@ Whoever has the inputs and terms of a record can redo its arithmetic without the
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -18,9 +19,9 @@ from slackwater.waterline.execution.plan import Plan, Remaining
 from slackwater.waterline.facts.amounts import ZERO, Number
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.guarding import GuardState
-from slackwater.waterline.loop.steadying import Allowance, allowance
+from slackwater.waterline.loop.steadying import Allowance, allowance, busiest_milli, wanted_milli
 from slackwater.waterline.loop.telling import Told
-from slackwater.waterline.registry.built_in import beyond_limits
+from slackwater.waterline.registry.limited import beyond_limits
 from slackwater.waterline.registry.metric import Resource
 from slackwater.waterline.rulebook import Rulebook
 
@@ -105,10 +106,16 @@ def _against_the_waterline(demand: Demand | None, verdict: Verdict, source: Deci
         said = f"computed: {metric.formula}"
         found.append(Input(name="lacking", value=_whole(lacking), unit=unit_of(metric.resource), source=said))
     if metric.resource is Resource.CPU and metric.refilled and (beyond := beyond_limits(view)) >= 1:
-        said = "computed: what pods of lower tiers used beyond their limits; the reading is without it"
+        said = (
+            "computed: what pods of lower tiers used beyond their limits, less what others among them waited for "
+            "within theirs; the reading is without it"
+        )
         found.append(Input(name="beyond_limits", value=int(beyond), unit=UNIT, source=said))
     if demand.waited_milli >= 1:
-        said = "computed: candidates' min(limit, usage / (1 - waiting)) - usage, where it is more than 0"
+        said = (
+            "computed: candidates' min(limit, usage / (1 - waiting)) - usage, where it is more than 0, less what "
+            "others used beyond their limits; of who waited 0.9 or more, usage + 1000 x waiting if that is more"
+        )
         found.append(Input(name="waited_for", value=int(demand.waited_milli), unit=UNIT, source=said))
     return found
 
@@ -147,7 +154,8 @@ def _credited(left: Remaining, plan: Plan) -> int:
 def _allowed(cycle: Cycle, source: Deciding) -> list[Input]:
     """What a restore stands on."""
     state, view, policy = source.state.cycle.loop, source.view, source.options.loop
-    found = [Input(name="demand_at_trigger", value=state.demand_at_trigger_milli, unit=UNIT, source="state")]
+    said = "the most that prod used since the last trigger"
+    found = [Input(name="prod_demand", value=wanted_milli(state), unit=UNIT, source=f"state: {said}")]
     if state.last_trigger_at is not None:
         since = round((source.now - state.last_trigger_at).total_seconds(), 1)
         found.append(Input(name="since_last_trigger", value=since, unit="seconds", source="state"))
@@ -155,14 +163,11 @@ def _allowed(cycle: Cycle, source: Deciding) -> list[Input]:
     usage = None if view is None else view.readings.get("node_cpu_usage")
     if view is None or policy is None or not usage:
         return found
-    found.append(
-        Input(
-            name="idle",
-            value=source.capacity_milli - int(usage[0].value),
-            unit=UNIT,
-            source="computed: capacity - node_usage",
-        )
-    )
+    used = float(usage[0].value)
+    said = "computed: capacity - node_usage"
+    found.append(Input(name="idle", value=source.capacity_milli - int(used), unit=UNIT, source=said))
+    said = f"computed: the most of node_usage and of the last {len(state.used_lately_milli)} calm samples before"
+    found.append(Input(name="busiest", value=math.ceil(busiest_milli(state, used)), unit=UNIT, source=said))
     most = max(
         (one for one in cycle.analysis.restorable if one.is_covered),
         key=lambda one: _allowance(one, source, view).milli,

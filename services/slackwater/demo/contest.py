@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
 BATCH_PODS, BATCH_SHARE = 8, 0.42
 """Pods, and what they want together as a share of the machine."""
-_REST_SECONDS, _SURGE_SECONDS, _SETTLE_SECONDS = 2.5, 4.0, 0.5
-"""Rest and settling are as long as the cool-down: a surge that comes sooner blames what was given back before it."""
+_REST_SECONDS, _SURGE_SECONDS, _SETTLE_SECONDS = 2.5, 6.0, 0.5
+"""Rest and settling are as long as the cool-down: a surge that comes sooner blames what was given back before it. A
+surge is twice as long: whoever gives back while it lasts, because the cool-down is over, shows it."""
 _FREE_PATIENCE_SECONDS, _START_PATIENCE_SECONDS = 25.0, 20.0
 _POLL_SECONDS = 0.1
 

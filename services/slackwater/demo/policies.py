@@ -15,8 +15,8 @@ from typing import Any, Final
 ALL_OR_NOTHING, PRECISE = "all-or-nothing", "precise"
 WATERLINE: Final = 0.86
 """Share of the machine's CPU. Requests that arrive at random make a second differ by 5 % of two CPUs: one standard
-deviation. What is released down to lies nearly two below, so that chance does not ask for more."""
-TARGET: Final = 0.78
+deviation. What is released down to lies two below, so that chance does not ask for more."""
+TARGET: Final = 0.76
 COOL_DOWN_SECONDS: Final = 3.0
 NEVER_BY_ITSELF_SECONDS: Final = 86_400
 _RULE, _METRIC = "machine-cpu", "node_cpu_usage_ratio"

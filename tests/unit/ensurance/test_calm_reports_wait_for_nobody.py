@@ -53,7 +53,8 @@ async def test_what_is_taken_and_given_back_on_one_node_waits_for_no_other() -> 
     for sequence in range(1, 32):
         pressure = ABOVE if sequence == 1 else CALM
         async with scene.book.turn("n2"):
-            report = reported(sequence, at=scene.clock.now(), pressure=pressure)
+            prod = 1000 if sequence == 1 else 300
+            report = reported(sequence, at=scene.clock.now(), pressure=pressure, prod=prod)
             handling = asyncio.create_task(scene.guard(report))
             for _ in range(20):
                 await asyncio.sleep(0)

@@ -15,7 +15,7 @@ from slackwater.model.tiers import Tier
 from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering.chains import CPU as CPU_CHAIN
-from slackwater.waterline.registry.built_in import beyond_limits
+from slackwater.waterline.registry.limited import beyond_limits
 
 
 @given(batch_crowds, st.integers(1, 2500), st.integers(0, 2500))

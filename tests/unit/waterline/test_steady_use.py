@@ -20,7 +20,8 @@ from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.facts.pods import Container, PodUse
 from slackwater.waterline.guarding import GuardState, glance, guard
 from slackwater.waterline.loop.in_force import container_of
-from slackwater.waterline.registry.built_in import NODE_CPU_USAGE, NODE_CPU_USAGE_RATIO, beyond_limits
+from slackwater.waterline.registry.built_in import NODE_CPU_USAGE, NODE_CPU_USAGE_RATIO
+from slackwater.waterline.registry.limited import beyond_limits
 
 CPU = "node_cpu_usage"
 
@@ -33,7 +34,9 @@ CPU = "node_cpu_usage"
         (40, 105, None, 40, 0, 0),
         (177, 105, 0.5, 105, 72, 0),  # parts of two periods in one sample
         (60, None, 0.5, 60, 0, 0),  # without a limit there is no saying
-        (1, 105, 1.0, 10, 0, 9),  # who waited all the time wanted at most ten times as much
+        (1, 105, 1.0, 105, 0, 104),  # who waited all the time has a task that runs all the time when it may
+        (1, 8000, 0.95, 951, 0, 950),  # one task, and no more
+        (200, 8000, 0.95, 2000, 0, 1800),  # or ten times what it used
     ],
 )
 def test_a_limited_pod_goes_on_with_what_it_wanted_within_its_limit(

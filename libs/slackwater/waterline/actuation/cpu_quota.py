@@ -78,8 +78,9 @@ def beyond_milli(container: Container) -> Decimal:
 
 def steady_milli(container: Container) -> Decimal | None:
     """What it uses as soon as CPU is free: tasks that ran for U and waited a share p of their time wanted U / (1 - p),
-    and its quota gives no more than itself. Without a quota there is no saying, and what it used counts. None: not
-    measured."""
+    and its quota gives no more than itself. Who waited nearly all the time, because CPU was short or its quota used up,
+    has at least one task that runs for that share when it may. Without a quota there is no saying, and what it used
+    counts. None: not measured."""
     if container.usage_milli is None:
         return None
     usage = exact(container.usage_milli)
@@ -88,7 +89,9 @@ def steady_milli(container: Container) -> Decimal | None:
     held = milli_of(container.quota_us, container.period_us)
     if not container.waiting_ratio or usage >= held:
         return min(held, usage)
-    return min(held, usage / (1 - min(exact(container.waiting_ratio), WAITING_CAP)))
+    waiting = exact(container.waiting_ratio)
+    wanted = usage / (1 - min(waiting, WAITING_CAP))
+    return min(held, wanted if waiting < WAITING_CAP else max(wanted, usage + 1000 * waiting))
 
 
 def _us_of(milli: Decimal, period_us: int) -> int:

@@ -18,6 +18,7 @@ from slackwater.waterline.facts.amounts import ZERO, Number
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.policies.values import Action
+from slackwater.waterline.registry.limited import set_off
 from slackwater.waterline.registry.metric import Metric
 
 
@@ -152,7 +153,8 @@ def _demand(
     assert metric is not None  # noqa: S101 - only rules with a metric and a reading trigger
     quantified = metric.throttle_quantified if kind is Kind.THROTTLE else metric.evict_quantified
     asking = [actions[one.rule.action] for one in triggered]
-    waited = _waited(metric, asking, exposed) if kind is Kind.THROTTLE and quantified and metric.refilled else ZERO
+    is_refilled = kind is Kind.THROTTLE and quantified and metric.refilled
+    waited = _waited(metric, asking, exposed, view) if is_refilled else ZERO
     found = [gap_of(one, view, excess) if quantified else None for one in triggered]
     gaps = [(None if gap is None else gap + waited, action) for gap, action in zip(found, asking, strict=True)]
     known = [gap for gap, _ in gaps if gap is not None]
@@ -170,14 +172,15 @@ def _demand(
     )
 
 
-def _waited(metric: Metric, asking: Sequence[Action], exposed: Exposed) -> Decimal:
-    """What candidates get as soon as one of them gives way: in all that they have then more than what they used."""
+def _waited(metric: Metric, asking: Sequence[Action], exposed: Exposed, view: NodeView) -> Decimal:
+    """What candidates get as soon as one of them gives way: in all that they have then more than what they used. What
+    others used beyond their limits meanwhile is in the reading already."""
     waiting = [(one, each) for one in exposed.by_uid.values() for each in one.pod.containers if each.waiting_ratio]
     if not waiting:
         return ZERO
     names = {action.name for action in asking}
     asked = (each for one, each in waiting if not names.isdisjoint(one.actions) and metric.concerns(one.pod))
-    return sum(map(waited_milli, asked), ZERO)
+    return max(ZERO, sum(map(waited_milli, asked), ZERO) - set_off(view))
 
 
 def _candidates(

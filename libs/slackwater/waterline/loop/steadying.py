@@ -19,6 +19,8 @@ from slackwater.waterline.loop.policy import LoopPolicy
 from slackwater.waterline.registry.built_in import PRESSURE_CAP
 
 BACKOFF_LIMIT: Final = 6
+SAMPLES_LATELY: Final = 4
+"""As many as a cool-down of three seconds has. One alone may be quiet by chance (decision 0051 has what that cost)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,9 @@ class LoopState:
     settled_at               when the node confirmed its last change: older samples do not show it
     demand_at_raise_milli    what prod wanted when limits were last raised (None: never, or it was triggered since)
     backoff                  how many raises in a row were answered by a new trigger
+    prod_peak_milli          the most that prod used when a waterline was last crossed, and in calm samples since
+                             (None: state of an earlier version)
+    used_lately_milli        what the node used in the last calm samples since limits last changed, oldest first
     told                     what this episode has told already, so that it is told once (see loop.telling)
     """
 
@@ -41,6 +46,8 @@ class LoopState:
     settled_at: datetime | None = None
     told: tuple[str, ...] = ()
     demand_at_raise_milli: int | None = None
+    prod_peak_milli: int | None = None
+    used_lately_milli: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +121,26 @@ def after_trigger(
         backoff = min(backoff + 1, BACKOFF_LIMIT)
     elif _calm_seconds(state, now) > policy.probe_seconds:
         backoff = 0
+    elif state.last_raise_at is not None:  # the last raise stood, and was answered by a new demand
+        backoff = max(0, backoff - 1)
     return replace(
         state,
         last_trigger_at=now,
         last_raise_at=None,
         demand_at_raise_milli=None,
+        prod_peak_milli=round(float(view.prod_usage_milli or 0)),
+        used_lately_milli=(),
         backoff=backoff,
         demand_at_trigger_milli=demand,
     )
+
+
+def after_calm(view: NodeView, state: LoopState) -> LoopState:
+    """Remember what node and prod use under the limits that are in force: one quiet second does not tell it."""
+    used, prod = _largest(view, "node_cpu_usage"), round(float(view.prod_usage_milli or 0))
+    lately = state.used_lately_milli if used is None else (*state.used_lately_milli, math.ceil(used))[-SAMPLES_LATELY:]
+    peak = None if state.prod_peak_milli is None else max(prod, state.prod_peak_milli)
+    return replace(state, used_lately_milli=lately, prod_peak_milli=peak)
 
 
 def is_relapse(
@@ -166,10 +185,22 @@ def allowance(
     used = _largest(view, "node_cpu_usage")
     if used is None or view.capacity_milli is None:
         return Allowance(0, idle_because="no reading of the node's usage")
-    idle, most = int(view.capacity_milli - used), None if bound is None else math.floor(bound)
-    if float(view.prod_usage_milli or 0) <= policy.release_ratio * state.demand_at_trigger_milli:
-        return _demand_gone(view.capacity_milli, idle, most, policy)
-    return _demand_high(view.capacity_milli, state, idle, most, policy, now)
+    most = None if bound is None else math.floor(bound)
+    if float(view.prod_usage_milli or 0) <= policy.release_ratio * wanted_milli(state):
+        return _demand_gone(view.capacity_milli, int(view.capacity_milli - used), most, policy)
+    busiest = busiest_milli(state, used)
+    return _demand_high(view.capacity_milli, state, int(view.capacity_milli - busiest), most, policy, now)
+
+
+def busiest_milli(state: LoopState, used_milli: float) -> float:
+    """The most that the node used lately: idle is what was idle all the time, not in one sample by chance."""
+    return max(used_milli, *state.used_lately_milli) if state.used_lately_milli else used_milli
+
+
+def wanted_milli(state: LoopState) -> int:
+    """What prod's demand is measured by: the most that it really used since the last trigger. What it wanted at the
+    trigger, by its pressure, may have been twice of that, and half of it would pass for the end of the demand."""
+    return state.demand_at_trigger_milli if state.prod_peak_milli is None else state.prod_peak_milli
 
 
 def _demand_gone(capacity: int, idle: int, bound: int | None, policy: LoopPolicy) -> Allowance:
@@ -195,9 +226,8 @@ def _demand_high(
         headroom = min(headroom, bound)
     raise_milli = headroom // (1 << state.backoff)
     if raise_milli > 2 * smallest:
-        said = (
-            f"idle - {policy.headroom_margin_ratio:g} x capacity, at most {policy.step_ratio:g} x capacity and headroom"
-        )
+        margin, step = policy.headroom_margin_ratio, policy.step_ratio
+        said = f"capacity - busiest - {margin:g} x capacity, at most {step:g} x capacity and headroom"
         return Allowance(raise_milli, formula=f"({said}) / 2 ^ backoff")
     if quiet_until(state, policy.probe_seconds, now) <= 0 and (bound is None or bound > 2 * smallest):
         probe = max(2 * smallest, int(policy.probe_ratio * capacity))

@@ -7,16 +7,16 @@ from decimal import Decimal
 from typing import Final
 
 from slackwater.model.tiers import Tier
-from slackwater.waterline.actuation.cpu_quota import beyond_milli, restore_cpu, throttle_cpu
+from slackwater.waterline.actuation.cpu_quota import restore_cpu, throttle_cpu
 from slackwater.waterline.facts.amounts import Number, exact
 from slackwater.waterline.facts.node import NodeView, Series
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering.chains import CPU, EXTENDED_CPU, MEMORY
 from slackwater.waterline.registry.best_effort import BEST_EFFORT
 from slackwater.waterline.registry.devices import DEVICES
+from slackwater.waterline.registry.limited import beyond_limits, net_beyond
 from slackwater.waterline.registry.metric import Dimension, Fact, Metric, Metrics, Resource
 
-_LOWER: Final = frozenset({Tier.MID, Tier.BATCH, Tier.FREE})
 PRESSURE_CAP: Final = Decimal("0.9")
 """When prod waited nearly all the time, its pressure no longer tells how much it lacked: the gap would explode."""
 
@@ -54,19 +54,6 @@ def _size_in_bytes(view: NodeView) -> tuple[Fact, ...]:
     return (Fact("capacity_memory", view.capacity_bytes, Dimension.MEMORY),)
 
 
-def beyond_limits(view: NodeView) -> Decimal:
-    """CPU that pods of lower tiers used beyond their limits in the last interval: with periods of a second one may run
-    in two of them within one. It is not what they go on with, so no waterline on use is crossed by it."""
-    held = [each for pod in view.pods for each in pod.containers if each.quota_us is not None and pod.tier in _LOWER]
-    return sum(map(beyond_milli, held), Decimal(0))
-
-
-def _beyond(pod: PodUse) -> Decimal:
-    if pod.tier not in _LOWER:
-        return Decimal(0)
-    return sum((beyond_milli(each) for each in pod.containers), Decimal(0))
-
-
 def _used_cpu(view: NodeView) -> tuple[Series, ...]:
     beyond = beyond_limits(view)
     return _less(view.readings.get("node_cpu_usage", ()), beyond)
@@ -101,13 +88,10 @@ def is_mid(pod: PodUse) -> bool:
     return pod.tier is Tier.MID
 
 
-def _sustained(pod: PodUse) -> Decimal | None:
-    used = batch_cpu_of(pod)
-    return None if used is None else max(Decimal(0), used - _beyond(pod))
-
-
 def _batch_cpu(view: NodeView) -> tuple[Series, ...]:
-    return _summed("batch_cpu_usage", view, [_sustained(pod) for pod in view.pods if uses_batch_cpu(pod)])
+    pods = [pod for pod in view.pods if uses_batch_cpu(pod)]
+    summed = _summed("batch_cpu_usage", view, [batch_cpu_of(pod) for pod in pods])
+    return summed if "batch_cpu_usage" in view.readings else _less(summed, net_beyond(pods))
 
 
 def _mid_cpu(view: NodeView) -> tuple[Series, ...]:
