@@ -138,6 +138,8 @@ async def test_a_restore_tells_what_may_rise_and_by_which_formula() -> None:
     record = scene.records()[-1]
     assert record.kind == "restore"
     assert number(record, "idle") == number(record, "capacity") - number(record, "node_usage")
+    assert number(record, "busiest") >= number(record, "node_usage")
+    assert number(record, "prod_demand") == 1000, "what it used at the trigger, and not what its pressure made of it"
     assert number(record, "may_rise") == number(record, "capacity") // 2
     found = inputs(record)
     assert found["may_rise"].source.startswith("computed: prod's demand is gone: 0.5 x capacity")

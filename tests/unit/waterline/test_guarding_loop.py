@@ -17,6 +17,7 @@ from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.guarding import (
+    Guarding,
     GuardState,
     concerned,
     confirmed,
@@ -29,7 +30,7 @@ from slackwater.waterline.guarding import (
 )
 from slackwater.waterline.loop.in_force import Throttled, limits_of
 from slackwater.waterline.loop.policy import LoopPolicy
-from slackwater.waterline.loop.steadying import Crossing, LoopState, after_trigger, is_relapse
+from slackwater.waterline.loop.steadying import Crossing, LoopState, after_trigger, allowance, is_relapse
 from slackwater.waterline.registry.built_in import BUILT_IN
 
 PROD = pod("p", Tier.PROD, 1000)
@@ -118,6 +119,39 @@ def test_a_raise_that_a_new_surge_answers_is_not_to_blame(
     assert (after.backoff, after.demand_at_raise_milli) == (2 if is_blamed else 0, None), (
         "a raise that stood undoes one"
     )
+
+
+def calm_look(state: GuardState, prod: int, batch: int, when: float) -> Guarding:
+    ours = state.by_uid()["b"]
+    view = seen(pod("p", Tier.PROD, prod), pod("b", cpu=batch, ours=ours), pressure=0.0, when=when)
+    return guard(view, state, under(line(restore_threshold=1)), at(when), CLOSED_LOOP)
+
+
+def test_one_quiet_second_gives_nothing_back() -> None:
+    """1,900 of 2,000 in three seconds, and 1,500 in the fourth: nothing but the margin was idle all the time."""
+    state = held(500, prod_peak_milli=1400, last_trigger_at=at(0))
+    for when, prod in ((1, 1400), (2, 1400), (3, 1400), (4, 1000)):
+        made = calm_look(state, prod, 500, when)
+        assert not made.cycle.plan.steps
+        state = made.state
+    assert state.cycle.loop.used_lately_milli == (1900, 1900, 1900, 1500)
+    for when in (5, 6):
+        state = calm_look(state, 1000, 500, when).state
+    made = calm_look(state, 1000, 500, 7)
+    assert [limits_of(step)[1] for step in made.cycle.plan.steps] == [900], "idle in each of four: 500, but for 100"
+    assert made.state.cycle.loop.used_lately_milli == (), "under other limits others use it"
+
+
+def test_the_end_of_a_demand_is_measured_by_what_prod_used_and_not_by_its_pressure() -> None:
+    """At a pressure of 0.5 prod that uses 900 would have wanted 1,800, and its 900 of before would be half of that."""
+    trigger = seen(pod("p", Tier.PROD, 900), pod("b", cpu=1100), pressure=0.5)
+    after = after_trigger(trigger, LoopState(), LoopPolicy(), at(0), fresh=True)
+    assert (after.demand_at_trigger_milli, after.prod_peak_milli) == (1800, 900)
+    state = held(100, demand_at_trigger_milli=1800, prod_peak_milli=900, last_trigger_at=at(0))
+    assert calm_look(state, 1200, 100, 3).state.cycle.loop.prod_peak_milli == 1200
+    for prod, is_gone in ((900, False), (631, False), (630, True)):
+        view = seen(pod("p", Tier.PROD, prod), pod("b", cpu=100, ours=state.by_uid()["b"]), pressure=0.0, when=3)
+        assert allowance(view, state.cycle.loop, LoopPolicy(), None, 3.0, at(3)).to_original is is_gone, prod
 
 
 @pytest.mark.parametrize(("backoff", "raised"), [(0, 400), (1, 200), (2, 100), (6, None)])

@@ -21,7 +21,7 @@ from slackwater.waterline.facts.pods import Container, PodUse
 from slackwater.waterline.guarding import GuardState, glance, guard
 from slackwater.waterline.loop.in_force import container_of
 from slackwater.waterline.registry.built_in import NODE_CPU_USAGE, NODE_CPU_USAGE_RATIO
-from slackwater.waterline.registry.limited import beyond_limits
+from slackwater.waterline.registry.limited import beyond_limits, set_off
 
 CPU = "node_cpu_usage"
 
@@ -74,6 +74,24 @@ def test_a_node_reads_no_higher_because_batch_ran_parts_of_two_periods() -> None
     assert NODE_CPU_USAGE_RATIO.read(seen_once)[0].value == Decimal(8 * 105 + 15) / 2000
     done = cycle(policies(rule(CPU, 1500)), *burst, **{CPU: 8 * 214})
     assert not done.plan.steps
+
+
+def test_half_a_second_in_which_some_ran_and_others_waited_reads_as_it_goes_on() -> None:
+    """Four pods have run all that they may in this second, and four nothing: 840 all together, before and after."""
+    crowd = [limited(f"a{n}", 210, 105, 0.6) for n in range(4)] + [limited(f"b{n}", 0, 105, 1.0) for n in range(4)]
+    half = view(*crowd, use("p", Tier.PROD, 1100), capacity=2000)
+    assert (beyond_limits(half), set_off(half)) == (0, 420)
+    assert NODE_CPU_USAGE.read(half)[0].value == 1940
+    done = cycle(policies(rule(CPU, 1720)), *crowd, **{CPU: 1940})
+    (demand,) = done.analysis.throttles
+    assert (demand.waited_milli, demand.gap) == (0, 220), "what they wait for is what the others had too much"
+
+
+def test_who_waits_beyond_what_others_had_too_much_still_counts() -> None:
+    crowd = [limited("a", 205, 105, 0.5), *(limited(f"b{n}", 0, 105, 1.0) for n in range(4))]
+    done = cycle(policies(rule(CPU, 1560)), *crowd, **{CPU: 1900})
+    (demand,) = done.analysis.throttles
+    assert (demand.waited_milli, demand.gap) == (420 - 100, 340 + 320)
 
 
 def test_prods_use_counts_in_full_whatever_its_limit_is() -> None:
