@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import msgspec
 import nats
 from nats.aio.msg import Msg
 from tests.bench.control_plane import ControlPlane, control_plane, load
@@ -51,6 +52,15 @@ RESTLESS = {
 }
 """So that every change of usage is a change of the offer: else most windows would rightly lead to none."""
 
+
+class _Window(msgspec.Struct):
+    """What is read of a usage.windowed here: on two cores whoever looks on takes from what is looked at."""
+
+    node: str
+    window_start: str
+
+
+_WINDOW = msgspec.json.Decoder(_Window)
 
 Offer = tuple[str, int]
 """A node and the generation of its offer."""
@@ -163,10 +173,10 @@ async def watching(plane: ControlPlane, seen: Seen) -> AsyncIterator[None]:
     client = await nats.connect(plane.nats_url)
 
     async def window(message: Msg) -> None:
-        told = json.loads(message.data)
+        told = _WINDOW.decode(message.data)
         seen.published[(message.headers or {})["ce-id"]] = time.time()
-        end = datetime.fromisoformat(told["window_start"]).timestamp() + WINDOW_SECONDS
-        seen.windows[(message.headers or {})["ce-id"]] = (int(told["node"][-5:]), end)
+        end = datetime.fromisoformat(told.window_start).timestamp() + WINDOW_SECONDS
+        seen.windows[(message.headers or {})["ce-id"]] = (int(told.node[-5:]), end)
 
     async def caused(message: Msg) -> None:
         headers = message.headers or {}

@@ -34,7 +34,7 @@ from slackwater.runtime.state import Endpoint, write_atomically
 
 SUMMARY_FILE = "run-summary.json"
 _GAUGE_SECONDS = 0.5
-_WARM_SECONDS, _WARM_RATE = 1.5, 40.0
+_WARM_SECONDS, _WARM_RATE, _LOADED_SECONDS = 1.5, 40.0, 1.5
 _LAST_SURGE_IS_OVER_SECONDS = 1.5
 """The agent's last sample must not contain the end of the surge before, or that would be answered, too."""
 _LOOP_PATIENCE_SECONDS = 8.0
@@ -165,12 +165,17 @@ class Production:
         return found
 
     async def _cost(self, port: int) -> float:
-        """CPU seconds of one request, measured on the service itself."""
+        """CPU seconds of one request, measured on the service itself under the load of a surge: a machine whose speed
+        sinks with its load would else be given surges of more than their share."""
+        first = await self._cost_at(port, "warm", _WARM_SECONDS, _WARM_RATE)
+        rate = round(schedule.rates(self.workloads.cpus, first).surge, 1)
+        return await self._cost_at(port, "loaded", _LOADED_SECONDS, rate)
+
+    async def _cost_at(self, port: int, name: str, seconds: float, rate: float) -> float:
         began = self.kernel.read().prod_cpu
-        load = await self.workloads.load(port, f"warm:{_WARM_SECONDS}:{_WARM_RATE}", 0.0, "warm")
+        load = await self.workloads.load(port, f"{name}:{seconds}:{rate}", 0.0, name)
         await load.process.wait()
-        answered = len(load.samples("warm"))
-        return (self.kernel.read().prod_cpu - began) / max(1, answered)
+        return (self.kernel.read().prod_cpu - began) / max(1, len(load.samples(name)))
 
     def _set_waterline(self) -> None:
         alone = self.gauge.pressures(*self.last_surge)
