@@ -13,6 +13,7 @@ from slackwater.demo.comparison import (
 )
 from slackwater.demo.policies import ALL_OR_NOTHING, PRECISE
 
+_NEARLY_ALL = 0.9
 TITLES = {ALL_OR_NOTHING: "all or nothing", PRECISE: "precise"}
 
 
@@ -74,7 +75,20 @@ def lines(comparison: Comparison) -> list[str]:
             "from the surge until batch has everything back"
         )
         found.append(judged(comparison))
+    if _took_everything(comparison):
+        found.append(
+            "precise: the service needed nearly all that batch wants, so there was nothing to be precise about: this "
+            "machine became slower after the requests were measured, or does other work"
+        )
     return found
+
+
+def _took_everything(comparison: Comparison) -> bool:
+    """Whether the surges left batch next to nothing: then each policy has to take all, and the cool-down decides."""
+    one = comparison.outcomes.get(PRECISE)
+    if one is None:
+        return False
+    return one.needed >= _NEARLY_ALL * comparison.batch_wanted_cpus * comparison.surge_seconds * one.surges > 0
 
 
 def judged(comparison: Comparison) -> str:

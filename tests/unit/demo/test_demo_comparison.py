@@ -204,6 +204,13 @@ def test_the_definition_stands_beside_the_figures() -> None:
     assert "1.60 CPU" in text
 
 
+@pytest.mark.parametrize(("needed", "is_told"), [(13.4, False), (13.5, True)])
+def test_that_a_surge_took_everything_is_told(needed: float, is_told: bool) -> None:
+    """Three surges of five seconds in which batch wants one CPU: 15 CPU seconds."""
+    found = compared(good(needed=needed, surges=3)).model_copy(update={"batch_wanted_cpus": 1.0, "surge_seconds": 5.0})
+    assert any("nothing to be precise about" in line for line in versus.lines(found)) is is_told
+
+
 def test_both_tables_fit_into_a_narrow_terminal_with_every_name_readable() -> None:
     figures = {
         "seconds": 10,
