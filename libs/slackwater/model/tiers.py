@@ -40,6 +40,9 @@ DEFAULT_PRIORITY: Mapping[Tier, int] = {Tier.PROD: 9500, Tier.MID: 7500, Tier.BA
 HIGH_TIERS = frozenset({Tier.PROD, Tier.MID})
 """Tiers whose usage and requests are subtracted before batch is offered anything."""
 
+BORROWING_TIERS = frozenset({Tier.MID, Tier.BATCH, Tier.FREE})
+"""Tiers that live on what prod lends."""
+
 LABEL_TIER = ("slackwater.io/tier", "koordinator.sh/priority-class")
 LABEL_QOS = ("slackwater.io/qos", "koordinator.sh/qosClass")
 

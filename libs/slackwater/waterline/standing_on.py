@@ -19,7 +19,14 @@ from slackwater.waterline.execution.plan import Plan, Remaining
 from slackwater.waterline.facts.amounts import ZERO, Number
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.guarding import GuardState
-from slackwater.waterline.loop.steadying import Allowance, allowance, busiest_milli, wanted_milli
+from slackwater.waterline.loop.steadying import (
+    Allowance,
+    LoopState,
+    after_calm,
+    allowance,
+    busiest_milli,
+    wanted_milli,
+)
 from slackwater.waterline.loop.telling import Told
 from slackwater.waterline.registry.limited import beyond_limits
 from slackwater.waterline.registry.metric import Resource
@@ -153,7 +160,8 @@ def _credited(left: Remaining, plan: Plan) -> int:
 
 def _allowed(cycle: Cycle, source: Deciding) -> list[Input]:
     """What a restore stands on."""
-    state, view, policy = source.state.cycle.loop, source.view, source.options.loop
+    view, policy = source.view, source.options.loop
+    state = _seen(source)
     said = "the most that prod used since the last trigger"
     found = [Input(name="prod_demand", value=wanted_milli(state), unit=UNIT, source=f"state: {said}")]
     if state.last_trigger_at is not None:
@@ -166,7 +174,7 @@ def _allowed(cycle: Cycle, source: Deciding) -> list[Input]:
     used = float(usage[0].value)
     said = "computed: capacity - node_usage"
     found.append(Input(name="idle", value=source.capacity_milli - int(used), unit=UNIT, source=said))
-    said = f"computed: the most of node_usage and of the last {len(state.used_lately_milli)} calm samples before"
+    said = f"state: the most of the last {max(1, len(state.used_lately_milli))} calm samples, this one among them"
     found.append(Input(name="busiest", value=math.ceil(busiest_milli(state, used)), unit=UNIT, source=said))
     most = max(
         (one for one in cycle.analysis.restorable if one.is_covered),
@@ -187,7 +195,13 @@ def _allowance(one: Restorable, source: Deciding, view: NodeView) -> Allowance:
     policy = source.options.loop
     if policy is None:
         return Allowance(0)
-    return allowance(view, source.state.cycle.loop, policy, one.headroom, one.cool_down_seconds, source.now)
+    return allowance(view, _seen(source), policy, one.headroom, one.cool_down_seconds, source.now)
+
+
+def _seen(source: Deciding) -> LoopState:
+    """The loop's memory as a restore was decided on it: this sample is in it already."""
+    state = source.state.cycle.loop
+    return state if source.view is None else after_calm(source.view, state)
 
 
 def _measured(name: str, value: float | int | None, unit: str, source: Deciding) -> Input:

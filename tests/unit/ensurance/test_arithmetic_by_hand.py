@@ -149,6 +149,26 @@ async def test_a_restore_tells_what_may_rise_and_by_which_formula() -> None:
     assert all(action.keys for action in record.actions)
 
 
+async def test_idle_cpu_that_goes_back_is_what_the_record_says_of_the_busiest_sample() -> None:
+    """A busy sample that is older than those which count is in neither."""
+    scene = await Scene().open()
+    await scene.report(0.5, prod=900, batch={"b1": 1100})
+    await scene.confirm()
+    taken = scene.limits()
+    for prod in (1800, 1300, 1300, 1300, 1300):
+        await scene.report(0.0, prod=prod, batch=taken)
+        if scene.records()[-1].kind == "restore":
+            break
+    record = scene.records()[-1]
+    assert record.kind == "restore"
+    capacity, busiest = number(record, "capacity"), number(record, "busiest")
+    source = inputs(record)["may_rise"].source
+    assert source.startswith("computed: (capacity - busiest - 0.05 x capacity")
+    assert number(record, "may_rise") == capacity - busiest - capacity // 20
+    assert number(record, "busiest") == number(record, "node_usage")
+    assert -sum(term.value for term in record.terms) == number(record, "may_rise")
+
+
 async def test_memory_is_told_in_bytes_with_the_size_of_the_node() -> None:
     scene = DocumentScene()
     await scene.open()

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Final
 
 from slackwater.model.pods import Pod
+from slackwater.model.tiers import BORROWING_TIERS
 from slackwater.waterline.facts import eviction_marks as marks
 from slackwater.waterline.facts.amounts import Number
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.loop.in_force import Throttled, container_of
-from slackwater.waterline.registry.limited import LOWER
 
 SYSTEM_CRITICAL: Final = 2_000_000_000
 """Kubernetes' priority of what the cluster cannot live without, and above."""
@@ -28,7 +28,7 @@ def use_of(
 ) -> PodUse:
     """What the pod is and uses. `original_limit_milli` is its CPU limit before any of ours, `ours` the one in force.
     Requests of lower tiers are requests of what was lent."""
-    lent = pod.tier in LOWER
+    lent = pod.tier in BORROWING_TIERS
     plain = PodUse(
         pod.uid,
         pod.name,

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Final
 
-from slackwater.model.tiers import Tier
+from slackwater.model.tiers import BORROWING_TIERS
 from slackwater.waterline.actuation.cpu_quota import beyond_milli, waited_milli
 from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.facts.pods import PodUse
-
-LOWER: Final = frozenset({Tier.MID, Tier.BATCH, Tier.FREE})
 
 
 def beyond_limits(view: NodeView) -> Decimal:
@@ -36,6 +33,6 @@ def set_off(view: NodeView) -> Decimal:
 
 def _beyond_and_waited(pods: Iterable[PodUse]) -> tuple[Decimal, Decimal]:
     """Both over the same pods; the second only where there is a first."""
-    held = [each for pod in pods if pod.tier in LOWER for each in pod.containers if each.quota_us is not None]
+    held = [each for pod in pods if pod.tier in BORROWING_TIERS for each in pod.containers if each.quota_us is not None]
     beyond = sum(map(beyond_milli, held), ZERO)
     return beyond, sum(map(waited_milli, held), ZERO) if beyond else ZERO
