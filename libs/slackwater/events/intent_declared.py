@@ -12,10 +12,12 @@ from slackwater.events.envelope import Payload
 
 
 class WeightPolicy(StrEnum):
-    """How CPU weights are set: by each pod's request (plain sharing), or by its tier."""
+    """How CPU weights are set: by each pod's request (plain sharing), by its tier, or by its tier with batch and free
+    scheduled as idle."""
 
     BY_REQUEST = "by-request"
     BY_TIER = "by-tier"
+    BY_TIER_IDLE = "by-tier-idle"
 
 
 class CpuThrottle(BaseModel):

@@ -26,7 +26,7 @@ KERNEL_MINIMUM_MILLI: Final = 10
 """The kernel refuses a CFS quota below 1 ms; at the usual period of 100 ms that is 10 milli-cores."""
 
 Ratio = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-WeightChoice = Literal["by-request", "by-tier"]
+WeightChoice = Literal["by-request", "by-tier", "by-tier-idle"]
 _DEFAULTS: Final = LoopPolicy()
 
 
@@ -65,10 +65,11 @@ class ThrottleSpec(Part):
 
 class NodeQosSpec(Part):
     """`mode` is how far pools may go that have no Autonomy of their own: observe records what would be done, throttle
-    does it, evict ends pods where a rule asks for it. `weights` is how pods share CPU by themselves."""
+    does it, evict ends pods where a rule asks for it. `weights` is how pods share CPU by themselves: by their requests,
+    prod before mid before batch and free, or so that batch and free are scheduled as idle, too."""
 
     mode: Literal["observe", "throttle", "evict"] = "throttle"
-    weights: WeightChoice = "by-tier"
+    weights: WeightChoice = "by-tier-idle"
     rules: Annotated[tuple[ClusterRuleSpec, ...], Field(max_length=50)]
     throttle: ThrottleSpec = ThrottleSpec()
 

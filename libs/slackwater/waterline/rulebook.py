@@ -58,7 +58,7 @@ class Rulebook:
     limits: Limits = field(default_factory=Limits)
     pool_limits: Mapping[str, Limits] = field(default_factory=dict)
     loop: LoopPolicy = field(default_factory=LoopPolicy)
-    weights: str = "by-tier"
+    weights: str = "by-tier-idle"
     revision: int = 1
 
     def autonomy_of(self, pool: str) -> AutonomyPolicy:

@@ -73,7 +73,8 @@ class Driver(Protocol):
         ...
 
     def weight_text(self, knob: Knob, shares: int) -> str:
-        """The text that means these cpu.shares (2..262144; converted where the machine has weights 1..10000)."""
+        """The text that means these cpu.shares (2..262144; converted where the machine has weights 1..10000), or of
+        0 that the group is scheduled as idle (where the machine cannot, the smallest weight)."""
         ...
 
     def read(self, knob: Knob) -> str:

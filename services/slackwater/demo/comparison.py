@@ -115,7 +115,7 @@ class Comparison(_Part):
     batch_pods: int = 0
     batch_wanted_cpus: float = 0.0
     alone_p99_ms: float | None = None
-    """Of the service alone, over the very requests that each surge here has."""
+    """Of the service alone, over the very requests that each surge here has, before each pair."""
     outcomes: Mapping[str, Outcome] = {}
     surges: tuple[SurgeFigures, ...] = ()
 

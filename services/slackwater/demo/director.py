@@ -12,7 +12,7 @@ import os
 import platform
 import time
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,7 +25,6 @@ from slackwater.demo.api import Api
 from slackwater.demo.comparison import Comparison
 from slackwater.demo.contest import BATCH_PODS, BATCH_SHARE, Contest
 from slackwater.demo.kernel import Gauge, Kernel, QuotaWatch
-from slackwater.demo.load import Sample
 from slackwater.demo.narrator import Narrator
 from slackwater.demo.reaction import PressureSample, reaction
 from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, Summary
@@ -160,7 +159,7 @@ class Production:
             f"{BATCH_PODS} batch pods that want {BATCH_SHARE:.0%} of it"
         )
         deadline, self.told_waterline = time.monotonic() + parts.comparison, None
-        found = await Contest(self, port, rates.surge, rates.rest, self.alone, deadline).perform(crunch)
+        found = await Contest(self, port, rates.surge, rates.rest, deadline).perform(crunch)
         self.told_waterline = self.waterline
         return found
 
@@ -183,8 +182,6 @@ class Production:
         self.narrator.say(f"waterline on prod's CPU pressure: {self.waterline:.3f} (from the pressure it makes alone)")
 
     last_surge: tuple[float, float] = (0.0, 0.0)
-    alone: Sequence[Sample] = ()
-    """Every request of the surge without neighbours."""
 
     async def _batch_lives(self) -> None:
         for _ in range(200):
@@ -314,8 +311,6 @@ class Surge:
         pressures = [sample.some for sample in production.gauge.pressures(began, ended)]
         cores = production.gauge.cores(began, ended)
         samples = load.samples("surge")
-        if name == ALONE:
-            production.alone = samples
         found = summary.phase(name, self.parts.surge, samples, pressures, cores)
         production.phases[name] = found
         production.narrator.say(

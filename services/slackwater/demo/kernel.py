@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal as signals
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
+from slackwater.agent.adapters.linux.processes import send
 from slackwater.demo.comparison import Used, rate
 from slackwater.demo.reaction import PressureSample, QuotaChange
 from slackwater.runtime.state import StateDir
@@ -61,6 +64,16 @@ class Kernel:
             except OSError:  # the pod has ended
                 continue
         return limits
+
+    @contextmanager
+    def batch_stands_still(self) -> Iterator[None]:
+        """While this lasts no process of batch runs; each goes on afterwards."""
+        folders = self.hierarchy.directories(f"{self.root}/batch")
+        send(folders, signals.SIGSTOP)
+        try:
+            yield
+        finally:
+            send(folders, signals.SIGCONT)
 
     def remains(self) -> list[str]:
         """What of this instance is still there: cgroups and processes in them."""

@@ -33,7 +33,7 @@ def document(present: Mapping[str, Any], policy: str) -> dict[str, Any]:
     throttle = {"excessRatio": 0.0, "minCpuMilli": 10, "headroomMarginRatio": round(1 - TARGET, 3)}
     if not precise:
         throttle["relapseSeconds"] = 0  # its give-back is none of the product's, and nothing to be more patient for
-    spec = {"mode": "throttle", "weights": "by-tier", "rules": [rule], "throttle": throttle}
+    spec = {"mode": "throttle", "weights": "by-tier-idle", "rules": [rule], "throttle": throttle}
     return {**present, "spec": spec}
 
 

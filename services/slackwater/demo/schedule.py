@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slackwater.demo.load import percentile
 
 FULL_SECONDS = 90
-COMPARED_SECONDS, _COMPARED_SHARE = 110, 0.54
+COMPARED_SECONDS, _COMPARED_SHARE = 110, 0.66
 _LEAST_SECONDS, DEFAULT_SECONDS = 20, 120
 EXCESS_RATIO = 1.0
 """Release twice the measured gap: "some" pressure is a lower bound, and a surge of seconds leaves few cycles."""
@@ -42,7 +42,7 @@ class Rates:
 
 def lengths(seconds: int | None) -> Lengths:
     """90 s hold four surges of 13 s; other durations scale, down to surges of 3 s. From 110 s on (and without an end)
-    half of the time is for the two policies in turn."""
+    most of the time is for the two policies in turn."""
     given = max(_LEAST_SECONDS, seconds or DEFAULT_SECONDS)
     comparison = max(given - FULL_SECONDS, _COMPARED_SHARE * given) if given >= COMPARED_SECONDS else 0.0
     scale = (given - comparison) / FULL_SECONDS

@@ -20,7 +20,7 @@ class EnsuranceSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="SLACKWATER_ENSURANCE_", frozen=True)
 
     mode: Literal["observe", "throttle", "evict"] = "throttle"
-    weights: Literal["by-request", "by-tier"] = "by-tier"
+    weights: Literal["by-request", "by-tier", "by-tier-idle"] = "by-tier-idle"
     metric: Literal["prod_cpu_pressure", "node_cpu_usage_ratio"] = "prod_cpu_pressure"
     waterline: float = Field(default=0.10, gt=0, le=1)
     avoidance_threshold: int = Field(default=1, ge=1)

@@ -57,6 +57,7 @@ def test_the_policy_that_protects_prod_more_is_in_force() -> None:
     assert policy_of([]) is None
     assert policy_of([wish("x", policy=Policy.BY_REQUEST)]) is Policy.BY_REQUEST
     assert policy_of([wish("x", policy=Policy.BY_REQUEST), wish("y")]) is Policy.BY_TIER
+    assert policy_of([wish("x", policy=Policy.BY_TIER_IDLE), wish("y")]) is Policy.BY_TIER_IDLE
 
 
 texts_wanted = st.dictionaries(st.sampled_from(KNOBS), st.none() | st.sampled_from(["100", "200", "max"]))

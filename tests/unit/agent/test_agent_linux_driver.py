@@ -18,6 +18,7 @@ from slackwater.agent.adapters.linux.meters import busy_ns, memory_in_use, press
 from slackwater.agent.adapters.linux.processes import Process, process_of
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
 from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.domain.weights import IDLE_SHARES, MIN_SHARES
 from slackwater.model.errors import Conflict, Misconfigured, NotFound
 from slackwater.model.nodes import NumaNode
 from slackwater.model.pods import Pod
@@ -47,6 +48,32 @@ def start(driver: LinuxDriver, one: Pod, supervisor: Process | None = None) -> N
 def end(driver: LinuxDriver, one: Pod) -> None:
     driver.layout.hierarchy.remove(driver.layout.pod(one.tier, one.uid), with_children=True)
     PodRegistry(driver.layout.agent_dir / "pods").remove(one.uid)
+
+
+def test_without_cpu_idle_the_smallest_weight_stands_for_it(driver: LinuxDriver) -> None:
+    knob = driver.weight_knob(Tier.BATCH)
+    smallest = driver.weight_text(knob, MIN_SHARES)
+    assert driver.weight_text(knob, IDLE_SHARES) == smallest
+    driver.write(knob, smallest)
+    assert driver.read(knob) == smallest
+
+
+def test_a_weight_and_cpu_idle_are_one_value(driver: LinuxDriver) -> None:
+    knob = driver.weight_knob(Tier.BATCH)
+    weight, idle = Path(knob.path), Path(knob.path).with_name("cpu.idle")
+    idle.write_text("0\n")
+    assert driver.weight_text(knob, IDLE_SHARES) == "idle"
+    assert driver.weight_text(knob, 512) not in ("idle", "0")
+    driver.write(knob, "idle")
+    assert idle.read_text() == "1"
+    for shown in ("3", "0", "1"):  # by kernels, while a group is idle
+        weight.write_text(f"{shown}\n")
+        assert driver.read(knob) == "idle"
+    driver.write(knob, "39")
+    assert (idle.read_text(), weight.read_text(), driver.read(knob)) == ("0", "39", "39")
+    weight.write_text("3\n")
+    assert driver.read(knob) == "3", "a small weight is no idle group"
+    idle.unlink()
 
 
 def test_a_pod_is_listed_measured_and_forgotten(driver: LinuxDriver) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.agent.domain.weights import (
+    IDLE_SHARES,
     MAX_SHARES,
     MIN_SHARES,
     Policy,
@@ -59,3 +60,10 @@ def test_by_tier_prod_comes_before_mid_before_the_rest(given_pods: list) -> None
     assert tiers[Tier.PROD] >= 1024
     assert tiers[Tier.MID] == tiers[Tier.PROD] // 4
     assert tiers[Tier.BATCH] == tiers[Tier.FREE] == 2
+
+
+@given(pods)
+def test_by_tier_and_idle_only_the_last_two_tiers_differ(given_pods: list) -> None:
+    plain, idle = weigh(given_pods, Policy.BY_TIER), weigh(given_pods, Policy.BY_TIER_IDLE)
+    assert idle.pods == plain.pods
+    assert idle.tiers == {**plain.tiers, Tier.BATCH: IDLE_SHARES, Tier.FREE: IDLE_SHARES}

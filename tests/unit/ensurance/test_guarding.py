@@ -31,7 +31,7 @@ def repeated(record: DecisionRecord) -> object:
 async def test_a_described_node_gets_weights_and_waterlines_at_once() -> None:
     scene = await Scene().open()
     intent = scene.intents()[-1]
-    assert (intent.generation, intent.writer, intent.weights) == (1, "ensurance", WeightPolicy.BY_TIER)
+    assert (intent.generation, intent.writer, intent.weights) == (1, "ensurance", WeightPolicy.BY_TIER_IDLE)
     assert intent.waterlines == (LocalWaterline(metric="prod_cpu_pressure", value=0.10),)
     assert intent.throttles == ()
 

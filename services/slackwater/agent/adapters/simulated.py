@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from slackwater.agent.domain.host_apps import HostApplication
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.domain.samples import HostSample
+from slackwater.agent.domain.weights import IDLE_SHARES
 from slackwater.agent.ports import PodSample, PsiTotals, RawSample
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.nodes import CpuTopology, NodeFacts
@@ -32,6 +33,8 @@ REST_LOAD, SURGE_LOAD = 0.10, 0.60
 SERVICE_SECONDS = 0.008
 _OWN_PRESSURE, _NEIGHBOUR_PRESSURE = 0.02, 0.30
 _GIB = 1 << 30
+_IDLE, _WEIGHT_OF_IDLE = "idle", 3
+"""What a group that is scheduled as idle weighs: as in the kernel (WEIGHT_IDLEPRIO)."""
 _CFS_PERIOD_SECONDS = 0.1
 _HOST_APP_SHARE, _HOST_APP_BYTES = 0.05, _GIB // 2
 """What every host application takes of the machine, before any pod has some."""
@@ -246,16 +249,16 @@ class SimulatedDriver:
         return self._known(Knob(f"{self.node}/{target.value if isinstance(target, Tier) else target}", "cpu_weight"))
 
     def weight_text(self, knob: Knob, shares: int) -> str:
-        return str(shares)
+        return _IDLE if shares == IDLE_SHARES else str(shares)
 
     def read(self, knob: Knob) -> str:
         return self._texts[self._known(knob)]
 
     def write(self, knob: Knob, text: str) -> None:
         self._known(knob)
-        if text != "max" and not text.isdecimal():
+        if text not in ("max", _IDLE) and not text.isdecimal():
             raise Misconfigured(
-                f"{knob.path}: {text!r} is neither a number nor max", code="write_refused", field=knob.path
+                f"{knob.path}: {text!r} is neither a number nor max nor {_IDLE}", code="write_refused", field=knob.path
             )
         self._texts[knob] = text
 
@@ -289,7 +292,8 @@ class SimulatedDriver:
         return self.cpus * 1000 * _HOST_APP_SHARE
 
     def _weight(self, target: str | Tier) -> int:
-        return int(self.read(self.weight_knob(target)))
+        text = self.read(self.weight_knob(target))
+        return _WEIGHT_OF_IDLE if text == _IDLE else int(text)
 
     def _known(self, knob: Knob) -> Knob:
         if knob not in self._texts:

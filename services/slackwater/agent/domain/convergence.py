@@ -20,6 +20,9 @@ from slackwater.agent.domain.weights import Policy
 RESTORE_STEP = 0.25
 """Share of the node's CPU by which the limits of a lapsed lease rise per second."""
 
+_PROTECTION = (Policy.BY_REQUEST, Policy.BY_TIER, Policy.BY_TIER_IDLE)
+"""The more prod is protected, the later."""
+
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
@@ -98,9 +101,7 @@ def policy_of(wishes: Iterable[Wish]) -> Policy | None:
     A lapsed lease does not change weights: they cost nobody anything while the machine is idle.
     """
     found = {wish.policy for wish in wishes}
-    if not found:
-        return None
-    return Policy.BY_TIER if Policy.BY_TIER in found else Policy.BY_REQUEST
+    return max(found, key=_PROTECTION.index, default=None)
 
 
 class Do(Enum):

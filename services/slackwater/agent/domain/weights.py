@@ -1,6 +1,7 @@
 """CPU weights of pods and tiers: by request (plain sharing) or by tier (prod before mid before the rest).
 
-`cpu.idle` would push batch further down, but on v1 it makes cpu.shares unwritable, so weights alone do it here.
+By tier and idle, batch and free run when nobody else wants to: the kernel lets whoever wakes up in prod or mid take
+the CPU at once, also from a group that has just come back from a quota with its history forgotten (decision 0052).
 The v1/v2 conversion is the one Kubernetes uses (KEP-2254): linear between [2, 262144] and [1, 10000].
 """
 
@@ -13,6 +14,8 @@ from enum import StrEnum
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import Tier
 
+IDLE_SHARES = 0
+"""Below every weight: scheduled as idle where the kernel can (cpu.idle, 5.15 and later), else the smallest weight."""
 MIN_SHARES = 2
 MAX_SHARES = 262_144
 SHARES_PER_CPU = 1024
@@ -23,11 +26,12 @@ class Policy(StrEnum):
 
     BY_REQUEST = "by-request"
     BY_TIER = "by-tier"
+    BY_TIER_IDLE = "by-tier-idle"
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """cpu.shares by pod uid and by tier."""
+    """cpu.shares by pod uid and by tier; a tier may have IDLE_SHARES."""
 
     pods: Mapping[str, int]
     tiers: Mapping[Tier, int]
@@ -45,8 +49,8 @@ def weigh(pods: Sequence[Pod], policy: Policy) -> Weights:
     if policy is Policy.BY_REQUEST:
         return Weights(by_pod, {tier: _bounded(total) for tier, total in sums.items()})
     prod = _bounded(max(SHARES_PER_CPU, sums[Tier.PROD]))
-    tiers = {Tier.PROD: prod, Tier.MID: _bounded(prod // 4), Tier.BATCH: MIN_SHARES, Tier.FREE: MIN_SHARES}
-    return Weights(by_pod, tiers)
+    last = IDLE_SHARES if policy is Policy.BY_TIER_IDLE else MIN_SHARES
+    return Weights(by_pod, {Tier.PROD: prod, Tier.MID: _bounded(prod // 4), Tier.BATCH: last, Tier.FREE: last})
 
 
 def weight_of_shares(shares: int) -> int:

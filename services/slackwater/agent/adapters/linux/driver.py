@@ -127,21 +127,21 @@ class LinuxDriver:
         return Knob(str(weight_files.weight_file(directory, self.layout.hierarchy.pure_v2)), "cpu_weight")
 
     def weight_text(self, knob: Knob, shares: int) -> str:
-        return weight_files.weight_text(shares, self.layout.hierarchy.pure_v2)
+        return weight_files.weight_or_idle_text(Path(knob.path), shares, self.layout.hierarchy.pure_v2)
 
     def read(self, knob: Knob) -> str:
+        path = _below(self.layout, knob)
         try:
-            return _below(self.layout, knob).read_text().removesuffix("\n")
+            text = path.read_text().removesuffix("\n")
+            return weight_files.shown(path, text) if knob.field == "cpu_weight" else text
         except OSError as error:
             raise NotFound(f"{knob.path} is gone ({error.strerror})", field=knob.path) from error
 
     def write(self, knob: Knob, text: str) -> None:
+        path = _below(self.layout, knob)
         try:
-            descriptor = os.open(_below(self.layout, knob), os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW)
-            try:
-                os.write(descriptor, text.encode())
-            finally:
-                os.close(descriptor)
+            for file, value in weight_files.writes(path, text) if knob.field == "cpu_weight" else ((path, text),):
+                _write(file, value)
         except (FileNotFoundError, ProcessLookupError) as error:
             raise NotFound(f"{knob.path} is gone", field=knob.path) from error
         except OSError as error:
@@ -224,6 +224,14 @@ class LinuxDriver:
             return int(self.read(knob).split()[1])
         period = Knob(str(Path(knob.path).with_name("cpu.cfs_period_us")), "cpu_period")
         return int(self.read(period))
+
+
+def _write(file: Path, text: str) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
 
 
 def _below(layout: Layout, knob: Knob) -> Path:
