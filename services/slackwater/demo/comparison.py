@@ -12,6 +12,7 @@ both summed until batch has everything back. D is what batch uses while the serv
 from __future__ import annotations
 
 import math
+import statistics
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -81,6 +82,7 @@ class SurgeFigures(_Part):
     seconds_to_below: float | None
     pods: int
     actions: int
+    p99_ms: float | None = None
 
 
 class Outcome(_Part):
@@ -92,6 +94,8 @@ class Outcome(_Part):
     requests: int
     errors: int
     p99_ms: float | None
+    """Over all requests; `p99_median_ms` of the surge in the middle, which no single stall of the machine can move."""
+    p99_median_ms: float | None = None
     needed: float
     lost: float
     above_needed_ratio: float | None
@@ -115,6 +119,7 @@ class Comparison(_Part):
     batch_pods: int = 0
     batch_wanted_cpus: float = 0.0
     alone_p99_ms: float | None = None
+    alone_p99_median_ms: float | None = None
     """Of the service alone, over the very requests that each surge here has, before each pair."""
     outcomes: Mapping[str, Outcome] = {}
     surges: tuple[SurgeFigures, ...] = ()
@@ -173,6 +178,7 @@ def figures(seen: SurgeSeen, machine: Machine) -> SurgeFigures:
         seconds_to_below=below,
         pods=len({one.pod for one in actions}),
         actions=len(actions),
+        p99_ms=p99_ms(seen.samples),
     )
 
 
@@ -200,6 +206,7 @@ def outcome(found: Sequence[SurgeFigures], samples: Sequence[Sample]) -> Outcome
         requests=len(samples),
         errors=sum(not one.ok for one in samples),
         p99_ms=p99_ms(samples),
+        p99_median_ms=median([one.p99_ms for one in found]),
         needed=round(needed, 2),
         lost=round(lost, 2),
         above_needed_ratio=round(lost / needed - 1, 3) if needed > 0 else None,
@@ -210,6 +217,12 @@ def outcome(found: Sequence[SurgeFigures], samples: Sequence[Sample]) -> Outcome
         below_p99_seconds=_quantile(below, 0.99),
         below_max_seconds=max(below, default=None),
     )
+
+
+def median(values: Sequence[float | None]) -> float | None:
+    """Of those that are known: the one in the middle, or the mean of the two there; None without any."""
+    known = [value for value in values if value is not None]
+    return round(statistics.median(known), 2) if known else None
 
 
 def p99_ms(samples: Sequence[Sample]) -> float | None:

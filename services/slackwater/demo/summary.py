@@ -141,11 +141,12 @@ def _latency(summary: Summary) -> list[str]:
     if alone is None or ours is None or alone.p99_ms is None or ours.p99_ms is None:
         return ["the service's latency was not measured alone and under Slackwater"]
     found = []
-    allowed = allowed_p99_ms(alone.p99_ms)
+    by_itself = max(alone.p99_ms, summary.comparison.alone_p99_ms or 0.0)  # minutes later a machine may be another
+    allowed = allowed_p99_ms(by_itself)
     if ours.p99_ms > allowed:
         found.append(
             f"p99 under Slackwater {ours.p99_ms:.1f} ms is above {allowed:.1f} ms "
-            f"({P99_FACTOR:g} x {alone.p99_ms:.1f} ms alone + {P99_ALLOWANCE_MS:g} ms)"
+            f"({P99_FACTOR:g} x {by_itself:.1f} ms alone + {P99_ALLOWANCE_MS:g} ms)"
         )
     if ours.errors:
         found.append(f"{ours.errors} of {ours.requests} requests failed under Slackwater")

@@ -198,6 +198,14 @@ def test_each_wish_is_judged_by_itself(precise: Callable[[], Outcome], words: st
     assert words in versus.judged(compared(precise()))
 
 
+def test_one_stalled_surge_moves_the_p99_of_all_but_not_that_of_the_median_surge() -> None:
+    calm = [Sample("surge", 0.0, 0.030, True)] * 100
+    found = [one(lost=1.0).model_copy(update={"p99_ms": p99}) for p99 in (30.0, 500.0, 31.0)]
+    told = outcome(found, calm + [Sample("surge", 0.0, 0.500, True)] * 100 + calm)
+    assert (told.p99_ms, told.p99_median_ms) == (500.0, 31.0)
+    assert outcome([one(lost=1.0)], []).p99_median_ms is None
+
+
 def test_the_definition_stands_beside_the_figures() -> None:
     text = "\n".join(versus.lines(compared(good())))
     assert "machine - batch + 0.80" in text

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.demo import summary, table
+from slackwater.demo.comparison import Comparison
 from slackwater.demo.load import Sample
 from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, Counts, OfferLine, Phase, Reaction, Summary
 
@@ -103,6 +104,13 @@ def test_each_condition_fails_by_itself_in_one_line(words: str, broken: Callable
 def test_the_latency_bound_is_one_and_a_half_times_alone_plus_five(alone: float, ours: float) -> None:
     phases = dict(good().phases) | {ALONE: phase(ALONE, alone), SLACKWATER: phase(SLACKWATER, ours)}
     assert bool(summary.failures(good(phases=phases))) == (ours > 1.5 * alone + 5)
+
+
+def test_the_service_alone_counts_as_slow_as_it_was_at_any_time() -> None:
+    phases = dict(good().phases) | {ALONE: phase(ALONE, 20.0), SLACKWATER: phase(SLACKWATER, 60.0)}
+    assert summary.failures(good(phases=phases))
+    assert not summary.failures(good(phases=phases, comparison=Comparison(alone_p99_ms=40.0)))
+    assert summary.failures(good(phases=phases, comparison=Comparison(alone_p99_ms=36.0)))
 
 
 def test_an_unfinished_run_is_never_ok() -> None:
