@@ -8,12 +8,11 @@ import signal as signals
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
-from slackwater.agent.adapters.linux.processes import send
 from slackwater.demo.comparison import Used, rate
 from slackwater.demo.reaction import PressureSample, QuotaChange
 from slackwater.runtime.state import StateDir
@@ -68,12 +67,17 @@ class Kernel:
     @contextmanager
     def batch_stands_still(self) -> Iterator[None]:
         """While this lasts no process of batch runs; each goes on afterwards."""
-        folders = self.hierarchy.directories(f"{self.root}/batch")
-        send(folders, signals.SIGSTOP)
+        self._signal_batch(signals.SIGSTOP)
         try:
             yield
         finally:
-            send(folders, signals.SIGCONT)
+            self._signal_batch(signals.SIGCONT)
+
+    def _signal_batch(self, signal: signals.Signals) -> None:
+        for procs in self._cpu_folder("batch").glob("**/cgroup.procs"):
+            for pid in procs.read_text().split():
+                with suppress(ProcessLookupError):  # it has ended
+                    os.kill(int(pid), signal)
 
     def remains(self) -> list[str]:
         """What of this instance is still there: cgroups and processes in them."""
