@@ -142,7 +142,7 @@ class Production:
             await self.api.set_mode("throttle", "by-tier", self.waterline)
             await asyncio.sleep(parts.settle)
             found = await surge.guarded(watch)
-        compared = await self._compare(port, rates, parts, crunch)
+        compared = await self._compare(port, parts, crunch)
         workload = {"workers": self.workloads.cpus, "rounds": rounds, "request_cpu_ms": round(cost * 1000, 3)}
         loads = {"rest_rate": round(rates.rest, 1), "surge_rate": round(rates.surge, 1)}
         result = await self._conclude(found, {**workload, **loads}, compared)
@@ -150,13 +150,15 @@ class Production:
             await self._go_on(surge, result)
         return result
 
-    async def _compare(self, port: int, rates: schedule.Rates, parts: schedule.Lengths, crunch: Process) -> Comparison:
-        """The two policies in turn, if there is time for it."""
+    async def _compare(self, port: int, parts: schedule.Lengths, crunch: Process) -> Comparison:
+        """The two policies in turn, if there is time for it. What a request costs is known better by now: from four
+        surges, where a moment before the first was all there was."""
         if not parts.comparison:
             return Comparison(left_out=f"left out: it needs SECONDS={schedule.COMPARED_SECONDS} or more")
+        rates = schedule.rates(self.workloads.cpus, summary.cpu_seconds_per_request(self.phases.values()))
         self.narrator.say(
             f"all or nothing and precise in turn, above {policies.WATERLINE:.0%} of the machine's CPU: "
-            f"{BATCH_PODS} batch pods that want {BATCH_SHARE:.0%} of it"
+            f"{BATCH_PODS} batch pods that want {BATCH_SHARE:.0%} of it, surges of {rates.surge:.0f} requests/s"
         )
         deadline, self.told_waterline = time.monotonic() + parts.comparison, None
         found = await Contest(self, port, rates.surge, rates.rest, deadline).perform(crunch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -124,6 +124,14 @@ def phase(
         batch_cpu=round(cores[1], 3),
         other_cpu=round(cores[2], 3),
     )
+
+
+def cpu_seconds_per_request(phases: Iterable[Phase]) -> float:
+    """What a request cost the service in these surges, with neighbours and without. Raises ValueError without any."""
+    seen = [(each.prod_cpu * each.seconds, each.requests) for each in phases if each.requests]
+    if not seen:
+        raise ValueError("phases: none of them has a request to count")
+    return sum(cpu for cpu, _ in seen) / sum(requests for _, requests in seen)
 
 
 def allowed_p99_ms(alone_p99_ms: float) -> float:

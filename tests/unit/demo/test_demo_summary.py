@@ -113,6 +113,15 @@ def test_the_service_alone_counts_as_slow_as_it_was_at_any_time() -> None:
     assert summary.failures(good(phases=phases, comparison=Comparison(alone_p99_ms=36.0)))
 
 
+def test_what_a_request_costs_is_a_mean_over_all_requests() -> None:
+    one = phase(ALONE, 20.0).model_copy(update={"prod_cpu": 1.0, "seconds": 10.0, "requests": 1000})
+    other = phase(PLAIN, 20.0).model_copy(update={"prod_cpu": 2.0, "seconds": 10.0, "requests": 3000})
+    none = phase(WEIGHTS, 20.0).model_copy(update={"prod_cpu": 9.0, "seconds": 10.0, "requests": 0})
+    assert summary.cpu_seconds_per_request([one, other, none]) == pytest.approx(30 / 4000)
+    with pytest.raises(ValueError, match="none of them"):
+        summary.cpu_seconds_per_request([none])
+
+
 def test_an_unfinished_run_is_never_ok() -> None:
     assert not good(finished=False).ok
 
