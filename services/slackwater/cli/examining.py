@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.state import Endpoint, StateDir
 
 ASK_SECONDS = 5.0
+_IDLE_SINCE = (5, 15)
 _PREFIX = "slackwater-"
 _CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 
@@ -43,6 +45,7 @@ def snapshot(state_dir: Path) -> Snapshot:
         why_unwritable=hierarchy.why_unwritable(),
         psi_global=_readable(Path("/proc/pressure/cpu")),
         psi_per_cgroup=_has_pressure(hierarchy),
+        cpu_idle=has_idle(hierarchy),
         cpus=_cpus(),
         now=datetime.now(UTC),
         clock_source=_text(_CLOCK_SOURCE),
@@ -152,6 +155,18 @@ def _has_pressure(hierarchy: Hierarchy) -> bool:
     """The root of a v2 tree has no pressure file on some kernels, so any child will do."""
     tree = hierarchy.unified
     return tree is not None and any(_readable(file) for file in (tree / "cpu.pressure", *tree.glob("*/cpu.pressure")))
+
+
+def has_idle(hierarchy: Hierarchy) -> bool:
+    """The root of a v2 tree cannot be idle and has no such file, any child with the cpu controller has. Where nobody
+    has that controller yet, the kernel's version has to do."""
+    tree = hierarchy.cpu
+    if tree is None:
+        return False
+    weighed = [tree, *tree.glob("*/")] if not hierarchy.pure_v2 else [one.parent for one in tree.glob("*/cpu.weight")]
+    if not weighed:
+        return tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2]) >= _IDLE_SINCE
+    return any((group / "cpu.idle").exists() for group in weighed)
 
 
 def _has_processes(paths: Sequence[str]) -> bool:

@@ -59,6 +59,8 @@ class Snapshot:
     why_unwritable: str | None
     psi_global: bool
     psi_per_cgroup: bool
+    cpu_idle: bool
+    """Whether groups can be scheduled as idle."""
     cpus: int | None
     now: datetime
     clock_source: str | None
@@ -122,6 +124,15 @@ def _pressure(seen: Snapshot) -> Sequence[Finding]:
         advice = "mount cgroup v2 (also beside v1) and boot without cgroup_disable=pressure to see it per pod"
         return [Finding("pressure", Level.WARN, "PSI for the whole machine only", advice)]
     return [Finding("pressure", Level.OK, "PSI for the machine and per cgroup")]
+
+
+def _idle(seen: Snapshot) -> Sequence[Finding]:
+    if not seen.cpu_idle:
+        advice = (
+            "Linux 5.15 or newer has cpu.idle; until then batch has the smallest weight, and prod may wait for a tick"
+        )
+        return [Finding("idle batch", Level.WARN, "no group can be scheduled as idle", advice)]
+    return [Finding("idle batch", Level.OK, "batch and free can be scheduled as idle (cpu.idle)")]
 
 
 def _cpus(seen: Snapshot) -> Sequence[Finding]:
@@ -248,6 +259,6 @@ def _claims(count: int) -> str:
 
 
 _LOOKS: Sequence[Callable[[Snapshot], Sequence[Finding]]] = (
-    *(_python, _kernel, _cgroups, _pressure, _cpus, _clock),
+    *(_python, _kernel, _cgroups, _pressure, _idle, _cpus, _clock),
     *(_servers, _state, _instance, _shards, _access, _leftovers, _journal),
 )

@@ -17,7 +17,7 @@ from slackwater.agent.adapters.journal_file import claims_in
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
 from slackwater.bus.access import NatsAccess
 from slackwater.cli import doctor
-from slackwater.cli.examining import access_trouble, cgroups_of_ours, snapshot
+from slackwater.cli.examining import access_trouble, cgroups_of_ours, has_idle, snapshot
 from slackwater.cli.findings import Finding, Instance, Level, Snapshot, examine, exit_needed
 from slackwater.cli.main import app
 from slackwater.runtime.settings import HttpSettings
@@ -31,6 +31,7 @@ WELL = Snapshot(
     why_unwritable=None,
     psi_global=True,
     psi_per_cgroup=True,
+    cpu_idle=True,
     cpus=4,
     now=datetime(2026, 6, 1, tzinfo=UTC),
     clock_source="tsc",
@@ -65,6 +66,7 @@ def test_a_machine_that_is_well_has_only_lines_that_say_so() -> None:
         ("cgroups", Level.WARN, {"why_unwritable": "/sys/fs/cgroup is not writable for uid 1000; run as root"}),
         ("pressure", Level.WARN, {"psi_global": False}),
         ("pressure", Level.WARN, {"psi_per_cgroup": False}),
+        ("idle batch", Level.WARN, {"cpu_idle": False}),
         ("cpus", Level.WARN, {"cpus": 1}),
         ("cpus", Level.WARN, {"cpus": None}),
         ("clock", Level.FAIL, {"now": datetime(1970, 1, 1, tzinfo=UTC)}),
@@ -140,6 +142,23 @@ def test_the_journal_is_counted_without_touching_it(tmp_path: Path) -> None:
     journal.write_text(text)
     assert claims_in(journal) == 1
     assert journal.read_text() == text
+
+
+@pytest.mark.parametrize("pure_v2", [False, True])
+def test_whether_groups_can_be_idle_is_read_from_a_group_that_has_a_weight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pure_v2: bool
+) -> None:
+    tree = Hierarchy(cpu=tmp_path, pure_v2=pure_v2)
+    (tmp_path / "plain").mkdir()
+    monkeypatch.setattr("platform.release", lambda: "5.4.0-x")
+    assert not has_idle(tree)
+    monkeypatch.setattr("platform.release", lambda: "5.15.0-x")
+    assert has_idle(tree) is pure_v2, "without a group to look at the version has to do"
+    (tmp_path / "plain" / "cpu.weight").write_text("100")
+    assert not has_idle(tree)
+    (tmp_path / "plain" / "cpu.idle").write_text("0")
+    assert has_idle(tree)
+    assert not has_idle(Hierarchy())
 
 
 def test_looking_at_this_machine_makes_nothing(tmp_path: Path) -> None:
