@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,6 +27,9 @@ from slackwater.testing.story import story
 TOKEN = "the-token-of-this-test-0123456789"  # noqa: S105 - of this test
 ADMIN = {"Authorization": f"Bearer {TOKEN}"}
 
+_START_SECONDS, _LOOK_SECONDS = 120.0, 0.05
+"""It takes five seconds, and once took more than thirty on a machine whose CPU was stolen."""
+
 
 class WholeServer:
     """Every service but the agent, in a thread of its own, after the story has been told."""
@@ -41,7 +44,7 @@ class WholeServer:
 
     def __enter__(self) -> WholeServer:
         self._thread.start()
-        assert self._ready.wait(60)
+        assert self._ready.wait(2 * _START_SECONDS)
         if self.failure is not None:
             raise self.failure
         return self
@@ -71,12 +74,14 @@ class WholeServer:
             settings = HttpSettings(host="127.0.0.1", port=0, token=SecretStr(TOKEN))
             server = HttpServer(settings)
             app = build_app([r for s in services for r in s.routers()], _all_well, settings)
-            started = [asyncio.Event() for _ in services]
-            tasks = [asyncio.create_task(s.run(e.set)) for s, e in zip(services, started, strict=True)]
-            listening = asyncio.Event()
-            tasks.append(asyncio.create_task(server.run(app, listening.set)))
-            for event in (*started, listening):
-                await asyncio.wait_for(event.wait(), 30)
+            started = {part.name: asyncio.Event() for part in SHARED}
+            tasks = [
+                asyncio.create_task(service.run(event.set), name=name)
+                for service, (name, event) in zip(services, started.items(), strict=True)
+            ]
+            started["http"] = asyncio.Event()
+            tasks.append(asyncio.create_task(server.run(app, started["http"].set), name="http"))
+            await _all_up(started, tasks)
             for event in story(datetime.now(UTC))[-400:]:
                 await bus.publish(event)
             self.url = server.url
@@ -86,6 +91,19 @@ class WholeServer:
                 task.cancel()
             await asyncio.wait(tasks)
         await databases.close()
+
+
+async def _all_up(started: Mapping[str, asyncio.Event], tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Wait until everybody is; who has ended before that, or takes for ever, is named."""
+    for _ in range(int(_START_SECONDS / _LOOK_SECONDS)):
+        for task in tasks:
+            if task.done():
+                raise RuntimeError(f"{task.get_name()} ended before all were up") from task.exception()
+        if all(event.is_set() for event in started.values()):
+            return
+        await asyncio.sleep(_LOOK_SECONDS)
+    missing = [name for name, event in started.items() if not event.is_set()]
+    raise TimeoutError(f"not up after {_START_SECONDS:g} s: {', '.join(missing)}")
 
 
 async def _all_well() -> list[Check]:
