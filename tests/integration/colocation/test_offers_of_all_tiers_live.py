@@ -82,7 +82,7 @@ class Node:
     async def damage(self) -> None:
         """Its offer of batch CPU is far too high from now on, and nobody was told."""
         async with self.database.unit_of_work() as unit:
-            await unit.connection.execute(text("UPDATE nodes SET state = jsonb_set(state, '{cpu,published}', '7999')"))
+            await unit.connection.execute(text("UPDATE nodes SET facts = jsonb_set(facts, '{cpu,published}', '7999')"))
 
     async def minute(self, number: int) -> None:
         self.clock.minutes = number + 1

@@ -15,6 +15,7 @@ import pytest
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from pydantic import TypeAdapter
 from sqlalchemy import text
 from strategy_scene import OWN, document
 
@@ -24,7 +25,8 @@ from slackwater.colocation.adapters.memory_following import MemoryFollowerStore
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.adapters.postgres_following import PostgresFollowerStore, strategy_store
 from slackwater.colocation.domain.layers import NodeWords
-from slackwater.colocation.domain.node import NodeState, Source
+from slackwater.colocation.domain.node import KnownPeak, NodeState, Source
+from slackwater.colocation.domain.snapshot import PodUse
 from slackwater.colocation.ports import ColocationStore, Followers, FollowerStore
 from slackwater.colocation.service import ColocationService, build
 from slackwater.colocation.settings import ColocationSettings
@@ -50,6 +52,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 TABLES = text("SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r'")
+HELD: dict[str, Any] = {
+    "pods": (PodUse("p", "prod", "LS", Resources(1000, 1), None, Resources(500, 1), bound_seconds_ago=2.5),),
+    "peaks": {"p": KnownPeak(Resources(500, 1), cold=False)},
+}
 COLUMNS = text("SELECT column_name FROM information_schema.columns WHERE table_name = 'nodes'")
 
 
@@ -289,26 +295,33 @@ async def write(address: str, name: str, generation: int, body: dict[str, Any]) 
     await database.close()
 
 
-def step(connection: Connection, name: str) -> None:
-    """Carry out `upgrade` or `downgrade` of the version that brings strategies."""
+def step(connection: Connection, name: str, revision: str) -> None:
+    """Carry out `upgrade` or `downgrade` of a version."""
     versions = Schema.of("colocation").versions
     script = ScriptDirectory(str(versions.parent), version_locations=[str(versions)])
     with Operations.context(MigrationContext.configure(connection)):
-        getattr(script.get_revision("0004").module, name)()
+        getattr(script.get_revision(revision).module, name)()
 
 
 async def test_the_schema_goes_back_and_forth_and_keeps_the_nodes(fresh_database: FreshDatabase) -> None:
     database = connect_database((await fresh_database(["colocation"]))["colocation"], "colocation", SystemClock())
-    await save(PostgresColocationStore(database), node("a", "cluster@1"))
+    store, before = PostgresColocationStore(database), replace(node("a", "cluster@1"), **HELD)
+    await save(store, before)
     async with database.unit_of_work() as unit:
         tables = set((await unit.connection.execute(TABLES)).scalars())
         columns = set((await unit.connection.execute(COLUMNS)).scalars())
-        await unit.connection.run_sync(step, "downgrade")
+        await unit.connection.run_sync(step, "downgrade", "0005")
+        whole = (await unit.connection.execute(text("SELECT CAST(state AS text) FROM nodes"))).scalar_one()
+        assert TypeAdapter(NodeState).validate_json(whole) == before, "what the version before reads"
+        await unit.connection.run_sync(step, "downgrade", "0004")
         assert set((await unit.connection.execute(TABLES)).scalars()) == tables - {"strategies", "strategy_findings"}
-        assert set((await unit.connection.execute(COLUMNS)).scalars()) == columns - {"strategies", "strategy_problem"}
-        await unit.connection.run_sync(step, "upgrade")
+        old = columns - {"strategies", "strategy_problem", "facts", "held"} | {"state"}
+        assert set((await unit.connection.execute(COLUMNS)).scalars()) == old
+        await unit.connection.run_sync(step, "upgrade", "0004")
+        await unit.connection.run_sync(step, "upgrade", "0005")
         assert set((await unit.connection.execute(TABLES)).scalars()) == tables
     assert (await PostgresFollowerStore(database).followers(1))["cluster"].nodes == 1
+    assert await store.states_of(["a"]) == [before], "pods and peaks among it"
     async with strategy_store(database).changing() as transaction:
         await transaction.save(StoredDocument("gold", 1, {}))
     await database.close()

@@ -1,4 +1,4 @@
-"""The store of colocation in its own PostgreSQL schema: one row per node, its state as one JSON document."""
+"""The store of colocation in its own PostgreSQL schema: one row per node, with its state in two parts."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from contextlib import asynccontextmanager
 from math import ceil
 from typing import Any
 
-from pydantic import TypeAdapter
 from sqlalchemy import text
 
+from slackwater.colocation.adapters.states import kept_of, state_of
 from slackwater.colocation.domain.node import NodeState, PoolTotals
 from slackwater.events.envelope import Event
 from slackwater.model.quantities import Resources
 from slackwater.store.inbox import first_times
 from slackwater.store.port import Database, UnitOfWork
 
-_STATE = TypeAdapter(NodeState)
 _APPEAR = text("""
-INSERT INTO nodes (node, state, window_end, due_at, offers)
-SELECT node, CAST(state AS jsonb), 0, 0, false
-FROM unnest(CAST(:nodes AS text[]), CAST(:states AS text[])) AS new(node, state) ORDER BY node
+INSERT INTO nodes (node, facts, window_end, due_at, offers)
+SELECT node, CAST(facts AS jsonb), 0, 0, false
+FROM unnest(CAST(:nodes AS text[]), CAST(:facts AS text[])) AS new(node, facts) ORDER BY node
 ON CONFLICT (node) DO NOTHING
 """)
-_LOAD = text("SELECT node, CAST(state AS text) AS state FROM nodes WHERE node = ANY(:nodes) ORDER BY node FOR UPDATE")
+_LOAD = text(
+    "SELECT node, CAST(facts AS text) AS facts, held FROM nodes WHERE node = ANY(:nodes) ORDER BY node FOR UPDATE"
+)
 _SAVE = text("""
-UPDATE nodes SET state = CAST(new.state AS jsonb), window_end = new.window_end, due_at = new.due_at,
+UPDATE nodes SET facts = CAST(new.facts AS jsonb), held = new.held, window_end = new.window_end, due_at = new.due_at,
     offers = new.offers, changed_at = now()
-FROM unnest(CAST(:nodes AS text[]), CAST(:states AS text[]), CAST(:window_ends AS bigint[]),
-    CAST(:dues AS bigint[]), CAST(:offers AS boolean[])) AS new(node, state, window_end, due_at, offers)
+FROM unnest(CAST(:nodes AS text[]), CAST(:facts AS text[]), CAST(:held AS text[]), CAST(:window_ends AS bigint[]),
+    CAST(:dues AS bigint[]), CAST(:offers AS boolean[])) AS new(node, facts, held, window_end, due_at, offers)
 WHERE nodes.node = new.node
 """)
 _TOTALS = text("""
@@ -36,19 +37,19 @@ SELECT pool, count(*) AS nodes, sum(cpu) AS cpu_milli, sum(memory) AS memory_byt
     sum(batch_memory) AS batch_memory_bytes, sum(mid_cpu) AS mid_cpu_milli, sum(mid_memory) AS mid_memory_bytes,
     count(*) FILTER (WHERE batch_cpu + mid_cpu > cpu OR batch_memory + mid_memory > memory) AS overoffered
 FROM (
-    SELECT coalesce(state->>'pool', 'default') AS pool,
-        CAST(state#>>'{capacity,cpu_milli}' AS bigint) AS cpu,
-        CAST(state#>>'{capacity,memory_bytes}' AS bigint) AS memory,
-        coalesce(CAST(state#>>'{cpu,published}' AS bigint), 0) AS batch_cpu,
-        coalesce(CAST(state#>>'{memory,published}' AS bigint), 0) AS batch_memory,
-        coalesce(CAST(state#>>'{mid_cpu,published}' AS bigint), 0) AS mid_cpu,
-        coalesce(CAST(state#>>'{mid_memory,published}' AS bigint), 0) AS mid_memory
+    SELECT coalesce(facts->>'pool', 'default') AS pool,
+        CAST(facts#>>'{capacity,cpu_milli}' AS bigint) AS cpu,
+        CAST(facts#>>'{capacity,memory_bytes}' AS bigint) AS memory,
+        coalesce(CAST(facts#>>'{cpu,published}' AS bigint), 0) AS batch_cpu,
+        coalesce(CAST(facts#>>'{memory,published}' AS bigint), 0) AS batch_memory,
+        coalesce(CAST(facts#>>'{mid_cpu,published}' AS bigint), 0) AS mid_cpu,
+        coalesce(CAST(facts#>>'{mid_memory,published}' AS bigint), 0) AS mid_memory
     FROM nodes
 ) known GROUP BY pool ORDER BY pool
 """)
 _AGEING = text("SELECT node FROM nodes WHERE offers AND due_at < :at ORDER BY node")
 _AT_REST = text("SELECT node FROM nodes WHERE NOT (offers AND due_at < :at) ORDER BY node")
-_STATES = text("SELECT CAST(state AS text) AS state FROM nodes WHERE node = ANY(:nodes) ORDER BY node")
+_STATES = text("SELECT CAST(facts AS text) AS facts, held FROM nodes WHERE node = ANY(:nodes) ORDER BY node")
 
 
 class _Transaction:
@@ -85,10 +86,10 @@ class _Transaction:
         if not nodes:
             return
         self._unit.concerns(*nodes)
-        empty = [_STATE.dump_json(NodeState(node)).decode() for node in nodes]
-        await self._unit.connection.execute(_APPEAR, {"nodes": list(nodes), "states": empty})
+        empty = [kept_of(NodeState(node))[0] for node in nodes]
+        await self._unit.connection.execute(_APPEAR, {"nodes": list(nodes), "facts": empty})
         for row in await self._unit.connection.execute(_LOAD, {"nodes": list(nodes)}):
-            self._states[row.node] = _STATE.validate_json(row.state)
+            self._states[row.node] = state_of(row.facts, row.held)
 
     async def save(self, state: NodeState) -> None:
         self._states[state.node] = self._changed[state.node] = state
@@ -98,9 +99,11 @@ class _Transaction:
         if not self._changed:
             return
         states = [self._changed[node] for node in sorted(self._changed)]
+        kept = [kept_of(state) for state in states]
         values = {
             "nodes": [state.node for state in states],
-            "states": [_STATE.dump_json(state).decode() for state in states],
+            "facts": [facts for facts, _ in kept],
+            "held": [held for _, held in kept],
             "window_ends": [state.window_end for state in states],
             "dues": [state.due_at for state in states],
             "offers": [state.offers_something for state in states],
@@ -152,4 +155,4 @@ class PostgresColocationStore:
     async def states_of(self, nodes: Sequence[str]) -> Sequence[NodeState]:
         async with self._database.unit_of_work() as unit:
             rows = await unit.connection.execute(_STATES, {"nodes": list(nodes)})
-            return [_STATE.validate_json(row.state) for row in rows]
+            return [state_of(row.facts, row.held) for row in rows]

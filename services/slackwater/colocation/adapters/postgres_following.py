@@ -6,16 +6,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pydantic import TypeAdapter
-from sqlalchemy import TextClause, text
+from sqlalchemy import text
 
+from slackwater.colocation.adapters.states import facts_of, state_of
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import Followers
 from slackwater.events.envelope import Event
 from slackwater.store.documents import PostgresDocumentStore
 from slackwater.store.port import Database, UnitOfWork
 
-_STATE = TypeAdapter(NodeState)
 _COUNTS = text("""
 SELECT split_part(source, '@', 1) AS title, count(*) AS nodes, count(*) FILTER (WHERE strategy_problem <> '') AS bad
 FROM nodes, jsonb_array_elements_text(strategies) AS source GROUP BY title
@@ -30,14 +29,14 @@ SELECT title, node, strategy_problem FROM (
 _FOLLOWING = text("""
 SELECT CAST(jsonb_build_object(
     'node', node, 'pool', pool, 'words', words, 'good_words', good_words, 'strategies', coalesce(strategies, '[]'),
-    'strategy_problem', coalesce(strategy_problem, '')) AS text) AS state
+    'strategy_problem', coalesce(strategy_problem, '')) AS text) AS facts
 FROM (
     SELECT node, strategies, strategy_problem, parts.*
-    FROM nodes, jsonb_to_record(state) AS parts(pool text, words jsonb, good_words jsonb, described_by jsonb)
+    FROM nodes, jsonb_to_record(facts) AS parts(pool text, words jsonb, good_words jsonb, described_by jsonb)
     WHERE node > :after ORDER BY node
 ) known WHERE described_by IS NOT NULL AND described_by <> 'null' LIMIT :limit
 """)
-_PAGE = text("SELECT CAST(state AS text) AS state FROM nodes WHERE node > :after ORDER BY node LIMIT :limit")
+_PAGE = text("SELECT CAST(facts AS text) AS facts, held FROM nodes WHERE node > :after ORDER BY node LIMIT :limit")
 _TOLD = text("SELECT name, problem FROM strategy_findings WHERE problem <> ''")
 _TELL = text(
     "INSERT INTO strategy_findings (name, problem) VALUES (:name, :problem)"
@@ -83,15 +82,14 @@ class PostgresFollowerStore:
         }
 
     async def following(self, after: str, limit: int) -> Sequence[NodeState]:
-        return await self._states(_FOLLOWING, after, limit)
+        async with self._database.unit_of_work() as unit:
+            rows = await unit.connection.execute(_FOLLOWING, {"after": after, "limit": limit})
+            return [facts_of(row.facts) for row in rows]
 
     async def page(self, after: str, limit: int) -> Sequence[NodeState]:
-        return await self._states(_PAGE, after, limit)
-
-    async def _states(self, statement: TextClause, after: str, limit: int) -> Sequence[NodeState]:
         async with self._database.unit_of_work() as unit:
-            rows = await unit.connection.execute(statement, {"after": after, "limit": limit})
-            return [_STATE.validate_json(row.state) for row in rows]
+            rows = await unit.connection.execute(_PAGE, {"after": after, "limit": limit})
+            return [state_of(row.facts, row.held) for row in rows]
 
     @asynccontextmanager
     async def telling(self) -> AsyncIterator[_Telling]:
