@@ -78,6 +78,12 @@ def create_messaging_tables(op: Operations) -> None:
         op.execute(statement)
 
 
+def keep_events_plain(op: Operations, *, plain: bool = True) -> None:
+    """Events wait in the outbox uncompressed: for milliseconds, and half of what writing one cost was packing it
+    (decision 0054). `plain=False` is the way back."""
+    op.execute(f"ALTER TABLE outbox ALTER COLUMN payload SET STORAGE {'EXTERNAL' if plain else 'EXTENDED'}")
+
+
 def drop_messaging_tables(op: Operations) -> None:
     """The way back, for the downgrade of the first migration."""
     op.execute("DROP TABLE inbox")

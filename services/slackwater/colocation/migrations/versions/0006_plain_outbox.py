@@ -1,0 +1,18 @@
+"""Events wait in the outbox uncompressed."""
+
+from __future__ import annotations
+
+from alembic import op
+
+from slackwater.store.tables import keep_events_plain
+
+revision = "0006"
+down_revision = "0005"
+
+
+def upgrade() -> None:
+    keep_events_plain(op)
+
+
+def downgrade() -> None:
+    keep_events_plain(op, plain=False)
