@@ -10,11 +10,17 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from slackwater.model.errors import Conflict, InvalidInput, Unavailable
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
 
 _AWAY = ("08", "57P", "53", "57014", "25P03")
 """Connection, shutdown and start, out of resources, statement timeout, transaction ended because we stood still."""
 _AGAIN = ("40",)  # serialization failure, deadlock
 _UNSTORABLE = ("22",)  # data exceptions: a NUL in a text, a number out of range, an id that is no UUID
+_OTHER_VERSION = ("42703", "42P01")  # a column or a table is not there
+"""Schemas move forward under replicas that are about to be replaced. What they have in hand is none the worse for it,
+and waits for a replica that knows the schema."""
 
 
 def _sqlstate(error: BaseException) -> str:
@@ -23,14 +29,17 @@ def _sqlstate(error: BaseException) -> str:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise Unavailable for a database that is away, Conflict for a transaction that lost, InvalidInput for a value
-    that PostgreSQL cannot hold; the rest is a defect."""
+    """Raise Unavailable for a database that is away or that another version has changed, Conflict for a transaction
+    that lost, InvalidInput for a value that PostgreSQL cannot hold; the rest is a defect."""
     try:
         yield
     except DBAPIError as error:
         state = _sqlstate(error.orig) if error.orig is not None else ""
         if error.connection_invalidated or state.startswith(_AWAY):
             raise Unavailable(f"PostgreSQL does not answer: {error.orig}") from error
+        if state.startswith(_OTHER_VERSION):
+            log.warning("the schema is not the one that this version knows", found=str(error.orig))
+            raise Unavailable(f"another version of ours has changed the schema: {error.orig}") from error
         if state.startswith(_AGAIN):
             raise Conflict(f"the transaction lost against another: {error.orig}") from error
         if state.startswith(_UNSTORABLE):  # waiting does not help: whoever sent the value gets it back

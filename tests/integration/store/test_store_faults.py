@@ -104,3 +104,14 @@ async def test_an_error_of_our_own_is_not_called_an_outage(fresh_database: Fresh
     with pytest.raises(TimeoutError, match="of something else"):
         await fail()
     await database.close()
+
+
+async def test_a_schema_that_another_version_has_changed_is_an_outage_to_this_one(
+    fresh_database: FreshDatabase,
+) -> None:
+    database = connect_database((await fresh_database([PROBE]))["probe"], "probe", SystemClock())
+    for statement in ("SELECT not_yet FROM facts", "SELECT * FROM not_yet"):
+        with pytest.raises(Unavailable, match="another version of ours has changed the schema"):
+            async with database.unit_of_work() as unit:
+                await unit.connection.execute(text(statement))
+    await database.close()

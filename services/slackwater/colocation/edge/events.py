@@ -12,7 +12,7 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 
 ON_DESCRIBED = "colocation-node-described"
 ON_LIVENESS = "colocation-node-liveness-changed"
@@ -41,8 +41,8 @@ class ColocationEvents:
     async def _take(self, consumer: str, batch: Sequence[News]) -> Sequence[Settlement]:
         try:
             await take_news(self._offering, consumer, batch)
-        except Unavailable as error:
-            return [Retry(error.message)] * len(batch)
+        except (Conflict, Unavailable) as error:  # nobody's fault: it must not use up the deliveries of good facts
+            return [Retry(error.message, away=True)] * len(batch)
         except InvalidInput as error:
             if len(batch) == 1:
                 return [Reject(error.code, error.message)]

@@ -1,0 +1,30 @@
+"""What PostgreSQL cannot do now is nobody's fault: the events in hand come again, however long that takes."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, cast
+
+import pytest
+
+from slackwater.bus.port import Received, Retry
+from slackwater.colocation.edge.events import ColocationEvents
+from slackwater.colocation.usecases.recompute_offer import Offering
+from slackwater.model.errors import Conflict, Unavailable
+from slackwater.testing.clock import FakeClock
+from slackwater.testing.windows import described
+
+
+class _Away:
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def begin(self) -> NoReturn:
+        raise self._error
+
+
+@pytest.mark.parametrize("error", [Unavailable("PostgreSQL does not answer"), Conflict("lost against another")])
+async def test_a_batch_that_meets_an_outage_uses_up_no_delivery(error: Exception) -> None:
+    offering = Offering(cast(Any, _Away(error)), cast(Any, None), FakeClock())
+    received = Received(described("a"), 1, 1, "a")
+    verdicts = await ColocationEvents(offering).on_described([received, received])
+    assert verdicts == [Retry(str(error), away=True)] * 2
