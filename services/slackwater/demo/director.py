@@ -27,7 +27,7 @@ from slackwater.demo.contest import BATCH_PODS, BATCH_SHARE, Contest
 from slackwater.demo.kernel import Gauge, Kernel, QuotaWatch
 from slackwater.demo.narrator import Narrator
 from slackwater.demo.reaction import PressureSample, reaction
-from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, Summary
+from slackwater.demo.summary import ALONE, ALONE_AGAIN, PLAIN, SLACKWATER, WEIGHTS, Summary
 from slackwater.demo.workloads import Load, Workloads
 from slackwater.runtime.state import Endpoint, write_atomically
 
@@ -143,6 +143,9 @@ class Production:
             await asyncio.sleep(parts.settle)
             found = await surge.guarded(watch)
         compared = await self._compare(port, parts, crunch)
+        if summary.is_too_slow(self.phases, compared):
+            with self.kernel.batch_stands_still():
+                await surge.phase(ALONE_AGAIN, "too slow: is it us, or the machine? The service alone again")
         workload = {"workers": self.workloads.cpus, "rounds": rounds, "request_cpu_ms": round(cost * 1000, 3)}
         loads = {"rest_rate": round(rates.rest, 1), "surge_rate": round(rates.surge, 1)}
         result = await self._conclude(found, {**workload, **loads}, compared)

@@ -12,6 +12,7 @@ from rich.table import Table
 from slackwater.demo import versus
 from slackwater.demo.summary import (
     ALONE,
+    ALONE_AGAIN,
     PLAIN,
     SLACKWATER,
     WEIGHTS,
@@ -22,7 +23,13 @@ from slackwater.demo.summary import (
 )
 from slackwater.model.quantities import format_cpu, format_memory
 
-TITLES = {ALONE: "service alone", PLAIN: "shared plainly", WEIGHTS: "tier weights only", SLACKWATER: "Slackwater"}
+TITLES = {
+    ALONE: "service alone",
+    PLAIN: "shared plainly",
+    WEIGHTS: "tier weights only",
+    SLACKWATER: "Slackwater",
+    ALONE_AGAIN: "alone again",
+}
 
 
 def console() -> Console:

@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 from slackwater.demo import summary, table
 from slackwater.demo.comparison import Comparison
 from slackwater.demo.load import Sample
-from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, Counts, OfferLine, Phase, Reaction, Summary
+from slackwater.demo.summary import (
+    ALONE,
+    ALONE_AGAIN,
+    PLAIN,
+    SLACKWATER,
+    WEIGHTS,
+    Counts,
+    OfferLine,
+    Phase,
+    Reaction,
+    Summary,
+)
 
 OFFER = OfferLine(node="n", cpu_milli=500, memory_bytes=1 << 30, decision_ids={"batch-cpu": "d1"})
 
@@ -111,6 +122,16 @@ def test_the_service_alone_counts_as_slow_as_it_was_at_any_time() -> None:
     assert summary.failures(good(phases=phases))
     assert not summary.failures(good(phases=phases, comparison=Comparison(alone_p99_ms=40.0)))
     assert summary.failures(good(phases=phases, comparison=Comparison(alone_p99_ms=36.0)))
+
+
+def test_a_service_that_was_too_slow_is_asked_again_whether_it_is_the_machine() -> None:
+    phases = dict(good().phases) | {ALONE: phase(ALONE, 20.0), SLACKWATER: phase(SLACKWATER, 60.0)}
+    assert summary.is_too_slow(phases, Comparison())
+    assert not summary.is_too_slow(phases, Comparison(alone_p99_ms=40.0))
+    assert not summary.is_too_slow({}, Comparison())
+    for again, fails in ((40.0, False), (36.0, True)):
+        found = summary.failures(good(phases=phases | {ALONE_AGAIN: phase(ALONE_AGAIN, again)}))
+        assert bool(found) is fails
 
 
 def test_what_a_request_costs_is_a_mean_over_all_requests() -> None:
