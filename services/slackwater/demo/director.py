@@ -143,7 +143,7 @@ class Production:
             await asyncio.sleep(parts.settle)
             found = await surge.guarded(watch)
         compared = await self._compare(port, parts, crunch)
-        if summary.is_too_slow(self.phases, compared):
+        if summary.is_too_slow(self.phases):
             with self.kernel.batch_stands_still():
                 await surge.phase(ALONE_AGAIN, "too slow: is it us, or the machine? The service alone again")
         workload = {"workers": self.workloads.cpus, "rounds": rounds, "request_cpu_ms": round(cost * 1000, 3)}

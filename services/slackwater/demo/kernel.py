@@ -75,7 +75,10 @@ class Kernel:
 
     def _signal_batch(self, signal: signals.Signals) -> None:
         for procs in self._cpu_folder("batch").glob("**/cgroup.procs"):
-            for pid in procs.read_text().split():
+            pids: list[str] = []
+            with suppress(OSError):  # the pod has ended
+                pids = procs.read_text().split()
+            for pid in pids:
                 with suppress(ProcessLookupError):  # it has ended
                     os.kill(int(pid), signal)
 
