@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
+from drawn import apps, pods, resources, zones
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
@@ -13,41 +14,25 @@ from slackwater.colocation.adapters.states import facts_of, kept_of, state_of
 from slackwater.colocation.domain.gating import Gate
 from slackwater.colocation.domain.layers import NodeWords
 from slackwater.colocation.domain.node import KnownPeak, NodeState, Source
-from slackwater.colocation.domain.snapshot import HostApp, PodUse, Zone
-from slackwater.model.quantities import Resources
 
 instants = st.datetimes(datetime(1990, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
-amounts = st.builds(Resources, st.integers(0, 2**40), st.integers(0, 2**50))
 sources = st.none() | st.builds(Source, st.text(max_size=9), instants)
 words = st.dictionaries(st.text(max_size=5), st.text(max_size=5), max_size=2)
-pods = st.builds(
-    PodUse,
-    uid=st.text(max_size=9),
-    tier=st.sampled_from(["prod", "mid"]),
-    qos=st.text(max_size=3),
-    request=amounts,
-    usage=st.none() | amounts,
-    predicted=st.none() | amounts,
-    cold=st.booleans(),
-    numa=st.lists(st.integers(0, 3), max_size=2).map(tuple),
-    listed=st.booleans(),
-    bound_seconds_ago=st.none() | st.floats(0, 1e9),
-)
 states = st.builds(
     NodeState,
     node=st.text(min_size=1, max_size=9),
-    capacity=amounts,
+    capacity=resources,
     described_by=sources,
     pods=st.lists(pods, max_size=3).map(tuple),
-    system=st.none() | amounts,
-    peaks=st.dictionaries(st.text(max_size=9), st.builds(KnownPeak, amounts, st.booleans()), max_size=3),
+    system=st.none() | resources,
+    peaks=st.dictionaries(st.text(max_size=9), st.builds(KnownPeak, resources, st.booleans()), max_size=3),
     used_by=sources,
     cpu=st.builds(Gate),
     words=st.builds(NodeWords, words, words),
-    zones=st.dictionaries(st.text(max_size=3), amounts, max_size=2),
+    zones=st.dictionaries(st.text(max_size=3), resources, max_size=2),
     strategies=st.lists(st.text(max_size=5), max_size=2).map(tuple),
-    numa=st.lists(st.builds(Zone, st.text(max_size=3), amounts), max_size=2).map(tuple),
-    host_apps=st.lists(st.builds(HostApp, st.text(max_size=3), st.just("prod"), amounts), max_size=2).map(tuple),
+    numa=st.lists(zones, max_size=2).map(tuple),
+    host_apps=st.lists(apps, max_size=2).map(tuple),
     told_by=sources,
 )
 
