@@ -34,18 +34,23 @@ MOST_CONSUMERS = 20_000
 NO_ROOM = (10023, 10028, 10047)
 """Resources, memory or storage are said to be insufficient."""
 NO_ROOM_PAUSES_SECONDS = (0.1, 0.2, 0.4)
+AT_A_TIME = 8
+"""Requests to the broker that stand open. The broker makes one consumer after the other and each request has its own
+timeout: with all of them (more than a hundred) sent at once, the last waited for all others, and on a slow disk in
+vain."""
 
 
 async def declare(js: JetStreamContext, topology: Topology) -> None:
     """Idempotent and safe to run from many processes at once. Raises Unavailable; Misconfigured on a change that
     JetStream cannot make in place (storage of a stream, start of a consumer)."""
-    await asyncio.gather(*(_declare_stream(js, name, spec) for name, spec in topology.streams.items()))
+    turns = asyncio.Semaphore(AT_A_TIME)
+    await asyncio.gather(*(_declare_stream(js, name, spec, turns) for name, spec in topology.streams.items()))
     configs = [
         (topology.stream_of(name), config, spec.jump_seconds is not None)
         for name, spec in topology.consumers.items()
         for config in consumer_configs(name, spec)
     ]
-    await asyncio.gather(*(_declare_consumer(js, *each) for each in configs))
+    await asyncio.gather(*(_declare_consumer(js, *each, turns) for each in configs))
 
 
 async def rewind(js: JetStreamContext, topology: Topology, name: str, partition: int) -> int:
@@ -65,19 +70,24 @@ def _newest_first(config: ConsumerConfig) -> ConsumerConfig:
     return config.evolve(deliver_policy=DeliverPolicy.LAST_PER_SUBJECT)
 
 
-async def _declare_stream(js: JetStreamContext, name: str, spec: StreamSpec) -> None:
+async def _declare_stream(js: JetStreamContext, name: str, spec: StreamSpec, turns: asyncio.Semaphore) -> None:
     config = stream_config(name, spec)
     try:
-        try:
-            await js.add_stream(config)
-        except APIError as error:
-            if error.err_code not in (STREAM_EXISTS_DIFFERENTLY, *NO_ROOM) or not await _is_there(js, name):
-                raise
-            await js.update_stream(config)
-            if error.err_code == STREAM_EXISTS_DIFFERENTLY:
-                log.info("stream updated", stream=name)
+        async with turns:
+            await _made_or_updated(js, name, config)
     except (NatsError, TimeoutError) as error:
         raise _explained(f"stream {name}", error) from error
+
+
+async def _made_or_updated(js: JetStreamContext, name: str, config: StreamConfig) -> None:
+    try:
+        await js.add_stream(config)
+    except APIError as error:
+        if error.err_code not in (STREAM_EXISTS_DIFFERENTLY, *NO_ROOM) or not await _is_there(js, name):
+            raise
+        await js.update_stream(config)
+        if error.err_code == STREAM_EXISTS_DIFFERENTLY:
+            log.info("stream updated", stream=name)
 
 
 async def _is_there(js: JetStreamContext, name: str) -> bool:
@@ -91,14 +101,17 @@ async def _is_there(js: JetStreamContext, name: str) -> bool:
     return False
 
 
-async def _declare_consumer(js: JetStreamContext, stream: str, config: ConsumerConfig, jumps: bool) -> None:
+async def _declare_consumer(
+    js: JetStreamContext, stream: str, config: ConsumerConfig, jumps: bool, turns: asyncio.Semaphore
+) -> None:
     try:
-        try:
-            await js.add_consumer(stream, config)
-        except (BadRequestError, ServerError):
-            if not jumps:
-                raise
-            await js.add_consumer(stream, _newest_first(config))  # it has jumped, and stays as it is
+        async with turns:
+            try:
+                await js.add_consumer(stream, config)
+            except (BadRequestError, ServerError):
+                if not jumps:
+                    raise
+                await js.add_consumer(stream, _newest_first(config))  # it has jumped, and stays as it is
     except (NatsError, TimeoutError) as error:
         raise _explained(f"consumer {config.durable_name}", error) from error
 

@@ -8,7 +8,7 @@ import pytest
 
 from slackwater.testing.nats_server import bus, nats_url
 from slackwater.testing.postgres_server import fresh_database, postgres_dsn, postgres_server, postgres_templates
-from slackwater.testing.servers import test_servers
+from slackwater.testing.servers import servers_home, test_servers
 from slackwater.testing.spans import exporter
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "postgres_dsn",
     "postgres_server",
     "postgres_templates",
+    "servers_home",
     "test_servers",
 ]
 

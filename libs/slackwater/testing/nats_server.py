@@ -16,7 +16,7 @@ from slackwater.testing.servers import Servers, nats_container
 
 
 @pytest.fixture(scope="session")
-def nats_url(test_servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def nats_url(test_servers: Servers, servers_home: Path) -> Iterator[str]:
     """A server of this session, or the one that the tests were given (its streams are deleted!)."""
     if test_servers.kind == "given":
         yield test_servers.nats_url
@@ -25,7 +25,7 @@ def nats_url(test_servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
         with nats_container() as url:
             yield url
         return
-    server = EmbeddedNats(Path(tmp_path_factory.mktemp("nats")))
+    server = EmbeddedNats(servers_home / "nats")
     loop = asyncio.new_event_loop()  # asyncio.run would unset the loop that pytest-asyncio has set
     try:
         yield loop.run_until_complete(server.start())

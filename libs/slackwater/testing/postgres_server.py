@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
@@ -25,14 +26,12 @@ _NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def postgres_server(
-    test_servers: Servers, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[EmbeddedPostgres | None]:
+def postgres_server(test_servers: Servers, servers_home: Path) -> Iterator[EmbeddedPostgres | None]:
     """The session's embedded server, None when the tests run on another. Not to be killed by tests."""
     if test_servers.kind != "embedded":
         yield None
         return
-    with EmbeddedPostgres(tmp_path_factory.mktemp("postgres"), durable=False) as server:
+    with EmbeddedPostgres(servers_home / "postgres", durable=False) as server:
         yield server
 
 

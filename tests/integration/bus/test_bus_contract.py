@@ -46,14 +46,14 @@ class Seen:
         return [self._answer(received) for received in batch]
 
     async def count(self, wanted: int) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.received) < wanted:
                 self._more.clear()
                 await self._more.wait()
 
 
 async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             found = await condition()
             if found:

@@ -64,7 +64,7 @@ class Ledger:
         self.handled.append(event.data.decision_id)
 
     async def all_handled(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not set(self.acked) <= set(self.handled):
                 await asyncio.sleep(0.02)
 

@@ -107,7 +107,7 @@ async def test_it_dies_with_a_parent_that_is_killed_and_the_next_start_heals_the
     parent.send_signal(signal.SIGKILL)
     parent.wait()
     parent.stdout.close()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while _alive(pid):
             await asyncio.sleep(0.01)
     server = EmbeddedNats(tmp_path)

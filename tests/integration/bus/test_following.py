@@ -34,7 +34,7 @@ def observed(node: str, generation: int = 1) -> Event[IntentObserved]:
 
 async def take(following: Following, count: int) -> list[Any]:
     found: list[Any] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(found) < count:
             found += await following.next()
     return found
@@ -148,7 +148,7 @@ async def test_a_backlog_arrives_whole_and_in_order_however_slowly_it_is_taken(g
         await publish(bus, *(observed("a", number) for number in range(count)))
         async with bus.follow([IntentObserved], after={"DECISIONS": 0}) as following:
             sizes, sequences = [], []
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while len(sequences) < count:
                     await asyncio.sleep(0.01)
                     batch = await following.next()

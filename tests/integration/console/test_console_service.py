@@ -297,7 +297,7 @@ async def test_a_stream_ends_with_a_word_when_the_console_stops(world: World) ->
             lines = stream.aiter_lines()
             assert (await anext(lines)).startswith("retry:")
             rest = asyncio.create_task(_all(lines))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             text = await rest
     assert "event: closing" in text
     assert 'data: {"type":"closing","reason":"server_stopping"}' in text

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENT = os.environ | {"PYTHONPATH": f"{ROOT / 'services'}:{ROOT / 'libs'}"}
 
 
-def until(condition: Callable[[], bool], what: str, patience_seconds: float = 20.0) -> None:
+def until(condition: Callable[[], bool], what: str, patience_seconds: float = 60.0) -> None:
     deadline = time.monotonic() + patience_seconds
     while not condition():
         assert time.monotonic() < deadline, what

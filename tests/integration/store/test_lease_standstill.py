@@ -52,7 +52,7 @@ async def test_a_copy_whose_client_stands_still_is_ended_and_one_that_has_just_b
         leases = PostgresLeases(dsn, "ingestion", "b/1")
         await leases.beat(5)
         assert [lease.partition for lease in await leases.claim([0])] == [0]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await next_owner.execute("SELECT FROM nodes WHERE name = 'n' FOR UPDATE")
             with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, ConnectionError)):
                 await stopped

@@ -71,7 +71,7 @@ def parsed(chunk: bytes) -> list[dict[str, Any]]:
 
 
 async def next_of(frames: AsyncIterator[bytes]) -> list[dict[str, Any]]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return parsed(await anext(frames))
 
 
