@@ -7,6 +7,10 @@ Every figure can be checked by hand. In each second after a surge began, with C 
     lost   = D - batch: what batch wanted and did not get
 
 both summed until batch has everything back. D is what batch uses while the service rests, over all surges.
+
+On a virtual machine the host may run somebody else meanwhile (steal). That time is not there to be used, and counts as
+the machine's use, for the agent as here. No policy can give it back: it is told for itself, and so is the p99 of the
+requests that met none of it.
 """
 
 from __future__ import annotations
@@ -23,15 +27,20 @@ from slackwater.demo.load import Sample, percentile
 
 P99_FACTOR, MOST_LOST_ABOVE_NEEDED, BELOW_WITHIN_SECONDS = 1.2, 0.15, 2.0
 _STEP_SECONDS = 0.1
+_PIECE_SECONDS = 0.5
+ENOUGH_REQUESTS = 200
+"""For a p99: of fewer it is one of the two slowest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """Cumulative CPU seconds at one moment (monotonic seconds): of the whole machine, and of batch."""
+    """Cumulative CPU seconds at one moment (monotonic seconds): of the whole machine, of batch, and of the host that
+    took them from the machine (part of its use)."""
 
     at: float
     machine: float
     batch: float
+    stolen: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,8 @@ class SurgeFigures(_Part):
     pods: int
     actions: int
     p99_ms: float | None = None
+    stolen: float = 0.0
+    """By the host, while the surge lasted."""
 
 
 class Outcome(_Part):
@@ -96,6 +107,9 @@ class Outcome(_Part):
     p99_ms: float | None
     """Over all requests; `p99_median_ms` of the surge in the middle, which no single stall of the machine can move."""
     p99_median_ms: float | None = None
+    p99_undisturbed_ms: float | None = None
+    """Over the requests of pieces of half a second from which the host took nothing; None of fewer than 200."""
+    stolen: float = 0.0
     needed: float
     lost: float
     above_needed_ratio: float | None
@@ -121,6 +135,8 @@ class Comparison(_Part):
     alone_p99_ms: float | None = None
     alone_p99_median_ms: float | None = None
     """Of the service alone, over the very requests that each surge here has, before each pair."""
+    alone_p99_undisturbed_ms: float | None = None
+    alone_stolen: float = 0.0
     outcomes: Mapping[str, Outcome] = {}
     surges: tuple[SurgeFigures, ...] = ()
 
@@ -141,7 +157,27 @@ def _at(used: Sequence[Used], moment: float) -> Used:
         moment,
         before.machine + share * (after.machine - before.machine),
         before.batch + share * (after.batch - before.batch),
+        before.stolen + share * (after.stolen - before.stolen),
     )
+
+
+def stolen(used: Sequence[Used], began: float, ended: float) -> float:
+    """CPU seconds that the host took between two moments; 0 where nothing is known."""
+    return 0.0 if len(used) < 2 or ended <= began else _at(used, ended).stolen - _at(used, began).stolen
+
+
+def undisturbed(samples: Sequence[Sample], used: Sequence[Used]) -> list[Sample]:
+    """The requests that were meant for a piece of half a second from which, and from the one after it, the host took
+    nothing. Whole pieces go, never a request because it was slow."""
+    calm: dict[int, bool] = {}
+    found = []
+    for sample in samples:
+        piece = math.floor(sample.intended / _PIECE_SECONDS)
+        if piece not in calm:
+            calm[piece] = stolen(used, piece * _PIECE_SECONDS, (piece + 2) * _PIECE_SECONDS) <= 0
+        if calm[piece]:
+            found.append(sample)
+    return found
 
 
 def seconds_of(began: float, until: float) -> Iterator[tuple[float, float]]:
@@ -179,6 +215,7 @@ def figures(seen: SurgeSeen, machine: Machine) -> SurgeFigures:
         pods=len({one.pod for one in actions}),
         actions=len(actions),
         p99_ms=p99_ms(seen.samples),
+        stolen=round(stolen(seen.used, seen.began, seen.ended), 2),
     )
 
 
@@ -194,8 +231,8 @@ def _below(seen: SurgeSeen, line: float) -> tuple[bool, float | None]:
     return crossed, None
 
 
-def outcome(found: Sequence[SurgeFigures], samples: Sequence[Sample]) -> Outcome:
-    """All surges of one policy together."""
+def outcome(found: Sequence[SurgeFigures], samples: Sequence[Sample], calm: Sequence[Sample] = ()) -> Outcome:
+    """All surges of one policy together; `calm` are those of the requests that the host left undisturbed."""
     needed, lost = sum(one.needed for one in found), sum(one.lost for one in found)
     crossed = [one for one in found if one.crossed]
     below = [one.seconds_to_below for one in crossed if one.seconds_to_below is not None]
@@ -207,6 +244,8 @@ def outcome(found: Sequence[SurgeFigures], samples: Sequence[Sample]) -> Outcome
         errors=sum(not one.ok for one in samples),
         p99_ms=p99_ms(samples),
         p99_median_ms=median([one.p99_ms for one in found]),
+        p99_undisturbed_ms=p99_of_enough_ms(calm),
+        stolen=round(sum(one.stolen for one in found), 2),
         needed=round(needed, 2),
         lost=round(lost, 2),
         above_needed_ratio=round(lost / needed - 1, 3) if needed > 0 else None,
@@ -227,6 +266,10 @@ def median(values: Sequence[float | None]) -> float | None:
 
 def p99_ms(samples: Sequence[Sample]) -> float | None:
     return _quantile([1000 * one.latency for one in samples], 0.99)
+
+
+def p99_of_enough_ms(samples: Sequence[Sample]) -> float | None:
+    return p99_ms(samples) if len(samples) >= ENOUGH_REQUESTS else None
 
 
 def _quantile(values: Sequence[float], q: float) -> float | None:

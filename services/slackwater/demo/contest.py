@@ -26,7 +26,10 @@ from slackwater.demo.comparison import (
     median,
     outcome,
     p99_ms,
+    p99_of_enough_ms,
     rate,
+    stolen,
+    undisturbed,
 )
 from slackwater.demo.kernel import Kernel, QuotaWatch, UseWatch
 from slackwater.demo.load import Sample
@@ -57,7 +60,9 @@ class Contest:
     rest_rate: float
     deadline: float
     alone: list[list[Sample]] = field(default_factory=list)
-    """Every request of each surge without neighbours."""
+    """Every request of each surge without neighbours; `alone_calm` are those that the host left undisturbed."""
+    alone_calm: list[Sample] = field(default_factory=list)
+    alone_stolen: float = 0.0
     seen: list[SurgeSeen] = field(default_factory=list)
     rests: list[tuple[float, float]] = field(default_factory=list)
     """Stretches in which nobody was throttled and the service rested."""
@@ -80,7 +85,7 @@ class Contest:
                     if not self._has_time():
                         break
                     await production.api.apply(policies.released(policies.document(present, PRECISE)))
-                    await self._by_itself()
+                    await self._by_itself(use)
                 began = time.monotonic()
                 document = policies.document(present, policy)
                 await production.api.apply(document)
@@ -98,7 +103,7 @@ class Contest:
         ends = time.monotonic() + 2 * self.longest_surge + _ALONE_SECONDS
         return not self.seen or ends <= self.deadline
 
-    async def _by_itself(self) -> None:
+    async def _by_itself(self, use: UseWatch) -> None:
         """The surge without a neighbour that runs."""
         production = self.production
         number = len(self.seen) // 2 + 1
@@ -107,7 +112,12 @@ class Contest:
         with production.kernel.batch_stands_still(), QuotaWatch(production.kernel):  # what looks on costs CPU, too
             load = await production.workloads.load(self.port, self._stretches(), settled, f"alone-{number}")
             await load.process.wait()
-        self.alone.append(load.samples("surge"))
+        samples = load.samples("surge")
+        began = settled + _REST_SECONDS
+        used = use.between(began, began + _SURGE_SECONDS)
+        self.alone.append(samples)
+        self.alone_calm += undisturbed(samples, used)
+        self.alone_stolen += stolen(used, began, began + _SURGE_SECONDS)
 
     def _stretches(self) -> str:
         return f"rest:{_REST_SECONDS}:{self.rest_rate},surge:{_SURGE_SECONDS}:{self.surge_rate}"
@@ -174,9 +184,11 @@ class Contest:
         outcomes = {}
         for policy in (ALL_OR_NOTHING, PRECISE):
             own = [one for one in found if one.policy == policy]
-            samples = [sample for one in self.seen if one.policy == policy for sample in one.samples]
+            seen = [one for one in self.seen if one.policy == policy]
+            samples = [sample for one in seen for sample in one.samples]
+            calm = [sample for one in seen for sample in undisturbed(one.samples, one.used)]
             if own:
-                outcomes[policy] = outcome(own, samples)
+                outcomes[policy] = outcome(own, samples, calm)
         return Comparison(
             left_out=left_out,
             waterline=policies.WATERLINE,
@@ -188,6 +200,8 @@ class Contest:
             batch_wanted_cpus=round(machine.wanted, 3),
             alone_p99_ms=p99_ms([sample for one in self.alone for sample in one]),
             alone_p99_median_ms=median([p99_ms(one) for one in self.alone]),
+            alone_p99_undisturbed_ms=p99_of_enough_ms(self.alone_calm),
+            alone_stolen=round(self.alone_stolen, 2),
             outcomes=outcomes,
             surges=tuple(found),
         )

@@ -22,13 +22,15 @@ _POLL_SECONDS, _USE_SECONDS = 0.02, 0.1
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Cumulative at one moment: seconds in which some prod task waited, CPU seconds of each tier and of the machine."""
+    """Cumulative at one moment: seconds in which some prod task waited, CPU seconds of each tier and of the machine;
+    `stolen_cpu` of these were taken by its host."""
 
     at: float
     waited: float | None
     prod_cpu: float
     batch_cpu: float
     machine_cpu: float
+    stolen_cpu: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,8 @@ class Kernel:
         return cls(find_hierarchy(), f"slackwater-{StateDir(state_dir).instance_id()}", state_dir / "agent" / "pods")
 
     def read(self) -> Reading:
-        return Reading(time.monotonic(), self._waited("prod"), self._cpu("prod"), self._cpu("batch"), machine_cpu())
+        busy, stolen = machine_cpu()
+        return Reading(time.monotonic(), self._waited("prod"), self._cpu("prod"), self._cpu("batch"), busy, stolen)
 
     def batch_limits(self) -> dict[str, int | None]:
         """CPU limit in milli-cores (None = unlimited) by name of every batch pod that lives now."""
@@ -204,7 +207,8 @@ class UseWatch:
 
     def _poll(self) -> None:
         while not self._stop.wait(_USE_SECONDS):
-            self.used.append(Used(time.monotonic(), machine_cpu(), self.kernel.batch_cpu()))
+            busy, stolen = machine_cpu()
+            self.used.append(Used(time.monotonic(), busy, self.kernel.batch_cpu(), stolen))
 
 
 @dataclass(slots=True)
@@ -232,21 +236,26 @@ class Gauge:
                 found.append(sample)
         return found
 
-    def cores(self, began: float, ended: float) -> tuple[float, float, float]:
-        """Mean cores used in the stretch: by prod, by batch, and by everything else on this machine."""
+    def cores(self, began: float, ended: float) -> tuple[float, float, float, float]:
+        """Mean cores in the stretch: used by prod, by batch, by everything else on this machine, taken by its host."""
         within = [r for r in self.readings if began - 0.3 <= r.at <= ended + 0.3]
         if len(within) < 2 or within[-1].at <= within[0].at:
-            return 0.0, 0.0, 0.0
+            return 0.0, 0.0, 0.0, 0.0
         first, last = within[0], within[-1]
         span = last.at - first.at
         prod, batch = (last.prod_cpu - first.prod_cpu) / span, (last.batch_cpu - first.batch_cpu) / span
-        return prod, batch, max(0.0, (last.machine_cpu - first.machine_cpu) / span - prod - batch)
+        stolen = (last.stolen_cpu - first.stolen_cpu) / span
+        other = max(0.0, (last.machine_cpu - first.machine_cpu) / span - prod - batch - stolen)
+        return prod, batch, other, stolen
 
 
-def machine_cpu(proc: Path = Path("/proc")) -> float:
-    """CPU seconds that the machine was not idle since it started (man 5 proc: all but idle and iowait)."""
-    fields = [int(word) for word in (proc / "stat").read_text().splitlines()[0].split()[1:9]]
-    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+def machine_cpu(proc: Path = Path("/proc")) -> tuple[float, float]:
+    """CPU seconds since the machine started (man 5 proc) that it had not left to give, counted as the agent does, and
+    those of them in which its host ran somebody else (steal)."""
+    user, nice, system, _idle, _iowait, irq, softirq, steal = (
+        int(word) / os.sysconf("SC_CLK_TCK") for word in (proc / "stat").read_text().splitlines()[0].split()[1:9]
+    )
+    return user + nice + system + irq + softirq + steal, steal
 
 
 def pressure(before: Reading, now: Reading) -> PressureSample | None:

@@ -19,7 +19,7 @@ HARDLY = 1.1
 """Times the waterline, in nine seconds of ten."""
 P99_FACTOR, P99_ALLOWANCE_MS = 1.5, 5.0
 _NOTICEABLE_MS = 2.0
-_DISTURBING_SHARE = 0.15
+_DISTURBING_SHARE, _STOLEN_SHARE = 0.15, 0.02
 
 
 class _Part(BaseModel):
@@ -41,7 +41,9 @@ class Phase(_Part):
     prod_cpu: float
     batch_cpu: float
     other_cpu: float = 0.0
-    """What neither prod nor batch used: Slackwater, the load generator, and whatever else runs on the machine."""
+    """What neither prod nor batch nor the host took: Slackwater, the load generator, whatever else runs here."""
+    stolen_cpu: float = 0.0
+    """What a virtual machine did not get: its host ran somebody else."""
 
 
 class Reaction(_Part):
@@ -105,9 +107,9 @@ def phase(
     seconds: float,
     samples: Sequence[Sample],
     pressures: Sequence[float],
-    cores: tuple[float, float, float],
+    cores: tuple[float, float, float, float],
 ) -> Phase:
-    """A phase from its raw measurements; `cores` used by prod, by batch and by everything else.
+    """A phase from its raw measurements; `cores` used by prod, by batch and by everything else, and taken by the host.
 
     Failed requests count as errors and, with the time they took, as latency.
     """
@@ -125,6 +127,7 @@ def phase(
         prod_cpu=round(cores[0], 3),
         batch_cpu=round(cores[1], 3),
         other_cpu=round(cores[2], 3),
+        stolen_cpu=round(cores[3], 3),
     )
 
 
@@ -211,9 +214,14 @@ def _left_behind(summary: Summary) -> list[str]:
 def disturbance(phases: Mapping[str, Phase], cpus: float) -> str:
     """A warning when something else took part of the machine during the surges; empty when it was quiet."""
     most = max((phase.other_cpu for phase in phases.values()), default=0.0)
-    if most <= _DISTURBING_SHARE * cpus:
-        return ""
-    return f"Other work took up to {most:.2f} of {cpus:g} CPUs during the surges: the figures are disturbed by it."
+    stolen = max((phase.stolen_cpu for phase in phases.values()), default=0.0)
+    found = []
+    if most > _DISTURBING_SHARE * cpus:
+        found.append(f"Other work took up to {most:.2f} of {cpus:g} CPUs during the surges")
+    if stolen > _STOLEN_SHARE * cpus:
+        found.append(f"the host took up to {stolen:.2f} of {cpus:g} CPUs from this virtual machine (steal)")
+    told = " and ".join(found)
+    return f"{told[0].upper()}{told[1:]}: the figures are disturbed by it." if told else ""
 
 
 def conclusion(phases: Mapping[str, Phase]) -> str:

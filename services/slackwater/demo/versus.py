@@ -53,6 +53,7 @@ def _rows(comparison: Comparison, names: list[str]) -> list[tuple[str, list[str]
             "of the median surge" + ("" if middle is None else f" (alone {middle:.1f})"),
             [_number(one.p99_median_ms) for one in outcomes],
         ),
+        *_where_nothing_was_taken(comparison, outcomes),
         row("batch CPU needed, CPU-s", [f"{one.needed:.1f}" for one in outcomes]),
         row("batch CPU lost, CPU-s", [f"{one.lost:.1f}" for one in outcomes]),
         row(
@@ -65,6 +66,25 @@ def _rows(comparison: Comparison, names: list[str]) -> list[tuple[str, list[str]
         row("surge -> below, s (p50)", [_number(one.below_p50_seconds) for one in outcomes]),
         row("surge -> below, s (p99 = worst)", [_worst(one) for one in outcomes], f"<= {BELOW_WITHIN_SECONDS:g}"),
         row("above the waterline, s", [f"{one.seconds_above:.1f}" for one in outcomes]),
+    ]
+
+
+def _where_nothing_was_taken(comparison: Comparison, outcomes: list[Outcome]) -> list[tuple[str, list[str], str]]:
+    """Two rows more where a host took time from this machine."""
+    if comparison.alone_stolen + sum(one.stolen for one in outcomes) <= 0:
+        return []
+    alone = comparison.alone_p99_undisturbed_ms
+    return [
+        (
+            "where the host took nothing" + ("" if alone is None else f" (alone {alone:.1f})"),
+            [_number(one.p99_undisturbed_ms) for one in outcomes],
+            "" if alone is None else f"<= {P99_FACTOR * alone:.1f}",
+        ),
+        (
+            f"taken by the host, CPU-s (alone {comparison.alone_stolen:.1f})",
+            [f"{one.stolen:.1f}" for one in outcomes],
+            "",
+        ),
     ]
 
 
@@ -100,14 +120,22 @@ def judged(comparison: Comparison) -> str:
     one = comparison.outcomes.get(PRECISE)
     if one is None or not one.actions:
         return "precise: not measured" if one is None else "precise: it never had to act, so nothing was proved"
-    alone = comparison.alone_p99_ms
-    verdicts = (
-        ("below the waterline in time", None if one.crossed == 0 else _in_time(one)),
-        ("p99 protected", None if alone is None or one.p99_ms is None else one.p99_ms <= P99_FACTOR * alone),
-        ("no more lost than needed", _within(one.above_needed_ratio)),
-    )
     words = {True: "met", False: "MISSED", None: "not measured"}
-    return "precise: " + ", ".join(f"{what} {words[holds]}" for what, holds in verdicts)
+    protected = _is_protected(one.p99_ms, comparison.alone_p99_ms)
+    undisturbed = _is_protected(one.p99_undisturbed_ms, comparison.alone_p99_undisturbed_ms)
+    aside = ""
+    if one.stolen + comparison.alone_stolen > 0 and undisturbed is not None:
+        aside = f" ({words[undisturbed]} where the host took nothing)"
+    verdicts = (
+        ("below the waterline in time", None if one.crossed == 0 else _in_time(one), ""),
+        ("p99 protected", protected, aside),
+        ("no more lost than needed", _within(one.above_needed_ratio), ""),
+    )
+    return "precise: " + ", ".join(f"{what} {words[holds]}{more}" for what, holds, more in verdicts)
+
+
+def _is_protected(p99_ms: float | None, alone_ms: float | None) -> bool | None:
+    return None if p99_ms is None or alone_ms is None else p99_ms <= P99_FACTOR * alone_ms
 
 
 def _in_time(one: Outcome) -> bool:

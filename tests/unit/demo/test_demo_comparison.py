@@ -23,6 +23,8 @@ from slackwater.demo.comparison import (
     needed_cpus,
     outcome,
     rate,
+    stolen,
+    undisturbed,
 )
 from slackwater.demo.contest import lowered_of
 from slackwater.demo.load import Sample
@@ -204,6 +206,45 @@ def test_one_stalled_surge_moves_the_p99_of_all_but_not_that_of_the_median_surge
     told = outcome(found, calm + [Sample("surge", 0.0, 0.500, True)] * 100 + calm)
     assert (told.p99_ms, told.p99_median_ms) == (500.0, 31.0)
     assert outcome([one(lost=1.0)], []).p99_median_ms is None
+
+
+STEALING = [Used(100.0 + tick / 10, 0.0, 0.0, 0.02 * min(max(tick - 20, 0), 10)) for tick in range(41)]
+"""Four seconds; in the third the host takes 0.2 CPU seconds."""
+
+
+def test_time_that_the_host_took_is_told() -> None:
+    assert figures(seen(STEALING, ended=104.0, until=104.0), TWO).stolen == 0.2
+    assert stolen(STEALING, 102.0, 102.5) == pytest.approx(0.1)
+    assert stolen([], 100.0, 104.0) == 0.0
+
+
+@given(st.lists(st.tuples(st.floats(100.0, 103.999), st.floats(0.001, 5.0)), max_size=40))
+def test_requests_are_left_out_by_their_time_and_never_for_being_slow(requests: list[tuple[float, float]]) -> None:
+    """The third second is disturbed, and the half before it runs into it."""
+    samples = [Sample("surge", at, latency, True) for at, latency in requests]
+    kept = [sample for sample in samples if not 101.5 <= sample.intended < 103.0]
+    assert undisturbed(samples, STEALING) == kept
+    assert undisturbed(samples, used((4, 1.0, 0.5))) == samples
+
+
+def test_a_p99_of_undisturbed_requests_needs_enough_of_them() -> None:
+    calm = [Sample("surge", 0.0, 0.030, True)] * 200
+    assert outcome([one(lost=1.0)], calm, calm).p99_undisturbed_ms == 30.0
+    assert outcome([one(lost=1.0)], calm, calm[1:]).p99_undisturbed_ms is None
+
+
+@pytest.mark.parametrize(("p99", "words"), [(33.0, "met"), (34.0, "MISSED")])
+def test_beside_the_verdict_stands_that_of_the_undisturbed_requests_and_does_not_change_it(
+    p99: float, words: str
+) -> None:
+    precise = good(p99_ms=70.0, p99_undisturbed_ms=p99, stolen=0.4)
+    found = compared(precise).model_copy(update={"alone_p99_undisturbed_ms": 28.0})
+    assert f"p99 protected MISSED ({words} where the host took nothing)" in versus.judged(found)
+    out = StringIO()
+    Console(width=100, file=out).print(versus.compared(found))
+    assert "where the host took nothing (alone 28.0)" in out.getvalue()
+    quiet = compared(good(p99_ms=70.0)).model_copy(update={"alone_p99_undisturbed_ms": 28.0})
+    assert "host" not in versus.judged(quiet)
 
 
 def test_the_definition_stands_beside_the_figures() -> None:

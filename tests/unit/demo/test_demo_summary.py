@@ -162,7 +162,7 @@ def test_the_closing_sentence_tells_who_did_it() -> None:
 @given(st.lists(st.tuples(st.floats(0.001, 5), st.booleans()), min_size=1, max_size=50), st.floats(0.5, 60))
 def test_a_phase_counts_every_request_and_every_error(requests: list[tuple[float, bool]], seconds: float) -> None:
     samples = [Sample("surge", 0.0, latency, ok) for latency, ok in requests]
-    found = summary.phase("p", seconds, samples, [0.1, 0.3], (1.0, 0.5, 0.1))
+    found = summary.phase("p", seconds, samples, [0.1, 0.3], (1.0, 0.5, 0.1, 0.0))
     assert found.requests == len(requests)
     assert found.errors == sum(not ok for _, ok in requests)
     assert found.p99_ms is not None
@@ -176,8 +176,18 @@ def test_other_work_on_the_machine_is_told() -> None:
     assert summary.disturbance({ALONE: phase(ALONE, 20)}, 2) == ""
 
 
+def test_what_the_host_took_is_told_for_itself() -> None:
+    stolen = {ALONE: phase(ALONE, 20).model_copy(update={"stolen_cpu": 0.4})}
+    told = "The host took up to 0.40 of 2 CPUs from this virtual machine (steal): the figures are disturbed by it."
+    assert summary.disturbance(stolen, 2) == told
+    both = {ALONE: stolen[ALONE].model_copy(update={"other_cpu": 0.9})}
+    assert summary.disturbance(both, 2).startswith(
+        "Other work took up to 0.90 of 2 CPUs during the surges and the host"
+    )
+
+
 def test_a_phase_without_samples_has_no_percentiles() -> None:
-    found = summary.phase("p", 5, [], [], (0, 0, 0))
+    found = summary.phase("p", 5, [], [], (0, 0, 0, 0))
     assert (found.p50_ms, found.p99_ms, found.pressure_mean, found.request_rate) == (None, None, None, 0)
 
 

@@ -43,15 +43,16 @@ def psi(files: KeptFiles, cpu: str, memory: str, io: str) -> PsiTotals:
 
 
 def busy_ns(stat: bytes | None) -> int | None:
-    """Time that all CPUs were busy: user, nice, system, irq, softirq of /proc/stat, as the field counts it.
+    """Time in which no CPU had anything left to give: user, nice, system, irq, softirq and steal of /proc/stat.
 
-    Not idle, iowait or steal; guest time is inside user already.
+    What the host took (steal) is used by somebody who is no pod (decision 0055). Not idle or iowait; guest time is
+    inside user already.
     """
     if stat is None or not stat.startswith(b"cpu "):
         return None
-    fields = [int(word) for word in stat[: stat.index(b"\n")].split()[1:8]]
-    user, nice, system, _idle, _iowait, irq, softirq = fields
-    return (user + nice + system + irq + softirq) * _NANOS_PER_TICK
+    fields = [int(word) for word in stat[: stat.index(b"\n")].split()[1:9]]
+    user, nice, system, _idle, _iowait, irq, softirq, steal = fields
+    return (user + nice + system + irq + softirq + steal) * _NANOS_PER_TICK
 
 
 def memory_in_use(meminfo: bytes | None) -> int | None:
