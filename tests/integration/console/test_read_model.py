@@ -18,12 +18,13 @@ from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.domain.fleet import FRESH, SHOWS, FleetLevel, NodeQuery, Totals
 from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.pools import PoolSums
-from slackwater.console.domain.views import DecisionFilter, EvictionView, NodeCondition
+from slackwater.console.domain.views import DecisionFilter, EvictionView, NodeCondition, PodView, UsagePoint
 from slackwater.console.ports import ReadModel
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import Action, Alternative
 from slackwater.events.envelope import Event
+from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
 from slackwater.store.engine import connect_database
 from slackwater.testing.clock import FakeClock
@@ -325,3 +326,44 @@ async def test_offers_from_before_mid_was_told_read_well(fresh_database: FreshDa
         assert sums == PoolSums(1, 1, 0, 0, Resources(4000, 8192), Resources(1500, 1024), Resources())
     finally:
         await database.close()
+
+
+POINT = UsagePoint(
+    event_id="e1", node="edge-7", sampled_at=END, window_seconds=5.0, trigger="interval", usage=Resources(1, 1),
+    system=None, tiers={}, node_pressure=None, prod_pressure=None, batch_limit_milli=None, throttled_pods=1, pods=1,
+)  # fmt: skip
+POD = PodView(
+    uid="u1", name="web", namespace="n", node="edge-7", workload="n/web", tier="batch", qos="BE", priority=0,
+    request=Resources(1, 1), usage=Resources(1, 1), cpu_p95_milli=1, cpu_pressure=None, throttled_ratio=None,
+    cpu_limit_milli=1, original_cpu_limit_milli=2, throttled=True, started_at=END, reported_at=END,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ['with "quotes" and \\ in it', "Übung", "tab\tline\n", "%_", "a'b"])
+@pytest.mark.parametrize("most", [1, 2**70])
+async def test_a_pod_is_found_whatever_its_name_is_and_by_nothing_else_of_it(
+    model: ReadModel, name: str, most: int
+) -> None:
+    """A number that is wider than 64 bits is written in another way."""
+    named = replace(POD, name=name, cpu_p95_milli=most)
+    await model.save_usage([(POINT, [named, replace(POD, uid="u2", name="other", workload=name)])])
+    assert [one.uid for one in await model.pods_called(name)] == ["u1"]
+    assert [one.name for one in await model.pods_called("u1")] == [name]
+    assert await model.pods_called("n/web") == []
+    assert list(await model.pods("edge-7")) == sorted(
+        await model.pods(), key=lambda one: (one.node, one.tier, one.name)
+    )
+    assert {one.name for one in await model.throttled_pods(START, 9)} == {name, "other"}
+
+
+async def test_a_text_that_postgresql_could_not_read_again_is_refused_and_nothing_is_kept(
+    fresh_database: FreshDatabase,
+) -> None:
+    database = connect_database((await fresh_database(["console"]))["console"], "console", CLOCK)
+    model = PostgresReadModel(database)
+    with pytest.raises(InvalidInput, match="NUL"):
+        await model.save_usage([(POINT, [replace(POD, name="a\x00b")])])
+    with pytest.raises(InvalidInput):
+        await model.save_usage([(replace(POINT, trigger="a\x00b"), [POD])])
+    assert await model.node("edge-7") is None
+    await database.close()

@@ -140,7 +140,7 @@ NODE_NAMES = text(
 
 THROTTLED_PODS = text(
     f"""
-    SELECT CAST(pod AS text) FROM node, jsonb_array_elements(pods) AS pod
+    SELECT CAST(pod AS text) FROM node, jsonb_array_elements(CAST(reported_pods AS jsonb)) AS pod
     WHERE {_FRESH} AND {_THROTTLED} > 0 AND CAST(pod ->> 'throttled' AS boolean)
     ORDER BY {_PRESSURE} DESC, name COLLATE "C", pod ->> 'name' LIMIT :limit
     """  # noqa: S608 - made of constants of this module

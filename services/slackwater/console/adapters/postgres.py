@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -15,7 +14,7 @@ from slackwater.console.adapters.loop_statements import PRUNE_WINDOWS
 from slackwater.console.adapters.postgres_fleet import PostgresFleet
 from slackwater.console.adapters.postgres_loop import PostgresLoop
 from slackwater.console.adapters.postgres_strategies import PostgresStrategies
-from slackwater.console.adapters.queries import Row
+from slackwater.console.adapters.queries import Row, as_json
 from slackwater.console.domain.candidates import candidates_of, is_carried_out
 from slackwater.console.domain.fleet import requested
 from slackwater.console.domain.pod_story import PodIdentity
@@ -37,6 +36,7 @@ from slackwater.console.domain.views import (
 )
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord
+from slackwater.model.errors import InvalidInput
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.quantities import Resources
 
@@ -87,10 +87,13 @@ class PostgresReadModel(PostgresFleet, PostgresLoop, PostgresStrategies):
         )
 
     async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView]]]) -> None:
+        """Raises InvalidInput for a text that PostgreSQL cannot read again."""
         newest = _newest(rows, key=lambda row: row[0].node, time=lambda row: row[0].sampled_at)
+        points = {point.event_id: point for point, _ in rows}
+        written = {event_id: as_json(_body(_USAGE, point)) for event_id, point in points.items()}
         await self._write(
-            (sql.SAVE_USAGE, [_usage_row(point) for point in {p.event_id: p for p, _ in rows}.values()]),
-            (sql.SAVE_LATEST_USAGE, [_latest_row(point, pods) for point, pods in newest]),
+            (sql.SAVE_USAGE, [_usage_row(point, written[event_id]) for event_id, point in points.items()]),
+            (sql.SAVE_LATEST_USAGE, [_latest_row(point, pods, written[point.event_id]) for point, pods in newest]),
         )
 
     async def save_forecasts(self, rows: Sequence[ForecastView]) -> None:
@@ -206,12 +209,8 @@ class PostgresReadModel(PostgresFleet, PostgresLoop, PostgresStrategies):
         return await self._one(_RECORD, sql.DECISION, id=decision_id)
 
     async def pods_called(self, name: str, node: str | None = None) -> Sequence[PodIdentity]:
-        like = {"like_name": json.dumps([{"name": name}]), "like_uid": json.dumps([{"uid": name}])}
-        running = [
-            PodIdentity(*row)
-            for row in await self._rows(sql.PODS_CALLED, node=node, **like)
-            if name in (row[0], row[1])
-        ]
+        found = await self._rows(sql.PODS_CALLED, node=node, pod=name, written=as_json(name))
+        running = [PodIdentity(*row) for row in found]
         decided = [PodIdentity(*row) for row in await self._rows(sql.PODS_DECIDED_ON, pod=name)]
         known = {one.uid for one in running}
         return [*running, *(one for one in decided if one.uid not in known)]
@@ -284,16 +283,11 @@ def _facts_row(facts: NodeFacts, boot_epoch: str, described_at: datetime) -> Row
     }
 
 
-def _usage_row(point: UsagePoint) -> Row:
-    return {
-        "event_id": point.event_id,
-        "node": point.node,
-        "sampled_at": _iso(point.sampled_at),
-        "body": _body(_USAGE, point),
-    }
+def _usage_row(point: UsagePoint, body: str) -> Row:
+    return {"event_id": point.event_id, "node": point.node, "sampled_at": point.sampled_at, "body": body}
 
 
-def _latest_row(point: UsagePoint, pods: Sequence[PodView]) -> Row:
+def _latest_row(point: UsagePoint, pods: Sequence[PodView], body: str) -> Row:
     parts = {"requested": requested(pods), "usage": point.usage, "system": point.beside_pods, **point.tiers}
     amounts: list[int] = []
     for name in NODE_AMOUNTS:
@@ -301,11 +295,18 @@ def _latest_row(point: UsagePoint, pods: Sequence[PodView]) -> Row:
         amounts += [part.cpu_milli, part.memory_bytes]
     return {
         "name": point.node,
-        "sampled_at": _iso(point.sampled_at),
-        "usage": _body(_USAGE, point),
-        "pods": _body(_PODS, tuple(pods)),
-        "amounts": amounts,
+        "sampled_at": point.sampled_at,
+        "usage": body,
+        "pods": _readable(as_json(_body(_PODS, tuple(pods)))),
+        "amounts": "{" + ",".join(map(str, amounts)) + "}",
     }
+
+
+def _readable(written: str) -> str:
+    """Nobody takes it apart now, but somebody will: a NUL that JSON can hold and PostgreSQL cannot is refused here."""
+    if "\\u0000" in written:
+        raise InvalidInput("a pod's description has a NUL in it", code="unstorable")
+    return written
 
 
 def _peak_row(row: ForecastView) -> Row:

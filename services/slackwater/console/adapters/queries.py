@@ -29,17 +29,18 @@ class Queries:
         return await self._database.ping()
 
     async def _write(self, *batches: tuple[TextClause, Sequence[Row]]) -> None:
-        """All statements in one transaction; empty ones are left out.
+        """All statements in one transaction; empty ones are left out. A statement takes its rows as `rows`, or each
+        column of them as a list.
 
         Rows go in order of their key: two consoles may hold the same ones (a redelivery), and who waits for the other
         in another order waits for ever.
         """
-        given = [(statement, _json(sorted(rows, key=_key))) for statement, rows in batches if rows]
+        given = [(statement, _parameters(statement, sorted(rows, key=_key))) for statement, rows in batches if rows]
         if not given:
             return
         async with self._database.unit_of_work() as unit:
-            for statement, rows in given:
-                await unit.connection.execute(statement, {"rows": rows})
+            for statement, parameters in given:
+                await unit.connection.execute(statement, parameters)
 
     async def _execute(self, statement: TextClause, **parameters: Any) -> int:
         """One statement that changes something; how many rows it changed."""
@@ -62,9 +63,15 @@ def _key(row: Row) -> str:
     return str(next(row[name] for name in _KEYS if name in row))
 
 
-def _json(rows: object) -> str:
+def _parameters(statement: TextClause, rows: Sequence[Row]) -> dict[str, Any]:
+    if ":rows" in statement.text:
+        return {"rows": as_json(rows)}
+    return {column: [row[column] for row in rows] for column in rows[0]}
+
+
+def as_json(value: object) -> str:
     """As text; a number that is wider than 64 bits, which an unjudged report may hold, takes the slow way."""
     try:
-        return msgspec.json.encode(rows).decode()
+        return msgspec.json.encode(value).decode()
     except OverflowError:
-        return json.dumps(rows)
+        return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,5 @@
-"""The SQL of the read model. Every write takes its whole batch as one JSON array, so a batch is one statement."""
+"""The SQL of the read model. Every write takes its whole batch at once, so a batch is one statement: as one JSON array,
+and what comes by the hundred a second as a list for each column (decision 0056)."""
 
 from __future__ import annotations
 
@@ -30,18 +31,21 @@ SAVE_CONDITIONS = text("""
 """)
 
 SAVE_LATEST_USAGE = text("""
-    INSERT INTO node AS n (name, sampled_at, usage, pods, amounts)
-    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
-        AS r(name text, sampled_at timestamptz, usage jsonb, pods jsonb, amounts bigint[])
+    INSERT INTO node AS n (name, sampled_at, usage, reported_pods, amounts)
+    SELECT name, sampled_at, CAST(usage AS jsonb), pods, CAST(amounts AS bigint[])
+    FROM unnest(CAST(:name AS text[]), CAST(:sampled_at AS timestamptz[]), CAST(:usage AS text[]),
+        CAST(:pods AS text[]), CAST(:amounts AS text[])) AS r(name, sampled_at, usage, pods, amounts)
     ON CONFLICT (name) DO UPDATE
-    SET sampled_at = excluded.sampled_at, usage = excluded.usage, pods = excluded.pods, amounts = excluded.amounts
+    SET sampled_at = excluded.sampled_at, usage = excluded.usage, reported_pods = excluded.reported_pods,
+        amounts = excluded.amounts
     WHERE n.sampled_at IS NULL OR excluded.sampled_at > n.sampled_at
 """)
 
 SAVE_USAGE = text("""
     INSERT INTO usage_point (event_id, node, sampled_at, body)
-    SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
-        AS r(event_id text, node text, sampled_at timestamptz, body jsonb)
+    SELECT event_id, node, sampled_at, CAST(body AS jsonb)
+    FROM unnest(CAST(:event_id AS text[]), CAST(:node AS text[]), CAST(:sampled_at AS timestamptz[]),
+        CAST(:body AS text[])) AS r(event_id, node, sampled_at, body)
     ON CONFLICT (event_id) DO NOTHING
 """)
 
@@ -123,8 +127,8 @@ _NODE_BODY = """
 NODES = text(_NODE_BODY + ' ORDER BY name COLLATE "C"')
 NODE = text(_NODE_BODY + " WHERE name = :name")
 NODES_NAMED = text(_NODE_BODY + " WHERE name = ANY(CAST(:names AS text[]))")
-PODS = text("SELECT CAST(pods AS text) FROM node WHERE pods IS NOT NULL")
-NODE_PODS = text("SELECT CAST(pods AS text) FROM node WHERE pods IS NOT NULL AND name = :node")
+PODS = text("SELECT reported_pods FROM node WHERE reported_pods IS NOT NULL")
+NODE_PODS = text("SELECT reported_pods FROM node WHERE reported_pods IS NOT NULL AND name = :node")
 
 USAGE = text("""
     SELECT CAST(body AS text) FROM usage_point
@@ -198,9 +202,9 @@ DECISIONS_ABOUT = text("""
 """)
 PODS_CALLED = text("""
     SELECT p ->> 'uid', p ->> 'name', p ->> 'namespace', node.name, true, sampled_at
-    FROM node CROSS JOIN LATERAL jsonb_array_elements(pods) AS p
-    WHERE (CAST(:node AS text) IS NULL OR node.name = :node)
-      AND (pods @> CAST(:like_name AS jsonb) OR pods @> CAST(:like_uid AS jsonb))
+    FROM node CROSS JOIN LATERAL jsonb_array_elements(CAST(reported_pods AS jsonb)) AS p
+    WHERE (CAST(:node AS text) IS NULL OR node.name = :node) AND strpos(reported_pods, :written) > 0
+      AND :pod IN (p ->> 'name', p ->> 'uid')
 """)
 PODS_DECIDED_ON = text("""
     SELECT DISTINCT ON (uid) uid, name, namespace, node, false, decided_at
