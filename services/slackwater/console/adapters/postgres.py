@@ -90,7 +90,7 @@ class PostgresReadModel(PostgresFleet, PostgresLoop, PostgresStrategies):
         """Raises InvalidInput for a text that PostgreSQL cannot read again."""
         newest = _newest(rows, key=lambda row: row[0].node, time=lambda row: row[0].sampled_at)
         points = {point.event_id: point for point, _ in rows}
-        written = {event_id: as_json(_body(_USAGE, point)) for event_id, point in points.items()}
+        written = {event_id: as_json(point, _USAGE) for event_id, point in points.items()}
         await self._write(
             (sql.SAVE_USAGE, [_usage_row(point, written[event_id]) for event_id, point in points.items()]),
             (sql.SAVE_LATEST_USAGE, [_latest_row(point, pods, written[point.event_id]) for point, pods in newest]),
@@ -297,7 +297,7 @@ def _latest_row(point: UsagePoint, pods: Sequence[PodView], body: str) -> Row:
         "name": point.node,
         "sampled_at": point.sampled_at,
         "usage": body,
-        "pods": _readable(as_json(_body(_PODS, tuple(pods)))),
+        "pods": _readable(as_json(tuple(pods), _PODS)),
         "amounts": "{" + ",".join(map(str, amounts)) + "}",
     }
 

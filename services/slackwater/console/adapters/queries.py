@@ -69,9 +69,10 @@ def _parameters(statement: TextClause, rows: Sequence[Row]) -> dict[str, Any]:
     return {column: [row[column] for row in rows] for column in rows[0]}
 
 
-def as_json(value: object) -> str:
-    """As text; a number that is wider than 64 bits, which an unjudged report may hold, takes the slow way."""
+def as_json(value: T, shape: TypeAdapter[T] | None = None) -> str:
+    """As text; a number that is wider than 64 bits, which an unjudged report may hold, takes the slow way, for which
+    anything but plain values needs its shape."""
     try:
         return msgspec.json.encode(value).decode()
     except OverflowError:
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value if shape is None else shape.dump_python(value, mode="json"), ensure_ascii=False)
