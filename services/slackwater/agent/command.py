@@ -11,7 +11,7 @@ from slackwater.agent.adapters.linux.hierarchy import find_hierarchy
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.machine import online_cpus
 from slackwater.agent.adapters.linux.supervise import run_managed, run_unmanaged
-from slackwater.agent.domain.admission import Command, admit, cpu_limit_milli
+from slackwater.agent.domain.admission import Command, admit, cfs_period_us, cpu_limit_milli
 from slackwater.model.errors import Misconfigured
 from slackwater.model.identifiers import new_id
 from slackwater.runtime.state import StateDir
@@ -20,6 +20,7 @@ from slackwater.runtime.state import StateDir
 def run_command(command: Command, state_dir: Path) -> int:
     """Run the command as a managed workload; its exit code. Raises InvalidInput that names the wrong flag."""
     pod, limit = admit(command, new_id(), datetime.now(UTC)), cpu_limit_milli(command)
+    period_us = cfs_period_us(command)
     hierarchy = find_hierarchy()
     reason = hierarchy.why_unwritable()
     if reason is not None:
@@ -32,4 +33,4 @@ def run_command(command: Command, state_dir: Path) -> int:
     except (Misconfigured, OSError) as error:
         sys.stderr.write(f"slackwater exec: runs unmanaged: {error}\n")
         return run_unmanaged(command.arguments)
-    return run_managed(layout, pod, command.arguments, limit)
+    return run_managed(layout, pod, command.arguments, limit, period_us)

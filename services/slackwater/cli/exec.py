@@ -20,6 +20,9 @@ def command(
     workload: Annotated[str, typer.Option(help="What survives restarts and replicas: predictions learn by it.")],
     cpu: Annotated[str, typer.Option(help="CPU request, like 2, 0.5 or 500m: the weight.")] = "1",
     cpu_limit: Annotated[str | None, typer.Option(help="CPU that it never exceeds; without it, no limit.")] = None,
+    cpu_period_ms: Annotated[
+        int, typer.Option(help="In which its CPU limits are counted; 1000 where batch is not scheduled as idle.")
+    ] = 100,
     memory: Annotated[str, typer.Option(help="Memory request, like 1Gi; a hard limit for batch and free.")] = "512Mi",
     qos: Annotated[str | None, typer.Option(help="LSE, LSR, LS, BE or SYSTEM; by tier if not given.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of this pod; made from the workload if not given.")] = None,
@@ -51,6 +54,7 @@ def command(
         arguments=tuple(arguments),
         labels=tuple(label or ()),
         cpu_limit=cpu_limit,
+        cpu_period_ms=cpu_period_ms,
     )
     try:
         status = run_command(wanted, (state_dir or default_state_dir()).absolute())

@@ -52,7 +52,10 @@ class Workloads:
         """Start the batch job: twice as many greedy processes as CPUs, in one pod."""
         command = ("slackwater.demo.batch", "--processes", str(2 * self.cpus))
         progress = str(self.folder / "batch-progress")
-        return await self._managed("batch", BATCH_WORKLOAD, 250 * self.cpus, *command, "--progress", progress)
+        flags = ("--cpu-period-ms", "1000")  # the four phases share CPU by weights (decision 0010)
+        return await self._managed(
+            "batch", BATCH_WORKLOAD, 250 * self.cpus, *command, "--progress", progress, flags=flags
+        )
 
     async def crowd(self, count: int, cpu_milli: int) -> list[Process]:
         """Start `count` greedy batch pods, each limited to `cpu_milli`: what batch wants is known to the milli-core."""

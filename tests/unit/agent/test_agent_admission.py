@@ -49,11 +49,16 @@ def test_a_limit_that_cannot_be_is_named(limit: str) -> None:
     assert "--cpu-limit" in caught.value.message
 
 
-@pytest.mark.parametrize(
-    ("tier", "period_us"), [("prod", 100_000), ("mid", 100_000), ("batch", 10**6), ("free", 10**6)]
-)
-def test_limits_of_those_who_give_way_are_counted_in_long_periods(tier: str, period_us: int) -> None:
-    assert cfs_period_us(admit(replace(GOOD, tier=tier), UID, EPOCH)) == period_us
+@pytest.mark.parametrize(("given", "period_us"), [(100, 100_000), (1000, 10**6)])
+def test_limits_are_counted_in_the_kernels_usual_period_or_in_a_longer_one(given: int, period_us: int) -> None:
+    assert cfs_period_us(GOOD) == 100_000
+    assert cfs_period_us(replace(GOOD, cpu_period_ms=given)) == period_us
+
+
+@pytest.mark.parametrize("given", [-1, 0, 99, 1001])
+def test_a_period_that_cannot_be_is_named(given: int) -> None:
+    with pytest.raises(InvalidInput, match=f"--cpu-period-ms: {given} is not allowed: 100 to 1000"):
+        cfs_period_us(replace(GOOD, cpu_period_ms=given))
 
 
 @pytest.mark.parametrize(

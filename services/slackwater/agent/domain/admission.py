@@ -24,9 +24,10 @@ _ALLOWED_QOS = {
 HARD_MEMORY_TIERS = frozenset({Tier.BATCH, Tier.FREE})
 """Tiers whose memory request is also a hard limit: borrowed memory must never push its owner into reclaim."""
 
-DEFAULT_PERIOD_US, LOWER_TIERS_PERIOD_US = 100_000, 1_000_000
-"""CFS periods. The kernel forgets at every refill how far a throttled group was ahead, and each time prod may wait up
-to a tick for it: docs/decisions/0010-long-periods-for-lower-tiers.md has the measurement."""
+USUAL_PERIOD_MS, LONGEST_PERIOD_MS = 100, 1000
+"""CFS periods: the kernel's own, and its longest. What a group may use of a period it uses at once, and all throttled
+groups begin together: with the longest, eight pods of 40 milli-cores took both CPUs for a sixth of every second
+(decision 0057). Where batch is not scheduled as idle, long ones are the gentler ones (decision 0010)."""
 LEAST_LIMIT_MILLI = 10
 
 
@@ -46,6 +47,7 @@ class Command:
     labels: tuple[str, ...] = ()
     """Each KEY=VALUE."""
     cpu_limit: str | None = None
+    cpu_period_ms: int = USUAL_PERIOD_MS
 
 
 def admit(command: Command, uid: str, now: datetime) -> Pod:
@@ -88,9 +90,14 @@ def cpu_limit_milli(command: Command) -> int | None:
     return limit
 
 
-def cfs_period_us(pod: Pod) -> int:
-    """The period in which the pod's CPU limit, should it ever get one, is counted: long for those who give way."""
-    return LOWER_TIERS_PERIOD_US if pod.tier in HARD_MEMORY_TIERS else DEFAULT_PERIOD_US
+def cfs_period_us(command: Command) -> int:
+    """The period in which the pod's CPU limit, should it ever get one, is counted. Raises InvalidInput."""
+    if not USUAL_PERIOD_MS <= command.cpu_period_ms <= LONGEST_PERIOD_MS:
+        raise InvalidInput(
+            f"--cpu-period-ms: {command.cpu_period_ms} is not allowed: {USUAL_PERIOD_MS} to {LONGEST_PERIOD_MS}",
+            field="--cpu-period-ms",
+        )
+    return command.cpu_period_ms * 1000
 
 
 def memory_limit_bytes(pod: Pod) -> int | None:

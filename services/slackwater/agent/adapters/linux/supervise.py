@@ -22,7 +22,7 @@ from slackwater.agent.adapters.linux.lock import agent_runs
 from slackwater.agent.adapters.linux.processes import kill_all, process_of
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
 from slackwater.agent.adapters.linux.weight_files import weight_file, weight_text, write_first_limit
-from slackwater.agent.domain.admission import cfs_period_us, memory_limit_bytes
+from slackwater.agent.domain.admission import memory_limit_bytes
 from slackwater.agent.domain.weights import shares_of_request
 from slackwater.model.errors import Misconfigured
 from slackwater.model.pods import Pod
@@ -68,7 +68,9 @@ class Forwarder:
                 return
 
 
-def run_managed(layout: Layout, pod: Pod, arguments: Sequence[str], cpu_limit_milli: int | None = None) -> int:
+def run_managed(
+    layout: Layout, pod: Pod, arguments: Sequence[str], cpu_limit_milli: int | None, cpu_period_us: int
+) -> int:
     """Run the command as `pod` and return its exit code. Raises Misconfigured where cgroups cannot be made."""
     layout.hierarchy.require_writable()
     forwarder = Forwarder()
@@ -78,7 +80,7 @@ def run_managed(layout: Layout, pod: Pod, arguments: Sequence[str], cpu_limit_mi
     registry.reserve(entry)
     try:
         directories = layout.make_pod(pod.tier, pod.uid)
-        _prepare(layout, pod, cpu_limit_milli)
+        _prepare(layout, pod, cpu_limit_milli, cpu_period_us)
         registry.add(entry)  # only now: an agent must not see first values change under its hands
         return run_child(arguments, forwarder, directories)
     finally:
@@ -128,13 +130,13 @@ def _complain(command: str, why: str, code: int) -> int:
     return code
 
 
-def _prepare(layout: Layout, pod: Pod, cpu_limit_milli: int | None) -> None:
+def _prepare(layout: Layout, pod: Pod, cpu_limit_milli: int | None, cpu_period_us: int) -> None:
     """First values of the new cgroup: weight by request, period and limit of CPU, hard memory limit of lower tiers."""
     pure_v2 = layout.hierarchy.pure_v2
     cgroup = layout.pod(pod.tier, pod.uid)
     weight = weight_file(layout.cpu_directory(cgroup), pure_v2)
     weight.write_text(weight_text(shares_of_request(pod.request.cpu_milli), pure_v2))
-    write_first_limit(layout.cpu_directory(cgroup), cpu_limit_milli, cfs_period_us(pod), pure_v2)
+    write_first_limit(layout.cpu_directory(cgroup), cpu_limit_milli, cpu_period_us, pure_v2)
     limit = memory_limit_bytes(pod)
     if limit is not None and layout.hierarchy.memory is not None:
         name = "memory.max" if pure_v2 else "memory.limit_in_bytes"
