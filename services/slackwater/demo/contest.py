@@ -44,8 +44,9 @@ BATCH_PODS, BATCH_SHARE = 8, 0.42
 _REST_SECONDS, _SURGE_SECONDS, _SETTLE_SECONDS = 2.5, 6.0, 0.5
 """Rest and settling are as long as the cool-down: a surge that comes sooner blames what was given back before it. A
 surge is twice as long: whoever gives back while it lasts, because the cool-down is over, shows it."""
-_ALONE_SECONDS = _SETTLE_SECONDS + _REST_SECONDS + _SURGE_SECONDS + 1.0
-"""Of the service alone."""
+_CALM_SECONDS = 2.5
+"""After the service alone nobody may step in: a sample that has its last second in it would throttle batch before the
+surge, and what batch wants would be read off pods that are throttled."""
 _FREE_PATIENCE_SECONDS, _START_PATIENCE_SECONDS = 25.0, 20.0
 _POLL_SECONDS = 0.1
 
@@ -86,6 +87,7 @@ class Contest:
                         break
                     await production.api.apply(policies.released(policies.document(present, PRECISE)))
                     await self._by_itself(use)
+                    await asyncio.sleep(_CALM_SECONDS)
                 began = time.monotonic()
                 document = policies.document(present, policy)
                 await production.api.apply(document)
@@ -100,7 +102,8 @@ class Contest:
             return self._concluded(use, left_out)
 
     def _has_time(self) -> bool:
-        ends = time.monotonic() + 2 * self.longest_surge + _ALONE_SECONDS
+        alone = _SETTLE_SECONDS + _REST_SECONDS + _SURGE_SECONDS + 1.0 + _CALM_SECONDS
+        ends = time.monotonic() + 2 * self.longest_surge + alone
         return not self.seen or ends <= self.deadline
 
     async def _by_itself(self, use: UseWatch) -> None:
@@ -135,7 +138,8 @@ class Contest:
             free = await self._until_free(policy, document, use, watch, began, ended)
             until = time.monotonic()
             await load.process.wait()
-            self.rests.append((settled, began))
+            if all(one.at >= began for one in watch.changes):
+                self.rests.append((settled, began))
             lowered = lowered_of(watch.changes, watch.originals)
             samples = [one for one in load.samples("surge") if one.intended < ended]
             self.seen.append(SurgeSeen(policy, began, ended, until, use.between(settled, until), lowered, samples))
