@@ -154,11 +154,18 @@ class Production:
         return result
 
     async def _compare(self, port: int, parts: schedule.Lengths, crunch: Process) -> Comparison:
-        """The two policies in turn, if there is time for it. What a request costs is known better by now: from four
-        surges, where a moment before the first was all there was."""
+        """The two policies in turn, if there is time for it. What a request costs, and what everything else here takes,
+        is known better by now: from four surges, where a moment before the first was all there was."""
         if not parts.comparison:
             return Comparison(left_out=f"left out: it needs SECONDS={schedule.COMPARED_SECONDS} or more")
-        rates = schedule.rates(self.workloads.cpus, summary.cpu_seconds_per_request(self.phases.values()))
+        cpus, phases = self.workloads.cpus, self.phases.values()
+        rates = schedule.compared(
+            cpus,
+            summary.cpu_seconds_per_request(phases),
+            sum(phase.other_cpu for phase in phases) / len(phases),
+            policies.TARGET * cpus,
+            BATCH_SHARE * cpus,
+        )
         self.narrator.say(
             f"all or nothing and precise in turn, above {policies.WATERLINE:.0%} of the machine's CPU: "
             f"{BATCH_PODS} batch pods that want {BATCH_SHARE:.0%} of it, surges of {rates.surge:.0f} requests/s"

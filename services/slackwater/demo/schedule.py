@@ -13,7 +13,8 @@ _LEAST_SECONDS, DEFAULT_SECONDS = 20, 120
 EXCESS_RATIO = 1.0
 """Release twice the measured gap: "some" pressure is a lower bound, and a surge of seconds leaves few cycles."""
 REST_LOAD = 0.05
-SURGE_LOAD = 0.60
+SURGE_LOAD, _LEAST_SURGE_LOAD = 0.60, 0.30
+LEFT_TO_BATCH = 1 / 3
 REQUEST_SECONDS = 0.0075
 """CPU time of one request that the service aims at. A wait for batch lasts about a time slice of some 3 ms: short
 requests show it clearly in pressure (0.08 at 3 ms, 0.05 at 6 ms, 0.03 at 8 ms next to batch at tier weight, 0.01 to
@@ -54,6 +55,15 @@ def rates(cpus: int, seconds_per_request: float) -> Rates:
     """Rates that load `cpus` to 5 % and 60 % with requests of this CPU cost."""
     capacity = cpus / seconds_per_request
     return Rates(rest=REST_LOAD * capacity, surge=SURGE_LOAD * capacity)
+
+
+def compared(cpus: int, seconds_per_request: float, other_cpus: float, kept_cpus: float, batch_cpus: float) -> Rates:
+    """Rates for the two policies in turn: with `other_cpus` used by everything else and `kept_cpus` to be used at most,
+    the surge leaves batch a third of the `batch_cpus` that it wants. Where a surge needs all of it, every policy does
+    the same. Never above the surges of the phases, nor below 30 % of the machine."""
+    room = kept_cpus - other_cpus - LEFT_TO_BATCH * batch_cpus
+    prod = min(SURGE_LOAD * cpus, max(_LEAST_SURGE_LOAD * cpus, room))
+    return Rates(rest=REST_LOAD * cpus / seconds_per_request, surge=prod / seconds_per_request)
 
 
 def waterline(alone: Sequence[float]) -> float:

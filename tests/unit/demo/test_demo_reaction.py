@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,3 +79,16 @@ def test_rates_load_the_machine_by_the_given_share(cpus: int, cost: float) -> No
     found = schedule.rates(cpus, cost)
     assert abs(found.surge * cost / cpus - schedule.SURGE_LOAD) < 1e-9
     assert found.rest < found.surge
+
+
+@given(st.integers(1, 64), st.floats(0.001, 0.1), st.floats(0.0, 1.0))
+def test_a_compared_surge_leaves_batch_a_third_of_what_it_wants_where_the_machine_is_large_enough(
+    cpus: int, cost: float, others: float
+) -> None:
+    kept, wanted = 0.76 * cpus, 0.42 * cpus
+    found = schedule.compared(cpus, cost, others, kept, wanted)
+    prod = found.surge * cost
+    assert 0.30 * cpus - 1e-9 <= prod <= 0.60 * cpus + 1e-9
+    if 0.30 * cpus < kept - others - wanted / 3 < 0.60 * cpus:
+        assert kept - others - prod == pytest.approx(wanted / 3)
+    assert found.rest == pytest.approx(schedule.rates(cpus, cost).rest)
