@@ -169,9 +169,12 @@ class Contest:
         return False
 
     def _machine(self, use: UseWatch) -> Machine:
+        """What batch wants is what it used while it rested, or all that its limits allow where it never rested."""
+        cpus = self.production.workloads.cpus
         rested = [(rate(use.between(*one), *one)[1], one[1] - one[0]) for one in self.rests]
-        wanted = sum(cpus * seconds for cpus, seconds in rested) / max(1e-9, sum(seconds for _, seconds in rested))
-        return Machine(self.production.workloads.cpus, policies.WATERLINE, policies.TARGET, wanted)
+        seconds = sum(span for _, span in rested)
+        wanted = sum(used * span for used, span in rested) / seconds if seconds > 0 else BATCH_SHARE * cpus
+        return Machine(cpus, policies.WATERLINE, policies.TARGET, wanted)
 
     def _say(self, number: int, use: UseWatch) -> None:
         last = self.seen[-1]
