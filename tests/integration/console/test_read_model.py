@@ -339,7 +339,7 @@ POD = PodView(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ['with "quotes" and \\ in it', "Übung", "tab\tline\n", "%_", "a'b"])
+@pytest.mark.parametrize("name", ['with "quotes" and \\ in it', "Übung", "tab\tline\n", "%_", "a'b", "plain \\u0000"])
 @pytest.mark.parametrize("most", [1, 2**70])
 async def test_a_pod_is_found_whatever_its_name_is_and_by_nothing_else_of_it(
     model: ReadModel, name: str, most: int

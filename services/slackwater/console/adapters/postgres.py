@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
@@ -302,9 +303,13 @@ def _latest_row(point: UsagePoint, pods: Sequence[PodView], body: str) -> Row:
     }
 
 
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+"""As JSON writes it; behind an escaped backslash the same letters are plain text."""
+
+
 def _readable(written: str) -> str:
     """Nobody takes it apart now, but somebody will: a NUL that JSON can hold and PostgreSQL cannot is refused here."""
-    if "\\u0000" in written:
+    if "\\u0000" in written and _NUL.search(written):
         raise InvalidInput("a pod's description has a NUL in it", code="unstorable")
     return written
 
