@@ -23,9 +23,11 @@ requests show it clearly in pressure (0.08 at 3 ms, 0.05 at 6 ms, 0.03 at 8 ms n
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Seconds of each part. Every phase is a rest and the same surge; after the last surge the load rests again."""
+    """Seconds of each part. Every phase is a rest and the same surge; after the last surge the load rests again.
+    `first` is the shorter surge that only tells what pressure the service makes by itself."""
 
     rest: float
+    first: float
     surge: float
     settle: float
     restore_patience: float
@@ -42,13 +44,13 @@ class Rates:
 
 
 def lengths(seconds: int | None) -> Lengths:
-    """90 s hold four surges of 13 s; other durations scale, down to surges of 3 s. From 110 s on (and without an end)
-    most of the time is for the two policies in turn."""
+    """90 s hold the first surge and four of 11.5 s; other durations scale, down to surges of 2.6 s. From 110 s on (and
+    without an end) most of the time is for the two policies in turn."""
     given = max(_LEAST_SECONDS, seconds or DEFAULT_SECONDS)
     comparison = max(given - FULL_SECONDS, _COMPARED_SHARE * given) if given >= COMPARED_SECONDS else 0.0
     scale = (given - comparison) / FULL_SECONDS
-    rest, surge, settle = max(1.0, 3.0 * scale), 13.0 * scale, max(0.5, 1.0 * scale)
-    return Lengths(rest, surge, settle, restore_patience=45.0, comparison=comparison)
+    rest, first, surge, settle = max(1.0, 3.0 * scale), max(2.0, 6.0 * scale), 11.5 * scale, max(0.5, 1.0 * scale)
+    return Lengths(rest, first, surge, settle, restore_patience=45.0, comparison=comparison)
 
 
 def rates(cpus: int, seconds_per_request: float) -> Rates:

@@ -14,7 +14,8 @@ from slackwater.demo.load import Sample, percentile
 
 ALONE, PLAIN, WEIGHTS, SLACKWATER = "alone", "plain", "weights", "slackwater"
 ALONE_AGAIN = "alone-again"
-"""Only where the service was slower under Slackwater than it may be: whether it was the machine. It excuses nothing."""
+"""Only where the service was slower under Slackwater than it may be: whether it was the machine. It excuses nothing.
+`ALONE` is measured just before the surge under Slackwater, batch standing still."""
 HARDLY = 1.1
 """Times the waterline, in nine seconds of ten."""
 P99_FACTOR, P99_ALLOWANCE_MS = 1.5, 5.0

@@ -24,9 +24,9 @@ from slackwater.demo.summary import (
 from slackwater.model.quantities import format_cpu, format_memory
 
 TITLES = {
-    ALONE: "service alone",
     PLAIN: "shared plainly",
     WEIGHTS: "tier weights only",
+    ALONE: "service alone",
     SLACKWATER: "Slackwater",
     ALONE_AGAIN: "alone again",
 }

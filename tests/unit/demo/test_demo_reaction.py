@@ -69,7 +69,7 @@ def test_the_waterline_follows_the_quiet_seconds_not_the_disturbed_ones() -> Non
 @given(st.one_of(st.none(), st.integers(1, 600)))
 def test_phases_fit_into_the_seconds_given(seconds: int | None) -> None:
     parts = schedule.lengths(seconds)
-    total = 4 * (parts.rest + parts.surge) + 2 * parts.settle
+    total = parts.first + 5 * parts.rest + 4 * parts.surge + 2 * parts.settle
     assert parts.surge > 2
     assert total < max(22, seconds or 90)
 
