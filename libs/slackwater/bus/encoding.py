@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from pydantic import ValidationError
 
 from slackwater.bus import quick
-from slackwater.events.envelope import Event, Payload
+from slackwater.events.envelope import Event, Payload, built
 from slackwater.events.written import Written, written
 from slackwater.model.errors import InvalidInput
 
@@ -75,7 +75,7 @@ def decode(
     payload: type[P], headers: Mapping[str, str] | None, body: bytes, *, read: quick.Read = quick.read
 ) -> Event[P]:
     """The event in a message that should hold a `payload`. Raises Undecodable with the reason as code."""
-    return Event[P].model_construct(**attributes_of(payload, headers), data=_payload(payload, body, read))
+    return built(Event, attributes_of(payload, headers) | {"data": _payload(payload, body, read)})
 
 
 def attributes_of(payload: type[Payload], headers: Mapping[str, str] | None) -> dict[str, Any]:

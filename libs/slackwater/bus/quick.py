@@ -18,7 +18,7 @@ from typing import Any, Protocol, TypeVar, Union, cast, get_args, get_origin, ge
 import msgspec
 
 from slackwater.events import measures
-from slackwater.events.envelope import Payload
+from slackwater.events.envelope import Payload, built
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
@@ -52,8 +52,7 @@ def read_with(payload: type[P], body: bytes, reader: Callable[[bytes], msgspec.S
         found = reader(body)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
         return None
-    values = {name: getattr(found, name) for name in found.__struct_fields__}
-    return cast(P, payload.model_construct(set(values), **values))
+    return built(payload, msgspec.structs.asdict(found))
 
 
 def _reader(

@@ -178,9 +178,7 @@ class Settler(Generic[P]):
             return
         deliveries = [delivery for delivery, _ in pairs]
         verdicts = await self._verdicts(deliveries, [received for _, received in pairs])
-        for number, (delivery, verdict) in enumerate(zip(deliveries, verdicts, strict=True), 1):
-            if self._spec.latest_only:
-                await breathe(number)
+        for delivery, verdict in zip(deliveries, verdicts, strict=True):
             await self._carry_out(delivery, verdict)
 
     async def _verdicts(self, deliveries: Sequence[Delivery], batch: Sequence[Received[P]]) -> Sequence[Settlement]:

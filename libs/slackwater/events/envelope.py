@@ -7,6 +7,7 @@ one: following it backwards gives the chain that `slackwater why` prints.
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -47,6 +48,9 @@ class Told(Payload):
 
 
 P = TypeVar("P", bound=Payload)
+M = TypeVar("M", bound=BaseModel)
+
+_NO_TOKEN = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 class Event(BaseModel, Generic[P]):
@@ -70,12 +74,24 @@ class Event(BaseModel, Generic[P]):
         return subject_of(self.data)
 
 
+def built(shape: type[M], values: dict[str, Any]) -> M:
+    """What `shape.model_construct(**values)` gives where `values` has each field by its name, and nothing else: neither
+    looks at what it is given. 3 us for the 16 fields of a report in place of 14: no default has to be looked for."""
+    made = shape.__new__(shape)
+    object.__setattr__(made, "__dict__", values)  # the model is frozen
+    object.__setattr__(made, "__pydantic_fields_set__", set(values))
+    object.__setattr__(made, "__pydantic_extra__", None)
+    object.__setattr__(made, "__pydantic_private__", None)
+    return made
+
+
 def subject_token(text: str) -> str:
     """A name as one NATS subject token: all but ASCII letters, digits, `-`, `_` becomes `=XX` per UTF-8 byte."""
-    return "".join(
-        c if c.isascii() and (c.isalnum() or c in "-_") else "".join(f"={byte:02X}" for byte in c.encode())
-        for c in text
-    )
+    return _NO_TOKEN.sub(_as_bytes, text)
+
+
+def _as_bytes(match: re.Match[str]) -> str:
+    return "".join(f"={byte:02X}" for byte in match[0].encode())
 
 
 def subject_of(data: Payload) -> str:

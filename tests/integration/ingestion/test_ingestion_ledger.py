@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.ingestion.adapters.memory import Books
@@ -344,6 +345,21 @@ async def test_days_are_kept_ahead_and_dropped_behind(kept: Kept) -> None:
         assert [pod.uid for pod in await ledger.pods()] == ["new"]
         found = await ledger.history(["n"], EPOCH - timedelta(days=2), EPOCH + timedelta(days=2))
         assert [row.report.sequence for row in found] == [3]
+
+
+async def test_of_a_day_analyze_leaves_out_what_no_statement_looks_for(fresh_database: FreshDatabase) -> None:
+    database = connect_database((await fresh_database(["ingestion"]))["ingestion"], "ingestion", SystemClock())
+    async with database.unit_of_work() as unit:
+        await PostgresLedger.remembering()(unit).keep_days([EPOCH.date()])
+        analyzed = await unit.connection.execute(
+            text(
+                "SELECT a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+                " WHERE c.relname IN ('node_usage_20260105', 'report_pods_20260105')"
+                " AND a.attndims > 0 AND a.attstattarget IS DISTINCT FROM 0"
+            )
+        )
+        assert analyzed.all() == []
+    await database.close()
 
 
 @pytest.mark.parametrize("poison", [{"boot_epoch": "x\x00"}, {"sequence": 2**70}, {"boot_epoch": "\ud800"}])

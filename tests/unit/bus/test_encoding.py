@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import string
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.bus.encoding import Undecodable, decode, encode, subject_key
-from slackwater.events.envelope import Event, event_of, subject_of
+from slackwater.events.envelope import Event, event_of, subject_of, subject_token
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
@@ -44,6 +45,13 @@ def test_the_key_can_be_read_back_from_the_subject(key: str) -> None:
     subject = subject_of(changed(key).data)
     assert all(character.isascii() and not character.isspace() for character in subject)
     assert subject_key(subject) == key
+
+
+@given(text=st.text().filter(lambda text: text.isprintable()))
+def test_a_token_is_the_name_with_the_bytes_of_each_unusual_character(text: str) -> None:
+    plain = frozenset(string.ascii_letters + string.digits + "-_")
+    one_by_one = (c if c in plain else "".join(f"={byte:02X}" for byte in c.encode()) for c in text)
+    assert subject_token(text) == "".join(one_by_one)
 
 
 def test_the_message_id_is_the_event_id_so_that_the_broker_drops_repeats() -> None:

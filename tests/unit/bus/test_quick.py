@@ -17,7 +17,7 @@ from slackwater.bus import quick
 from slackwater.bus.columnar import ColumnarReader
 from slackwater.bus.deferring import read_deferred
 from slackwater.bus.encoding import Undecodable, decode, encode
-from slackwater.events.envelope import Payload, event_of
+from slackwater.events.envelope import Event, Payload, built, event_of
 from slackwater.events.peak_predicted import Calibration, PeakPredicted, PodPeak
 from slackwater.events.pod_columns import PodsByColumns, by_columns
 from slackwater.events.usage_reported import UsageReported
@@ -234,3 +234,17 @@ def test_a_prediction_from_before_models_could_be_chosen_is_read_quickly() -> No
     assert found is not None
     assert found.calibrations == {}
     assert found.version == ""
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: payload.TYPE)
+def test_what_is_built_of_all_its_fields_is_what_pydantic_would_have_made(payload: Payload) -> None:
+    by_the_book = type(payload).model_construct(**dict(payload))
+    ours = built(type(payload), dict(payload))
+    assert ours == by_the_book == payload
+    assert ours.model_dump_json() == by_the_book.model_dump_json()
+    assert ours.model_fields_set == by_the_book.model_fields_set
+    assert ours.model_copy(deep=True) == payload
+    with pytest.raises(ValidationError, match="frozen"):
+        ours.node = "other"  # type: ignore[attr-defined]
+    event = event_of(payload, source="s", time=NOW)
+    assert built(Event, dict(event)) == event

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.bus import quick
-from slackwater.bus.breathing import AT_A_STRETCH
+from slackwater.bus.breathing import AT_A_STRETCH, AT_ONCE
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.encoding import encode
 from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement, each
@@ -275,3 +275,37 @@ async def test_a_message_of_another_consumer_does_not_wait_for_a_whole_batch(str
     await coming
     assert (handled, read) == (1000, 1000)
     assert handled_before[0] <= 5 * AT_A_STRETCH
+
+
+@dataclass
+class Timed(Told):
+    """Notes before which turn of the event loop it was acknowledged."""
+
+    turns: list[int] = field(default_factory=list)
+    acknowledged: list[int] = field(default_factory=list)
+
+    async def ack(self) -> None:
+        self.acknowledged.append(len(self.turns))
+
+
+async def test_what_is_handled_at_once_is_acknowledged_in_one_go() -> None:
+    """An answer to the broker is a system call where it stands alone, and a part of one where others stand with it."""
+    turns: list[int] = []
+    acknowledged: list[int] = []
+
+    async def ticking() -> None:
+        while True:
+            turns.append(0)
+            await asyncio.sleep(0)
+
+    many = [
+        Timed(one.stream_sequence, 1, one.body, one.subject, one.headers, turns=turns, acknowledged=acknowledged)
+        for one in map(told_of, range(1, 3 * AT_ONCE + 1))
+    ]
+    spec = SPEC.model_copy(update={"latest_only": True, "ack_wait_seconds": 60})
+    settler = Settler(NodeLivenessChanged, "c", spec, answering(*[Done()] * AT_ONCE), Letters(), Counters())
+    clock = asyncio.create_task(ticking())
+    await settler.settle(many)
+    clock.cancel()
+    assert len(acknowledged) == len(many)
+    assert len(set(acknowledged)) == 3

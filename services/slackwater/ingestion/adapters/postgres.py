@@ -38,6 +38,12 @@ from slackwater.store.port import UnitOfWork
 
 _PARTITIONED = {"node_usage": "", "report_pods": " WITH (toast_tuple_target = 8160)"}
 """With what their parts are made: a report of 30 pods has 6 KB, and compressing them would cost more than storing."""
+_UNSEARCHED = {
+    "node_usage": ("cpu", "memory", "system_cpu", "system_memory"),
+    "report_pods": ("uids", "tiers", "cpu", "memory", "cpu_limits", "throttled", "cpu_pressure"),
+}
+"""Columns that no statement looks for, so that the planner need not know what they hold. To keep it informed took half
+of what autovacuum takes (3 of 5.8 s of CPU in 130 s at 310 reports/s), a second of a core at a time."""
 
 _NODE = (
     "SELECT name, cpu_capacity_milli, memory_capacity_bytes, boot_epoch, previous_epoch, last_sequence, missing,"
@@ -313,12 +319,15 @@ class PostgresLedger:
             start = datetime.combine(day, time(), UTC)
             end = start + timedelta(days=1)
             for table, options in _PARTITIONED.items():
+                part = f"{table}_{day:%Y%m%d}"
+                uninformed = ", ".join(f"ALTER COLUMN {column} SET STATISTICS 0" for column in _UNSEARCHED[table])
                 await self._connection.execute(
                     text(
-                        f"CREATE TABLE IF NOT EXISTS {table}_{day:%Y%m%d} PARTITION OF {table}"
+                        f"CREATE TABLE IF NOT EXISTS {part} PARTITION OF {table}"
                         f" FOR VALUES FROM ('{start.isoformat()}') TO ('{end.isoformat()}'){options}"
                     )
                 )
+                await self._connection.execute(text(f"ALTER TABLE {part} {uninformed}"))
 
     async def days(self) -> Sequence[date]:
         """The days that history has room for."""
