@@ -107,4 +107,6 @@ async def test_the_route_hands_out_pages_that_follow_each_other() -> None:
         "cpu_milli": told[0].pods[0].pod.request.cpu_milli,
         "memory_bytes": told[0].pods[0].pod.request.memory_bytes,
     }
+    for name in ("name", "namespace", "priority", "labels"):
+        assert pod[name] == getattr(told[0].pods[0].pod, name)
     assert bad.status_code == 422

@@ -12,6 +12,7 @@ from slackwater.colocation.domain.document import DEFAULTS
 from slackwater.colocation.usecases.colocation_strategy import first_document
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.model.errors import NotFound
+from slackwater.model.tiers import DEFAULT_PRIORITY, Tier
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 GIB = 2**30
@@ -37,6 +38,8 @@ class Recorded:
     """By tier: what the one host application of this tier used in every window."""
     pressure: float | None = None
     """Of prod, all the time; None: no reports are kept."""
+    pod_labels: dict[str, str] = field(default_factory=dict)
+    """Of every pod."""
 
 
 @dataclass
@@ -98,7 +101,10 @@ class SmallInstallation:
         return {"items": found[: self.page], "continue": behind}
 
     def _window(self, node: Recorded, number: int, usage: int) -> dict[str, Any]:
-        pods = [self._pod("web", "prod", 6000, usage), self._pod("crunch", "batch", 4000, node.batch_usage)]
+        pods = [
+            self._pod(node, *each)
+            for each in (("web", "prod", 6000, usage), ("crunch", "batch", 4000, node.batch_usage))
+        ]
         apps = [{"name": tier, "tier": tier, "usage": amounts(cpu, 0)} for tier, cpu in node.host_apps.items()]
         return {
             "node": node.name,
@@ -113,14 +119,18 @@ class SmallInstallation:
             **({"host_apps": apps} if apps else {}),
         }
 
-    def _pod(self, uid: str, tier: str, request: int, usage: int) -> dict[str, Any]:
+    def _pod(self, node: Recorded, uid: str, tier: str, request: int, usage: int) -> dict[str, Any]:
         qos = "LS" if tier == "prod" else "BE"
         started = NOW - timedelta(days=3)
         return {
             "uid": uid,
+            "name": uid,
+            "namespace": "default",
             "workload": uid,
             "tier": tier,
             "qos": qos,
+            "priority": DEFAULT_PRIORITY[Tier(tier)],
+            "labels": node.pod_labels,
             "request": amounts(request, 4 * GIB),
             "usage": amounts(usage),
             "started_at": started.isoformat(),

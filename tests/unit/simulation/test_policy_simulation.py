@@ -142,6 +142,15 @@ def test_evictions_need_an_action_somebody_who_may_suffer_it_and_a_pool_that_may
     assert whole.policies[1].closed_seconds > 0
 
 
+def test_a_podqos_selects_by_the_labels_that_pods_had(tmp_path: Path) -> None:
+    grant = "kind: Autonomy\nmetadata: {name: default}\nspec: {mode: evict}"
+    by_label = ALLOWED.replace("scopeSelector: {}", "scopeSelector: {}, labelSelector: {matchLabels: {app: crunch}}")
+    file = write(tmp_path / "a.yaml", EVICT, EVICT_RULE, by_label, grant)
+    named = Recorded("n", [3000] * 30, batch_usage=3000, pod_labels={"app": "crunch"})
+    assert report(SmallInstallation([named]), file).policies[1].evictions == 1
+    assert report(SmallInstallation([STEADY]), file).policies[1].evictions == 0
+
+
 def test_a_nodeqos_that_selects_nobody_here_is_said(tmp_path: Path) -> None:
     gpu = write(tmp_path / "gpu.yaml", node_qos(name="gpu", spec="selector: {matchLabels: {disk: ssd}}, "))
     found = report(SmallInstallation([STEADY]), gpu)

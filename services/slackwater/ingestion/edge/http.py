@@ -20,12 +20,17 @@ Moment = Annotated[datetime, Query(description="ISO 8601; UTC if it names no zon
 
 
 class WindowPod(BaseModel):
-    """A pod that was measured in the window. `usage` is its p95; null where it has no sample."""
+    """A pod that was measured in the window. `usage` is its p95; null where it has no sample. Whoever asks later, when
+    it has ended, learns here by what a policy would have selected it; labels are those that it had last."""
 
     uid: str
+    name: str
+    namespace: str
     workload: str
     tier: str
     qos: str
+    priority: int
+    labels: dict[str, str]
     request: Resources
     usage: Resources | None
     started_at: datetime
@@ -100,9 +105,13 @@ def _view(window: Window) -> KeptWindow:
         pods=[
             WindowPod(
                 uid=pod.uid,
+                name=pod.name,
+                namespace=pod.namespace,
                 workload=pod.workload,
                 tier=pod.tier.value,
                 qos=pod.qos.value,
+                priority=pod.priority,
+                labels=pod.labels,
                 request=pod.request,
                 usage=_p95(amounts),
                 started_at=pod.started_at,

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from slackwater.model.errors import NotFound
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
-from slackwater.model.tiers import DEFAULT_PRIORITY, QoSClass, Tier
+from slackwater.model.tiers import QoSClass, Tier
 from slackwater.simulation.adapters.api_answers import Reads, Said, pages_of, resources_of, time_of, windows_of
 from slackwater.simulation.adapters.recorded_history import SILENT_SECONDS
 from slackwater.simulation.domain.scenes import NodeFacts, Scene, Wanted
@@ -25,16 +25,6 @@ from slackwater.simulation.ports import Watch
 
 MOST_PRESSURE = 0.9
 """Beyond it pressure says no more how much was lacked; the planner's own bound."""
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of a pod beyond its windows, if it was still there when it was asked for."""
-
-    name: str
-    namespace: str
-    priority: int
-    limit_milli: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +86,7 @@ def recorded_scenes(reads: Reads, since_seconds: int, now: datetime, watch: Watc
     """Of all nodes that are known. Raises NotFound where nothing was recorded, and what the API raises."""
     since = now - timedelta(seconds=since_seconds)
     nodes = [node for node in pages_of(reads, "/v1/nodes", {}) if node.get("facts")]
-    known = {pod["uid"]: _known(pod) for pod in pages_of(reads, "/v1/pods", {"limit": 1000})}
+    limits = {pod["uid"]: pod["original_cpu_limit_milli"] for pod in pages_of(reads, "/v1/pods", {"limit": 1000})}
     watch.begin("reading what was recorded", len(nodes))
     found, seconds, reports, throttled, blind = [], 0, 0, 0, 0
     for node in nodes:
@@ -106,7 +96,7 @@ def recorded_scenes(reads: Reads, since_seconds: int, now: datetime, watch: Watc
         watch.advance(1)
         if windows:
             seconds = max(seconds, int(windows[0]["seconds"]))
-            scenes = _node(node, windows, known, pressures)
+            scenes = _node(node, windows, limits, pressures)
             blind += sum(not scene.pressure_known for scene in scenes.scenes)
             found.append(scenes)
     if not found:
@@ -138,7 +128,7 @@ def _notes(seconds: int, without: int, blind: float, throttled: int, reports: in
             f"in {throttled} of {reports} reports pods were throttled by what was in force then: they may have wanted "
             "more than they used, which nobody recorded"
         )
-    yield "labels of pods are not recorded: a PodQOS that asks for labels means nobody here"
+    yield "CPU limits are those of the pods that are there now: of those that have ended none is known"
 
 
 def _pressures(reads: Reads, node: str, since: datetime) -> _Pressures:
@@ -150,11 +140,7 @@ def _pressures(reads: Reads, node: str, since: datetime) -> _Pressures:
     )
 
 
-def _known(pod: Said) -> Known:
-    return Known(pod["name"], pod["namespace"], pod["priority"], pod["original_cpu_limit_milli"])
-
-
-def _node(node: Said, windows: Sequence[Said], known: Mapping[str, Known], pressures: _Pressures) -> NodeScenes:
+def _node(node: Said, windows: Sequence[Said], limits: Mapping[str, int | None], pressures: _Pressures) -> NodeScenes:
     facts = node["facts"]
     capacity = resources_of(facts["capacity"])
     ends, scenes = [], []
@@ -162,15 +148,15 @@ def _node(node: Said, windows: Sequence[Said], known: Mapping[str, Known], press
     for said in windows:
         begin, seconds = time_of(said["start"]).timestamp(), int(said["seconds"])
         ends.append(begin + seconds)
-        scenes.append(_scene(said, capacity, pressures.within(begin, begin + seconds), known, pods))
+        scenes.append(_scene(said, capacity, pressures.within(begin, begin + seconds), limits, pods))
     return NodeScenes(NodeFacts(node["name"], facts["pool"], facts.get("labels", {})), ends, scenes)
 
 
 def _scene(
-    said: Said, capacity: Resources, pressure: float | None, known: Mapping[str, Known], pods: dict[str, Pod]
+    said: Said, capacity: Resources, pressure: float | None, limits: Mapping[str, int | None], pods: dict[str, Pod]
 ) -> Scene:
     node, measured = resources_of(said["usage"]), [pod for pod in said["pods"] if pod["usage"] is not None]
-    lower = [_wanted(pod, known, pods) for pod in measured if pod["tier"] in (Tier.BATCH, Tier.FREE)]
+    lower = [_wanted(pod, limits, pods) for pod in measured if pod["tier"] in (Tier.BATCH, Tier.FREE)]
     prod = sum(int(pod["usage"]["cpu_milli"]) for pod in measured if pod["tier"] == Tier.PROD)
     batch = sum(one.cpu_milli for one in lower)
     rest = node.cpu_milli - prod - batch
@@ -189,24 +175,23 @@ def _scene(
     )
 
 
-def _wanted(pod: Said, known: Mapping[str, Known], pods: dict[str, Pod]) -> Wanted:
+def _wanted(pod: Said, limits: Mapping[str, int | None], pods: dict[str, Pod]) -> Wanted:
     uid, used = pod["uid"], resources_of(pod["usage"])
-    more = known.get(uid)
     if uid not in pods:
-        pods[uid] = _pod(pod, more)
-    return Wanted(pods[uid], used.cpu_milli, used.memory_bytes, None if more is None else more.limit_milli)
+        pods[uid] = _pod(pod)
+    return Wanted(pods[uid], used.cpu_milli, used.memory_bytes, limits.get(uid))
 
 
-def _pod(pod: Said, known: Known | None) -> Pod:
-    tier = Tier(pod["tier"])
+def _pod(pod: Said) -> Pod:
     return Pod(
         uid=pod["uid"],
-        name=pod["uid"] if known is None else known.name,
-        namespace="default" if known is None else known.namespace,
+        name=pod["name"],
+        namespace=pod["namespace"],
         workload=pod["workload"],
-        tier=tier,
+        tier=Tier(pod["tier"]),
         qos=QoSClass(pod["qos"]),
-        priority=DEFAULT_PRIORITY[tier] if known is None else known.priority,
+        priority=pod["priority"],
         request=resources_of(pod["request"]),
         started_at=time_of(pod["started_at"]),
+        labels=pod["labels"],
     )
