@@ -166,15 +166,15 @@ def stolen(used: Sequence[Used], began: float, ended: float) -> float:
     return 0.0 if len(used) < 2 or ended <= began else _at(used, ended).stolen - _at(used, began).stolen
 
 
-def undisturbed(samples: Sequence[Sample], used: Sequence[Used], hardly: float = 0.0) -> list[Sample]:
+def undisturbed(samples: Sequence[Sample], used: Sequence[Used]) -> list[Sample]:
     """The requests that were meant for a piece of half a second from which, and from the one after it, the host took
-    nothing, or no more than `hardly` (CPU seconds). Whole pieces go, never a request because it was slow."""
+    nothing. Whole pieces go, never a request because it was slow."""
     calm: dict[int, bool] = {}
     found = []
     for sample in samples:
         piece = math.floor(sample.intended / _PIECE_SECONDS)
         if piece not in calm:
-            calm[piece] = stolen(used, piece * _PIECE_SECONDS, (piece + 2) * _PIECE_SECONDS) <= hardly
+            calm[piece] = stolen(used, piece * _PIECE_SECONDS, (piece + 2) * _PIECE_SECONDS) <= 0
         if calm[piece]:
             found.append(sample)
     return found

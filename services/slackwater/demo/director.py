@@ -22,7 +22,7 @@ from rich.console import Console
 
 from slackwater.demo import policies, schedule, simulation, summary, table
 from slackwater.demo.api import Api
-from slackwater.demo.comparison import Comparison, undisturbed
+from slackwater.demo.comparison import Comparison
 from slackwater.demo.contest import BATCH_PODS, BATCH_SHARE, Contest
 from slackwater.demo.kernel import Gauge, Kernel, QuotaWatch
 from slackwater.demo.narrator import Narrator
@@ -335,9 +335,7 @@ class Surge:
         pressures = [sample.some for sample in production.gauge.pressures(began, ended)]
         cores = production.gauge.cores(began, ended)
         samples = load.samples("surge")
-        taken_hardly = summary.LEFT_ALONE_SHARE * production.workloads.cpus
-        calm = undisturbed(samples, production.gauge.used(began, ended), taken_hardly)
-        found = summary.phase(name, self.parts.surge, samples, pressures, cores, calm)
+        found = summary.phase(name, self.parts.surge, samples, pressures, cores)
         production.phases[name] = found
         production.narrator.say(
             f"  p99 {found.p99_ms or 0:.1f} ms, prod pressure {found.pressure_mean or 0:.3f}, "

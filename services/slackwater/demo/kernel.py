@@ -236,14 +236,6 @@ class Gauge:
                 found.append(sample)
         return found
 
-    def used(self, began: float, ended: float) -> list[Used]:
-        """What machine, batch and host had used and taken, reading by reading, with one more on each side."""
-        return [
-            Used(one.at, one.machine_cpu, one.batch_cpu, one.stolen_cpu)
-            for one in self.readings
-            if began - 1.0 <= one.at <= ended + 1.0
-        ]
-
     def cores(self, began: float, ended: float) -> tuple[float, float, float, float]:
         """Mean cores in the stretch: used by prod, by batch, by everything else on this machine, taken by its host."""
         within = [r for r in self.readings if began - 0.3 <= r.at <= ended + 0.3]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from slackwater.demo.comparison import Comparison, p99_of_enough_ms
+from slackwater.demo.comparison import Comparison
 from slackwater.demo.load import Sample, percentile
 
 ALONE, PLAIN, WEIGHTS, SLACKWATER = "alone", "plain", "weights", "slackwater"
@@ -20,9 +19,6 @@ ALONE_AGAIN = "alone-again"
 HARDLY = 1.1
 """Times the waterline, in nine seconds of ten."""
 P99_FACTOR, P99_ALLOWANCE_MS = 1.5, 5.0
-LEFT_ALONE_SHARE = 0.05
-"""A second in which the host took no more of the CPUs' time says nothing about the host. A standstill of both CPUs for
-a tenth of a second, as one was seen (60 of 547 requests), is twice that."""
 _NOTICEABLE_MS = 2.0
 _DISTURBING_SHARE, _STOLEN_SHARE = 0.15, 0.02
 
@@ -49,9 +45,6 @@ class Phase(_Part):
     """What neither prod nor batch nor the host took: Slackwater, the load generator, whatever else runs here."""
     stolen_cpu: float = 0.0
     """What a virtual machine did not get: its host ran somebody else."""
-    p99_undisturbed_ms: float | None = None
-    """Of the requests of half seconds in which, and after which, the host took hardly anything (LEFT_ALONE_SHARE of the
-    CPUs); None of fewer than 200. Without steal it is the p99."""
 
 
 class Reaction(_Part):
@@ -116,10 +109,8 @@ def phase(
     samples: Sequence[Sample],
     pressures: Sequence[float],
     cores: tuple[float, float, float, float],
-    undisturbed: Sequence[Sample] = (),
 ) -> Phase:
-    """A phase from its raw measurements; `cores` used by prod, by batch and by everything else, and taken by the host;
-    `undisturbed` are those of the samples that the host left alone.
+    """A phase from its raw measurements; `cores` used by prod, by batch and by everything else, and taken by the host.
 
     Failed requests count as errors and, with the time they took, as latency.
     """
@@ -138,7 +129,6 @@ def phase(
         batch_cpu=round(cores[1], 3),
         other_cpu=round(cores[2], 3),
         stolen_cpu=round(cores[3], 3),
-        p99_undisturbed_ms=p99_of_enough_ms(undisturbed),
     )
 
 
@@ -160,46 +150,24 @@ def failures(summary: Summary) -> tuple[str, ...]:
     return (*_latency(summary), *_loop(summary), *_left_behind(summary))
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """The service's p99 alone and under Slackwater, as they are held against each other: of the requests that the host
-    left alone (`undisturbed`) where there are enough of them in both surges, else of all, in both."""
-
-    alone_ms: float
-    ours_ms: float
-    undisturbed: bool
-
-    @property
-    def is_too_slow(self) -> bool:
-        return self.ours_ms > allowed_p99_ms(self.alone_ms)
-
-
-def held(phases: Mapping[str, Phase]) -> Held | None:
-    """None where one of them was not measured."""
-    alone, ours = phases.get(ALONE), phases.get(SLACKWATER)
-    if alone is None or ours is None or alone.p99_ms is None or ours.p99_ms is None:
-        return None
-    if alone.p99_undisturbed_ms is None or ours.p99_undisturbed_ms is None:
-        return Held(alone.p99_ms, ours.p99_ms, undisturbed=False)
-    return Held(alone.p99_undisturbed_ms, ours.p99_undisturbed_ms, undisturbed=True)
-
-
 def is_too_slow(phases: Mapping[str, Phase]) -> bool:
     """Whether the service was slower under Slackwater than it may be, as far as both are known."""
-    found = held(phases)
-    return found is not None and found.is_too_slow
+    alone, ours = phases.get(ALONE), phases.get(SLACKWATER)
+    if alone is None or ours is None or alone.p99_ms is None or ours.p99_ms is None:
+        return False
+    return ours.p99_ms > allowed_p99_ms(alone.p99_ms)
 
 
 def _latency(summary: Summary) -> list[str]:
-    known, ours = held(summary.phases), summary.phases.get(SLACKWATER)
-    if known is None or ours is None:
+    alone, ours = summary.phases.get(ALONE), summary.phases.get(SLACKWATER)
+    if alone is None or ours is None or alone.p99_ms is None or ours.p99_ms is None:
         return ["the service's latency was not measured alone and under Slackwater"]
     found = []
-    if known.is_too_slow:
+    if is_too_slow(summary.phases):
         again = summary.phases.get(ALONE_AGAIN)
         found.append(
-            f"p99 under Slackwater {known.ours_ms:.1f} ms is above {allowed_p99_ms(known.alone_ms):.1f} ms "
-            f"({P99_FACTOR:g} x {known.alone_ms:.1f} ms alone + {P99_ALLOWANCE_MS:g} ms)"
+            f"p99 under Slackwater {ours.p99_ms:.1f} ms is above {allowed_p99_ms(alone.p99_ms):.1f} ms "
+            f"({P99_FACTOR:g} x {alone.p99_ms:.1f} ms alone + {P99_ALLOWANCE_MS:g} ms)"
             + (f"; alone again after it: {again.p99_ms:.1f} ms" if again and again.p99_ms is not None else "")
         )
     if ours.errors:

@@ -19,7 +19,6 @@ from slackwater.demo.summary import (
     Phase,
     Summary,
     disturbance,
-    held,
     nothing_was_to_be_taken,
 )
 from slackwater.model.quantities import format_cpu, format_memory
@@ -77,18 +76,8 @@ def lines(summary: Summary) -> list[str]:
         found.append(summary.conclusion)
     if disturbed := disturbance(summary.phases, float(summary.machine.get("cpus", 0)) or math.inf):
         found.append(disturbed)
-    if (known := held(summary.phases)) and known.undisturbed and _disturbed(summary.phases):
-        found.append(
-            f"Of the requests that the host left alone: p99 {known.alone_ms:.1f} ms alone, "
-            f"{known.ours_ms:.1f} ms under Slackwater. The exit status goes by these."
-        )
     found.extend(f"FAILED: {failure}" for failure in summary.failures)
     return found
-
-
-def _disturbed(phases: Mapping[str, Phase]) -> bool:
-    """Whether the host took anything that changed one of the two p99 that are held against each other."""
-    return any(phases[name].p99_ms != phases[name].p99_undisturbed_ms for name in (ALONE, SLACKWATER))
 
 
 def phases_of(phases: Mapping[str, Phase]) -> Table:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.demo import summary, table
-from slackwater.demo.comparison import Comparison, Used, undisturbed
+from slackwater.demo.comparison import Comparison
 from slackwater.demo.load import Sample
 from slackwater.demo.summary import (
     ALONE,
@@ -125,36 +125,6 @@ def test_a_service_that_was_too_slow_is_asked_again_and_excused_by_nothing() -> 
     [before] = summary.failures(good(phases=phases, comparison=Comparison(alone_p99_ms=400.0)))
     [after] = summary.failures(good(phases=phases | {ALONE_AGAIN: phase(ALONE_AGAIN, 90.0)}))
     assert after == f"{before}; alone again after it: 90.0 ms"
-
-
-def test_a_standstill_of_the_host_decides_nothing_where_enough_requests_were_left_alone() -> None:
-    alone = phase(ALONE, 20.0).model_copy(update={"p99_undisturbed_ms": 18.0})
-    stalled = phase(SLACKWATER, 200.0).model_copy(update={"p99_undisturbed_ms": 25.0})
-    phases = dict(good().phases) | {ALONE: alone, SLACKWATER: stalled}
-    assert summary.failures(good(phases=phases)) == ()
-    text = "\n".join(table.lines(good(phases=phases)))
-    assert "18.0 ms alone, 25.0 ms under Slackwater. The exit status goes by these." in text
-    assert "left alone" not in "\n".join(table.lines(good()))
-    slow = stalled.model_copy(update={"p99_undisturbed_ms": 32.1})
-    [failure] = summary.failures(good(phases=phases | {SLACKWATER: slow}))
-    assert failure.startswith("p99 under Slackwater 32.1 ms is above 32.0 ms (1.5 x 18.0 ms alone + 5 ms)")
-
-
-@pytest.mark.parametrize("unknown", [ALONE, SLACKWATER])
-def test_with_too_few_requests_left_alone_in_either_surge_all_of_both_count(unknown: str) -> None:
-    known = {
-        name: phase(name, p99).model_copy(update={"p99_undisturbed_ms": None if name == unknown else 20.0})
-        for name, p99 in ((ALONE, 20.0), (SLACKWATER, 200.0))
-    }
-    assert summary.held(known) == summary.Held(20.0, 200.0, undisturbed=False)
-    assert summary.is_too_slow(known)
-
-
-def test_without_steal_what_is_held_is_what_the_table_shows() -> None:
-    samples = [Sample("surge", at / 100, 0.01 + at / 1e5, True) for at in range(1000)]
-    used = [Used(at / 2, float(at), 0.0) for at in range(-2, 24)]
-    found = summary.phase("p", 10, samples, [], (0, 0, 0, 0), undisturbed(samples, used, 0.1))
-    assert found.p99_undisturbed_ms == found.p99_ms
 
 
 def test_what_a_request_costs_is_a_mean_over_all_requests() -> None:
