@@ -53,7 +53,7 @@ async def backlogs(js: JetStreamContext, topology: Topology, consumers: Iterable
             if infos:
                 lags[name] = Lag(sum(i.num_pending or 0 for i in infos), sum(i.num_ack_pending or 0 for i in infos))
     except (NatsError, TimeoutError) as error:
-        raise Unavailable(f"the broker does not tell its backlogs: {error or type(error).__name__}") from error
+        raise Unavailable(f"the broker does not tell its backlogs: {str(error) or type(error).__name__}") from error
     return Backlogs(lags, fills)
 
 

@@ -163,4 +163,4 @@ def _explained(what: str, error: Exception) -> Exception:
     if isinstance(error, BadRequestError | APIError) and error.code in (400, 500):
         text = f"{what} cannot be declared as contracts/streams.yaml says"
         return Misconfigured(f"{text}: {error.description} (JetStream {error.err_code})")
-    return Unavailable(f"{what} could not be declared: {error or type(error).__name__}")
+    return Unavailable(f"{what} could not be declared: {str(error) or type(error).__name__}")

@@ -127,4 +127,4 @@ def _answering() -> Iterator[None]:
     except NotFoundError as error:
         raise Unavailable(f"the broker does not have it: {error.description}") from error
     except (NatsError, TimeoutError) as error:
-        raise Unavailable(f"the broker did not answer: {error or type(error).__name__}") from error
+        raise Unavailable(f"the broker did not answer: {str(error) or type(error).__name__}") from error

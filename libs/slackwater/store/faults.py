@@ -61,4 +61,4 @@ def connecting() -> Iterator[None]:
         with translated():
             yield
     except (PoolTimeout, OSError, TimeoutError) as error:
-        raise Unavailable(f"PostgreSQL cannot be reached: {error or type(error).__name__}") from error
+        raise Unavailable(f"PostgreSQL cannot be reached: {str(error) or type(error).__name__}") from error

@@ -87,4 +87,6 @@ class Follower:
                     answer_of(response)
                 yield from parsed(response.iter_lines())
         except httpx2.HTTPError as error:
-            raise Unavailable(f"the stream of {self.client.base_url} ended: {error or type(error).__name__}") from None
+            raise Unavailable(
+                f"the stream of {self.client.base_url} ended: {str(error) or type(error).__name__}"
+            ) from None

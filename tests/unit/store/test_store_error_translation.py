@@ -26,6 +26,11 @@ def test_a_network_that_is_away_while_connecting_is_unavailable() -> None:
         raise OSError("no route")
 
 
+def test_a_timeout_that_says_nothing_is_told_by_its_name() -> None:
+    with pytest.raises(Unavailable, match=r"reached: TimeoutError$"), connecting():
+        raise TimeoutError
+
+
 def test_a_wrong_statement_stays_a_defect() -> None:
     with pytest.raises(asyncpg.UndefinedTableError), translated():
         raise asyncpg.UndefinedTableError('relation "nothing" does not exist')
