@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import anyio
 
-from slackwater.model.errors import Misconfigured
+from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.time import Clock, SystemClock
 from slackwater.runtime.service import Check, Service
 from slackwater.telemetry.logs import get_logger
@@ -138,6 +138,8 @@ class Supervisor:
             except Misconfigured as error:
                 if not ready.is_set():
                     raise
+                entry.last_error = error.message
+            except Unavailable as error:  # what it needs is away: no defect, and no stack says more than the message
                 entry.last_error = error.message
             except Exception as error:  # the one place where a crash becomes a counted restart
                 entry.last_error = f"{type(error).__name__}: {error}"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from slackwater.cli.credentials import TOKEN_VARIABLE, credentials
 from slackwater.model.errors import InvalidInput, Misconfigured, NotFound, SlackwaterError, Unavailable
+from slackwater.runtime.version import version
 
 if TYPE_CHECKING:
     import httpx2
@@ -80,10 +81,21 @@ class HttpReader:
                     yield json.loads(line.removeprefix("data: "))
 
 
+class Answer(dict[str, Any]):
+    """An object of an answer. Raises Misconfigured for a field that it does not have: the command and the server were
+    not made for one another."""
+
+    def __missing__(self, name: str) -> Any:
+        raise Misconfigured(
+            f"the server's answer has no field {name!r}, which this command ({version()}) needs: upgrade the server, "
+            "or use the slackwater command of its version (GET /version tells it)"
+        )
+
+
 def answer_of(response: httpx2.Response) -> Any:
     """The JSON of a good answer; a problem document becomes the error it stands for."""
     if not response.is_error:
-        return response.json()
+        return json.loads(response.content, object_hook=Answer)
     try:
         problem = response.json()
     except ValueError:

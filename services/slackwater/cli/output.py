@@ -72,10 +72,20 @@ def print_object(answer: Any, form: Format) -> None:
     if form is Format.YAML:
         import yaml
 
-        sys.stdout.write(yaml.safe_dump(answer, sort_keys=False, allow_unicode=True))
+        sys.stdout.write(yaml.safe_dump(_plain(answer), sort_keys=False, allow_unicode=True))
     else:
         sys.stdout.write(json.dumps(answer, indent=2, ensure_ascii=False) + "\n")
     sys.stdout.flush()
+
+
+def _plain(answer: Any) -> Any:
+    """The same of dicts and lists and nothing derived from them: YAML is particular about types."""
+    match answer:
+        case dict():
+            return {name: _plain(value) for name, value in answer.items()}
+        case list():
+            return [_plain(value) for value in answer]
+    return answer
 
 
 def table(items: Sequence[Item], columns: Sequence[Column], *, wide: bool, headers: bool) -> list[str]:

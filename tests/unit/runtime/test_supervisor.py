@@ -9,7 +9,7 @@ import pytest
 from fastapi import APIRouter
 from structlog.testing import capture_logs
 
-from slackwater.model.errors import Misconfigured
+from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.runtime.service import Check
 from slackwater.runtime.signals import cancelled_by_signal
 from slackwater.runtime.supervisor import Limits, State, Supervisor
@@ -106,6 +106,28 @@ async def test_health_shows_a_restart_and_asks_only_services_that_run() -> None:
     assert life.ok
     assert "restarts 1" in life.detail
     assert inside == Check("frail-inside", True)
+    await cancel(task)
+
+
+@pytest.mark.parametrize(
+    ("failure", "said", "stacks"),
+    [
+        (Unavailable("the database does not answer"), "the database does not answer", 0),
+        (OSError("disk"), "OSError: disk", 1),
+    ],
+)
+async def test_what_is_only_away_is_told_in_a_line_and_a_defect_with_its_stack(
+    failure: Exception, said: str, stacks: int
+) -> None:
+    clock = FakeClock()
+    supervisor = Supervisor([Scripted("frail", [], [failure])], clock=clock)
+    with capture_logs() as logged:
+        task = asyncio.create_task(supervisor.run())
+        await settle()
+    assert [line["error"] for line in logged if line["event"] == "service restarts"] == [said]
+    assert sum(bool(line.get("exc_info")) for line in logged) == stacks
+    await clock.advance(0.5)
+    assert supervisor.supervised[0].state is State.RUNNING
     await cancel(task)
 
 
