@@ -9,7 +9,7 @@ from decimal import Decimal
 from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.policies.values import Rule
-from slackwater.waterline.registry.metric import Metric
+from slackwater.waterline.registry.metric import Metric, MetricFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,20 @@ def reading_of(rule: Rule, metric: Metric, view: NodeView) -> Decimal | None:
     return max(known) if known else None
 
 
+def _read(rule: Rule, metric: Metric | None, view: NodeView) -> tuple[Decimal | None, str]:
+    """The reading, or why there is none."""
+    if metric is None:
+        return None, f"{rule.metric} is not a metric"
+    try:
+        return reading_of(rule, metric, view), f"no reading of {rule.metric}"
+    except MetricFailed as failed:
+        return None, str(failed)
+
+
 def judge(rule: Rule, metric: Metric | None, view: NodeView, before: RuleState, now: datetime) -> Verdict:
     """Count one sample. A metric that is unknown or has no sample leaves the counts as they were, and says why."""
-    reading = None if metric is None else reading_of(rule, metric, view)
+    reading, why = _read(rule, metric, view)
     if metric is None or reading is None:
-        why = f"{rule.metric} is not a metric" if metric is None else f"no reading of {rule.metric}"
         return Verdict(rule, metric, None, replace(before, missing=why))
     if reading > rule.waterline or (metric.reached_counts and reading == rule.waterline):
         above = min(before.above + 1, rule.avoidance_threshold)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 
 from slackwater.ensurance.domain.guarded import Awaited, Guarded, measurable
 from slackwater.ensurance.usecases.declaring import SOURCE
@@ -14,7 +15,7 @@ from slackwater.events.usage_reported import UsageReported
 from slackwater.telemetry.spans import Attributes, span
 from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.facts.node import NodeView
-from slackwater.waterline.registry.metric import Metrics
+from slackwater.waterline.registry.metric import Metric, MetricFailed, Metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,19 @@ def measure_effects(
     found = []
     for one in ready:
         metric = metrics.get(one.metric)
-        values = [exact(series.value) for series in metric.read(view)] if metric is not None else []
-        known = [value for value in values if value.is_finite()]
+        known = _known(metric, view) if metric is not None else []
         if known:
             effect = _effect(one, view, float(max(known)))
             found.append(Effect(_measured(effect, one, report, now), one.sample_age_seconds, one.kind))
     return found, after
+
+
+def _known(metric: Metric, view: NodeView) -> list[Decimal]:
+    try:
+        values = [exact(series.value) for series in metric.read(view)]
+    except MetricFailed:
+        return []
+    return [value for value in values if value.is_finite()]
 
 
 def _measured(
