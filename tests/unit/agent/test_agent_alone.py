@@ -251,6 +251,17 @@ async def test_who_was_being_ended_when_the_line_was_cut_is_credited_and_not_ask
     assert ("a", "agent") not in [(one[0], one[2]) for one in ended]
 
 
+async def test_who_has_a_long_grace_is_credited_until_it_is_over(world: World) -> None:
+    world.driver.stubborn.add("a")
+    async with world.running():
+        item = eviction(world, "a", grace=200.0, deadline=120.0)
+        await world.declare(**wanted(rules=rules("evict"), evictions=[item]))
+        await world.clock.advance(11)
+        world.driver.pressure = 0.5
+        await world.clock.advance(180)
+        assert records(world) == []
+
+
 SHORT = {"name": "batch_cpu_shortfall", "value": 0.5, "target": 0.1}
 PAGING = {"name": "prod_memory_pressure", "value": 0.1}
 

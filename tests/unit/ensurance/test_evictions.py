@@ -83,6 +83,41 @@ async def test_the_effect_is_measured_once_the_last_of_a_decision_has_ended() ->
     assert scene.store.standings["default"].state.missed_in_a_row == 0
 
 
+async def with_a_grace_of_ten_minutes() -> DocumentScene:
+    scene = await evicting()
+    await scene.apply(
+        ACTIONS, "evict", {"eviction": {"terminationGracePeriodSeconds": 600}, "disableScheduling": False}
+    )
+    await scene.report(0.2, batch=CROWD)
+    return scene
+
+
+async def test_who_takes_a_long_grace_is_credited_and_not_asked_again_until_it_is_over() -> None:
+    scene = await with_a_grace_of_ten_minutes()
+    (item,) = scene.intents()[-1].evictions
+    assert item.deadline == scene.clock.now() + timedelta(seconds=120), "it begins at once or not at all"
+    for _ in range(6):
+        await scene.clock.advance(100)
+        await scene.report(0.2, batch=CROWD)
+        assert ([one.id for one in scene.intents()[-1].evictions], len(scene.records())) == ([item.id], 1)
+    await scene.clock.advance(30)
+    await scene.report(0.2, batch=CROWD)
+    assert items(scene) == ["b1", "b2", "b3"], "half a minute after its grace it should have been gone"
+    await scene.clock.advance(120)
+    await scene.report(0.0, batch=CROWD)
+    assert items(scene) == ["b2", "b3"], "and nobody tells how it ended"
+
+
+async def test_the_effect_of_a_long_grace_is_measured_when_it_is_over() -> None:
+    scene = await with_a_grace_of_ten_minutes()
+    await scene.clock.advance(500)
+    await scene.report(0.2, batch=CROWD)
+    await scene.ended(EvictionOutcome.TERMINATED)
+    await scene.report(0.02, batch={"b2": 200, "b3": 100})
+    (effect,) = scene.published(EffectMeasured)
+    assert (effect.data.decision_id, effect.data.relieved) == (scene.records()[0].id, True)
+
+
 async def test_a_restart_forgets_no_eviction_and_asks_for_none_twice() -> None:
     scene = await evicting()
     await scene.report(0.2, batch=CROWD)

@@ -159,8 +159,10 @@ def _spared(kind: Kind, one: Exposure) -> Spared:
 
 
 def _after(state: ExecutorState, evicting: EvictionPass, limits: Limits, now: datetime) -> ExecutorState:
-    until = now + timedelta(seconds=limits.underway_seconds)
     retry = now + timedelta(seconds=limits.retry_seconds)
-    begun = tuple(Underway(step.uid, until) for step in evicting.steps)
+    begun = tuple(
+        Underway(step.uid, now + timedelta(seconds=limits.credited_seconds(step.grace_seconds)))
+        for step in evicting.steps
+    )
     failed = tuple(Refused(uid, Kind.EVICT, why, retry) for uid, why in evicting.refused_now.items())
     return ExecutorState((*state.underway, *begun), (*state.refused, *failed), (*state.begun_at, *(now for _ in begun)))

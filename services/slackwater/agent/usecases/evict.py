@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from slackwater.agent.domain.evictions import EvictionWish, Verdict, judge
@@ -82,9 +82,13 @@ class EvictPods:
         """Whoever asked for it: a pod is ended once, and who asks again is answered when it is over."""
         return any(record.pod_uid == pod_uid and record.outcome is None for record in self._records.values())
 
-    def ending(self) -> frozenset[str]:
-        """The pods that are being ended now, by uid."""
-        return frozenset(record.pod_uid for record in self._records.values() if record.outcome is None)
+    def ending(self) -> Mapping[str, datetime]:
+        """The pods that are being ended now, by uid, and when their grace is over."""
+        return {
+            record.pod_uid: record.started_at + timedelta(seconds=record.grace_seconds)
+            for record in self._records.values()
+            if record.outcome is None
+        }
 
     def forget(self, writer: str, asked: set[str]) -> None:
         """Drop ids that can never start again: told, past their deadline and not asked for any more."""

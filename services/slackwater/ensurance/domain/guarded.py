@@ -10,16 +10,17 @@ from typing import Any, Final
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.ensurance.domain.closing import Closed
 from slackwater.waterline import guarding
-from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.execution.limits import AFTER_GRACE_SECONDS, Limits
 from slackwater.waterline.guarding import FORMAT, GuardState
 from slackwater.waterline.loop.in_force import Throttled
 
 AWAITED_SECONDS: Final = 60.0
 """An effect that could not be measured for so long belongs to another situation: it is no longer waited for."""
 EVICTION_AWAITED_SECONDS: Final = 300.0
-"""A pod may take its grace before it ends."""
+"""The same of an eviction: beside the time that its pods take to end."""
 FORGET_EVICTION: Final = timedelta(minutes=5)
-"""An eviction of which nothing was heard for so long after its deadline is taken out of the intent."""
+"""An eviction of which nothing was heard for so long after its deadline is taken out of the intent; one that may take
+longer, when it had to be over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,12 @@ class Evicting:
     deadline: datetime
     reason: str
     decision_id: str
+
+    @property
+    def forgotten_at(self) -> datetime:
+        """From when on an answer is no longer waited for: it may begin at its deadline, and then take its grace."""
+        ends = timedelta(seconds=self.grace_seconds + AFTER_GRACE_SECONDS)
+        return self.deadline + max(ends, FORGET_EVICTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +148,7 @@ def carried_out(
     """After a plan that was recorded. `decided` maps pods whose limit changed to the decision. A change of limits or
     evictions makes a new generation; pods that are gone and evictions that were never answered are forgotten."""
     begun = tuple(evictions)
-    kept = tuple(one for one in guarded.evictions if now < one.deadline + FORGET_EVICTION)
+    kept = tuple(one for one in guarded.evictions if now < one.forgotten_at)
     changed = state.throttles != guarded.state.throttles or bool(begun) or kept != guarded.evictions
     decisions = dict(guarded.decisions) | dict(decided)
     in_force = {throttled.uid for throttled in state.throttles}
@@ -213,13 +220,14 @@ def ended(guarded: Guarded, eviction_id: str, uid: str, at: datetime, *, gone: b
 def measurable(
     guarded: Guarded, sampled_at: datetime, settle_seconds: float, now: datetime
 ) -> tuple[tuple[Awaited, ...], Guarded]:
-    """The decisions whose effect this sample shows, and the node without them and without those given up."""
-    ready, waiting = [], []
+    """The decisions whose effect this sample shows, and the node without them and without those given up. One of whose
+    evictions the end is still to be heard is not: a pod may take its grace."""
+    asked, ready, waiting = {one.decision_id for one in guarded.evictions}, [], []
     for one in guarded.awaited:
         patience = EVICTION_AWAITED_SECONDS if one.kind == DecisionKind.EVICT else AWAITED_SECONDS
         if one.actuated_at is not None and (sampled_at - one.actuated_at).total_seconds() >= settle_seconds:
             ready.append(one)
-        elif (now - one.decided_at).total_seconds() < patience:
+        elif one.decision_id in asked or (now - one.decided_at).total_seconds() < patience:
             waiting.append(one)
     if len(waiting) == len(guarded.awaited):
         return (), guarded
