@@ -69,6 +69,20 @@ async def test_after_a_refusal_the_next_is_tried_and_the_refused_is_left_alone()
     assert told["name-b1"] == "its eviction was refused"
 
 
+async def test_what_was_refused_leaves_the_hour_to_the_next_and_what_ended_does_not() -> None:
+    scene = await evicting(nodeEvictionsPerHour=2)
+    await scene.report(0.3, batch=CROWD)  # 471: b1 and b2, at the same time
+    assert items(scene) == ["b1", "b2"]
+    await scene.ended(EvictionOutcome.REFUSED)
+    await scene.report(0.3, batch=CROWD)
+    assert items(scene) == ["b2", "b3"], "one of two has ended nobody"
+    await scene.ended(EvictionOutcome.TERMINATED)
+    await scene.clock.advance(61)
+    await scene.report(0.3, batch={"b1": 300, "b3": 100})
+    assert items(scene) == ["b3"]
+    assert scene.records()[-1].remaining_because == "no more than 2 evictions an hour"
+
+
 async def test_the_effect_is_measured_once_the_last_of_a_decision_has_ended() -> None:
     scene = await evicting()
     await scene.report(0.3, batch=CROWD)  # 471: b1 and b2
