@@ -19,6 +19,7 @@ from slackwater.waterline.guarding import GuardState
 from slackwater.waterline.loop.in_force import limits_of, milli_of_quota
 from slackwater.waterline.loop.telling import Told
 from slackwater.waterline.ordering.chains import CPU, Chain
+from slackwater.waterline.policies.selectors import LabelSelector
 from slackwater.waterline.registry.metric import Metric, Resource
 from slackwater.waterline.standing_on import UNIT, Deciding, inputs_of, unit_of
 
@@ -28,11 +29,12 @@ _SPARED_AT_MOST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """The metric that a decision is about: what its effect is measured by."""
+    """The metric that a decision is about: what its effect is measured by, over the series that its rule selects."""
 
     metric: str
     reading: float
     waterline: float
+    selector: LabelSelector | None = None
 
 
 def record_of(decision_id: str, told: Told, cycle: Cycle, source: Deciding) -> DecisionRecord:
@@ -114,12 +116,16 @@ def release_record(decision_id: str, plan: Plan, source: Deciding, tiers: dict[s
 def trigger_of(told: Told, cycle: Cycle) -> Trigger | None:
     """None: nothing was measured that a decision could be held against."""
     demand, _ = _worst(told, cycle)
+    read = [one for one in cycle.analysis.verdicts if one.reading is not None]
     if demand is not None:
-        return Trigger(demand.metric.name, float(demand.reading), float(demand.waterline))
-    verdict = next((one for one in cycle.analysis.verdicts if one.reading is not None), None)
-    if told.kind is not Kind.RESTORE or verdict is None or verdict.reading is None:
+        asked = [one for one in read if one.rule.key in demand.rules]
+        verdict = max(asked, key=lambda one: (one.reading or ZERO) - one.rule.waterline, default=None)
+    else:
+        verdict = next(iter(read), None) if told.kind is Kind.RESTORE else None
+    if verdict is None or verdict.reading is None:
         return None
-    return Trigger(verdict.rule.metric, float(verdict.reading), float(verdict.rule.waterline))
+    rule = verdict.rule
+    return Trigger(rule.metric, float(verdict.reading), float(rule.waterline), rule.selector)
 
 
 def remaining_milli(cycle: Cycle) -> int:

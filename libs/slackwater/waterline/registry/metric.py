@@ -173,6 +173,9 @@ class Metric:
         """Raises MetricFailed where the metric is somebody else's (slackwater.waterline.registry.contained)."""
         return view.readings.get(self.name, ()) if self.readings is None else self.readings(view)
 
+    def is_above(self, reading: Decimal, waterline: Decimal) -> bool:
+        return reading > waterline or (self.reached_counts and reading == waterline)
+
     def refused_by(self, pod: PodUse) -> str | None:
         """Why a pod does not let itself be evicted for this metric, or None."""
         if pod.eviction_enabled is not False and pod.eviction_policies is None:

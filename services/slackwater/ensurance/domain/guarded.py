@@ -13,6 +13,7 @@ from slackwater.waterline import guarding
 from slackwater.waterline.execution.limits import AFTER_GRACE_SECONDS, Limits
 from slackwater.waterline.guarding import FORMAT, GuardState
 from slackwater.waterline.loop.in_force import Throttled
+from slackwater.waterline.policies.selectors import LabelSelector
 
 AWAITED_SECONDS: Final = 60.0
 """An effect that could not be measured for so long belongs to another situation: it is no longer waited for."""
@@ -48,6 +49,8 @@ class Awaited:
     traceparent: str | None = None
     """The step that decided: the effect belongs to its trace."""
     kind: str = DecisionKind.THROTTLE
+    selector: LabelSelector | None = None
+    """The series that the rule is about; None: all."""
 
     @property
     def sample_age_seconds(self) -> float:

@@ -329,6 +329,7 @@ def _awaited(
                     sampled_at=view.sampled_at,
                     traceparent=one.cause.traceparent,
                     kind=DecisionKind(told.kind.value),
+                    selector=trigger.selector,
                 )
             )
     return found

@@ -220,9 +220,9 @@ class NodeRun:
         self._effects = [one for one in self._effects if one.missing]
         found = []
         for one in ready:
-            reading = self._reading(one.metric)
-            if reading is not None:
-                found.append(reading <= exact(one.waterline))
+            metric, reading = self._metrics.get(one.metric), self._reading(one.metric)
+            if metric is not None and reading is not None:
+                found.append(not metric.is_above(reading, exact(one.waterline)))
         return tuple(found)
 
     def _come_and_go(self, at: int) -> bool:
