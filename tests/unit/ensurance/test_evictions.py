@@ -12,7 +12,8 @@ from guard_documents import PRESSED, DocumentScene
 
 from slackwater.ensurance.usecases.documents_in_force import ACTIONS, AUTONOMIES, NODES, PODS
 from slackwater.events.effect_measured import EffectMeasured
-from slackwater.events.eviction_completed import EvictionOutcome
+from slackwater.events.envelope import event_of
+from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.model.identifiers import ALL_PARTITIONS
 
 CROWD = {"b1": 300, "b2": 200, "b3": 100}
@@ -81,6 +82,22 @@ async def test_what_was_refused_leaves_the_hour_to_the_next_and_what_ended_does_
     await scene.report(0.3, batch={"b1": 300, "b3": 100})
     assert items(scene) == ["b3"]
     assert scene.records()[-1].remaining_because == "no more than 2 evictions an hour"
+
+
+async def test_what_an_agent_evicted_while_it_was_alone_counts_for_the_hour_once() -> None:
+    scene = await evicting(nodeEvictionsPerHour=1)
+    now = scene.clock.now()
+    alone = EvictionCompleted(
+        id="x/1", node="n1", pod_uid="gone", writer="agent", outcome=EvictionOutcome.TERMINATED, completed_at=now,
+        decision_id="x",
+    )  # fmt: skip
+    for _ in range(2):
+        await scene.evicted(event_of(alone, source="agent", time=now))
+    await scene.report(0.2, batch=CROWD)
+    assert (items(scene), scene.records()[-1].remaining_because) == ([], "no more than 1 evictions an hour")
+    await scene.clock.advance(3600)
+    await scene.report(0.2, batch=CROWD)
+    assert items(scene) == ["b1"]
 
 
 async def test_the_effect_is_measured_once_the_last_of_a_decision_has_ended() -> None:

@@ -6,7 +6,7 @@ the first renewal of its lease. What it has decided is told when the bus is back
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -132,13 +132,15 @@ def begin(
     clock: Clock,
     pods: Sequence[Pod],
     leaving: Mapping[str, datetime] = NOBODY,
+    begun_at: Iterable[datetime] = (),
 ) -> GuardAlone:
     """From what was in force when the lease ran out; `leaving` are those who are being ended, and when their grace is
-    over. Raises ValueError for rules that this version cannot read."""
+    over, `begun_at` when evictions began here within the last hour. Raises ValueError for rules that this version
+    cannot read."""
     policies, options = handover.read(held.event.data.rules)
     usual, after_grace = timedelta(seconds=options.limits.underway_seconds), timedelta(seconds=AFTER_GRACE_SECONDS)
     going = [Underway(uid, max(clock.now() + usual, over + after_grace)) for uid, over in sorted(leaving.items())]
-    state = inherited(held.wish, pods, converge.limits(pods), clock.now(), going)
+    state = inherited(held.wish, pods, converge.limits(pods), clock.now(), going, begun_at)
     decisions = {one.pod_uid: one.decision_id for one in held.wish.throttles}
     alone = GuardAlone(held, machine, converge, clock, policies, options, all_metrics(), state, decisions)
     converge.own = alone.wish()
