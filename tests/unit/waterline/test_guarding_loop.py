@@ -356,3 +356,12 @@ def test_while_cpu_is_evicted_for_none_is_given_back(pressures: tuple[float | No
         state = made.state
         found += of(made.cycle.plan, Kind.RESTORE)
     assert found == (["b"] if is_raised else [])
+
+
+def test_a_gap_that_is_not_worth_a_write_stays_open_for_that_reason() -> None:
+    rules = under(line("node_cpu_usage_ratio", "0.8", name="cpu"))
+    view = seen(pod("p", Tier.PROD, 1000), pod("b", cpu=610), pressure=0.0)
+    made = guard(view, GuardState(), rules, at(0), CLOSED_LOOP)  # 11 of 2000 milli-cores; 20 are worth it
+    (left,) = made.cycle.plan.remaining
+    assert (made.cycle.plan.steps, left.open) == ((), 11)
+    assert left.because == "what is left of the gap is not worth a write"
