@@ -51,6 +51,8 @@ class Awaited:
     kind: str = DecisionKind.THROTTLE
     selector: LabelSelector | None = None
     """The series that the rule is about; None: all."""
+    has_ended_any: bool = False
+    """Of evictions: one of them has ended its pod, so there is an effect to see when the last of them is answered."""
 
     @property
     def sample_age_seconds(self) -> float:
@@ -200,16 +202,15 @@ def observed(
 
 def ended(guarded: Guarded, eviction_id: str, uid: str, at: datetime, *, gone: bool) -> Guarded:
     """An eviction has come to its end, whoever asked for it. Its item leaves the intent, and if the pod is gone its
-    limit does. The effect of our decision shows as soon as none of its evictions is left."""
+    limit does. The effect of our decision shows as soon as none of its evictions is left; one that has ended nobody has
+    none."""
     mine = next((one for one in guarded.evictions if one.id == eviction_id), None)
     left = tuple(one for one in guarded.evictions if one.id != eviction_id)
     state = guarding.without(guarded.state, uid) if gone else guarded.state
     changed = left != guarded.evictions or state.throttles != guarded.state.throttles
     if not changed:
         return guarded
-    awaited = guarded.awaited
-    if mine is not None and all(one.decision_id != mine.decision_id for one in left):
-        awaited = tuple(replace(one, actuated_at=at) if one.decision_id == mine.decision_id else one for one in awaited)
+    awaited = guarded.awaited if mine is None else _answered(guarded.awaited, mine, left, at, gone=gone)
     return replace(
         guarded,
         generation=guarded.generation + 1,
@@ -218,6 +219,21 @@ def ended(guarded: Guarded, eviction_id: str, uid: str, at: datetime, *, gone: b
         evictions=left,
         decisions=tuple(pair for pair in guarded.decisions if not gone or pair[0] != uid),
     )
+
+
+def _answered(
+    awaited: Iterable[Awaited], mine: Evicting, left: Iterable[Evicting], at: datetime, *, gone: bool
+) -> tuple[Awaited, ...]:
+    is_last = all(one.decision_id != mine.decision_id for one in left)
+    found = []
+    for one in awaited:
+        if one.decision_id != mine.decision_id:
+            found.append(one)
+        elif one.has_ended_any or gone or not is_last:
+            found.append(
+                replace(one, has_ended_any=one.has_ended_any or gone, actuated_at=at if is_last else one.actuated_at)
+            )
+    return tuple(found)
 
 
 def measurable(
