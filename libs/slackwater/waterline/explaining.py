@@ -13,12 +13,13 @@ from slackwater.waterline import replaying
 from slackwater.waterline.analysis.demands import Candidate, Demand, Kind
 from slackwater.waterline.cycle import Cycle
 from slackwater.waterline.execution.plan import Plan, Remaining, Step
-from slackwater.waterline.facts.amounts import ZERO
+from slackwater.waterline.facts.amounts import ZERO, Number
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.guarding import GuardState
 from slackwater.waterline.loop.in_force import limits_of, milli_of_quota
 from slackwater.waterline.loop.telling import Told
-from slackwater.waterline.ordering.chains import CPU
+from slackwater.waterline.ordering.chains import CPU, Chain
+from slackwater.waterline.policies.selectors import LabelSelector
 from slackwater.waterline.registry.metric import Metric, Resource
 from slackwater.waterline.standing_on import UNIT, Deciding, inputs_of, unit_of
 
@@ -28,11 +29,12 @@ _SPARED_AT_MOST: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """The metric that a decision is about: what its effect is measured by."""
+    """The metric that a decision is about: what its effect is measured by, over the series that its rule selects."""
 
     metric: str
     reading: float
     waterline: float
+    selector: LabelSelector | None = None
 
 
 def record_of(decision_id: str, told: Told, cycle: Cycle, source: Deciding) -> DecisionRecord:
@@ -44,7 +46,7 @@ def record_of(decision_id: str, told: Told, cycle: Cycle, source: Deciding) -> D
     metric = demand.metric if demand is not None else None
     pods = {pod.uid: pod for pod in source.view.pods}
     terms = tuple(_term(step, metric, pods[step.uid]) for step in steps)
-    reason = reason_of(told, source.state, cycle)
+    chain, reason = _chain_of(demand), reason_of(told, source.state, cycle)
     return DecisionRecord(
         id=decision_id,
         kind=DecisionKind(told.kind.value),
@@ -61,10 +63,10 @@ def record_of(decision_id: str, told: Told, cycle: Cycle, source: Deciding) -> D
         result=sum(term.value for term in terms),
         unit=UNIT if metric is None else unit_of(metric.resource),
         alternatives=_alternatives(told, demand, cycle, source.state, pods),
-        actions=tuple(_action(step, pods[step.uid]) for step in steps),
+        actions=tuple(_action(step, pods[step.uid], chain) for step in steps),
         remaining=0 if left is None or left.open is None else int(left.open),
         remaining_because="" if left is None or (left.open is not None and left.open < 1) else left.because,
-        order=str(CPU if demand is None else demand.metric.chain),
+        order=str(chain),
         replay=Replay(
             function=replaying.REPLAY,
             arguments=replaying.arguments(
@@ -114,12 +116,16 @@ def release_record(decision_id: str, plan: Plan, source: Deciding, tiers: dict[s
 def trigger_of(told: Told, cycle: Cycle) -> Trigger | None:
     """None: nothing was measured that a decision could be held against."""
     demand, _ = _worst(told, cycle)
+    read = [one for one in cycle.analysis.verdicts if one.reading is not None]
     if demand is not None:
-        return Trigger(demand.metric.name, float(demand.reading), float(demand.waterline))
-    verdict = next((one for one in cycle.analysis.verdicts if one.reading is not None), None)
-    if told.kind is not Kind.RESTORE or verdict is None or verdict.reading is None:
+        asked = [one for one in read if one.rule.key in demand.rules]
+        verdict = max(asked, key=lambda one: (one.reading or ZERO) - one.rule.waterline, default=None)
+    else:
+        verdict = next(iter(read), None) if told.kind is Kind.RESTORE else None
+    if verdict is None or verdict.reading is None:
         return None
-    return Trigger(verdict.rule.metric, float(verdict.reading), float(verdict.rule.waterline))
+    rule = verdict.rule
+    return Trigger(rule.metric, float(verdict.reading), float(rule.waterline), rule.selector)
 
 
 def remaining_milli(cycle: Cycle) -> int:
@@ -134,15 +140,26 @@ def remaining_milli(cycle: Cycle) -> int:
 
 
 def _worst(told: Told, cycle: Cycle) -> tuple[Demand | None, Remaining | None]:
-    """The demand of this kind with the largest gap, and what became of it. A restore has none."""
-    analysis = cycle.analysis
-    among = analysis.previews if told.plan is cycle.would else (*analysis.throttles, *analysis.evictions)
-    asked = {one.metric.name: one for one in among if one.kind is told.kind}
+    """The demand of this kind with the largest gap, those that stay open before all others, and what became of it. A
+    restore has none."""
+    asked = {one.metric.name: one for one in _asked(told, cycle)}
     left = [one for one in told.plan.remaining if one.kind is told.kind and one.metric in asked]
     if not left:
         return None, None
-    worst = max(left, key=lambda one: (one.gap is not None, one.gap or ZERO))
+    worst = max(left, key=lambda one: ((one.open or ZERO) >= 1, one.gap is not None, one.gap or ZERO))
     return asked[worst.metric], worst
+
+
+def _asked(told: Told, cycle: Cycle) -> list[Demand]:
+    """All demands of this kind: several metrics may have asked for one decision."""
+    analysis = cycle.analysis
+    among = analysis.previews if told.plan is cycle.would else (*analysis.throttles, *analysis.evictions)
+    return [one for one in among if one.kind is told.kind]
+
+
+def _chain_of(demand: Demand | None) -> Chain:
+    """The order that a record is told in: whoever of several metrics chose a pod, all keys are of this one."""
+    return CPU if demand is None else demand.metric.chain
 
 
 def reason_of(told: Told, before: GuardState, cycle: Cycle) -> Reason:
@@ -180,7 +197,8 @@ def _term(step: Step, metric: Metric | None, pod: PodUse | None) -> Term:
     if step.kind is Kind.THROTTLE:
         return Term(name=step.name, value=value, note=uses + _limits(step))
     others = ", ".join(f"{int(amount)} of {name}" for name, amount in step.released if metric and name != metric.name)
-    return Term(name=step.name, value=value, note="evicted" + (f", also {others}" if others else ""))
+    because = "" if metric is None or step.metric == metric.name else f" for {step.metric}"
+    return Term(name=step.name, value=value, note=f"evicted{because}" + (f", also {others}" if others else ""))
 
 
 def _given_back(step: Step) -> Decimal:
@@ -198,9 +216,9 @@ def _back_to(step: Step) -> str:
     return "original" if after is None else str(after)
 
 
-def _action(step: Step, pod: PodUse) -> Action:
+def _action(step: Step, pod: PodUse, chain: Chain) -> Action:
     if step.changes:
-        return _limit_action(step, str(pod.tier or ""), pod.namespace)
+        return _limit_action(step, str(pod.tier or ""), pod.namespace, chain.keys(pod))
     limit = milli_of_quota(pod.containers[0].quota_us) if pod.containers else None
     return Action(
         pod_uid=step.uid,
@@ -210,12 +228,12 @@ def _action(step: Step, pod: PodUse) -> Action:
         cpu_limit_after_milli=limit,
         released_milli=int(pod.cpu_usage_milli or 0),
         evicted=True,
-        keys=_keys(step.keys),
+        keys=_keys(chain.keys(pod)),
         namespace=pod.namespace,
     )
 
 
-def _limit_action(step: Step, tier: str, namespace: str = "") -> Action:
+def _limit_action(step: Step, tier: str, namespace: str = "", keys: tuple[Number, ...] = ()) -> Action:
     before, after = limits_of(step)
     sign = -1 if step.kind is Kind.RESTORE else 1
     return Action(
@@ -225,12 +243,12 @@ def _limit_action(step: Step, tier: str, namespace: str = "") -> Action:
         cpu_limit_before_milli=before,
         cpu_limit_after_milli=after,
         released_milli=sign * int(_given_back(step)),
-        keys=_keys(step.keys),
+        keys=_keys(keys),
         namespace=namespace,
     )
 
 
-def _keys(keys: tuple[object, ...]) -> tuple[float, ...]:
+def _keys(keys: tuple[Number, ...]) -> tuple[float, ...]:
     return tuple(float(str(key)) for key in keys)
 
 
@@ -238,19 +256,29 @@ def _alternatives(
     told: Told, demand: Demand | None, cycle: Cycle, before: GuardState, pods: Mapping[str, PodUse]
 ) -> tuple[Alternative, ...]:
     """Who was looked at and left alone, in the order of candidates, with what each could have released."""
-    candidates = {} if demand is None else {one.pod.uid: one for one in demand.candidates}
+    candidates = {one.pod.uid: one for each in _asked(told, cycle) for one in each.candidates}
+    candidates |= {} if demand is None else {one.pod.uid: one for one in demand.candidates}
+    chain = _chain_of(demand)
     found, told_of = [], set[str]()
     for one in told.plan.spared:
         if one.kind is told.kind and one.uid not in told_of:
             told_of.add(one.uid)
             candidate = candidates.get(one.uid)
             would = None if candidate is None or demand is None else _at_most(demand, candidate)
-            found.append(_spared(pods.get(one.uid), one.uid, one.name, one.because, told.kind, candidate, would))
+            is_placed = candidate is not None or told.kind is Kind.RESTORE
+            keys = chain.keys(pods[one.uid]) if is_placed and one.uid in pods else ()
+            found.append(_spared(pods.get(one.uid), one.uid, one.name, one.because, keys, would))
     if told.kind is Kind.RESTORE:
         raised = {step.uid for step in told.plan.of(Kind.RESTORE)}
         kept = [one for one in before.throttles if one.uid in pods and one.uid not in raised | told_of]
         found += [
-            _spared(pods[one.uid], one.uid, one.name, "a rule of its own is not calm, or cools down", told.kind)
+            _spared(
+                pods[one.uid],
+                one.uid,
+                one.name,
+                "a rule of its own is not calm, or cools down",
+                chain.keys(pods[one.uid]),
+            )
             for one in sorted(kept, key=lambda one: one.uid)
         ]
     else:
@@ -263,11 +291,9 @@ def _spared(
     uid: str,
     name: str,
     because: str,
-    kind: Kind,
-    candidate: Candidate | None = None,
+    keys: tuple[Number, ...],
     would: int | None = None,
 ) -> Alternative:
-    keys = candidate.keys if candidate is not None else CPU.keys(pod) if pod and kind is Kind.RESTORE else ()
     return Alternative(
         what=name,
         rejected_because=because,

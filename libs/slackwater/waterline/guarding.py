@@ -195,6 +195,14 @@ def without(state: GuardState, uid: str) -> GuardState:
     return replace(state, throttles=tuple(one for one in state.throttles if one.uid != uid))
 
 
+def evicted_alone(state: GuardState, at: datetime) -> GuardState:
+    """Whoever stood in for us has ended a pod: it counts for the hour of the node. Told twice, it counts once."""
+    known = state.cycle.executor
+    if at in known.begun_at:
+        return state
+    return replace(state, cycle=replace(state.cycle, executor=replace(known, begun_at=(*known.begun_at, at))))
+
+
 def eviction_failed(state: GuardState, uid: str, because: str, now: datetime, limits: Limits) -> GuardState:
     """An eviction was refused or came to nothing: no longer credited, and the next candidate is tried."""
     known = executor.refused(state.cycle.executor, uid, Kind.EVICT, because, now, limits)

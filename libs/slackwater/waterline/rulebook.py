@@ -9,6 +9,7 @@ from typing import Final
 from slackwater.decisions.reasons import Mode
 from slackwater.waterline.actuation.cpu_quota import ThrottleBounds
 from slackwater.waterline.analysis.analyzer import Excess
+from slackwater.waterline.analysis.demands import Kind, acts
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.facts.amounts import exact
@@ -91,6 +92,24 @@ def rulebook_of(cluster: NodeQos, others: Documents | None = None, metrics: Metr
         weights=cluster.spec.weights,
         revision=cluster.metadata.generation + given.generations,
     )
+
+
+def acting_on_nobody(policies: Policies, metrics: Metrics) -> Mapping[str, str]:
+    """By key, the rules that can act on no pod whatever is measured, and why: told where operators look, for no
+    decision may ever tell it. Rules that are only to close the node are none of them."""
+    actions = {one.name: one for one in policies.actions}
+    allowed = {name for one in policies.pods for name in one.allowed_actions}
+    found = {}
+    for rule in (rule for node in policies.nodes for rule in node.rules):
+        action, metric = actions.get(rule.action), metrics.get(rule.metric)
+        if action is None:
+            found[rule.key] = f"there is no AvoidanceAction {rule.action}; apply it, or name another"
+        elif metric is not None and (action.throttle is not None or action.evicts):
+            if not any(acts(kind, action, metric) for kind in (Kind.THROTTLE, Kind.EVICT)):
+                found[rule.key] = f"the action {action.name} can do nothing about {metric.name}"
+            elif action.name not in allowed:
+                found[rule.key] = f"no PodQOS allows the action {action.name}"
+    return found
 
 
 def _rules(policy: str, written: Sequence[RuleSpec], metrics: Metrics) -> tuple[Rule, ...]:

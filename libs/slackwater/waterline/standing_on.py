@@ -131,6 +131,10 @@ def _gaps(told: Told, demand: Demand | None, cycle: Cycle, source: Deciding) -> 
     left = [one for one in told.plan.remaining if one.kind is told.kind]
     found = [_gap(one, demand, _resource_of(one, cycle)) for one in left]
     for one in left:
+        if (demand is None or one.metric != demand.metric.name) and one.open is not None and one.open >= 1:
+            said = f"computed: {one.because}"
+            unit = unit_of(_resource_of(one, cycle))
+            found.append(Input(name=f"remaining of {one.metric}", value=int(one.open), unit=unit, source=said))
         if demand is not None and one.metric == demand.metric.name and (more := _credited(one, told.plan)):
             why = "computed: evictions under way, and what throttles of this cycle release"
             found.append(Input(name="credited", value=more, unit=unit_of(demand.metric.resource), source=why))

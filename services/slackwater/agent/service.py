@@ -336,8 +336,8 @@ class Running:
         from slackwater.agent.usecases.guard_alone import begin
 
         try:
-            clock, leaving = self.service.platform.clock, self.evict.ending()
-            alone = begin(held, Machine(self.facts), self.converge, clock, tick.pods, leaving)
+            clock, leaving, begun_at = self.service.platform.clock, self.evict.ending(), self.evict.begun_lately()
+            alone = begin(held, Machine(self.facts), self.converge, clock, tick.pods, leaving, begun_at)
         except ValueError as error:
             self._unreadable = held.event.id
             _log.warning("rules not readable", node=self.facts.name, error=str(error))

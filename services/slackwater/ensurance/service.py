@@ -41,6 +41,7 @@ from slackwater.store.documents import PostgresDocumentStore
 from slackwater.store.port import Database
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
+from slackwater.waterline.rulebook import acting_on_nobody
 
 log = get_logger(__name__)
 FOLLOW_SECONDS = 1.0
@@ -113,9 +114,14 @@ class EnsuranceService:
             Check("ensurance-bus", connected, "" if connected else "NATS does not answer"),
             Check("ensurance-database", answers, "" if answers else "PostgreSQL does not answer"),
             Check("ensurance-state", self._book.ready, known),
-            Check("ensurance-policies", True, f"{len(problems)} unusable{said_of(problems)}"),
+            Check("ensurance-policies", True, f"{len(problems)} unusable{said_of(problems)}{self._in_vain()}"),
             ownership_check(self._ownership),
         ]
+
+    def _in_vain(self) -> str:
+        """Begins with a semicolon; empty if every rule can act."""
+        found = acting_on_nobody(self._book.rules.policies, self._book.metrics) if self._book.ready else {}
+        return "".join(f"; rule {key} acts on nobody: {why}" for key, why in sorted(found.items()))
 
     def standing(self) -> Standing | None:
         return self._ownership.standing()

@@ -336,6 +336,18 @@ async def test_a_busy_disk_travels_from_the_report_to_the_closing(world: World) 
         assert record.data.record.terms[0].note == "disk_usage_ratio 0.95 is above 0.9"
 
 
+async def test_health_names_the_rules_that_act_on_nobody(world: World) -> None:
+    rule = {"name": "full", "metricRule": {"name": "prod_cpu_pressure", "value": 0.1}, "actionName": "clsoe"}
+    async with world.service() as service:
+        await bus_knows(world)
+        wanted = NODES.model.parse({"metadata": {"name": "gate"}, "spec": {"rules": [rule]}})
+        await service._changes[NODES].put(wanted)
+        (said,) = [check.detail for check in await service.checks() if check.name == "ensurance-policies"]
+        assert said == (
+            "0 unusable; rule gate.full acts on nobody: there is no AvoidanceAction clsoe; apply it, or name another"
+        )
+
+
 async def close_under_pressure(service: EnsuranceService) -> None:
     rule = {"name": "full", "metricRule": {"name": "prod_cpu_pressure", "value": 0.1}, "actionName": "close"}
     for kind, name, spec in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from slackwater.model.tiers import Tier
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
 from slackwater.waterline import handover
+from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.avoidance import AvoidanceAction
 from slackwater.waterline.policies.podqos import PodQos
@@ -28,7 +30,12 @@ PRESSURE = {"name": "prod_cpu_pressure", "value": 0.1}
 BE = {"scopeName": "QOSClass", "operator": "In", "values": ["BE"]}
 
 
-def rules(action: str = "throttle", mode: Mode = Mode.EVICT, metric: dict[str, Any] = PRESSURE) -> str:
+def rules(
+    action: str = "throttle",
+    mode: Mode = Mode.EVICT,
+    metric: dict[str, Any] = PRESSURE,
+    limits: Limits | None = None,
+) -> str:
     """What ensurance leaves with an agent."""
     rule = {"name": "prod-cpu", "metricRule": metric, "actionName": action}
     cluster = NodeQos.parse({"metadata": {"name": "default"}, "spec": {"rules": [rule]}})
@@ -48,7 +55,7 @@ def rules(action: str = "throttle", mode: Mode = Mode.EVICT, metric: dict[str, A
         ),
     )
     book = rulebook_of(cluster, others)
-    return handover.written(book.policies, book.options(mode))
+    return handover.written(book.policies, replace(book.options(mode), limits=limits or Limits()))
 
 
 @pytest.fixture
@@ -249,6 +256,32 @@ async def test_who_was_being_ended_when_the_line_was_cut_is_credited_and_not_ask
         ended = [(one.pod_uid, one.outcome, one.writer) for one in world.all(EvictionCompleted)]
     assert ended[0] == ("a", "killed", "ensurance")
     assert ("a", "agent") not in [(one[0], one[2]) for one in ended]
+
+
+async def test_who_has_a_long_grace_is_credited_until_it_is_over(world: World) -> None:
+    world.driver.stubborn.add("a")
+    async with world.running():
+        item = eviction(world, "a", grace=200.0, deadline=120.0)
+        await world.declare(**wanted(rules=rules("evict"), evictions=[item]))
+        await world.clock.advance(11)
+        world.driver.pressure = 0.5
+        await world.clock.advance(180)
+        assert records(world) == []
+
+
+async def test_what_was_evicted_before_counts_for_the_hour_of_who_is_alone(world: World) -> None:
+    two_an_hour = rules("evict", limits=Limits(evictions_per_hour=2))
+    world.driver.add(pod("c"))
+    world.driver.rates |= {"c": 100}
+    async with world.running():
+        await world.declare(**wanted(rules=two_an_hour, evictions=[eviction(world, "c")]))
+        await world.clock.advance(11)
+        world.driver.pressure = 0.5
+        await world.clock.advance(5)
+        await world.declare(**wanted(rules=two_an_hour))  # heard again, and cut off again
+        await world.clock.advance(25)
+        ended = [(one.pod_uid, one.writer) for one in world.all(EvictionCompleted)]
+    assert ended == [("c", "ensurance"), ("a", "agent")]
 
 
 SHORT = {"name": "batch_cpu_shortfall", "value": 0.5, "target": 0.1}

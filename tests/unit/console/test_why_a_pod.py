@@ -157,6 +157,7 @@ def test_an_eviction_is_complete_when_all_have_ended_and_the_effect_was_seen() -
         return chain_of(record(), trigger=None, observations=(), effect=effect, evictions=ended).complete
 
     assert [complete(None), complete(None, ENDED), complete(EFFECT, ENDED)] == [False, False, True]
+    assert complete(None, replace(ENDED, outcome="refused")), "nothing was done: nothing is to be seen"
     whole = chain_of(record(), trigger=None, observations=(), effect=EFFECT, evictions=[ENDED])
     assert "name-a killed" in [step.summary for step in whole.steps]
     assert (whole.effect, whole.order, len(whole.candidates)) == (EFFECT, record().order, 3)

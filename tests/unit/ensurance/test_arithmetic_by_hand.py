@@ -189,3 +189,44 @@ async def test_memory_is_told_in_bytes_with_the_size_of_the_node() -> None:
     assert (found["capacity_memory"].value, found["capacity_memory"].unit) == (8 << 30, "bytes")
     assert found["lacking"].source == "computed: (reading - target) x capacity_memory"
     assert (found["lacking"].value, found["lacking"].unit) == (2 << 30, "bytes")
+
+
+async def pressed_and_full(waterline: int) -> DecisionRecord:
+    """Two may go: prod lacks 1100 milli-cores, and of 150 kB of memory only so much may be used."""
+    scene = DocumentScene()
+    await scene.open()
+    await scene.allow_evictions(nodeEvictionsPerCycle=2)
+    rule = {"name": "full", "metricRule": {"name": "node_memory_usage", "value": waterline}, "actionName": "evict"}
+    await scene.apply(NODES, "memory", {"rules": [rule]})
+    await scene.clock.advance(1)
+    event = reported(1, at=scene.clock.now(), pressure=0.8, batch={"a": 100, "b": 50, "c": 20})
+    data, used = event.data, {"p1": 1, "a": 100_000, "b": 2, "c": 50_000}
+    changed = {
+        "node_usage": replace(data.node_usage, memory_bytes=Distribution(last=150_003, count=1)),
+        "pods": tuple(
+            replace(one, usage=replace(one.usage, memory_bytes=Distribution(last=used[one.pod.uid], count=1)))
+            for one in data.pods
+        ),
+    }
+    await scene.guard(event.model_copy(update={"data": data.model_copy(update=changed)}))
+    (record,) = scene.records()
+    return record
+
+
+async def test_of_two_metrics_the_one_that_stays_open_is_told() -> None:
+    record = await pressed_and_full(100_000)
+    assert [one.pod_uid for one in record.actions] == ["a", "b"]
+    assert (record.rule, record.unit, record.result) == ("last-resort", "milli-cores", 150)
+    assert (record.remaining, record.remaining_because) == (950, "no more than 2 evictions in one cycle")
+    check(record, {"p1", "a", "b", "c"})
+
+
+async def test_of_two_metrics_all_keys_are_of_the_order_that_is_told_and_what_the_other_lacks_is_told_too() -> None:
+    record = await pressed_and_full(100)
+    assert (record.rule, record.unit, "more memory used" in record.order) == ("full", "bytes", True)
+    keys = {one.pod_uid: one.keys[3] for one in (*record.actions, *record.alternatives) if one.keys}
+    assert keys == {"a": -100_000, "b": -2, "c": -50_000}
+    assert record.terms[1].note == "evicted for prod_cpu_pressure, also 50 of prod_cpu_pressure"
+    open_too = inputs(record)["remaining of prod_cpu_pressure"]
+    assert (open_too.value, open_too.unit) == (950, "milli-cores")
+    assert open_too.source == "computed: no more than 2 evictions in one cycle"

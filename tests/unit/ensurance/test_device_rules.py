@@ -12,6 +12,8 @@ from slackwater.agent.domain.alone import Machine
 from slackwater.agent.domain.observation import Instant
 from slackwater.ensurance.usecases.documents_in_force import ACTIONS, NODES, PODS
 from slackwater.ensurance.usecases.sampling import glimpse_of, view_of
+from slackwater.events.effect_measured import EffectMeasured
+from slackwater.events.eviction_completed import EvictionOutcome
 from slackwater.events.measures import Pressure
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.model.devices import DiskUse, LinkUse
@@ -93,6 +95,34 @@ async def test_what_batch_uses_is_held_at_a_waterline_of_its_own() -> None:
     )
     await scene.report(0.0)
     assert scene.limits() == {"b1": 1000 - 440}
+
+
+async def test_the_relief_is_that_of_the_series_that_the_rule_selects() -> None:
+    """Another disk may be busier all the time: it says nothing about what an eviction brought."""
+    scene = DocumentScene()
+    await scene.open()
+    await scene.allow_evictions(blanketEvictions=1)
+    metric = {"name": "disk_usage_ratio", "value": 0.9, "selector": {"matchLabels": {"disk": "vda"}}}
+    await scene.apply(NODES, "evicting", {"rules": [{"name": "r", "metricRule": metric, "actionName": "evict"}]})
+    await tell(scene, disks=(DiskUse("vda", 0.95), DiskUse("vdb", 0.97)))
+    await scene.ended(EvictionOutcome.TERMINATED)
+    await tell(scene, disks=(DiskUse("vda", 0.2), DiskUse("vdb", 0.97)))
+    (effect,) = scene.published(EffectMeasured)
+    assert (effect.data.before, effect.data.after, effect.data.relieved) == (0.95, 0.2, True)
+    assert scene.book.standing("default").state.missed_in_a_row == 0
+
+
+async def test_a_waterline_that_is_crossed_when_it_is_reached_is_not_relieved_while_it_is_reached() -> None:
+    scene = DocumentScene()
+    await scene.open()
+    await scene.allow_evictions()
+    metric = {"name": "batch_cpu_threshold", "value": 0.6, "target": 0.5}
+    await scene.apply(NODES, "evicting", {"rules": [{"name": "r", "metricRule": metric, "actionName": "evict"}]})
+    await scene.report(0.0, prod=500, batch={"b1": 700})
+    await scene.ended(EvictionOutcome.TERMINATED)
+    await scene.report(0.0, prod=1200, batch={})
+    (effect,) = scene.published(EffectMeasured)
+    assert (effect.data.before, effect.data.after, effect.data.relieved) == (0.6, 0.6, False)
 
 
 def read(view: NodeView) -> dict[str, list[tuple[float, dict[str, str]]]]:

@@ -12,7 +12,8 @@ from guard_documents import PRESSED, DocumentScene
 
 from slackwater.ensurance.usecases.documents_in_force import ACTIONS, AUTONOMIES, NODES, PODS
 from slackwater.events.effect_measured import EffectMeasured
-from slackwater.events.eviction_completed import EvictionOutcome
+from slackwater.events.envelope import event_of
+from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.model.identifiers import ALL_PARTITIONS
 
 CROWD = {"b1": 300, "b2": 200, "b3": 100}
@@ -69,6 +70,36 @@ async def test_after_a_refusal_the_next_is_tried_and_the_refused_is_left_alone()
     assert told["name-b1"] == "its eviction was refused"
 
 
+async def test_what_was_refused_leaves_the_hour_to_the_next_and_what_ended_does_not() -> None:
+    scene = await evicting(nodeEvictionsPerHour=2)
+    await scene.report(0.3, batch=CROWD)  # 471: b1 and b2, at the same time
+    assert items(scene) == ["b1", "b2"]
+    await scene.ended(EvictionOutcome.REFUSED)
+    await scene.report(0.3, batch=CROWD)
+    assert items(scene) == ["b2", "b3"], "one of two has ended nobody"
+    await scene.ended(EvictionOutcome.TERMINATED)
+    await scene.clock.advance(61)
+    await scene.report(0.3, batch={"b1": 300, "b3": 100})
+    assert items(scene) == ["b3"]
+    assert scene.records()[-1].remaining_because == "no more than 2 evictions an hour"
+
+
+async def test_what_an_agent_evicted_while_it_was_alone_counts_for_the_hour_once() -> None:
+    scene = await evicting(nodeEvictionsPerHour=1)
+    now = scene.clock.now()
+    alone = EvictionCompleted(
+        id="x/1", node="n1", pod_uid="gone", writer="agent", outcome=EvictionOutcome.TERMINATED, completed_at=now,
+        decision_id="x",
+    )  # fmt: skip
+    for _ in range(2):
+        await scene.evicted(event_of(alone, source="agent", time=now))
+    await scene.report(0.2, batch=CROWD)
+    assert (items(scene), scene.records()[-1].remaining_because) == ([], "no more than 1 evictions an hour")
+    await scene.clock.advance(3600)
+    await scene.report(0.2, batch=CROWD)
+    assert items(scene) == ["b1"]
+
+
 async def test_the_effect_is_measured_once_the_last_of_a_decision_has_ended() -> None:
     scene = await evicting()
     await scene.report(0.3, batch=CROWD)  # 471: b1 and b2
@@ -81,6 +112,41 @@ async def test_the_effect_is_measured_once_the_last_of_a_decision_has_ended() ->
     (effect,) = scene.published(EffectMeasured)
     assert (effect.data.decision_id, effect.data.relieved) == (scene.records()[0].id, True)
     assert scene.store.standings["default"].state.missed_in_a_row == 0
+
+
+async def with_a_grace_of_ten_minutes() -> DocumentScene:
+    scene = await evicting()
+    await scene.apply(
+        ACTIONS, "evict", {"eviction": {"terminationGracePeriodSeconds": 600}, "disableScheduling": False}
+    )
+    await scene.report(0.2, batch=CROWD)
+    return scene
+
+
+async def test_who_takes_a_long_grace_is_credited_and_not_asked_again_until_it_is_over() -> None:
+    scene = await with_a_grace_of_ten_minutes()
+    (item,) = scene.intents()[-1].evictions
+    assert item.deadline == scene.clock.now() + timedelta(seconds=120), "it begins at once or not at all"
+    for _ in range(6):
+        await scene.clock.advance(100)
+        await scene.report(0.2, batch=CROWD)
+        assert ([one.id for one in scene.intents()[-1].evictions], len(scene.records())) == ([item.id], 1)
+    await scene.clock.advance(30)
+    await scene.report(0.2, batch=CROWD)
+    assert items(scene) == ["b1", "b2", "b3"], "half a minute after its grace it should have been gone"
+    await scene.clock.advance(120)
+    await scene.report(0.0, batch=CROWD)
+    assert items(scene) == ["b2", "b3"], "and nobody tells how it ended"
+
+
+async def test_the_effect_of_a_long_grace_is_measured_when_it_is_over() -> None:
+    scene = await with_a_grace_of_ten_minutes()
+    await scene.clock.advance(500)
+    await scene.report(0.2, batch=CROWD)
+    await scene.ended(EvictionOutcome.TERMINATED)
+    await scene.report(0.02, batch={"b2": 200, "b3": 100})
+    (effect,) = scene.published(EffectMeasured)
+    assert (effect.data.decision_id, effect.data.relieved) == (scene.records()[0].id, True)
 
 
 async def test_a_restart_forgets_no_eviction_and_asks_for_none_twice() -> None:

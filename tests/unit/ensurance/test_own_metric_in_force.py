@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,22 @@ async def test_once_it_is_uninstalled_its_rules_rest_and_those_beside_them_hold(
     assert [item.pod_uid for item in scene.intents()[-1].evictions] == ["b1"]
     with pytest.raises(InvalidInput, match="'batch_pods' is not a metric"):
         NodeQosRules.parse(spec)
+
+
+async def test_one_that_raises_stops_neither_its_node_nor_the_reports_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch)
+    (tmp_path / "crowd_metric.py").write_text(
+        MODULE.replace("    return (", "    raise OSError(view.node)\n    return (")
+    )
+    monkeypatch.delitem(sys.modules, "crowd_metric", raising=False)
+    scene = DocumentScene()
+    await scene.open()
+    await scene.allow_evictions()
+    wanted = NodeQosRules.model_validate({"metadata": {"name": "crowded"}, "spec": {"rules": [RULE]}})
+    await scene.changes[NODES].put(wanted)
+    await scene.report(0.2, batch={"b1": 300, "b2": 200})
+    assert [item.pod_uid for item in scene.intents()[-1].evictions] == ["b1"], "for prod's pressure"
+    told = {one.what: one.rejected_because for one in scene.records()[-1].alternatives}
+    assert told["crowded.crowded"] == "batch_pods cannot be read: OSError: n1"

@@ -12,6 +12,7 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.edge.pools import pools_router
 from slackwater.ensurance.usecases.documents_in_force import AUTONOMIES
 from slackwater.ensurance.usecases.look_at_pools import LookAtPools
+from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.eviction_completed import EvictionOutcome
 from slackwater.runtime.http import build_app
 from slackwater.runtime.service import Check
@@ -98,6 +99,27 @@ async def test_missed_reliefs_are_the_other_guard() -> None:
     await scene.report(0.3, batch={"b3": 100})
     (record,) = scene.steps()
     assert (record.terms[0].name, record.result) == ("in a row without relief", 1)
+
+
+async def test_what_was_refused_brought_nothing_and_says_nothing_about_relief() -> None:
+    scene = await stepped_back(evictionsPerHour=50, reliefsMissed=1)
+    for _ in range(2):
+        await scene.ended(EvictionOutcome.REFUSED)
+    await scene.report(0.3, batch={"b3": 100})
+    assert (scene.steps(), scene.published(EffectMeasured)) == ([], [])
+
+
+async def test_who_went_is_measured_although_another_of_the_same_decision_was_refused() -> None:
+    for outcomes in (
+        (EvictionOutcome.TERMINATED, EvictionOutcome.REFUSED),
+        (EvictionOutcome.REFUSED, EvictionOutcome.TERMINATED),
+    ):
+        scene = await stepped_back(evictionsPerHour=50)
+        for outcome in outcomes:
+            await scene.ended(outcome)
+        await scene.report(0.0, batch={"b3": 100})
+        (effect,) = scene.published(EffectMeasured)
+        assert effect.data.relieved
 
 
 async def test_every_step_is_repeated_from_its_json() -> None:

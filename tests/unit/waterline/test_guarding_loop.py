@@ -333,3 +333,35 @@ def test_new_rules_count_anew_and_keep_what_is_in_force() -> None:
     assert fresh.throttles == made.state.throttles
     assert fresh.cycle.analyzer.rules == ()
     assert fresh.cycle.loop.last_trigger_at == made.state.cycle.loop.last_trigger_at
+
+
+@pytest.mark.parametrize(
+    ("pressures", "is_raised"),
+    [
+        ((0.3, 0.3, 0.3), False),
+        ((0.3, 0.0, 0.0), False),  # calm, and its cool-down of ten seconds is not over
+        ((0.0, 0.0, 0.0), True),
+        ((None, None, None), True),
+    ],
+)
+def test_while_cpu_is_evicted_for_none_is_given_back(pressures: tuple[float | None, ...], is_raised: bool) -> None:
+    """The rule that throttles is calm; that which evicts the same pods is not."""
+    evicting = line("prod_cpu_pressure", "0.1", "evict", name="last", cool_down_seconds=10.0)
+    rules = under(line("node_cpu_usage_ratio", "0.8", name="cpu"), evicting)
+    b = pod("b", cpu=300, ours=Throttled("b", "name-b", "batch", 300, None), eviction_enabled=False)
+    state, found = held(300, last_trigger_at=at(0)), []
+    for second, pressure in enumerate(pressures, 100):
+        view = seen(pod("p", Tier.PROD, 500), b, pod("a", cpu=700), pressure=pressure, when=second)
+        made = guard(view, state, rules, at(second), replace(CLOSED_LOOP, mode=Mode.EVICT))
+        state = made.state
+        found += of(made.cycle.plan, Kind.RESTORE)
+    assert found == (["b"] if is_raised else [])
+
+
+def test_a_gap_that_is_not_worth_a_write_stays_open_for_that_reason() -> None:
+    rules = under(line("node_cpu_usage_ratio", "0.8", name="cpu"))
+    view = seen(pod("p", Tier.PROD, 1000), pod("b", cpu=610), pressure=0.0)
+    made = guard(view, GuardState(), rules, at(0), CLOSED_LOOP)  # 11 of 2000 milli-cores; 20 are worth it
+    (left,) = made.cycle.plan.remaining
+    assert (made.cycle.plan.steps, left.open) == ((), 11)
+    assert left.because == "what is left of the gap is not worth a write"

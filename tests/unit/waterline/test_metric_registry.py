@@ -13,8 +13,10 @@ from waterline_crowd import NOON, use, view
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.model.tiers import Tier
 from slackwater.waterline.actuation.cpu_quota import restore_cpu, throttle_cpu
-from slackwater.waterline.cycle import CycleState, run_cycle
+from slackwater.waterline.cycle import CycleState, Options, run_cycle
 from slackwater.waterline.facts.node import BestEffortCpu
+from slackwater.waterline.facts.pods import Container
+from slackwater.waterline.loop.policy import LoopPolicy
 from slackwater.waterline.ordering.chains import CHAINS
 from slackwater.waterline.policies.podqos import PodQosSpec
 from slackwater.waterline.policies.selectors import ScopeSelector
@@ -127,6 +129,20 @@ def test_batch_cpu_is_the_sum_over_those_who_borrow_unless_one_is_unknown() -> N
     assert [one.value for one in BATCH_CPU_USAGE.read(view(*crowd))] == [500]
     assert BATCH_CPU_USAGE.read(view(*crowd, use("c", cpu=None))) == ()
     assert BATCH_CPU_USAGE.released_by_eviction(crowd[2]) == 0, "prod is no part of it"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("beyond", [0, 500])
+def test_what_is_no_finite_number_is_not_measured_whatever_is_made_of_it(value: float, beyond: int) -> None:
+    held = Container("main", usage_milli=500 + beyond, quota_us=50_000, original_quota_us=50_000)
+    node = view(use("a", cpu=500 + beyond, containers=(held,)), node_cpu_usage=value, node_cpu_usage_ratio=value)
+    names = "node_cpu_usage", "node_cpu_usage_ratio", "batch_cpu_threshold", "prod_cpu_pressure"
+    rules = tuple(Rule("nq", name, name, D("0.1"), D("0.1"), "evict") for name in names)
+    everybody = PodQosSpec(scope_selector=ScopeSelector(), allowed_actions=("evict",))
+    policy = Policies((NodePolicy("nq", rules),), (Action("evict", evicts=True),), (everybody,))
+    node = replace(node, readings={**node.readings, "prod_cpu_pressure": node.readings["node_cpu_usage"]})
+    done = run_cycle(node, policy, CycleState(), NOON, options=Options(loop=LoopPolicy()))
+    assert (done.plan.steps, len(done.analysis.ignored)) == ((), 4)
 
 
 def shortfall(window: BestEffortCpu | None, last: BestEffortCpu | None) -> Decimal | None:

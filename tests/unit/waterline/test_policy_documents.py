@@ -77,6 +77,12 @@ def test_quantities_are_exact_in_the_unit_of_the_metric(rule: dict[str, Any], wa
         (node_qos(metric_rule("node_cpu_usage", 0)), "spec.rules.0.metricRule", "above 0"),
         (node_qos(metric_rule("node_cpu_usage_ratio", 85)), "spec.rules.0.metricRule", "never be reached"),
         (node_qos(metric_rule("node_memory_usage", "1Gi", target="2Gi")), "spec.rules.0.metricRule", "not be above"),
+        (node_qos(metric_rule("node_cpu_usage_ratio", 0.8, target=-0.1)), "spec.rules.0.metricRule", "not be below 0"),
+        (node_qos(metric_rule("node_memory_usage", "512m")), "spec.rules.0.metricRule", "less than one byte"),
+        (node_qos(metric_rule("node_memory_usage", 0.9)), "spec.rules.0.metricRule", "less than one byte"),
+        (node_qos(metric_rule("node_memory_usage", "2Gi", target="4500m")), "spec.rules.0.metricRule", "bytes like"),
+        (node_qos(metric_rule("network_usage", "4500m")), "spec.rules.0.metricRule", "'m', which is no unit for this"),
+        (node_qos(metric_rule("node_cpu_usage", "4Gi")), "spec.rules.0.metricRule", "cores like 4.5 or 4500m"),
         (node_qos(metric_rule("batch_cpu_shortfall", 0.7)), "spec.rules.0.metricRule", "needs a target"),
         (node_qos(metric_rule("batch_cpu_shortfall", 0.3, target=0.2)), "spec.rules.0.metricRule", "at least 0.4"),
         (node_qos(metric_rule("batch_memory_threshold", 0.7, target=0.7)), "spec.rules.0.metricRule", "below"),
@@ -236,13 +242,18 @@ def test_nothing_is_rounded(number: Decimal) -> None:
     assert percentage(f"{number}%") * 100 == number
 
 
-@pytest.mark.parametrize("text", ["", "m", "NaN", "inf", "1 2", "0x10", "5KB"])
+def test_a_stored_rule_is_read_as_it_was_allowed_then() -> None:
+    for written in (metric_rule("node_memory_usage", "512m"), metric_rule("node_cpu_usage", 4, target=-1)):
+        assert NodeQosRules.stored(node_qos(written)).spec.rules[0].metric_rule.value == written["metricRule"]["value"]
+
+
+@pytest.mark.parametrize("text", ["", "m", "NaN", "inf", "1 2", "0x10", "5KB", "5 m", "1_0", "\u0665"])
 def test_what_is_no_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not"):
         quantity(text)
 
 
-@pytest.mark.parametrize("text", ["10", "10%%", "-5%", "%", "NaN%"])
+@pytest.mark.parametrize("text", ["10", "10%%", "-5%", "%", "NaN%", "1_0%"])
 def test_what_is_no_percentage_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a percentage"):
         percentage(text)

@@ -15,7 +15,7 @@ from slackwater.waterline.analysis.scheduling import Scheduling, SchedulingStep,
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.policies.values import Action, Policies, Rule
-from slackwater.waterline.registry.metric import Metrics
+from slackwater.waterline.registry.metric import Metrics, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +135,19 @@ def _restorable(
     excess: Decimal,
     now: datetime,
 ) -> tuple[Restorable, ...]:
-    """Throttled pods whose every rule is calm and past its cool-down. A metric that is triggered anywhere gives nothing
-    back, and neither does one that is no longer measured since; a pod that no rule covers gets everything back, and one
-    that is leaving nothing any more."""
+    """Throttled pods whose every rule about CPU is calm and past its cool-down, those among them that would evict. A
+    metric that is triggered anywhere gives nothing back, and neither does one that is no longer measured since; a pod
+    that no rule throttles any more gets everything back when the others let it, and one that is leaving nothing."""
     throttling = [
         one for one in verdicts if one.metric is not None and acts(Kind.THROTTLE, actions[one.rule.action], one.metric)
+    ]
+    evicting = [
+        one
+        for one in verdicts
+        if one.metric is not None
+        and one.reading is not None
+        and one.metric.resource is Resource.CPU
+        and acts(Kind.EVICT, actions[one.rule.action], one.metric)
     ]
     busy = {one.rule.metric for one in verdicts if one.triggered}
     headrooms = {one.rule.key: headroom_of(one, view, excess) for one in throttling}
@@ -148,7 +156,8 @@ def _restorable(
         if not is_throttled(one.pod) or one.pod.is_terminating or not one.pod.is_active:
             continue
         own = [verdict for verdict in throttling if verdict.rule.action in one.actions]
-        if any(each.rule.metric in busy or _holds(each, now) for each in own):
+        ending = [verdict for verdict in evicting if verdict.rule.action in one.actions]
+        if any(each.rule.metric in busy or _holds(each, now) for each in (*own, *ending)):
             continue
         bounds = [headrooms[each.rule.key] for each in own]
         known = [bound for bound in bounds if bound is not None]

@@ -8,8 +8,9 @@ from decimal import Decimal
 
 from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.facts.node import NodeView
+from slackwater.waterline.policies.selectors import LabelSelector
 from slackwater.waterline.policies.values import Rule
-from slackwater.waterline.registry.metric import Metric
+from slackwater.waterline.registry.metric import Metric, MetricFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +49,31 @@ class Verdict:
         return last is None or (now - last).total_seconds() >= self.rule.cool_down_seconds
 
 
-def reading_of(rule: Rule, metric: Metric, view: NodeView) -> Decimal | None:
-    """The largest of the series that the rule selects; None if there is none. What is no finite number is not measured:
-    neither a record nor a stored row could hold it."""
-    selector = rule.selector
+def reading_of(metric: Metric, view: NodeView, selector: LabelSelector | None) -> Decimal | None:
+    """The largest of the series that are selected; None if there is none. What is no finite number is not measured:
+    neither a record nor a stored row could hold it. Raises MetricFailed."""
     series = metric.read(view)
     chosen = [one.value for one in series if selector is None or selector.matches(one.labels)]
     known = [value for value in map(exact, chosen) if value.is_finite()]
     return max(known) if known else None
 
 
+def _read(rule: Rule, metric: Metric | None, view: NodeView) -> tuple[Decimal | None, str]:
+    """The reading, or why there is none."""
+    if metric is None:
+        return None, f"{rule.metric} is not a metric"
+    try:
+        return reading_of(metric, view, rule.selector), f"no reading of {rule.metric}"
+    except MetricFailed as failed:
+        return None, str(failed)
+
+
 def judge(rule: Rule, metric: Metric | None, view: NodeView, before: RuleState, now: datetime) -> Verdict:
     """Count one sample. A metric that is unknown or has no sample leaves the counts as they were, and says why."""
-    reading = None if metric is None else reading_of(rule, metric, view)
+    reading, why = _read(rule, metric, view)
     if metric is None or reading is None:
-        why = f"{rule.metric} is not a metric" if metric is None else f"no reading of {rule.metric}"
         return Verdict(rule, metric, None, replace(before, missing=why))
-    if reading > rule.waterline or (metric.reached_counts and reading == rule.waterline):
+    if metric.is_above(reading, rule.waterline):
         above = min(before.above + 1, rule.avoidance_threshold)
         triggered = above >= rule.avoidance_threshold
         last = now if triggered else before.last_trigger_at

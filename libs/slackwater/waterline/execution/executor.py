@@ -84,8 +84,10 @@ def preview(
 
 
 def refused(state: ExecutorState, uid: str, kind: Kind, because: str, now: datetime, limits: Limits) -> ExecutorState:
-    """What was begun was refused later (a budget, a file that cannot be written): not credited from now on."""
+    """What was begun was refused later (a budget, a file that cannot be written): not credited from now on, and an
+    eviction that ended nobody leaves the hour to the next candidate."""
     until = now + timedelta(seconds=limits.retry_seconds)
+    in_vain = [one.begun_at for one in state.underway if one.uid == uid and kind is Kind.EVICT]
     return replace(
         state,
         underway=tuple(one for one in state.underway if one.uid != uid or kind is not Kind.EVICT),
@@ -93,7 +95,17 @@ def refused(state: ExecutorState, uid: str, kind: Kind, because: str, now: datet
             *(one for one in state.refused if (one.uid, one.kind) != (uid, kind)),
             Refused(uid, kind, because, until),
         ),
+        begun_at=_less(state.begun_at, in_vain),
     )
+
+
+def _less(times: Sequence[datetime], in_vain: Sequence[datetime | None]) -> tuple[datetime, ...]:
+    """Without one for each of those in vain: several may have begun at once."""
+    left = list(times)
+    for one in in_vain:
+        if one in left:
+            left.remove(one)
+    return tuple(left)
 
 
 def _still_true(state: ExecutorState, analysis: Analysis, now: datetime) -> ExecutorState:
@@ -159,8 +171,10 @@ def _spared(kind: Kind, one: Exposure) -> Spared:
 
 
 def _after(state: ExecutorState, evicting: EvictionPass, limits: Limits, now: datetime) -> ExecutorState:
-    until = now + timedelta(seconds=limits.underway_seconds)
     retry = now + timedelta(seconds=limits.retry_seconds)
-    begun = tuple(Underway(step.uid, until) for step in evicting.steps)
+    begun = tuple(
+        Underway(step.uid, now + timedelta(seconds=limits.credited_seconds(step.grace_seconds)), now)
+        for step in evicting.steps
+    )
     failed = tuple(Refused(uid, Kind.EVICT, why, retry) for uid, why in evicting.refused_now.items())
     return ExecutorState((*state.underway, *begun), (*state.refused, *failed), (*state.begun_at, *(now for _ in begun)))

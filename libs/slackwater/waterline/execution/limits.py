@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Final
+
+AFTER_GRACE_SECONDS: Final = 30.0
+"""Who outlives his grace is killed; until that is done and told so long may pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +15,7 @@ class Limits:
     """None: no bound.
 
     evictions_per_cycle, evictions_per_hour  on one node
-    underway_seconds  an eviction that takes longer is no longer credited, and no longer counts as begun
+    underway_seconds  an eviction that takes longer is no longer credited; see `credited_seconds`
     retry_seconds     after a refusal the pod is left alone for so long
     blanket_throttles, blanket_evictions  pods per cycle that may be acted on for a metric that cannot be quantified
     blanket_step_ratio  and how far each of them is then throttled
@@ -28,3 +32,7 @@ class Limits:
     blanket_step_ratio: Decimal = Decimal("0.2")
     smallest_milli: int = 0
     smallest_of_a_pod_milli: int = 0
+
+    def credited_seconds(self, grace_seconds: float | None) -> float:
+        """How long an eviction with this grace (None: the usual one) counts as under way: as long as it may take."""
+        return max(self.underway_seconds, (grace_seconds or 0.0) + AFTER_GRACE_SECONDS)

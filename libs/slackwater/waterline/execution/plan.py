@@ -54,10 +54,12 @@ class Remaining:
 
 @dataclass(frozen=True, slots=True)
 class Underway:
-    """An eviction that was begun: credited with what the pod uses until it is gone or `until`."""
+    """An eviction that was begun: credited with what the pod uses until it is gone or `until`. `begun_at` is what it
+    counts for in `ExecutorState.begun_at` (None: another owner's, or noted by an earlier version)."""
 
     uid: str
     until: datetime
+    begun_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

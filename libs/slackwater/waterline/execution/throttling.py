@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
+from typing import Final
 
 from slackwater.waterline.actuation.cpu_quota import QuotaChange
 from slackwater.waterline.analysis.demands import Candidate, Demand, Kind
@@ -13,6 +14,8 @@ from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.execution.plan import Remaining, Spared, Step
 from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.pods import PodUse
+
+NOT_WORTH_IT: Final = "what is left of the gap is not worth a write"
 
 
 class ThrottlePass:
@@ -39,12 +42,12 @@ class ThrottlePass:
         for candidate in demand.candidates:
             left = ledger.left_for(candidate, demand)
             if left <= 0 or left < self._limits.smallest_milli:
-                closed = "the gap is closed" if left <= 0 else "what is left of the gap is not worth a write"
+                closed = "the gap is closed" if left <= 0 else NOT_WORTH_IT
                 self._spare(candidate.pod, closed)
                 continue
             self._ask(demand, candidate, ledger)
         left = ledger.open(demand)
-        why = "" if left <= 0 else _why_open(demand)
+        why = "" if left <= 0 else self._why_open(demand, left)
         return Remaining(Kind.THROTTLE, demand.metric.name, demand.gap, ledger.released(demand), left, why)
 
     def _ask(self, demand: Demand, candidate: Candidate, ledger: Ledger) -> bool:
@@ -97,6 +100,13 @@ class ThrottlePass:
                 done += self._ask(demand, candidate, ledger)
         return Remaining(Kind.THROTTLE, demand.metric.name, None, ledger.released(demand), None, demand.because)
 
+    def _why_open(self, demand: Demand, left: Decimal) -> str:
+        if not demand.candidates:
+            return "no pod may be throttled for it"
+        if left < self._limits.smallest_milli:
+            return NOT_WORTH_IT
+        return "every pod that may be throttled is at its floor, uses nothing, would release too little or was refused"
+
     def _spare(self, pod: PodUse, because: str) -> None:
         self.spared.append(Spared(Kind.THROTTLE, pod.uid, pod.name, because))
 
@@ -106,9 +116,3 @@ def _why_nothing(pod: PodUse) -> str:
     if not used or any(one is None for one in used):
         return "what it uses was not measured"
     return "at its floor" if any(used) else "uses nothing"
-
-
-def _why_open(demand: Demand) -> str:
-    if not demand.candidates:
-        return "no pod may be throttled for it"
-    return "every pod that may be throttled is at its floor, uses nothing, would release too little or was refused"

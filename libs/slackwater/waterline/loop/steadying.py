@@ -242,5 +242,5 @@ def _calm_seconds(state: LoopState, now: datetime) -> float:
 
 def _largest(view: NodeView, metric: str) -> float | None:
     values: list[Number] = [one.value for one in view.readings.get(metric, ())]
-    known = [value for value in map(exact, values) if not value.is_nan()]
+    known = [value for value in map(exact, values) if value.is_finite()]
     return float(max(known)) if known else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
 from types import MappingProxyType
 from typing import Annotated, Any, Final
@@ -22,6 +23,16 @@ _ALLOWED: Final = {
     Dimension.NUMBER: "a number like 50.5 or 5k",
     Dimension.BYTES_PER_SECOND: "bytes per second like 1000, 100Mi or 1.25G",
 }
+_SMALL: Final = frozenset({"n", "u", "m"})
+_LARGE: Final = frozenset(_SUFFIXES) - _SMALL - {""}
+_FOREIGN: Final = {
+    Dimension.CPU: _LARGE - {"k"},
+    Dimension.MEMORY: _SMALL,
+    Dimension.RATIO: _LARGE,
+    Dimension.BYTES_PER_SECOND: _SMALL,
+}
+"""By dimension, suffixes of another one: 512m is no half of a GiB but half a byte, and 4Gi no number of cores."""
+_NUMBER: Final = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _EXACTLY: Final = Context(prec=28, traps=[Inexact, InvalidOperation])
 """What decisions are computed with, and anything that would be rounded is refused instead."""
 _LARGEST: Final = Decimal("1e21")
@@ -31,15 +42,30 @@ _SMALLEST: Final = Decimal("1e-9")
 
 def quantity(text: str) -> Decimal:
     """The number that a Kubernetes quantity stands for, exactly. Raises ValueError."""
-    stripped = text.strip()
-    suffix = next((name for name in sorted(_SUFFIXES, key=len, reverse=True) if name and stripped.endswith(name)), "")
+    suffix = _suffix_of(text)
+    written = text.strip().removesuffix(suffix)
     try:
-        number = Decimal(stripped[: len(stripped) - len(suffix)])
+        number = Decimal(written)
     except InvalidOperation:
         raise ValueError(f"{text!r} is not a quantity") from None
     if not number.is_finite():
         raise ValueError(f"{text!r} is not finite")
+    if not _NUMBER.fullmatch(written):
+        raise ValueError(f"{text!r} is not a quantity")
     return _within_reason(text, number, _SUFFIXES[suffix])
+
+
+def _suffix_of(text: str) -> str:
+    known = sorted(_SUFFIXES, key=len, reverse=True)
+    return next((name for name in known if name and text.strip().endswith(name)), "")
+
+
+def foreign_unit(dimension: Dimension, text: str) -> str | None:
+    """What is wrong with a quantity that is written in the unit of another dimension; None: it is not."""
+    suffix = _suffix_of(text)
+    if suffix not in _FOREIGN.get(dimension, frozenset()):
+        return None
+    return f"{text!r} is written in {suffix!r}, which is no unit for this; allowed: {_ALLOWED[dimension]}"
 
 
 def _within_reason(text: str, number: Decimal, unit: Decimal) -> Decimal:
@@ -67,10 +93,8 @@ def in_unit_of(dimension: Dimension, text: str) -> Decimal:
 def percentage(text: str) -> Decimal:
     """The ratio of `85%`. Raises ValueError for anything but a number of 0 or more with one sign."""
     stripped = text.strip()
-    try:
-        number = Decimal(stripped.removesuffix("%"))
-    except InvalidOperation:
-        number = Decimal("NaN")
+    written = stripped.removesuffix("%")
+    number = Decimal(written) if _NUMBER.fullmatch(written) else Decimal("NaN")
     if not stripped.endswith("%") or not number.is_finite() or number < 0:
         raise ValueError(f"{text!r} is not a percentage; allowed: a number of 0 or more with one % behind it")
     return _within_reason(text, number, Decimal("0.01"))

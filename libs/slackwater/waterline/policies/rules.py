@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 
 from slackwater.model.errors import InvalidInput
 from slackwater.waterline.documents import API_VERSION, Label, Metadata, Part
-from slackwater.waterline.policies.quantity import Written, in_unit_of, text_of
+from slackwater.waterline.policies.quantity import Written, foreign_unit, in_unit_of, text_of
 from slackwater.waterline.policies.selectors import LabelSelector
 from slackwater.waterline.policies.values import NodePolicy, Rule
 from slackwater.waterline.registry.built_in import BUILT_IN
@@ -56,10 +56,19 @@ class MetricRuleSpec(Part):
             raise ValueError(f"value {self.value} can never be reached; the largest that {metric.name} can be is 1")
         if target is not None and target > value:
             raise ValueError(f"target {self.target} must not be above the value {self.value}")
-        wrong = metric.check(value, target)
+        wrong = metric.check(value, target) or (None if stored else self._nonsense(metric, value, target))
         if wrong is not None:
             raise ValueError(wrong)
         return self
+
+    def _nonsense(self, metric: Metric, value: Decimal, target: Decimal | None) -> str | None:
+        """What is refused in what is applied, although one that was stored before is read."""
+        if target is not None and target < 0:
+            return f"target {self.target} must not be below 0"
+        if metric.dimension in (Dimension.MEMORY, Dimension.BYTES_PER_SECOND) and value < 1:
+            return f"value {self.value} is less than one byte; for a share of the whole take a metric that is a ratio"
+        written = (text_of(one) for one in (self.value, self.target) if one is not None)
+        return next((wrong for one in written if (wrong := foreign_unit(metric.dimension, one)) is not None), None)
 
     def amounts(self, metric: Metric) -> tuple[Decimal, Decimal | None]:
         """Value and target in the metric's unit. Raises ValueError."""

@@ -13,7 +13,7 @@ from slackwater.model.tiers import QoSClass
 from slackwater.waterline.documents import Part
 from slackwater.waterline.facts.pods import PodUse
 
-_RANGE: Final = re.compile(r"(-?\d+)(?:-(-?\d+))?")
+_RANGE: Final = re.compile(r"(-?\d{1,10})(?:-(-?\d{1,10}))?", re.ASCII)
 _KUBERNETES: Final = {
     "BestEffort": frozenset({QoSClass.BE}),
     "Burstable": frozenset({QoSClass.LS}),

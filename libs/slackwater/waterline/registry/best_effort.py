@@ -147,7 +147,8 @@ def _threshold(name: str, source: str, resource: Resource) -> Metric:
         return view.capacity_milli if is_cpu else view.capacity_bytes
 
     def readings(view: NodeView) -> tuple[Series, ...]:
-        size, used = capacity(view), view.readings.get(source, ())
+        size = capacity(view)
+        used = [one for one in view.readings.get(source, ()) if exact(one.value).is_finite()]
         return tuple(Series(whole_percent(one.value, size), one.labels) for one in used) if size else ()
 
     def release(view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:

@@ -69,7 +69,8 @@ def _used_cpu_ratio(view: NodeView) -> tuple[Series, ...]:
 def _less(series: tuple[Series, ...], beyond: Decimal) -> tuple[Series, ...]:
     if not beyond:
         return series
-    return tuple(Series(max(Decimal(0), exact(one.value) - beyond), one.labels) for one in series)
+    known = [one for one in series if exact(one.value).is_finite()]
+    return tuple(Series(max(Decimal(0), exact(one.value) - beyond), one.labels) for one in known)
 
 
 def _lacked_by_prod(view: NodeView, reading: Decimal, target: Decimal) -> Decimal | None:

@@ -20,6 +20,10 @@ from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering.chains import GENERAL, Chain
 
 
+class MetricFailed(Exception):
+    """The readings of a metric that is not ours could not be made; the text says why."""
+
+
 class Dimension(StrEnum):
     """What a reading and its waterline are measured in: one unit per dimension."""
 
@@ -166,7 +170,11 @@ class Metric:
         return self.sort or GENERAL
 
     def read(self, view: NodeView) -> tuple[Series, ...]:
+        """Raises MetricFailed where the metric is somebody else's (slackwater.waterline.registry.contained)."""
         return view.readings.get(self.name, ()) if self.readings is None else self.readings(view)
+
+    def is_above(self, reading: Decimal, waterline: Decimal) -> bool:
+        return reading > waterline or (self.reached_counts and reading == waterline)
 
     def refused_by(self, pod: PodUse) -> str | None:
         """Why a pod does not let itself be evicted for this metric, or None."""

@@ -7,20 +7,24 @@ from typing import Final
 
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.waterline.registry.built_in import BUILT_IN
+from slackwater.waterline.registry.contained import contained
 from slackwater.waterline.registry.metric import Metric, Metrics
 
 GROUP: Final = "slackwater.metrics"
 
 
 def all_metrics() -> Metrics:
-    """What is built in and what is installed. Raises Misconfigured that names the entry point that is unusable."""
+    """What is built in and what is installed; what is installed fails for itself alone. Raises Misconfigured that names
+    the entry point that is unusable."""
     found = BUILT_IN
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
         try:
             metric = entry.load()
-        except (ImportError, AttributeError, TypeError, ValueError, InvalidInput) as error:
+        except Exception as error:
             raise Misconfigured(
-                f"metric {entry.name}: entry point {entry.value} cannot be loaded: {error}", code="metric_unusable"
+                f"metric {entry.name}: entry point {entry.value} cannot be loaded: {type(error).__name__}: {error}; "
+                "mend or uninstall it",
+                code="metric_unusable",
             ) from error
         if not isinstance(metric, Metric) or metric.name != entry.name:
             raise Misconfigured(
@@ -28,7 +32,7 @@ def all_metrics() -> Metrics:
                 code="metric_unusable",
             )
         try:
-            found = found.with_metrics(metric)
+            found = found.with_metrics(contained(metric))
         except InvalidInput as error:
             raise Misconfigured(
                 f"metric {entry.name}: the name is taken; rename it or uninstall one of them", code="metric_twice"

@@ -102,15 +102,23 @@ def _best_effort(pods: Iterable[PodUse], capacity_milli: int) -> BestEffortCpu |
 
 
 def inherited(
-    wish: Wish, pods: Iterable[Pod], limits: Limits, now: datetime, leaving: Iterable[Underway] = ()
+    wish: Wish,
+    pods: Iterable[Pod],
+    limits: Limits,
+    now: datetime,
+    leaving: Iterable[Underway] = (),
+    begun_at: Iterable[datetime] = (),
 ) -> GuardState:
     """What was in force when nobody renewed it any more: it is given back by the same rules as anything else. Why it
-    was taken is not known, so the waiting begins now. Who is being ended already is credited."""
+    was taken is not known, so the waiting begins now. Who is being ended already is credited, and what began within the
+    hour counts for it, whoever asked."""
     known = {pod.uid: pod for pod in pods}
     held = [(known[one.pod_uid], one) for one in wish.throttles if one.pod_uid in known and one.pod_uid in limits]
     throttles = [Throttled(pod.uid, pod.name, str(pod.tier), one.limit_milli, limits[pod.uid][1]) for pod, one in held]
     loop = LoopState(last_trigger_at=now if throttles else None)
-    return GuardState(tuple(throttles), CycleState(executor=ExecutorState(tuple(leaving)), loop=loop))
+    return GuardState(
+        tuple(throttles), CycleState(executor=ExecutorState(tuple(leaving), (), tuple(begun_at)), loop=loop)
+    )
 
 
 def wish_of(state: GuardState, decisions: Mapping[str, str], before: Wish, now: float) -> Wish:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from slackwater.agent.domain.evictions import EvictionWish, Verdict, judge
@@ -28,6 +28,8 @@ from slackwater.telemetry.traceparent import new_traceparent
 _log = get_logger(__name__)
 _POLL_SECONDS = 0.05
 _KILL_SECONDS = 5.0
+_HOUR = timedelta(hours=1)
+_SIGNALLED = frozenset({None, *(one.value for one in (EvictionOutcome.TERMINATED, EvictionOutcome.KILLED))})
 _EVENT_IDS = uuid.UUID("5d0e2f7e-6f0c-5c0f-8a53-8d8f8d1a6f10")
 
 
@@ -52,10 +54,12 @@ class EvictPods:
     spawn: Callable[[Coroutine[Any, Any, None]], None]
     announce: Callable[[Completion], None]
     _records: dict[str, EvictionRecord] = field(default_factory=dict)
+    _begun_at: list[datetime] = field(default_factory=list)
 
     def resume(self) -> None:
         """After a start: finish what was begun, tell what was not told."""
         self._records = self.ledger.load()
+        self._begun_at = sorted(record.started_at for record in self._records.values() if record.outcome in _SIGNALLED)
         for record in self._records.values():
             if record.outcome is None:
                 self.spawn(self._run(record))
@@ -82,9 +86,19 @@ class EvictPods:
         """Whoever asked for it: a pod is ended once, and who asks again is answered when it is over."""
         return any(record.pod_uid == pod_uid and record.outcome is None for record in self._records.values())
 
-    def ending(self) -> frozenset[str]:
-        """The pods that are being ended now, by uid."""
-        return frozenset(record.pod_uid for record in self._records.values() if record.outcome is None)
+    def ending(self) -> Mapping[str, datetime]:
+        """The pods that are being ended now, by uid, and when their grace is over."""
+        return {
+            record.pod_uid: record.started_at + timedelta(seconds=record.grace_seconds)
+            for record in self._records.values()
+            if record.outcome is None
+        }
+
+    def begun_lately(self) -> tuple[datetime, ...]:
+        """When evictions began within the last hour, whoever asked for them; over a restart, those of the ledger."""
+        since = self.clock.now() - _HOUR
+        self._begun_at = [at for at in self._begun_at if at > since]
+        return tuple(self._begun_at)
 
     def forget(self, writer: str, asked: set[str]) -> None:
         """Drop ids that can never start again: told, past their deadline and not asked for any more."""
@@ -122,6 +136,7 @@ class EvictPods:
         match verdict:
             case Verdict.START:
                 self._keep(record)
+                self._begun_at = [*self.begun_lately(), now]
                 _log.info(
                     "eviction begins",
                     node=self.node,

@@ -6,9 +6,10 @@ the first renewal of its lease. What it has decided is told when the bus is back
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from slackwater.agent.domain.alone import WRITER, Machine, fading, inherited, wish_of
 from slackwater.agent.domain.convergence import Wish
@@ -23,6 +24,7 @@ from slackwater.model.time import Clock
 from slackwater.waterline import handover
 from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.cycle import Options
+from slackwater.waterline.execution.limits import AFTER_GRACE_SECONDS
 from slackwater.waterline.execution.plan import Underway
 from slackwater.waterline.explaining import record_of
 from slackwater.waterline.guarding import Guarding, GuardState, confirmed, eviction_failed, guard, refused, without
@@ -35,6 +37,7 @@ from slackwater.waterline.standing_on import Deciding
 
 GRACE_SECONDS = 30.0
 DEADLINE_SECONDS = 120.0
+NOBODY: Mapping[str, datetime] = MappingProxyType({})
 GONE = frozenset({"terminated", "killed", "already_gone"})
 
 
@@ -128,13 +131,16 @@ def begin(
     converge: ConvergeToIntents,
     clock: Clock,
     pods: Sequence[Pod],
-    leaving: Iterable[str] = (),
+    leaving: Mapping[str, datetime] = NOBODY,
+    begun_at: Iterable[datetime] = (),
 ) -> GuardAlone:
-    """From what was in force when the lease ran out. Raises ValueError for rules that this version cannot read."""
+    """From what was in force when the lease ran out; `leaving` are those who are being ended, and when their grace is
+    over, `begun_at` when evictions began here within the last hour. Raises ValueError for rules that this version
+    cannot read."""
     policies, options = handover.read(held.event.data.rules)
-    until = clock.now() + timedelta(seconds=options.limits.underway_seconds)
-    going = [Underway(uid, until) for uid in sorted(leaving)]
-    state = inherited(held.wish, pods, converge.limits(pods), clock.now(), going)
+    usual, after_grace = timedelta(seconds=options.limits.underway_seconds), timedelta(seconds=AFTER_GRACE_SECONDS)
+    going = [Underway(uid, max(clock.now() + usual, over + after_grace)) for uid, over in sorted(leaving.items())]
+    state = inherited(held.wish, pods, converge.limits(pods), clock.now(), going, begun_at)
     decisions = {one.pod_uid: one.decision_id for one in held.wish.throttles}
     alone = GuardAlone(held, machine, converge, clock, policies, options, all_metrics(), state, decisions)
     converge.own = alone.wish()

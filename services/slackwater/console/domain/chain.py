@@ -24,6 +24,8 @@ from slackwater.decisions.record import DecisionRecord
 
 ALONE = "agent"
 """Who decided while cut off: written in the same turn, and nobody was there to measure what it brought."""
+_IN_VAIN = frozenset({"refused", "expired", "failed"})
+"""How an eviction ends that has ended nobody: there is no effect of it to see."""
 _ACTED_ON = frozenset({DecisionKind.THROTTLE, DecisionKind.RESTORE})
 
 
@@ -74,7 +76,8 @@ def _complete(
     if record.mode is Mode.OBSERVE or record.reason in ONLY_TOLD or record.service == ALONE:
         return True
     if record.kind is DecisionKind.EVICT:
-        return len(evictions) >= len(record.actions) and (effect is not None or not record.actions)
+        has_effect = any(one.outcome not in _IN_VAIN for one in evictions)
+        return len(evictions) >= len(record.actions) and (effect is not None or not has_effect)
     if record.kind in _ACTED_ON and record.actions:
         return effect is not None  # which is measured after the write, though a limit that is gone names no decision
     return True

@@ -10,16 +10,18 @@ from typing import Any, Final
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.ensurance.domain.closing import Closed
 from slackwater.waterline import guarding
-from slackwater.waterline.execution.limits import Limits
+from slackwater.waterline.execution.limits import AFTER_GRACE_SECONDS, Limits
 from slackwater.waterline.guarding import FORMAT, GuardState
 from slackwater.waterline.loop.in_force import Throttled
+from slackwater.waterline.policies.selectors import LabelSelector
 
 AWAITED_SECONDS: Final = 60.0
 """An effect that could not be measured for so long belongs to another situation: it is no longer waited for."""
 EVICTION_AWAITED_SECONDS: Final = 300.0
-"""A pod may take its grace before it ends."""
+"""The same of an eviction: beside the time that its pods take to end."""
 FORGET_EVICTION: Final = timedelta(minutes=5)
-"""An eviction of which nothing was heard for so long after its deadline is taken out of the intent."""
+"""An eviction of which nothing was heard for so long after its deadline is taken out of the intent; one that may take
+longer, when it had to be over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,10 @@ class Awaited:
     traceparent: str | None = None
     """The step that decided: the effect belongs to its trace."""
     kind: str = DecisionKind.THROTTLE
+    selector: LabelSelector | None = None
+    """The series that the rule is about; None: all."""
+    has_ended_any: bool = False
+    """Of evictions: one of them has ended its pod, so there is an effect to see when the last of them is answered."""
 
     @property
     def sample_age_seconds(self) -> float:
@@ -65,6 +71,12 @@ class Evicting:
     deadline: datetime
     reason: str
     decision_id: str
+
+    @property
+    def forgotten_at(self) -> datetime:
+        """From when on an answer is no longer waited for: it may begin at its deadline, and then take its grace."""
+        ends = timedelta(seconds=self.grace_seconds + AFTER_GRACE_SECONDS)
+        return self.deadline + max(ends, FORGET_EVICTION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +153,7 @@ def carried_out(
     """After a plan that was recorded. `decided` maps pods whose limit changed to the decision. A change of limits or
     evictions makes a new generation; pods that are gone and evictions that were never answered are forgotten."""
     begun = tuple(evictions)
-    kept = tuple(one for one in guarded.evictions if now < one.deadline + FORGET_EVICTION)
+    kept = tuple(one for one in guarded.evictions if now < one.forgotten_at)
     changed = state.throttles != guarded.state.throttles or bool(begun) or kept != guarded.evictions
     decisions = dict(guarded.decisions) | dict(decided)
     in_force = {throttled.uid for throttled in state.throttles}
@@ -190,16 +202,15 @@ def observed(
 
 def ended(guarded: Guarded, eviction_id: str, uid: str, at: datetime, *, gone: bool) -> Guarded:
     """An eviction has come to its end, whoever asked for it. Its item leaves the intent, and if the pod is gone its
-    limit does. The effect of our decision shows as soon as none of its evictions is left."""
+    limit does. The effect of our decision shows as soon as none of its evictions is left; one that has ended nobody has
+    none."""
     mine = next((one for one in guarded.evictions if one.id == eviction_id), None)
     left = tuple(one for one in guarded.evictions if one.id != eviction_id)
     state = guarding.without(guarded.state, uid) if gone else guarded.state
     changed = left != guarded.evictions or state.throttles != guarded.state.throttles
     if not changed:
         return guarded
-    awaited = guarded.awaited
-    if mine is not None and all(one.decision_id != mine.decision_id for one in left):
-        awaited = tuple(replace(one, actuated_at=at) if one.decision_id == mine.decision_id else one for one in awaited)
+    awaited = guarded.awaited if mine is None else _answered(guarded.awaited, mine, left, at, gone=gone)
     return replace(
         guarded,
         generation=guarded.generation + 1,
@@ -210,16 +221,32 @@ def ended(guarded: Guarded, eviction_id: str, uid: str, at: datetime, *, gone: b
     )
 
 
+def _answered(
+    awaited: Iterable[Awaited], mine: Evicting, left: Iterable[Evicting], at: datetime, *, gone: bool
+) -> tuple[Awaited, ...]:
+    is_last = all(one.decision_id != mine.decision_id for one in left)
+    found = []
+    for one in awaited:
+        if one.decision_id != mine.decision_id:
+            found.append(one)
+        elif one.has_ended_any or gone or not is_last:
+            found.append(
+                replace(one, has_ended_any=one.has_ended_any or gone, actuated_at=at if is_last else one.actuated_at)
+            )
+    return tuple(found)
+
+
 def measurable(
     guarded: Guarded, sampled_at: datetime, settle_seconds: float, now: datetime
 ) -> tuple[tuple[Awaited, ...], Guarded]:
-    """The decisions whose effect this sample shows, and the node without them and without those given up."""
-    ready, waiting = [], []
+    """The decisions whose effect this sample shows, and the node without them and without those given up. One of whose
+    evictions the end is still to be heard is not: a pod may take its grace."""
+    asked, ready, waiting = {one.decision_id for one in guarded.evictions}, [], []
     for one in guarded.awaited:
         patience = EVICTION_AWAITED_SECONDS if one.kind == DecisionKind.EVICT else AWAITED_SECONDS
         if one.actuated_at is not None and (sampled_at - one.actuated_at).total_seconds() >= settle_seconds:
             ready.append(one)
-        elif (now - one.decided_at).total_seconds() < patience:
+        elif one.decision_id in asked or (now - one.decided_at).total_seconds() < patience:
             waiting.append(one)
     if len(waiting) == len(guarded.awaited):
         return (), guarded

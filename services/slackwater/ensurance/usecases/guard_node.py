@@ -33,6 +33,7 @@ from slackwater.telemetry.spans import Attributes, span
 from slackwater.telemetry.traceparent import sampled, trace_id_of
 from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.cycle import Cycle
+from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.explaining import record_of, release_record, remaining_milli, trigger_of
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.guarding import Guarding, concerned, glance, guard, is_released, release
@@ -176,7 +177,7 @@ class GuardNode:
             evicting
             for told, one in zip(made.cycle.told, decided, strict=True)
             if told.carried_out
-            for evicting in _evictions(told, one.record, made.cycle, now)
+            for evicting in _evictions(told, one.record, options.limits, now)
         )
         after = carried_out(
             measured,
@@ -288,16 +289,15 @@ def _limited(made: Guarding, decided: Sequence[_Decided]) -> dict[str, str]:
     }
 
 
-def _evictions(told: Told, record: DecisionRecord, cycle: Cycle, now: datetime) -> list[Evicting]:
+def _evictions(told: Told, record: DecisionRecord, limits: Limits, now: datetime) -> list[Evicting]:
     """Each with an id of its own; begun by the agent before the deadline or not at all."""
-    until = {one.uid: one.until for one in cycle.plan.state.underway}
     return [
         Evicting(
             id=f"{record.id}/{number}",
             pod_uid=step.uid,
             pod_name=step.name,
             grace_seconds=DEFAULT_GRACE_SECONDS if step.grace_seconds is None else float(step.grace_seconds),
-            deadline=until.get(step.uid, now + timedelta(seconds=120)),
+            deadline=now + timedelta(seconds=limits.underway_seconds),
             reason=record.reason,
             decision_id=record.id,
         )
@@ -329,6 +329,7 @@ def _awaited(
                     sampled_at=view.sampled_at,
                     traceparent=one.cause.traceparent,
                     kind=DecisionKind(told.kind.value),
+                    selector=trigger.selector,
                 )
             )
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 
 from slackwater.ensurance.domain.guarded import Awaited, Guarded, measurable
 from slackwater.ensurance.usecases.declaring import SOURCE
@@ -12,9 +13,10 @@ from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_reported import UsageReported
 from slackwater.telemetry.spans import Attributes, span
+from slackwater.waterline.analysis.counting import reading_of
 from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.facts.node import NodeView
-from slackwater.waterline.registry.metric import Metrics
+from slackwater.waterline.registry.metric import Metric, MetricFailed, Metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,18 @@ def measure_effects(
     found = []
     for one in ready:
         metric = metrics.get(one.metric)
-        values = [exact(series.value) for series in metric.read(view)] if metric is not None else []
-        known = [value for value in values if value.is_finite()]
-        if known:
-            effect = _effect(one, view, float(max(known)))
+        reading = None if metric is None else _reading(metric, one, view)
+        if metric is not None and reading is not None:
+            effect = _effect(one, metric, view, reading)
             found.append(Effect(_measured(effect, one, report, now), one.sample_age_seconds, one.kind))
     return found, after
+
+
+def _reading(metric: Metric, one: Awaited, view: NodeView) -> Decimal | None:
+    try:
+        return reading_of(metric, view, one.selector)
+    except MetricFailed:
+        return None
 
 
 def _measured(
@@ -63,16 +71,16 @@ def _measured(
         return event_of(effect, source=SOURCE, time=now, causedby=report, traceparent=step.traceparent)
 
 
-def _effect(one: Awaited, view: NodeView, reading: float) -> EffectMeasured:
+def _effect(one: Awaited, metric: Metric, view: NodeView, reading: Decimal) -> EffectMeasured:
     actuated_at = one.actuated_at or view.sampled_at
     return EffectMeasured(
         decision_id=one.decision_id,
         node=view.node,
         metric=one.metric,
         before=one.before,
-        after=reading,
+        after=float(reading),
         waterline=one.waterline,
-        relieved=reading <= one.waterline,
+        relieved=not metric.is_above(reading, exact(one.waterline)),
         actuated_at=actuated_at,
         measured_at=view.sampled_at,
         seconds_to_actuation=(actuated_at - one.decided_at).total_seconds(),

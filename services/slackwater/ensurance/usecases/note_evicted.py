@@ -12,8 +12,11 @@ from slackwater.ensurance.usecases.declaring import SOURCE, declared
 from slackwater.events.envelope import Event
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.model.time import Clock
-from slackwater.waterline.guarding import eviction_failed
+from slackwater.waterline.guarding import evicted_alone, eviction_failed
 
+STANDS_IN = "agent"
+"""The writer of evictions that an agent decides about while it hears nobody."""
+ENDED = frozenset({EvictionOutcome.TERMINATED, EvictionOutcome.KILLED})
 GONE = frozenset({EvictionOutcome.TERMINATED, EvictionOutcome.KILLED, EvictionOutcome.ALREADY_GONE})
 
 
@@ -46,6 +49,8 @@ class NoteEvicted:
     def _after(self, before: Guarded, seen: EvictionCompleted) -> Guarded:
         gone = seen.outcome in GONE
         after = ended(before, seen.id, seen.pod_uid, seen.completed_at, gone=gone)
+        if seen.writer == STANDS_IN and seen.outcome in ENDED:
+            after = replace(after, state=evicted_alone(after.state, seen.completed_at))
         mine = any(one.id == seen.id for one in before.evictions)
         if gone or not mine or seen.writer != SOURCE:
             return after

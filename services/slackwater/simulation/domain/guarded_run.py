@@ -34,7 +34,7 @@ from slackwater.waterline.guarding import (
     without,
 )
 from slackwater.waterline.loop.in_force import Throttled
-from slackwater.waterline.registry.metric import Metrics
+from slackwater.waterline.registry.metric import MetricFailed, Metrics
 from slackwater.waterline.rulebook import Rulebook
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -220,9 +220,9 @@ class NodeRun:
         self._effects = [one for one in self._effects if one.missing]
         found = []
         for one in ready:
-            reading = self._reading(one.metric)
-            if reading is not None:
-                found.append(reading <= exact(one.waterline))
+            metric, reading = self._metrics.get(one.metric), self._reading(one.metric)
+            if metric is not None and reading is not None:
+                found.append(not metric.is_above(reading, exact(one.waterline)))
         return tuple(found)
 
     def _come_and_go(self, at: int) -> bool:
@@ -333,7 +333,10 @@ class NodeRun:
             if metric is None or metric.readings is None:
                 return None
             view = NodeView(self._facts.name, EPOCH, self._readings, scene.capacity_milli, scene.capacity_bytes)
-            series = metric.read(self._view(view) if metric.needs_pods else view)
+            try:
+                series = metric.read(self._view(view) if metric.needs_pods else view)
+            except MetricFailed:
+                return None
         values = [value for value in (exact(one.value) for one in series) if not value.is_nan()]
         return max(values) if values else None
 

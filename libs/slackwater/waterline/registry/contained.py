@@ -1,0 +1,145 @@
+"""Metrics of other distributions, kept within bounds: what they raise or make up stops nobody else's waterline.
+
+A reading that cannot be made is none, and why is told; a gap that cannot be computed is not known, so nobody is acted
+on for it beyond what is allowed where nothing can be quantified; a pod of which something cannot be told releases
+nothing and is cut by nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from slackwater.waterline.actuation.cpu_quota import QuotaChange, ThrottleBounds
+from slackwater.waterline.facts.amounts import Number, exact
+from slackwater.waterline.facts.node import NodeView, Series
+from slackwater.waterline.facts.pods import PodUse
+from slackwater.waterline.ordering.chains import CHAINS, Chain
+from slackwater.waterline.ordering.comparators import Comparator, Key
+from slackwater.waterline.registry.metric import (
+    Basis,
+    Evict,
+    Fact,
+    Metric,
+    MetricFailed,
+    Readings,
+    Release,
+    RuleCheck,
+    Throttle,
+)
+
+
+def contained(metric: Metric) -> Metric:
+    """The same metric, whose functions fail for themselves alone."""
+    return replace(
+        metric,
+        readings=None if metric.readings is None else _readings(metric.name, metric.readings),
+        release=_release(metric.release),
+        basis=_basis(metric.basis),
+        sort=None if metric.sort is None else _sort(metric.sort),
+        throttle=None if metric.throttle is None else _throttle(metric.throttle),
+        evict=None if metric.evict is None else _evict(metric.evict),
+        concerns=_concerns(metric.concerns),
+        check=_check(metric.check),
+        target_of=_target_of(metric.target_of),
+    )
+
+
+def _asked(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What it answers; None if it raises."""
+    try:
+        return function(*arguments)
+    except Exception:  # noqa: BLE001 - whatever somebody else's code does, it is not known then
+        return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Number) and not isinstance(value, bool)
+
+
+def _amount(value: Any) -> Decimal | None:
+    """An exact, finite one; None for anything else."""
+    found = exact(value) if _is_number(value) else None
+    return found if found is not None and found.is_finite() else None
+
+
+def _readings(name: str, readings: Readings) -> Readings:
+    def read(view: NodeView) -> tuple[Series, ...]:
+        try:
+            found = tuple(readings(view))
+        except Exception as error:
+            raise MetricFailed(f"{name} cannot be read: {type(error).__name__}: {error}") from error
+        for one in found:
+            if not isinstance(one, Series) or not _is_number(one.value):
+                raise MetricFailed(f"{name} cannot be read: its readings gave {one!r}; allowed: a Series of a number")
+        return found
+
+    return read
+
+
+def _release(release: Release) -> Release:
+    return lambda view, reading, target: _amount(_asked(release, view, reading, target))
+
+
+def _evict(evict: Evict) -> Evict:
+    return lambda pod: _amount(_asked(evict, pod))
+
+
+def _concerns(concerns: Callable[[PodUse], bool]) -> Callable[[PodUse], bool]:
+    return lambda pod: _asked(concerns, pod) is True
+
+
+def _target_of(target_of: Callable[[Decimal], Decimal]) -> Callable[[Decimal], Decimal]:
+    def target(value: Decimal) -> Decimal:
+        found = _amount(_asked(target_of, value))
+        return value if found is None else found
+
+    return target
+
+
+def _basis(basis: Basis) -> Basis:
+    def found(view: NodeView) -> tuple[Fact, ...]:
+        facts = _asked(basis, view)
+        is_told = isinstance(facts, tuple) and all(isinstance(one, Fact) for one in facts)
+        return tuple(one for one in facts if one.value is None or _amount(one.value) is not None) if is_told else ()
+
+    return found
+
+
+def _check(check: RuleCheck) -> RuleCheck:
+    def wrong(value: Decimal, target: Decimal | None) -> str | None:
+        try:
+            found = check(value, target)
+        except Exception as error:  # noqa: BLE001 - told to whoever writes the rule
+            return f"the metric could not check the rule: {type(error).__name__}: {error}"
+        return None if found is None else str(found)
+
+    return wrong
+
+
+def _throttle(throttle: Throttle) -> Throttle:
+    def cut(pod: PodUse, bounds: ThrottleBounds, gap: Decimal | None) -> tuple[QuotaChange, ...]:
+        changes = _asked(throttle, pod, bounds, gap)
+        if not isinstance(changes, tuple):
+            return ()
+        is_usable = all(isinstance(one, QuotaChange) and _amount(one.amount_milli) is not None for one in changes)
+        return changes if is_usable else ()
+
+    return cut
+
+
+def _sort(chain: Chain) -> Chain:
+    """Comparators of its own are undecided about a pod that they cannot place."""
+    if chain in CHAINS.values():
+        return chain
+    return replace(chain, comparators=tuple(Comparator(one.name, _key(one.key)) for one in chain.comparators))
+
+
+def _key(key: Key) -> Key:
+    def placed(pod: PodUse) -> Number:
+        found = _asked(key, pod)
+        return found if _amount(found) is not None else 0
+
+    return placed
