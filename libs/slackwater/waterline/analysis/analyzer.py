@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 
-from slackwater.waterline.actuation.cpu_quota import RestoreBounds
+from slackwater.waterline.actuation.cpu_quota import RestoreBounds, restore_cpu
 from slackwater.waterline.analysis.candidates import PROTECTED_TIERS, Exposure, expose
 from slackwater.waterline.analysis.counting import RuleState, Verdict, judge
 from slackwater.waterline.analysis.demands import Demand, Kind, Restorable, acts, demands, headroom_of
@@ -15,7 +15,7 @@ from slackwater.waterline.analysis.scheduling import Scheduling, SchedulingStep,
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.policies.values import Action, Policies, Rule
-from slackwater.waterline.registry.metric import Metrics, Resource
+from slackwater.waterline.registry.metric import Metrics, Resource, Restore
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +169,18 @@ def _restorable(
                 _most_careful(steps, view),
                 max((each.rule.cool_down_seconds for each in own), default=0.0),
                 bool(own),
+                _way_of(own),
             )
         )
     return tuple(found)
+
+
+def _way_of(own: Sequence[Verdict]) -> Restore | None:
+    """Of the metrics that throttle a pod, the most urgent that gives back in a way of its own."""
+    metrics = [one.metric for one in own if one.metric is not None]
+    ranked = sorted(metrics, key=lambda metric: (-metric.action_priority, metric.name))
+    ways = (metric.restore for metric in ranked)
+    return next((way for way in ways if way is not None and way is not restore_cpu), None)
 
 
 def _holds(verdict: Verdict, now: datetime) -> bool:

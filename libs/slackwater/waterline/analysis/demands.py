@@ -19,7 +19,7 @@ from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.policies.values import Action
 from slackwater.waterline.registry.limited import set_off
-from slackwater.waterline.registry.metric import Metric
+from slackwater.waterline.registry.metric import Metric, Restore
 
 
 class Kind(StrEnum):
@@ -64,13 +64,15 @@ class Demand:
 @dataclass(frozen=True, slots=True)
 class Restorable:
     """A pod whose limits may rise: by `headroom` in milli-cores in all, or (None) by a step. `cool_down_seconds` is the
-    longest of its rules; without `is_covered` no rule throttles it any more."""
+    longest of its rules; without `is_covered` no rule throttles it any more. `restore`: how the metric that had it
+    throttled gives back, where that has a way of its own."""
 
     pod: PodUse
     headroom: Decimal | None
     bounds: RestoreBounds
     cool_down_seconds: float = 0.0
     is_covered: bool = True
+    restore: Restore | None = None
 
 
 def gap_of(verdict: Verdict, view: NodeView, excess: Decimal) -> Decimal | None:

@@ -25,7 +25,7 @@ def give_back(
             because = refused.get(pod.uid, "no headroom is left")
             spared.append(Spared(Kind.RESTORE, pod.uid, pod.name, because))
             continue
-        changes = restore_cpu(pod, one.bounds, left)
+        changes = (one.restore or restore_cpu)(pod, one.bounds, left)
         if not changes:
             spared.append(Spared(Kind.RESTORE, pod.uid, pod.name, "the headroom is too small for its quota to rise"))
             continue

@@ -4,7 +4,7 @@ before."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from slackwater.waterline.actuation.cpu_quota import QuotaChange, milli_of, quota_of
@@ -37,7 +37,7 @@ class Raising:
             one = by_uid[pod.uid]
             allowed = self.allow(one) if one.is_covered else EVERYTHING
             why = refused.get(pod.uid) or allowed.idle_because
-            changes = () if why else self._raised(pod, allowed, allowed.milli - given)
+            changes = () if why else self._raised(one, allowed, allowed.milli - given)
             if not changes:
                 because = why or "its limit cannot rise by more than the smallest change"
                 spared.append(Spared(Kind.RESTORE, pod.uid, pod.name, because))
@@ -47,13 +47,31 @@ class Raising:
             steps.append(Step(Kind.RESTORE, pod.uid, pod.name, "", keys, (("cpu", cost),), changes))
         return tuple(steps), tuple(spared)
 
-    def _raised(self, pod: PodUse, allowed: Allowance, left: Decimal) -> tuple[QuotaChange, ...]:
+    def _raised(self, one: Restorable, allowed: Allowance, left: Decimal) -> tuple[QuotaChange, ...]:
+        if one.restore is not None:
+            return self._permitted(one.pod, one.restore(one.pod, one.bounds, _headroom(allowed, left)), allowed, left)
         changes = []
-        for container in reversed(pod.containers):
-            change = self._raise(pod.uid, container, allowed, left)
+        for container in reversed(one.pod.containers):
+            change = self._raise(one.pod.uid, container, allowed, left)
             if change is not None:
                 changes.append(change)
                 left -= change.amount_milli
+        return tuple(changes)
+
+    def _permitted(
+        self, pod: PodUse, wanted: Sequence[QuotaChange], allowed: Allowance, left: Decimal
+    ) -> tuple[QuotaChange, ...]:
+        """What a metric's own way wants, as far as the loop allows it; what it costs is counted here."""
+        containers = {container.name: container for container in pod.containers}
+        changes = []
+        for change in wanted:
+            container = containers[change.container]
+            to_original = change.after_us == container.original_quota_us
+            cost = self._limit(change.after_us, container) - self._limit(change.before_us, container)
+            if (to_original and not allowed.to_original) or (cost > left and not allowed.all_at_once):
+                continue
+            changes.append(replace(change, amount_milli=max(ZERO, cost)))
+            left -= cost
         return tuple(changes)
 
     def _raise(self, uid: str, container: Container, allowed: Allowance, left: Decimal) -> QuotaChange | None:
@@ -61,7 +79,7 @@ class Raising:
         if before is None or before == original or not container.is_readable:
             return None
         held = milli_of(before, container.period_us)
-        missing = max(ZERO, self._full(container) - held)
+        missing = max(ZERO, self._limit(original, container) - held)
         raised = missing if allowed.all_at_once else min(missing, left)
         if not allowed.to_original:
             raised = min(raised, missing - self.smallest_milli)
@@ -72,9 +90,11 @@ class Raising:
         after = quota_of(held + raised, container)
         return QuotaChange(uid, container.name, before, after, container.period_us, raised)
 
-    def _full(self, container: Container) -> Decimal:
-        """The limit that means the same as the original: no pod can use more than the node has."""
+    def _limit(self, quota_us: int | None, container: Container) -> Decimal:
+        """What a quota means: no pod can use more than the node has."""
         capacity = Decimal(self.capacity_milli)
-        if container.original_quota_us is None:
-            return capacity
-        return min(milli_of(container.original_quota_us, container.period_us), capacity)
+        return capacity if quota_us is None else min(milli_of(quota_us, container.period_us), capacity)
+
+
+def _headroom(allowed: Allowance, left: Decimal) -> Decimal | None:
+    return None if allowed.all_at_once else max(ZERO, left)

@@ -2,7 +2,7 @@
 
 A reading that cannot be made is none, and why is told; a gap that cannot be computed is not known, so nobody is acted
 on for it beyond what is allowed where nothing can be quantified; a pod of which something cannot be told releases
-nothing and is cut by nothing.
+nothing and is cut by nothing, and what was cut is given back in the built-in way where its own fails.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from slackwater.waterline.actuation.cpu_quota import QuotaChange, ThrottleBounds
+from slackwater.waterline.actuation.cpu_quota import QuotaChange, RestoreBounds, ThrottleBounds, restore_cpu
 from slackwater.waterline.facts.amounts import Number, exact
 from slackwater.waterline.facts.node import NodeView, Series
 from slackwater.waterline.facts.pods import PodUse
@@ -26,6 +26,7 @@ from slackwater.waterline.registry.metric import (
     MetricFailed,
     Readings,
     Release,
+    Restore,
     RuleCheck,
     Throttle,
 )
@@ -40,6 +41,7 @@ def contained(metric: Metric) -> Metric:
         basis=_basis(metric.basis),
         sort=None if metric.sort is None else _sort(metric.sort),
         throttle=None if metric.throttle is None else _throttle(metric.throttle),
+        restore=None if metric.restore is None else _restore(metric.restore),
         evict=None if metric.evict is None else _evict(metric.evict),
         concerns=_concerns(metric.concerns),
         check=_check(metric.check),
@@ -128,6 +130,36 @@ def _throttle(throttle: Throttle) -> Throttle:
         return changes if is_usable else ()
 
     return cut
+
+
+def _restore(restore: Restore) -> Restore:
+    if restore is restore_cpu:
+        return restore
+
+    def give(pod: PodUse, bounds: RestoreBounds, headroom: Decimal | None) -> tuple[QuotaChange, ...]:
+        changes = _asked(restore, pod, bounds, headroom)
+        if not isinstance(changes, tuple) or not all(_is_raise(one, pod) for one in changes):
+            return restore_cpu(pod, bounds, headroom)
+        return changes
+
+    return give
+
+
+def _is_raise(change: object, pod: PodUse) -> bool:
+    """Of a container of this pod, from what it has to at most what it had."""
+    if not isinstance(change, QuotaChange) or _amount(change.amount_milli) is None:
+        return False
+    container = next((one for one in pod.containers if one.name == change.container), None)
+    if container is None or change.before_us != container.quota_us or change.before_us is None:
+        return False
+    if change.uid != pod.uid or change.period_us != container.period_us:
+        return False
+    before, after, original = change.before_us, change.after_us, container.original_quota_us
+    if after is None:
+        return original is None
+    if not isinstance(after, int) or isinstance(after, bool) or (original is not None and after > original):
+        return False
+    return before < after and (after == original or after % container.grain_us == 0)
 
 
 def _sort(chain: Chain) -> Chain:

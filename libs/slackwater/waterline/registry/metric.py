@@ -95,7 +95,8 @@ class Metric:
     release              (view, reading, target): what has to go, in the unit of `resource`, None = cannot be told
     formula, basis       `release` in words, and what it needs beside reading and target: for whoever checks it by hand
     sort                 the order of candidates; without one (not sortable) the general order
-    throttle, restore    what is done to one pod; without them the metric is not throttleable
+    throttle, restore    what is done to one pod; without them the metric is not throttleable. Of several metrics that
+                         throttle a pod, the one of the highest action priority says how its limits come back
     throttle_quantified  what a throttle releases can be told, so it is done exactly as far as the gap
     evict                what the end of one pod releases, in the unit of `resource`; None = unknown for this pod
     evictable, evict_quantified  the same for eviction
