@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -73,6 +74,25 @@ def test_an_interruption_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(main, "app", interrupted)
     assert status_of("up") == 130
+
+
+PRINTS = "from slackwater.cli import main; main.app = lambda **_: print('…' * 9000, flush=True); main.main([])"
+
+
+@pytest.mark.parametrize(
+    ("device", "encoding", "said"),
+    [
+        ("/dev/null", "ascii", ""),
+        ("/dev/full", "utf-8", "slackwater: the output: No space left on device; make room\n"),
+    ],
+)
+def test_an_output_that_takes_not_everything_is_no_traceback(device: str, encoding: str, said: str) -> None:
+    environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONIOENCODING": encoding}
+    with Path(device).open("w") as output:
+        done = subprocess.run(
+            [sys.executable, "-c", PRINTS], check=False, env=environment, stdout=output, stderr=-1, text=True
+        )
+    assert (done.stderr, done.returncode) == (said, 1 if said else 0)
 
 
 @pytest.mark.parametrize(
