@@ -36,7 +36,7 @@ def command(
         str,
         typer.Argument(metavar="KIND[/NAME]", help="node, a kind of document or predictor, and its name"),
     ],
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="which one; or KIND/NAME")] = None,
     output: Annotated[
         Format, typer.Option("-o", "--output", help="json and yaml: all parts in one object")
     ] = Format.TABLE,
@@ -54,7 +54,10 @@ def command(
     with errors_to_stderr():
         noun, only = split_target(what, name)
         kind = kind_of(noun)
-        if kind.names[0] not in ("nodes", *ONE_OBJECT) or not only:
+        describable = kind.names[0] in ("nodes", *ONE_OBJECT)
+        if describable and not only:
+            raise InvalidInput(f"{what!r}: which one? like `slackwater describe {noun} NAME`")
+        if not describable:
             raise InvalidInput(f"{what!r} cannot be described; allowed: node, {', '.join(ONE_OBJECT)}, and its name")
         with reading(server) as reader:
             ask_the_living(kind, reader)

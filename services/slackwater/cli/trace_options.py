@@ -30,7 +30,7 @@ PerNodeOption = Annotated[
 ]
 ChurnOption = Annotated[str, typer.Option("--churn", metavar="none|2d", help="mean stay on a node: 2d, 12h")]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="of who is on which node")]
-OutputOption = Annotated[Output, typer.Option("-o", "--output")]
+OutputOption = Annotated[Output, typer.Option("-o", "--output", help="json has a stated schema")]
 PageOption = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="write a page with pictures")]
 
 

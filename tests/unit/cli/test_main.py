@@ -24,6 +24,12 @@ def test_every_verb_explains_itself(verb: str) -> None:
     assert len(done.output.splitlines()) > 5
 
 
+@pytest.mark.parametrize("verb", main.VERBS)
+def test_every_option_and_argument_of_a_verb_is_explained(verb: str) -> None:
+    command = typer.main.get_command(main.app).commands[verb]  # type: ignore[attr-defined]
+    assert [parameter.name for parameter in command.params if not parameter.help] == []
+
+
 def test_the_verbs_of_the_design_are_there() -> None:
     assert {"up", "run", "agent", "exec", "get", "describe", "why", "doctor"} <= set(main.VERBS)
 
