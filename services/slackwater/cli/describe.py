@@ -54,11 +54,10 @@ def command(
     with errors_to_stderr():
         noun, only = split_target(what, name)
         kind = kind_of(noun)
-        describable = kind.names[0] in ("nodes", *ONE_OBJECT)
-        if describable and not only:
-            raise InvalidInput(f"{what!r}: which one? like `slackwater describe {noun} NAME`")
-        if not describable:
+        if kind.names[0] not in ("nodes", *ONE_OBJECT):
             raise InvalidInput(f"{what!r} cannot be described; allowed: node, {', '.join(ONE_OBJECT)}, and its name")
+        if not only:
+            raise InvalidInput(f"{what!r}: which one? like `slackwater describe {noun} NAME`")
         with reading(server) as reader:
             ask_the_living(kind, reader)
             if kind.names[0] in ONE_OBJECT and kind.item_path is not None:
