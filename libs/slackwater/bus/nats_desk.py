@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from email.header import Header, decode_header
 
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
@@ -64,7 +65,7 @@ class NatsDesk:
         message = await self._message(DLQ, position=position)
         if message is None:
             return None
-        return letter_of(position, message.headers or {}, message.data or b"", message.time)
+        return letter_of(position, _texts(message), message.data or b"", message.time)
 
     async def newest_on(self, subject: str) -> Newest | None:
         stream = self._keeper(subject)
@@ -72,7 +73,7 @@ class NatsDesk:
         if stream is None or message is None:
             return None
         only = self._topology.streams[stream].max_messages_per_subject == 1
-        return Newest((message.headers or {}).get("ce-id", ""), only)
+        return Newest(_texts(message).get("ce-id", ""), only)
 
     async def put_back(self, message: Message) -> None:
         await self._publisher.store(self._keeper(message.subject) or "?", message)
@@ -97,6 +98,19 @@ class NatsDesk:
             if any(subject.startswith(pattern.removesuffix(">")) for pattern in spec.subjects):
                 return name
         return None
+
+
+def _texts(message: RawStreamMsg) -> Mapping[str, str]:
+    """The headers as they were sent. nats-py reads those of a single stored message as if they were a mail's: a value
+    that is not ASCII comes as an `email.header.Header`, which nothing can store, compare or show."""
+    return {str(name): _text(value) for name, value in (message.headers or {}).items()}
+
+
+def _text(value: str | Header) -> str:
+    if isinstance(value, str):
+        return value
+    parts = (part if isinstance(part, bytes) else part.encode() for part, _ in decode_header(value))
+    return b"".join(parts).decode(errors="replace")
 
 
 def _state(info: ConsumerInfo, name: str) -> ConsumerState:

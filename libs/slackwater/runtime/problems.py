@@ -14,8 +14,10 @@ from starlette.exceptions import HTTPException
 from slackwater.model import errors
 from slackwater.runtime.gate import Forbidden, Unauthorized
 from slackwater.runtime.problem_codes import PROBLEMS, type_of
+from slackwater.runtime.wrong_values import told
 
 MEDIA_TYPE = "application/problem+json"
+LONGEST_PATH = 200
 STATUS_OF: Sequence[tuple[type[errors.SlackwaterError], int]] = (
     (errors.NotFound, 404),
     (errors.Conflict, 409),
@@ -65,7 +67,8 @@ async def _ours(request: Request, error: Exception) -> JSONResponse:
 
 async def _validation(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - narrows what Starlette types too widely
-    found = [{"field": ".".join(map(str, item["loc"])), "message": item["msg"]} for item in error.errors()]
+    declared = request.headers.get("content-type")
+    found = [{"field": field, "message": said} for field, said in (told(item, declared) for item in error.errors())]
     detail = "; ".join(f"{item['field']}: {item['message']}" for item in found)
     return problem(422, errors.InvalidInput.code, detail, errors=found)
 
@@ -74,7 +77,20 @@ async def _framework(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 - narrows what Starlette types too widely
     code = HTTPStatus(error.status_code).name.lower()
     headers = dict(error.headers) if error.headers else None
-    return problem(error.status_code, code, str(error.detail), headers=headers)
+    return problem(error.status_code, code, _framework_detail(request, error), headers=headers)
+
+
+def _framework_detail(request: Request, error: HTTPException) -> str:
+    """What was asked for and what there is, where the framework has only the name of the status to say."""
+    status = HTTPStatus(error.status_code)
+    if error.detail != status.phrase:
+        return str(error.detail)
+    path = request.url.path[:LONGEST_PATH]
+    if status is HTTPStatus.NOT_FOUND:
+        return f"there is nothing at {path}; /v1/openapi.json says what there is"
+    if status is HTTPStatus.METHOD_NOT_ALLOWED:
+        return f"{request.method} is not allowed at {path}; allowed: {(error.headers or {}).get('Allow', 'nothing')}"
+    return status.phrase
 
 
 async def _defect(request: Request, error: Exception) -> JSONResponse:

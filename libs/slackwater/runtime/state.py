@@ -114,7 +114,7 @@ class StateDir:
         """The pid of the instance that runs here now, or None."""
         try:
             descriptor = os.open(self._lock_file, os.O_RDONLY)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except PermissionError:
             raise Misconfigured(f"{self._lock_file} belongs to another user: run as that user") from None
@@ -158,6 +158,10 @@ class StateDir:
         except PermissionError:
             raise Misconfigured(
                 f"cannot write {self.path}: run as its owner, or set {VARIABLE} to a directory of your own"
+            ) from None
+        except OSError as error:  # a file in its place, a read-only or full disk
+            raise Misconfigured(
+                f"cannot write {self.path}: {error.strerror}; set {VARIABLE} to a directory that can be written"
             ) from None
 
     def _take_lock(self, descriptor: int) -> None:

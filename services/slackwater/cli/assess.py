@@ -14,6 +14,7 @@ from slackwater.cli.output import Column, Item, cpu, errors_to_stderr, memory, m
 from slackwater.cli.output import Format as Shown
 from slackwater.cli.progress import Stages, progress_bar
 from slackwater.cli.prometheus_options import (
+    PROOF_OPTIONS,
     BearerOption,
     CaOption,
     CertOption,
@@ -90,7 +91,7 @@ def command(
         if prometheus is not None and trace is not None:
             raise InvalidInput("--trace and --prometheus: give one of them", field="trace")
         if prometheus is not None:
-            proof = Credentials(token_file=bearer, ca=ca, certificate=cert, key=key)
+            proof = Credentials(None, bearer, ca, cert, key, PROOF_OPTIONS)
             with (
                 client(prometheus, proof, seconds_of(timeout, "timeout"), insecure=insecure) as asking,
                 progress_bar() as bar,

@@ -30,7 +30,7 @@ def _list_models(wanted: bool) -> None:
 def command(
     trace: Annotated[Path, typer.Option("--trace", metavar="PATH", help="a file of the trace, or its folder")],
     form: Annotated[TraceFormat, typer.Option("--format", help="docs/how-to/backtest.md says what each one is")],
-    resource: Annotated[Resource, typer.Option("--resource")] = Resource.CPU,
+    resource: Annotated[Resource, typer.Option("--resource", help="which one is judged")] = Resource.CPU,
     models: Annotated[
         str, typer.Option("--models", help="all, or names with commas; NAME:SETTING=VALUE gives settings")
     ] = "all",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,7 +126,7 @@ def reading(server: str | None = None, state_dir: Path | None = None) -> Iterato
     import httpx2
 
     proof = credentials()
-    url, token = server or os.environ.get(SERVER_VARIABLE), proof.token()
+    url, token = _address(server), proof.token()
     if not url:
         from slackwater.runtime.state import StateDir, default_state_dir
 
@@ -145,6 +146,15 @@ def reading(server: str | None = None, state_dir: Path | None = None) -> Iterato
         base_url=url, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=False, verify=verify
     ) as client:
         yield HttpReader(client)
+
+
+def _address(server: str | None) -> str | None:
+    """Of `--server` or the variable. Raises InvalidInput that names the one it came from."""
+    url = server or os.environ.get(SERVER_VARIABLE)
+    if url and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", url):
+        origin = "--server" if server else SERVER_VARIABLE
+        raise InvalidInput(f"{origin}: {url!r} is no address; like http://127.0.0.1:8460", field="server")
+    return url
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,15 +27,20 @@ class Credentials:
     ca: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
+    options: Sequence[str] = ("--token-file", "--ca", "--cert", "--key")
+    """How the files were asked for, in their order: what a message names."""
 
     def token(self) -> str | None:
-        """Raises Misconfigured for a file that cannot be read."""
+        """Raises Misconfigured for a file that cannot be read, and for what no header can carry."""
         if self.plain is not None or self.token_file is None:
-            return self.plain
+            return _sendable(self.plain, "--token")
+        origin = f"{self.options[0]}: {self.token_file}"
         try:
-            return self.token_file.read_text(encoding="utf-8").strip()
+            return _sendable(self.token_file.read_text(encoding="utf-8").strip(), origin)
         except OSError as error:
-            raise Misconfigured(f"--token-file: {self.token_file}: {error.strerror}", field="token_file") from None
+            raise Misconfigured(f"{origin}: {error.strerror}", field="token_file") from None
+        except UnicodeDecodeError:
+            raise Misconfigured(f"{origin}: is not text", field="token_file") from None
 
     def verify(self) -> ssl.SSLContext:
         """Raises Misconfigured for certificates that cannot be used."""
@@ -43,8 +49,16 @@ class Credentials:
             if self.certificate is not None:
                 context.load_cert_chain(self.certificate, self.key)
         except OSError as error:
-            raise Misconfigured(f"--ca, --cert or --key cannot be used: {error}", field="ca") from None
+            _, *of_tls, last = self.options
+            raise Misconfigured(f"{', '.join(of_tls)} or {last} cannot be used: {error}", field="ca") from None
         return context
+
+
+def _sendable(token: str | None, origin: str) -> str | None:
+    """The token itself. It is not repeated in the message. Raises Misconfigured."""
+    if token is not None and not (token.isascii() and token.isprintable()):
+        raise Misconfigured(f"{origin}: is no token; allowed: one line of printable ASCII", field="token")
+    return token
 
 
 _OPTIONS: ContextVar[Credentials] = ContextVar("credentials", default=Credentials())  # noqa: B039 - frozen

@@ -36,7 +36,7 @@ def command(
         str,
         typer.Argument(metavar="KIND[/NAME]", help="node, a kind of document or predictor, and its name"),
     ],
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="which one; or KIND/NAME")] = None,
     output: Annotated[
         Format, typer.Option("-o", "--output", help="json and yaml: all parts in one object")
     ] = Format.TABLE,
@@ -54,8 +54,10 @@ def command(
     with errors_to_stderr():
         noun, only = split_target(what, name)
         kind = kind_of(noun)
-        if kind.names[0] not in ("nodes", *ONE_OBJECT) or not only:
+        if kind.names[0] not in ("nodes", *ONE_OBJECT):
             raise InvalidInput(f"{what!r} cannot be described; allowed: node, {', '.join(ONE_OBJECT)}, and its name")
+        if not only:
+            raise InvalidInput(f"{what!r}: which one? like `slackwater describe {noun} NAME`")
         with reading(server) as reader:
             ask_the_living(kind, reader)
             if kind.names[0] in ONE_OBJECT and kind.item_path is not None:

@@ -33,7 +33,9 @@ class Form(StrEnum):
 
 def command(
     output: Annotated[Form, typer.Option("--output", "-o", help="For people or for programs.")] = Form.TABLE,
-    state_dir: Annotated[Path | None, typer.Option(help="State directory of the instance to look at.")] = None,
+    state_dir: Annotated[
+        Path | None, typer.Option(help="State directory of the instance to look at; or SLACKWATER_STATE_DIR.")
+    ] = None,
 ) -> None:
     """Look at this machine and at the instance here, and say what to do about what is not well. Changes nothing.
 

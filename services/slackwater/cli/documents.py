@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,31 +45,39 @@ class Document:
 
 
 def documents(files: list[Path]) -> Iterator[Document]:
-    """Every document of every file (`-` is standard input). Raises InvalidInput that names file and field."""
-    import yaml
+    """Every document of every file (`-` is standard input). Raises InvalidInput that names file and field, for a file
+    without any document, too: it is another one than was meant."""
+    from slackwater.runtime.yaml_files import yaml_documents
 
     for file in files:
-        try:
-            text = sys.stdin.read() if str(file) == "-" else file.read_text()
-            found = list(yaml.safe_load_all(text))
-        except OSError as error:
-            raise InvalidInput(f"{file}: {error.strerror}") from None
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise InvalidInput(f"{file}: is not YAML: {' '.join(str(error).split())}") from None
-        for number, body in enumerate(found, 1):
-            if body is not None:
-                yield _document(f"{file} document {number}", body)
+        found = yaml_documents(file)
+        if not found:
+            raise InvalidInput(f"{file}: holds no document", field="filename")
+        for origin, body in found:
+            yield _document(origin, body)
 
 
 def _document(origin: str, body: Any) -> Document:
-    kind = body.get("kind") if isinstance(body, dict) else None
+    if not isinstance(body, dict):
+        message = f"{origin}: {body!r:.40} is no document: it has apiVersion, kind, metadata and spec"
+        raise InvalidInput(message, field="kind")
+    kind, metadata = body.get("kind"), body.get("metadata")
     if not isinstance(kind, str) or kind not in PATHS:
         raise InvalidInput(f"{origin}: kind: {kind!r} cannot be applied; allowed: {', '.join(PATHS)}", field="kind")
-    metadata = body.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
-    if not isinstance(name, str) or not name:
+    return Document(origin, kind, _name(origin, name), body)
+
+
+def _name(origin: str, name: Any) -> str:
+    """One that can stand in an address; the rest of what a name may be is the server's to say. Raises InvalidInput."""
+    if name is None or name == "":
         raise InvalidInput(f"{origin}: metadata.name: is missing; name the document", field="metadata.name")
-    return Document(origin, kind, name, body)
+    if not isinstance(name, str):
+        raise InvalidInput(f"{origin}: metadata.name: {name!r} is no text; put it in quotes", field="metadata.name")
+    if "/" in name or name in (".", ".."):
+        message = f"{origin}: metadata.name: {name!r} is not a name; allowed: lower-case letters, digits and '-'"
+        raise InvalidInput(message, field="metadata.name")
+    return name
 
 
 def put(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: int | None = None) -> Any:

@@ -32,7 +32,9 @@ def command(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="A label, again for more; slackwater.io/revision tells of a rollout."),
     ] = None,
-    state_dir: Annotated[Path | None, typer.Option(help="State directory of the agent to belong to.")] = None,
+    state_dir: Annotated[
+        Path | None, typer.Option(help="State directory of the agent to belong to; or SLACKWATER_STATE_DIR.")
+    ] = None,
 ) -> None:
     """Run a command as a managed workload in a cgroup of its own; the exit code is the command's.
 

@@ -377,12 +377,19 @@ def _show(
     if not items:
         from slackwater.cli.output import message
 
-        message(f"no {kind.names[0]} yet")
+        message(_nothing(kind, node, params))
     for line in table(items, kind.columns, wide=output is Format.WIDE, headers=headers and bool(items)):
         print(line, flush=True)
     if headers and "sums" in answer and only is None and node is None:
         print(sums_line(answer), flush=True)
     return {kind.key(item): repr(item) for item in items}
+
+
+def _nothing(kind: Kind, node: str | None, params: Mapping[str, Any]) -> str:
+    """A filter that nothing passes may hold a slip: it is named, so that nobody takes it for an empty fleet."""
+    asked = {"node": node, **{name: value for name, value in params.items() if name != "limit"}}
+    filters = [f"{name} {value}" for name, value in asked.items() if value]
+    return f"no {kind.names[0]} with {', '.join(filters)}" if filters else f"no {kind.names[0]} yet"
 
 
 def as_recorded(items: Sequence[Item], reader: Reader) -> Sequence[Item]:

@@ -7,7 +7,9 @@ errors of the tree end as one line on stderr.
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -72,8 +74,15 @@ def register(target: typer.Typer) -> None:
 register(app)
 
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Nothing that a traceback would explain."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its status: 0 well, 1 error, 2 usage, 3 findings, 130 interrupted."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a `?` where a terminal or a pipe has no such character, no traceback
+            stream.reconfigure(errors="replace")
     try:
         status = app(args=None if arguments is None else list(arguments), standalone_mode=True)
     except SlackwaterError as error:
@@ -82,6 +91,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         status = INTERRUPTED
     except BrokenPipeError:  # the reader, e.g. `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = ERROR
+        status = _given_up()
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        sys.stderr.write(f"slackwater: {error.filename or 'the output'}: {error.strerror}; make room\n")
+        status = _given_up()
     sys.exit(status)
+
+
+def _given_up() -> int:
+    """What is still in the buffer goes nowhere, or Python would complain about it at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return ERROR

@@ -15,7 +15,7 @@ def command(
     ] = None,
     nodes_file: Annotated[Path | None, typer.Option(help="Names of nodes, one a line.")] = None,
     host: Annotated[str, typer.Option(help="The address that the broker listens on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535)] = 4222,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port that it listens on.")] = 4222,
     certificate: Annotated[Path | None, typer.Option(help="The broker's certificate (TLS).")] = None,
     key: Annotated[Path | None, typer.Option(help="Its key.")] = None,
     client_ca: Annotated[Path | None, typer.Option(help="Ask clients for certificates of these authorities.")] = None,

@@ -25,6 +25,8 @@ BearerOption = Annotated[
 CaOption = Annotated[Path | None, typer.Option("--prometheus-ca", metavar="FILE", help="whose certificate to believe")]
 CertOption = Annotated[Path | None, typer.Option("--prometheus-cert", metavar="FILE", help="our certificate (mTLS)")]
 KeyOption = Annotated[Path | None, typer.Option("--prometheus-key", metavar="FILE", help="its key")]
+PROOF_OPTIONS = ("--bearer-token-file", "--prometheus-ca", "--prometheus-cert", "--prometheus-key")
+"""Who asks, and whom is believed: as `Credentials` names them."""
 InsecureOption = Annotated[
     bool, typer.Option("--insecure-skip-verify", help="believe any certificate: only where nobody can listen")
 ]

@@ -25,9 +25,16 @@ def command(
     nats: Annotated[
         str | None, typer.Option(envvar=NATS_VARIABLE, metavar="URL", help="The bus, nats://host:4222.")
     ] = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="HTTP port; 0 takes any free one.")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=65535, help="HTTP port; 8460 if not given, or a free one if that is taken; 0 takes any free one."
+        ),
+    ] = None,
     seconds: Annotated[int | None, typer.Option(min=1, help="End by itself after this many seconds.")] = None,
-    log_level: Annotated[LogLevel, typer.Option(envvar="SLACKWATER_LOG_LEVEL")] = LogLevel.WARNING,
+    log_level: Annotated[
+        LogLevel, typer.Option(envvar="SLACKWATER_LOG_LEVEL", help="The least that is logged, to stderr.")
+    ] = LogLevel.WARNING,
 ) -> None:
     """Run one service against a PostgreSQL and a NATS that others share.
 

@@ -167,7 +167,7 @@ def models_of(tried: Tried) -> list[Model]:
     """Raises InvalidInput for a name or a setting that is not known."""
     labels = list(dict.fromkeys(tried.models))
     for label in labels:
-        contenders(label, Resource.CPU)  # before anything long begins
+        contenders(label, Resource.CPU, option="model")  # before anything long begins
     return [Model(label, _Maker(label)) for label in labels]
 
 
@@ -176,7 +176,7 @@ class _Maker:
     label: str
 
     def __call__(self, resource: Resource) -> PeakModel:
-        return contenders(self.label, resource)[0].make()
+        return contenders(self.label, resource, option="model")[0].make()
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,20 @@ async def test_letters_are_found_newest_first_across_holes(bus: NatsBus) -> None
     assert await desk.letter(3) is None
 
 
+async def test_headers_that_are_not_ascii_are_text_like_all_others(bus: NatsBus) -> None:
+    """One letter of a stranger must not make all letters unreadable."""
+    headers = {"ce-id": "ééé", "ce-type": "größer"}
+    await bus.bury(DeadLetter(CONSUMER, "unknown_type", "why", "sw.v1.effect.measured.3.x", headers, b"", 1))
+    desk = bus.desk()
+    (found,) = await desk.letters()
+    assert (found.event_id, found.event_type, found.identity) == ("ééé", "größer", f"{CONSUMER}:1:ééé")
+    assert {type(text) for text in found.headers.values()} == {str}
+    await bus.jetstream.publish("sw.v1.effect.measured.3.x", b"{}", headers={"ce-id": "ééé"})
+    newest = await desk.newest_on("sw.v1.effect.measured.3.x")
+    assert newest is not None
+    assert newest.event_id == "ééé"
+
+
 async def test_what_is_put_back_reaches_the_consumer_once_with_its_own_event_id(bus: NatsBus) -> None:
     event, seen = effect(1), list[str]()
     arrived = asyncio.Event()

@@ -92,12 +92,35 @@ def test_nothing_is_stored_when_any_document_is_wrong(url: str, tmp_path: Path) 
         ("kind: NodeQOS\n", "metadata.name"),
         ("a: [\n", "is not YAML"),
         ("7", "kind"),
+        ("- a\n", "document 1: ['a'] is no document: it has apiVersion, kind, metadata and spec"),
+        ("", "policy.yaml: holds no document"),
+        ("# only words\n---\n", "policy.yaml: holds no document"),
+        ("kind: NodeQOS\nmetadata: {name: 7}\n", "metadata.name: 7 is no text; put it in quotes"),
+        (
+            "kind: NodeQOS\nmetadata: {name: 2026-01-05}\n",
+            "metadata.name: 2026-01-05 is a date to YAML; put it in quotes",
+        ),
+        ("kind: NodeQOS\nmetadata: {name: a/b}\n", "metadata.name: 'a/b' is not a name"),
+        ("kind: NodeQOS\nmetadata: {name: ..}\n", "metadata.name: '..' is not a name"),
+        (POLICY.replace("observe", ".nan"), "spec.mode: nan is not allowed; a finite number"),
+        (POLICY.replace("observe", "-.inf"), "spec.mode: -inf is not allowed; a finite number"),
+        (POLICY.replace("observe", "2026-13-45"), "is not YAML"),
+        (POLICY.replace("observe", "!!set {a}"), "spec.mode: {'a'} is a set to YAML"),
+        (POLICY.replace("{mode: observe}", "&own {rules: [*own]}"), "spec.rules.0: holds itself; write it out"),
+        (POLICY + "spec: {mode: throttle}\n", "'spec' is said twice; leave one out"),
+        (POLICY.replace("observe", "observe, mode: throttle"), "'mode' is said twice; leave one out"),
+        ("[" * 5000, "is nested too deeply"),
     ],
 )
 def test_what_is_no_document_is_refused_with_its_place(url: str, tmp_path: Path, text: str, said: str) -> None:
     done = run(url, tmp_path, "apply", text)
     assert done.exit_code == 2
     assert said in done.stderr
+
+
+def test_a_part_may_be_named_and_used_again(url: str, tmp_path: Path) -> None:
+    text = POLICY.replace("metadata:", "metadata: &own").replace("{mode: observe}", "{mode: observe, a: *own, b: *own}")
+    assert run(url, tmp_path, "apply", text).exit_code == 0
 
 
 LEAVES = st.none() | st.integers() | st.text(max_size=3)

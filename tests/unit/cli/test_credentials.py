@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from slackwater.cli.main import main
+from slackwater.cli.main import app, main
 
 PREFIX = "Bearer "
 
@@ -55,3 +56,27 @@ def test_a_token_given_before_the_verb_is_sent(
     monkeypatch.delenv("SLACKWATER_TOKEN")
     assert sent(server, "--token-file", str(tmp_path / "token")) == PREFIX + "of-a-file"
     assert sent(server) == "", "what one command line said is not kept for the next"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:8460", "ftp://127.0.0.1", "http://", "http:// x", "https:///v1"])
+def test_an_address_of_another_form_is_named_with_where_it_came_from(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = CliRunner().invoke(app, ["get", "nodes", "--server", address])
+    assert (done.exit_code, done.stderr) == (
+        2,
+        f"slackwater: --server: {address!r} is no address; like http://127.0.0.1:8460\n",
+    )
+    monkeypatch.setenv("SLACKWATER_SERVER", address)
+    assert "slackwater: SLACKWATER_SERVER: " in CliRunner().invoke(app, ["events"]).stderr
+
+
+def test_what_no_header_can_carry_is_no_token(tmp_path: Path) -> None:
+    for name, content in {"umlaut": "gehäim".encode(), "lines": b"one\ntwo\n", "binary": b"\xff\xfe"}.items():
+        file = tmp_path / name
+        file.write_bytes(content)
+        done = CliRunner().invoke(app, ["--token-file", str(file), "get", "nodes", "--server", "http://127.0.0.1:1"])
+        assert (done.exit_code, done.stderr.startswith(f"slackwater: --token-file: {file}: is no")) == (1, True)
+        assert "two" not in done.stderr
+    done = CliRunner().invoke(app, ["--token", "gehäim", "get", "nodes", "--server", "http://127.0.0.1:1"])
+    assert (done.exit_code, "gehäim" in done.stderr) == (1, False)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -21,6 +22,12 @@ def test_every_verb_explains_itself(verb: str) -> None:
     assert done.exit_code == 0, done.output
     assert f"slackwater {verb}" in done.output.replace("root", "slackwater")
     assert len(done.output.splitlines()) > 5
+
+
+@pytest.mark.parametrize("verb", main.VERBS)
+def test_every_option_and_argument_of_a_verb_is_explained(verb: str) -> None:
+    command = typer.main.get_command(main.app).commands[verb]  # type: ignore[attr-defined]
+    assert [parameter.name for parameter in command.params if not parameter.help] == []
 
 
 def test_the_verbs_of_the_design_are_there() -> None:
@@ -73,6 +80,25 @@ def test_an_interruption_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(main, "app", interrupted)
     assert status_of("up") == 130
+
+
+PRINTS = "from slackwater.cli import main; main.app = lambda **_: print('…' * 9000, flush=True); main.main([])"
+
+
+@pytest.mark.parametrize(
+    ("device", "encoding", "said"),
+    [
+        ("/dev/null", "ascii", ""),
+        ("/dev/full", "utf-8", "slackwater: the output: No space left on device; make room\n"),
+    ],
+)
+def test_an_output_that_takes_not_everything_is_no_traceback(device: str, encoding: str, said: str) -> None:
+    environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONIOENCODING": encoding}
+    with Path(device).open("w") as output:
+        done = subprocess.run(
+            [sys.executable, "-c", PRINTS], check=False, env=environment, stdout=output, stderr=-1, text=True
+        )
+    assert (done.stderr, done.returncode) == (said, 1 if said else 0)
 
 
 @pytest.mark.parametrize(

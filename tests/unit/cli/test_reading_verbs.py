@@ -107,6 +107,8 @@ def test_what_is_wrong_with_the_command_itself_ends_with_2(run: Run) -> None:
     assert "did you mean 'nodes'" in failure(run("get", "noodes"), 2)
     assert "node/NAME, pod/NAME or decision/ID" in failure(run("why", "edge-7"), 2)
     assert "cannot be described" in failure(run("describe", "pods", "x"), 2)
+    assert run("get", "pods", "--node", "edge-77").stderr == "no pods with node edge-77\n"
+    assert "'node': which one? like `slackwater describe node NAME`" in failure(run("describe", "node"), 2)
     assert "allowed" in failure(run("why", "node/edge-7", "--at", "yesterday"), 2)
     assert run("get", "nodes", "-o", "xml").exit_code == 2
 

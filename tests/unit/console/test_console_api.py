@@ -138,6 +138,12 @@ async def test_decisions_filter_by_reason_pod_and_end(api: httpx2.AsyncClient) -
     assert mine
     assert all(pod in {action["pod_name"] for action in each["actions"]} for each in mine)
     assert (await answer(api, "/v1/decisions", until="1d"))["items"] == []
+    backwards = await problem(api, "/v1/decisions", 422, since="1m", until="2h")
+    assert (backwards["code"], backwards["field"], "is after until" in backwards["detail"]) == (
+        "invalid_time",
+        "since",
+        True,
+    )
     assert "throttle_waterline_crossed" in (await problem(api, "/v1/decisions", 422, reason="bored"))["detail"]
 
 

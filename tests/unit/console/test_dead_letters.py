@@ -72,6 +72,28 @@ async def test_letters_are_listed_in_pages_newest_first(scene: Scene) -> None:
     assert rest["items"][0]["payload"]["record"]["id"]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"[" * 100_000, id="deeper than Python follows"),
+        pytest.param(b"[" * 300 + b"]" * 300, id="deeper than our serializer follows"),
+        pytest.param(b'{"node": NaN}', id="no number"),
+        pytest.param(b'{"node": 1e999}', id="beyond all numbers"),
+        pytest.param(b'{"node": "\\ud800"}', id="half a character"),
+    ],
+)
+async def test_a_body_that_no_answer_can_hold_is_shown_as_text_and_hides_no_other(scene: Scene, body: bytes) -> None:
+    one, other, *_ = (event for event in story(EPOCH) if event.data.TYPE == "decision.recorded")
+    await scene.bury(one, body)
+    await scene.bury(other)
+    answer = await scene.client.get("/v1/deadletters")
+    assert answer.status_code == 200, answer.text
+    good, bad = answer.json()["items"]
+    assert good["payload"]["record"]["id"]
+    assert (bad["payload"], bad["text"][:300]) == (None, body.decode()[:300])
+    assert (await scene.client.get("/deadletters")).status_code == 200
+
+
 async def test_a_replay_publishes_the_same_event_under_a_new_message_id_and_marks_the_letter(scene: Scene) -> None:
     await scene.bury()
     answer = await scene.client.post("/v1/deadletters/1/replay")

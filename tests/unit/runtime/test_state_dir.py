@@ -29,6 +29,18 @@ def test_a_second_instance_is_refused_and_told_who_runs(tmp_path: Path) -> None:
     assert StateDir(tmp_path).holder() is None
 
 
+def test_what_cannot_be_a_directory_is_said_with_its_reason_and_what_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for path, reason in ((file, "File exists"), (file / "below", "Not a directory"), (Path("/proc/x"), "No such file")):
+        state = StateDir(path)
+        with pytest.raises(Misconfigured, match=f"cannot write {path}: {reason}.*set SLACKWATER_STATE_DIR"):
+            state.hold().__enter__()
+        assert state.holder() is None
+        with pytest.raises(NotFound, match="no instance runs"):
+            state.running_endpoint()
+
+
 def test_the_endpoint_is_found_while_running_and_only_then(tmp_path: Path) -> None:
     state = StateDir(tmp_path)
     with pytest.raises(NotFound, match="slackwater up"):

@@ -190,7 +190,7 @@ def test_a_bad_answer_is_one_line_and_status_1(small: SmallPrometheus) -> None:
         (("--prometheus", "http://p", "--retries", "-1"), "--retries: -1 is not allowed"),
         (("--accept", "7"), "--accept: 7.0 is not a share"),
         (("--percent", "-3"), "--percent: -3 is not allowed"),
-        (("--trace", "x.csv", "--format", "csv", "--model", "none"), "there is no model 'none'"),
+        (("--trace", "x.csv", "--format", "csv", "--model", "none"), "--model: there is no model 'none'"),
         (("--trace", "x.csv", "--format", "csv"), "x.csv does not exist"),
     ],
 )
@@ -199,6 +199,17 @@ def test_mistakes_are_said_in_one_line_with_status_2(arguments: tuple[str, ...],
     assert done.exit_code == 2, done.output
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_proof_that_cannot_be_read_is_named_by_its_own_option() -> None:
+    for option, scheme in (("--bearer-token-file", "http"), ("--prometheus-ca", "https")):
+        done = assess("--prometheus", f"{scheme}://127.0.0.1:1", option, "/no/file")
+        assert (done.exit_code, f"slackwater: {option}" in done.stderr) == (1, True), done.output
+
+
+def test_a_seed_is_not_negative() -> None:
+    done = assess("--trace", "x.csv", "--format", "csv", "--seed", "-1")
+    assert (done.exit_code, "'--seed'" in done.stderr) == (2, True), done.output
 
 
 def test_times_have_a_unit() -> None:

@@ -24,9 +24,14 @@ def installed() -> Mapping[str, Predictor]:
 
 
 def contenders(
-    wanted: str, resource: Resource, predictors: Callable[[], Mapping[str, Predictor]] = installed
+    wanted: str,
+    resource: Resource,
+    predictors: Callable[[], Mapping[str, Predictor]] = installed,
+    *,
+    option: str = "models",
 ) -> Sequence[Contender]:
-    """`wanted` is `all`, or names with commas between; `name:setting=value:…` gives settings. Raises InvalidInput.
+    """`wanted` is `all`, or names with commas between; `name:setting=value:…` gives settings. Raises InvalidInput that
+    names the option by which it was wanted.
 
     All are every model as it is, and beside it those settings of its that its form names as `presets`.
     """
@@ -34,8 +39,8 @@ def contenders(
     asked = [label.strip() for label in wanted.split(",") if label.strip()]
     labels = dict.fromkeys(name for label in asked for name in (_all(known) if label == ALL else [label]))
     if not labels:
-        raise InvalidInput(f"--models: none named; there are {', '.join(known)}, or all", field="models")
-    return [_contender(label, known, resource) for label in labels]
+        raise InvalidInput(f"--{option}: none named; there are {', '.join(known)}, or all", field=option)
+    return [_contender(label, known, resource, option) for label in labels]
 
 
 def described(predictors: Callable[[], Mapping[str, Predictor]] = installed) -> Iterator[str]:
@@ -52,18 +57,18 @@ def _all(known: Mapping[str, Predictor]) -> Iterator[str]:
         yield from (f"{name}:{preset}" for preset in getattr(form, "presets", ()))
 
 
-def _contender(label: str, known: Mapping[str, Predictor], resource: Resource) -> Contender:
+def _contender(label: str, known: Mapping[str, Predictor], resource: Resource, option: str) -> Contender:
     name, *given = label.split(":")
     if name not in known:
         there = ", ".join(known) or "none"
-        raise InvalidInput(f"--models: there is no model {name!r}; there are {there}, or all", field="models")
+        raise InvalidInput(f"--{option}: there is no model {name!r}; there are {there}, or all", field=option)
     form, factory = known[name]
     try:
         settings = form.model_validate(dict(part.partition("=")[::2] for part in given))
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         can_be = ", ".join(form.model_fields) or "none"
-        raise InvalidInput(f"--models: {label}: {problems}; settings are {can_be}", field="models") from None
+        raise InvalidInput(f"--{option}: {label}: {problems}; settings are {can_be}", field=option) from None
     return Contender(
         label=label,
         version=factory(settings, resource.value).version,

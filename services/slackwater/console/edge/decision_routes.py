@@ -56,6 +56,7 @@ def decision_router(reads: Reads, times: Times) -> Routes:
         limit: Limit = 50,
         continue_: Continue = None,
     ) -> Listing[DecisionSummary]:
+        start, end = times.between(since, until)
         wanted = DecisionFilter(
             node=node,
             pool=pool,
@@ -65,8 +66,8 @@ def decision_router(reads: Reads, times: Times) -> Routes:
             carried_out=carried_out,
             reason=reason,
             subject=subject,
-            since=times.maybe(since, "since"),
-            until=times.maybe(until, "until"),
+            since=start,
+            until=end,
             before=_before(continue_),
             limit=limit + 1,
         )

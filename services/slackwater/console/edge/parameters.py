@@ -47,11 +47,22 @@ class Times:
         """The last 15 minutes unless said otherwise. Raises InvalidInput when it ends before it begins."""
         end = self.at(until, "until")
         start = self.at(since, "since") if since else end - USUAL_SPAN
-        if start > end:
-            raise InvalidInput(
-                f"since ({start.isoformat()}) is after until ({end.isoformat()})", code="invalid_time", field="since"
-            )
+        _in_order(start, end)
         return start, end
+
+    def between(self, since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
+        """The same where either may be open. Raises InvalidInput when it ends before it begins."""
+        start, end = self.maybe(since, "since"), self.maybe(until, "until")
+        if start is not None and end is not None:
+            _in_order(start, end)
+        return start, end
+
+
+def _in_order(start: datetime, end: datetime) -> None:
+    if start > end:
+        raise InvalidInput(
+            f"since ({start.isoformat()}) is after until ({end.isoformat()})", code="invalid_time", field="since"
+        )
 
 
 def encode_cursor(at: datetime, id_: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ from slackwater.events.registry import COMMANDS
 from slackwater.model.errors import Conflict, NotFound
 
 TEXT_CHARACTERS = 16_000
+MOST_LEVELS = 100
 
 
 async def letters_page(
@@ -99,13 +100,29 @@ def view_of(letter: Letter, replays: Sequence[ReplayView]) -> LetterView:
     )
 
 
+def _sayable(payload: Any) -> Any:
+    """What our own answer can hold. Raises ValueError for what Python reads as JSON and no JSON of ours may have: NaN,
+    half a character, and more levels than serializers follow."""
+    json.dumps(payload, allow_nan=False, ensure_ascii=False).encode()
+    level, depth = [payload], 0
+    while level := [part for each in level if isinstance(each, dict | list) for part in _parts(each)]:
+        depth += 1
+        if depth > MOST_LEVELS:
+            raise ValueError(f"more than {MOST_LEVELS} levels")
+    return payload
+
+
+def _parts(whole: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return whole.values() if isinstance(whole, dict) else whole
+
+
 def readable(body: bytes) -> tuple[Any, str]:
     """The body as JSON (None if it is not) and as text that can be shown whatever it holds."""
     text = body.decode(errors="replace")
     try:
-        payload = json.loads(body)
+        payload = _sayable(json.loads(body))
         text = json.dumps(payload, indent=2, ensure_ascii=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         payload = None
     cut = text[:TEXT_CHARACTERS]
     return payload, cut + (f"\n… {len(text) - len(cut)} more characters" if len(text) > len(cut) else "")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from slackwater.model.errors import InvalidInput
+from slackwater.runtime.yaml_files import yaml_documents
 
 STRATEGY: Final = "ColocationStrategy"
 POLICIES: Final = ("NodeQOS", "PodQOS", "AvoidanceAction", "Autonomy")
@@ -55,16 +55,7 @@ def are_policies(files: Sequence[DocumentFile]) -> bool:
 
 
 def _bodies(file: Path) -> list[Body]:
-    import yaml
-
-    try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-        found = list(yaml.safe_load_all(text))
-    except OSError as error:
-        raise InvalidInput(f"{file}: {error.strerror}", field="filename") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{file}: is not YAML: {' '.join(str(error).split())}", field="filename") from None
-    return [_body(f"{file} document {number}", said) for number, said in enumerate(found, 1) if said is not None]
+    return [_body(origin, said) for origin, said in yaml_documents(file)]
 
 
 def _body(origin: str, said: Any) -> Body:

@@ -125,7 +125,7 @@ class TraceHistory:
         return (f"{first}; peaks predicted by {self.model}", *others)
 
     def periods(self) -> Iterator[Period]:
-        models = {each: contenders(self.model, each)[0].make() for each in self.placed.traces}
+        models = {each: contenders(self.model, each, option="model")[0].make() for each in self.placed.traces}
         for now in self.placed.moments(self.stop):
             peaks = np.zeros_like(self.placed.capacity)
             for each, moment in now.items():

@@ -1,0 +1,76 @@
+"""YAML as policies are written in: what JSON has, nothing said twice, nothing that holds itself."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from slackwater.model.errors import InvalidInput
+
+_NAMES = {"date": "a date", "datetime": "a time", "bytes": "binary", "set": "a set"}
+
+
+def yaml_documents(file: Path) -> list[tuple[str, Any]]:
+    """Every document of a file (`-` is standard input) that is not empty, with its origin: file and number, from 1.
+    Raises InvalidInput that names file, place and what to do."""
+    import yaml
+
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        found = list(yaml.load_all(text, _loader()))
+    except OSError as error:
+        raise InvalidInput(f"{file}: {error.strerror}", field="filename") from None
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
+        raise InvalidInput(f"{file}: is not YAML: {' '.join(str(error).split())}", field="filename") from None
+    except RecursionError:
+        raise InvalidInput(f"{file}: is nested too deeply", field="filename") from None
+    documents = [(f"{file} document {number}", said) for number, said in enumerate(found, 1) if said is not None]
+    for origin, said in documents:
+        for field, problem in _not_json(said):
+            raise InvalidInput(f"{origin}: {field}: {problem}", field=field)
+    return documents
+
+
+def _loader() -> Any:
+    """The safe loader, which takes the last of two equal keys in silence; here the second is refused."""
+    import yaml
+
+    class Strict(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            seen = set()
+            for key, _ in node.value:
+                if key.value in seen and key.tag == "tag:yaml.org,2002:str":
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"{key.value!r} is said twice; leave one out", key.start_mark
+                    )
+                if isinstance(key.value, str):
+                    seen.add(key.value)
+            return super().construct_mapping(node, deep)
+
+    return Strict
+
+
+def _not_json(document: Any) -> Iterator[tuple[str, str]]:
+    """Fields of which JSON has no like, and why. What is named several times is looked at once."""
+    within, done = set[int](), set[int]()
+
+    def look(said: Any, field: str) -> Iterator[tuple[str, str]]:
+        if isinstance(said, float) and not math.isfinite(said):
+            yield field, f"{said} is not allowed; a finite number"
+        elif not isinstance(said, dict | list):
+            if said is not None and not isinstance(said, str | int | float):
+                kind = _NAMES.get(type(said).__name__, type(said).__name__)
+                yield field, f"{said!s} is {kind} to YAML; put it in quotes"
+        elif id(said) in within:
+            yield field, "holds itself; write it out"
+        elif id(said) not in done:
+            within.add(id(said))
+            for name, part in said.items() if isinstance(said, dict) else enumerate(said):
+                yield from look(part, f"{field}.{name}" if field else str(name))
+            within.discard(id(said))
+            done.add(id(said))
+
+    return look(document, "")

@@ -1,0 +1,78 @@
+"""A request that is refused before any code of ours sees it is told the field, the value and what is allowed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import httpx2
+import pytest
+from fastapi import Query
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+from slackwater.runtime.http import build_app
+from slackwater.runtime.roles import Role
+from slackwater.runtime.routes import DryRun, Routes
+from slackwater.runtime.settings import HttpSettings
+
+
+def _even(value: int) -> int:
+    if value % 2:
+        raise ValueError(f"{value} is odd; allowed: even numbers")
+    return value
+
+
+class Wanted(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    mode: str
+    pods: Annotated[int, AfterValidator(_even)] = 0
+
+
+async def _no_checks() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+def client() -> httpx2.AsyncClient:
+    router = Routes()
+
+    @router.put("/v1/wanted", role=Role.VIEWER)
+    async def put(wanted: Wanted, limit: Annotated[int, Query(ge=1)] = 1, dry_run: DryRun = False) -> int:
+        return wanted.pods + limit + dry_run
+
+    app = build_app([router], _no_checks, HttpSettings.local())
+    return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1")
+
+
+JSON = "application/json"
+NO_INTEGER = "Input should be a valid integer, unable to parse string as an integer"
+
+
+@pytest.mark.parametrize(
+    ("body", "query", "content_type", "detail"),
+    [
+        (b'{"mode": "a", "pods": null}', "", JSON, "body.pods: Input should be a valid integer; got None"),
+        (b'{"mode": "a", "pods": 3}', "", JSON, "body.pods: 3 is odd; allowed: even numbers"),
+        (b'{"mode": "a", "pots": 3}', "", JSON, "body.pots: there is no such field here"),
+        (b'{"mode": ["a"]}', "", JSON, "body.mode: Input should be a valid string"),
+        (b"{}", "", JSON, "body.mode: is missing"),
+        (b'{"mode": "a"}', "?limit=-1", JSON, "query.limit: Input should be greater than or equal to 1; got '-1'"),
+        (b"", "?limit=" + "x" * 90, JSON, f"query.limit: {NO_INTEGER}; got '{'x' * 79}…; body: is missing"),
+        (b'{"mode": ', "", JSON, "body: is not JSON: Expecting value at character 9"),
+        (b'{"mode": "a"}', "", "text/plain", f"body: is read as JSON only with content-type: {JSON}; got text/plain"),
+    ],
+)
+async def test_what_is_wrong_is_said_with_field_and_value(
+    client: httpx2.AsyncClient, body: bytes, query: str, content_type: str, detail: str
+) -> None:
+    async with client:
+        answer = await client.put(f"/v1/wanted{query}", content=body, headers={"content-type": content_type})
+    assert (answer.status_code, answer.json()["detail"]) == (422, detail)
+    assert all(set(each) == {"field", "message"} for each in answer.json()["errors"])
+
+
+async def test_what_is_not_there_and_what_is_not_done_there_is_named(client: httpx2.AsyncClient) -> None:
+    async with client:
+        nowhere, wrong = await client.get("/v1/wnated"), await client.delete("/v1/wanted")
+    assert nowhere.json()["detail"] == "there is nothing at /v1/wnated; /v1/openapi.json says what there is"
+    assert wrong.json()["detail"] == "DELETE is not allowed at /v1/wanted; allowed: PUT"
