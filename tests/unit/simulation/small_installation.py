@@ -38,6 +38,7 @@ class Recorded:
     """By tier: what the one host application of this tier used in every window."""
     pressure: float | None = None
     """Of prod, all the time; None: no reports are kept."""
+    annotations: dict[str, str] = field(default_factory=dict)
     pod_labels: dict[str, str] = field(default_factory=dict)
     """Of every pod."""
 
@@ -83,7 +84,7 @@ class SmallInstallation:
             "capacity": amounts(node.capacity, 32 * GIB),
             "reserved": amounts(0, 0),
             "labels": node.labels,
-            "annotations": {},
+            "annotations": node.annotations,
             "numa": [],
         }
         return {"name": node.name, "facts": facts}

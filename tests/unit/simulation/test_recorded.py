@@ -80,6 +80,21 @@ def test_offers_are_those_that_the_service_would_have_decided() -> None:
     assert len(set(offered)) == 4, "none, the first, the drop, the rise"
 
 
+def test_what_a_node_says_it_keeps_back_is_kept_back_here_too() -> None:
+    """Of 8 cores 5 are reserved, and pods can have 2 of them: as the service reads the same annotations."""
+    said = {
+        "node.koordinator.sh/reservation": '{"resources": {"cpu": "5"}}',
+        "node.koordinator.sh/raw-allocatable": '{"cpu": "2", "memory": "30Gi"}',
+    }
+    first, *_ = read(replace(STEADY, annotations=said)).periods()
+    assert first.known.reserved.tolist() == [[6000, 2 * GIB]]
+    assert first.known.allocatable.tolist() == [[2000, 30 * GIB]]
+    variant = Variant("a", [Strategy()], [{}])
+    (kept,) = replay(read(replace(STEADY, annotations=said)), [variant], Silent())
+    (whole,) = replay(read(STEADY), [variant], Silent())
+    assert kept.tally.figures(0).batch_hours == 0 < whole.tally.figures(0).batch_hours
+
+
 def test_without_a_prediction_requests_stand_in_and_the_note_says_so() -> None:
     bare = Recorded("n", [1000] * 30)
     history = read(bare)

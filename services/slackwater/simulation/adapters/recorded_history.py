@@ -27,6 +27,7 @@ from slackwater.colocation.domain.node import (
     with_peaks,
     with_usage,
 )
+from slackwater.colocation.domain.node_notes import notes_of
 from slackwater.colocation.domain.pod_set import ListedPod, MeasuredPod, pod_set
 from slackwater.colocation.domain.present import snapshot_of
 from slackwater.colocation.domain.snapshot import LOWER_TIERS, HostApp, NodeSnapshot, Zone
@@ -188,14 +189,16 @@ def _notes(
 def _record(node: Said, windows: Sequence[Window], told: Sequence[Said]) -> NodeRecord:
     facts = node["facts"]
     zones = tuple(Zone(each["name"], resources_of(each["capacity"])) for each in facts.get("numa", ()))
+    capacity, annotations = resources_of(facts["capacity"]), facts.get("annotations", {})
     described = with_description(
         NodeState(node["name"]),
-        resources_of(facts["capacity"]),
+        capacity,
         resources_of(facts["reserved"]),
         Source("recorded", datetime.min.replace(tzinfo=UTC)),
         facts["pool"],
         zones,
-        NodeWords(facts.get("labels", {}), facts.get("annotations", {})),
+        NodeWords(facts.get("labels", {}), annotations),
+        notes_of(annotations, capacity),
     )
     forecasts = [
         Forecast(time_of(each["predicted_at"]), int(each["window_number"]), resources_of(each["prod_peak"]))
