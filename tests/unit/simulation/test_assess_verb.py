@@ -105,6 +105,18 @@ def test_a_day_is_too_short_for_any_violation_to_be_said(tmp_path: Path) -> None
     assert any("cannot be said" in warning for warning in report.warnings)
 
 
+def test_what_is_used_is_told_of_the_time_that_was_recorded(tmp_path: Path) -> None:
+    path = write_trace(tmp_path / "hole.csv", hours=60)
+    head, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([head, *lines[: 6 * 6], *lines[54 * 6 :]]) + "\n")
+    done = assess("--trace", path, *SMALL, "-o", "json")
+    assert done.exit_code == 0, done.output
+    report = AssessmentReport.model_validate_json(done.stdout)
+    assert any("nothing was recorded" in warning for warning in report.warnings)
+    for found in resources(report):
+        assert 0 < found.used.p50 <= found.used.p95 <= found.used.max
+
+
 def test_the_table_says_what_is_recommended_and_why(trace: Path) -> None:
     done = assess("--trace", trace, *SMALL)
     assert done.exit_code == 0, done.output
