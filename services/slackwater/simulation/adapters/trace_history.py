@@ -42,6 +42,8 @@ class Layout:
     def __post_init__(self) -> None:
         if self.per_node is not None and self.per_node < 1:
             raise InvalidInput(f"--vms-per-node: {self.per_node} is not allowed; at least 1", field="vms-per-node")
+        if self.seed < 0:
+            raise InvalidInput(f"--seed: {self.seed} is not allowed; from 0", field="seed")
 
 
 def both(path: Path, form: TraceFormat, resources: Sequence[Resource]) -> dict[Resource, Trace]:
