@@ -142,7 +142,6 @@ def test_what_was_mended_in_a_file_is_said(tmp_path: Path) -> None:
     assert notes[2:] == (
         "cpu: 1 of 159 rows were left out: no number, negative, or of a limit of 0",
         "cpu: 2 of 159 rows were above their limit: it counts instead",
-        "cpu: 2 rows shared five minutes with another of their series; the mean counts",
         "cpu: 1 series had no row that could be used",
         "cpu: 91% of the cells had no sample and were filled",
     )

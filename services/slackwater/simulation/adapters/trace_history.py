@@ -88,14 +88,13 @@ def _holes(somebody: NDArray[np.bool_]) -> Iterator[str]:
 
 
 def _mended(resource: Resource, repairs: Repairs) -> Iterator[str]:
-    """What was not as it should be in the file, and what became of it; filled cells are told by `filled_notes`."""
+    """What was not as it should be in the file, and what became of it. Filled cells are told by `filled_notes`; several
+    rows in one cell are usual where samples are closer than five minutes."""
     if repairs.unusable:
         why = "no number, negative, or of a limit of 0"
         yield f"{resource}: {repairs.unusable:,} of {repairs.rows:,} rows were left out: {why}"
     if repairs.over_limit:
         yield f"{resource}: {repairs.over_limit:,} of {repairs.rows:,} rows were above their limit: it counts instead"
-    if repairs.doubled:
-        yield f"{resource}: {repairs.doubled:,} rows shared five minutes with another of their series; the mean counts"
     if repairs.empty_series:
         yield f"{resource}: {repairs.empty_series:,} series had no row that could be used"
 
