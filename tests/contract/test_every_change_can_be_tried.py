@@ -102,6 +102,12 @@ def colocation_strategy(client: httpx2.Client, nats: str) -> Attempt:
     return Attempt(client, "PUT", path, wanted, path)
 
 
+def several_strategies(client: httpx2.Client, nats: str) -> Attempt:
+    wanted = client.get("/v1/colocationstrategies/default").json()
+    wanted["spec"]["riseWindows"] = wanted["spec"].get("riseWindows", 2) + 1
+    return Attempt(client, "POST", "/v1/colocationstrategies", {"items": [wanted]}, "/v1/colocationstrategies")
+
+
 def strategy_of_a_pool(client: httpx2.Client, nats: str) -> Attempt:
     path = "/v1/colocationstrategies/gold"
     document = {"kind": "ColocationStrategy", "metadata": {"name": "gold"}, "spec": {"riseWindows": 3}}
@@ -130,6 +136,7 @@ ATTEMPTS: Mapping[str, Callable[[httpx2.Client, str], Attempt]] = {
     "PUT /v1/predictpolicies/{name}": predict_policy,
     "DELETE /v1/predictpolicies/{name}": policy_of_a_pool,
     "PUT /v1/colocationstrategies/{name}": colocation_strategy,
+    "POST /v1/colocationstrategies": several_strategies,
     "DELETE /v1/colocationstrategies/{name}": strategy_of_a_pool,
     "POST /v1/deadletters/{id}/replay": dead_letter,
     **{f"PUT {path}/{{name}}": guard_put(path) for path in GUARDS},

@@ -15,6 +15,9 @@ _BYTE_UNITS = {
     "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50,
     "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15,
 }  # fmt: skip
+MOST = 2**63 - 1
+"""More milli-cores or bytes are no quantity but a slip, and cannot be stored."""
+_SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +45,18 @@ class Resources:
         return Resources(min(self.cpu_milli, other.cpu_milli), min(self.memory_bytes, other.memory_bytes))
 
 
-def _decimal(text: str, whole: str, field: str, allowed: str) -> Decimal:
+def _units(text: str, factor: int, whole: str, field: str, allowed: str) -> int:
+    """So many times `factor`, rounded up to a whole unit."""
     try:
         number = Decimal(text)
     except InvalidOperation:
         raise InvalidInput(f"{field}: {whole!r} is not a quantity; allowed: {allowed}", field=field) from None
     if not number.is_finite() or number < 0:
         raise InvalidInput(f"{field}: {whole!r} must be finite and not negative; allowed: {allowed}", field=field)
-    return number
+    if number > MOST // factor:
+        said = f"{whole[:_SHOWN]!r}{'…' if len(whole) > _SHOWN else ''}"
+        raise InvalidInput(f"{field}: {said} is more than any machine has; allowed: {allowed}", field=field)
+    return int((number * factor).to_integral_value(ROUND_CEILING))
 
 
 def parse_cpu_milli(text: str, field: str = "cpu") -> int:
@@ -57,10 +64,8 @@ def parse_cpu_milli(text: str, field: str = "cpu") -> int:
     allowed = "cores like 2 or 0.5, milli-cores like 1500m"
     stripped = text.strip()
     if stripped.endswith("m"):
-        milli = _decimal(stripped[:-1], text, field, allowed)
-    else:
-        milli = _decimal(stripped, text, field, allowed) * 1000
-    return int(milli.to_integral_value(ROUND_CEILING))
+        return _units(stripped[:-1], 1, text, field, allowed)
+    return _units(stripped, 1000, text, field, allowed)
 
 
 def parse_memory_bytes(text: str, field: str = "memory") -> int:
@@ -69,9 +74,8 @@ def parse_memory_bytes(text: str, field: str = "memory") -> int:
     stripped = text.strip()
     for suffix, factor in _BYTE_UNITS.items():
         if stripped.endswith(suffix):
-            number = _decimal(stripped[: -len(suffix)], text, field, allowed) * factor
-            return int(number.to_integral_value(ROUND_CEILING))
-    return int(_decimal(stripped, text, field, allowed).to_integral_value(ROUND_CEILING))
+            return _units(stripped[: -len(suffix)], factor, text, field, allowed)
+    return _units(stripped, 1, text, field, allowed)
 
 
 def format_cpu(milli: int) -> str:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from slackwater.cli.dry_run import TryingCommand
 from slackwater.cli.output import Format, errors_to_stderr, print_object
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from slackwater.cli.documents import Document, Tried
 
 COMMAND = TryingCommand
 
@@ -30,30 +35,48 @@ def command(
     ] = None,
 ) -> None:
     """Apply policy documents (NodeQOS, PodQOS, AvoidanceAction, Autonomy, PredictPolicy, ColocationStrategy). All are
-    checked by the server before the first is stored. A dry run of a ColocationStrategy shows the offers of every node
-    before and after.
+    checked by the server before the first is stored, and of several ColocationStrategies all are stored or none. A dry
+    run of these shows the offers of every node before and after all of them.
 
     Example: `slackwater apply -f policy.yaml --dry-run=server`
     """
     from slackwater.cli.client import HttpReader, reading
-    from slackwater.cli.documents import documents, put
+    from slackwater.cli.documents import documents, try_all
     from slackwater.model.errors import InvalidInput
 
     with errors_to_stderr(), reading(server) as reader:
         if not isinstance(reader, HttpReader):
             raise InvalidInput("apply needs a running instance: start one with `slackwater up`")
         wanted = list(documents(files))
-        shown = nodes if dry_run else None
-        tried = [put(reader.client, document, dry_run=True, nodes=shown) for document in wanted]
-        answers = []
-        for document, trial in zip(wanted, tried, strict=True):
-            store = trial["changes"] and not dry_run
-            answers.append(put(reader.client, document, dry_run=False) if store else trial)
+        tried = try_all(reader.client, wanted, nodes=nodes if dry_run else None)
+        answers = list(tried.answers)
+        for place, document in enumerate(wanted):
+            if not dry_run:
+                _store(reader.client, place, wanted, tried, answers)
             if output in (Format.TABLE, Format.WIDE):
-                print(f"{document.title} {_done(trial['changes'], dry_run=dry_run)}")
-                print_offers(trial)
-        if output not in (Format.TABLE, Format.WIDE):
-            print_object(answers[0] if len(answers) == 1 else {"items": answers}, output)
+                print(f"{document.title} {_done(tried.answers[place]['changes'], dry_run=dry_run)}")
+                print_offers(tried.answers[place])
+        if output in (Format.TABLE, Format.WIDE):
+            print_offers({"offers": tried.offers})
+            return
+        whole = {"items": answers} | ({"offers": tried.offers} if tried.together and dry_run else {})
+        print_object(answers[0] if len(answers) == 1 else whole, output)
+
+
+def _store(client: httpx2.Client, place: int, wanted: Sequence[Document], tried: Tried, answers: list[Any]) -> None:
+    """Store the document if it changes something, and at once all that are stored together with it; what the server
+    stored replaces the trial in `answers`."""
+    from slackwater.cli.documents import put, put_together
+
+    if not tried.answers[place]["changes"] or answers[place] is not tried.answers[place]:
+        return
+    if wanted[place] not in tried.together:
+        answers[place] = put(client, wanted[place], dry_run=False)
+        return
+    places = [each for each, one in enumerate(wanted) if one in tried.together and tried.answers[each]["changes"]]
+    stored = put_together(client, [wanted[each] for each in places], dry_run=False)["items"]
+    for each, answer in zip(places, stored, strict=True):
+        answers[each] = answer
 
 
 def print_offers(trial: Mapping[str, Any]) -> None:

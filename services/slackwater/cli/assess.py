@@ -10,6 +10,7 @@ import typer
 
 from slackwater.cli.backtest import days_of
 from slackwater.cli.credentials import Credentials
+from slackwater.cli.given import refuse_given
 from slackwater.cli.output import Column, Item, cpu, errors_to_stderr, memory, message, print_object, table
 from slackwater.cli.output import Format as Shown
 from slackwater.cli.progress import Stages, progress_bar
@@ -50,7 +51,12 @@ if TYPE_CHECKING:
 MOST_NODES = 15
 
 
+_OF_TRACES = ("form", "resource", "per_node", "churn", "seed")
+_OF_PROMETHEUS = ("since", "step", "bearer", "ca", "cert", "key", "insecure", "timeout", "retries")
+
+
 def command(
+    context: typer.Context,
     trace: TraceOption = None,
     form: FormatOption = None,
     resource: ResourceOption = None,
@@ -91,6 +97,7 @@ def command(
         if prometheus is not None and trace is not None:
             raise InvalidInput("--trace and --prometheus: give one of them", field="trace")
         if prometheus is not None:
+            refuse_given(context, _OF_TRACES, "is for --trace; a Prometheus tells which pods are on which nodes")
             proof = Credentials(None, bearer, ca, cert, key, PROOF_OPTIONS)
             with (
                 client(prometheus, proof, seconds_of(timeout, "timeout"), insecure=insecure) as asking,
@@ -101,6 +108,7 @@ def command(
         elif trace is None or form is None:
             raise InvalidInput("give --trace PATH with its --format, or --prometheus URL", field="trace")
         else:
+            refuse_given(context, _OF_PROMETHEUS, "is for --prometheus; a trace is read whole")
             of_trace = service.TraceOrder(
                 path=trace,
                 form=form,

@@ -23,15 +23,16 @@ def command(
     Example: `slackwater diff -f policy.yaml`
     """
     from slackwater.cli.client import HttpReader, reading
-    from slackwater.cli.documents import documents, put
+    from slackwater.cli.documents import documents, try_all
     from slackwater.model.errors import InvalidInput
 
     with errors_to_stderr(), reading(server) as reader:
         if not isinstance(reader, HttpReader):
             raise InvalidInput("diff needs a running instance: start one with `slackwater up`")
         found = False
-        for document in list(documents(files)):
-            for change in put(reader.client, document, dry_run=True)["changes"]:
+        wanted = list(documents(files))
+        for document, trial in zip(wanted, try_all(reader.client, wanted).answers, strict=True):
+            for change in trial["changes"]:
                 found = True
                 before, after = json.dumps(change.get("before")), json.dumps(change.get("after"))
                 print(f"{document.title} {change['field']}: {before} -> {after}")

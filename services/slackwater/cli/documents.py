@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,8 @@ ALWAYS_THERE = ("NodeQOS", "default")
 """The one of the whole cluster that no server removes."""
 TRIES_OFFERS = frozenset({"ColocationStrategy"})
 """Kinds of which a dry run can also say what nodes would offer."""
+TOGETHER: Mapping[str, str] = {"ColocationStrategy": "/v1/colocationstrategies"}
+"""Kinds of which several are stored together, all or none, and where."""
 TRIAL_SECONDS = 120.0
 """How long a server may take to compute the offers of a large fleet."""
 
@@ -84,6 +86,46 @@ def put(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: int 
     """What the server stored or, as a dry run, would store and change; with `nodes`, also what would be offered then,
     with so many nodes named. Raises what the server names."""
     return _send(client, "PUT", document, dry_run=dry_run, nodes=nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What applying documents would do: an answer for each, and `offers` of those that are stored together."""
+
+    answers: Sequence[Any]
+    together: Sequence[Document]
+    offers: Any = None
+
+
+def try_all(client: httpx2.Client, wanted: Sequence[Document], *, nodes: int | None = None) -> Tried:
+    """The trial of each document as in `put`; several of a kind of `TOGETHER` are tried with one another."""
+    group = [one for one in wanted if one.kind in TOGETHER]
+    if len(group) <= 1:
+        return Tried([put(client, one, dry_run=True, nodes=nodes) for one in wanted], ())
+    answer = put_together(client, group, dry_run=True, nodes=nodes)
+    of_group = iter(answer["items"])
+    answers = [next(of_group) if one in group else put(client, one, dry_run=True, nodes=nodes) for one in wanted]
+    return Tried(answers, group, answer["offers"])
+
+
+def put_together(client: httpx2.Client, wanted: Sequence[Document], *, dry_run: bool, nodes: int | None = None) -> Any:
+    """As `put`, for several of one kind of `TOGETHER`: all are stored, or none."""
+    import httpx2
+
+    try:
+        response = client.post(
+            TOGETHER[wanted[0].kind],
+            json={"items": [document.body for document in wanted]},
+            params=_trial(wanted[0], nodes) if dry_run else {},
+            timeout=client.timeout if nodes is None else TRIAL_SECONDS,
+        )
+    except httpx2.HTTPError as error:
+        raise Unavailable(f"no answer from {client.base_url}: {error}") from None
+    try:
+        return answer_of(response)
+    except InvalidInput as error:
+        origins = ", ".join(document.origin for document in wanted)
+        raise InvalidInput(f"{origins}: {error.message}", code=error.code) from None
 
 
 def delete(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: int | None = None) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slackwater.cli.backtest import days_of
+from slackwater.cli.given import refuse_given
 from slackwater.cli.output import Column, Item, errors_to_stderr, message, print_object, table
 from slackwater.cli.output import Format as Shown
 from slackwater.cli.policy_options import (
@@ -69,7 +70,11 @@ ServerOption = Annotated[
 ]
 
 
+_OF_TRACES = ("form", "resource", "model", "per_node", "churn", "seed", "begin", "end")
+
+
 def command(
+    context: typer.Context,
     files: FilesOption,
     since: SinceOption = None,
     step: StepOption = None,
@@ -110,7 +115,10 @@ def command(
                 "give --trace PATH with its --format, or --since 24h for what was recorded", field="since"
             )
         order, resources = None, tuple(Resource) if resource is None else (resource,)
-        if trace is not None:
+        if trace is None:
+            refuse_given(context, _OF_TRACES, "is for --trace; what was recorded has its own nodes and predictions")
+        else:
+            refuse_given(context, ("server",), "is for --since, what an instance recorded")
             if form is None:
                 raise InvalidInput("--format: is missing; it says how the trace is written", field="format")
             order = TraceOrder(trace, form, resources, per_node, days_of(churn), seed, model, begin, end)
@@ -155,6 +163,8 @@ def _strategies(asked: Asked, options: PolicyOptions, html: Path | None) -> Item
 
     options.refuse_all()
     if asked.order is not None:
+        if asked.step is not None:
+            raise InvalidInput("--step: is for --since, what was recorded; a trace has a cell every 5m", field="step")
         with progress_bar() as bar:
             found = simulate_trace(asked.files, asked.order, Stages(bar))
     else:

@@ -44,7 +44,7 @@ from slackwater.simulation.domain.guarded_run import Terms
 from slackwater.simulation.domain.risk import USUAL_ACCEPTED
 from slackwater.simulation.ports import History, SceneHistory, Watch
 from slackwater.simulation.usecases.assess import Assessment, Model, assess
-from slackwater.simulation.usecases.replay import Replayed, replay
+from slackwater.simulation.usecases.replay import Replayed, Variant, replay
 from slackwater.simulation.usecases.replay_policies import GuardReplayed, PolicyVariant, replay_policies
 from slackwater.traces.choices import Resource, TraceFormat
 from slackwater.traces.days import cell_at
@@ -204,8 +204,18 @@ def simulate_recorded(files: Sequence[DocumentFile], order: RecordedOrder, now: 
         name = file.name if file.name != "stdin" and documents[0].is_clusters else documents[0].metadata.name
         found.append(for_nodes(name, [*in_force, *placed_documents], states, base))
     named = named_apart(found, files, ("in force",))
+    notes += _notes_on_predictions(current, named)
     history = replace(history, strategy=current.strategies[0], notes=notes)
     return Simulation(history, replay(history, [current, *named], watch))
+
+
+def _notes_on_predictions(current: Variant, tried: Sequence[Variant]) -> list[str]:
+    """All variants see the same predictions, those that are young enough for the first strategy in force."""
+    age = current.strategies[0].prediction_max_age_seconds
+    others = {one.prediction_max_age_seconds for variant in (current, *tried) for one in variant.strategies} - {age}
+    if not others:
+        return []
+    return [f"predictionMaxAgeSeconds: {age:.10g} s, as in force, counts for all that are compared"]
 
 
 @dataclass(frozen=True, slots=True)

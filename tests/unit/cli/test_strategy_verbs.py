@@ -45,6 +45,49 @@ def do(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Do:
     return doing(url, tmp_path, monkeypatch)
 
 
+TOGETHER = """
+{api}metadata: {{name: default}}
+spec: {{enable: true, degradeTimeMinutes: {minutes}, cpuReclaimThresholdPercent: 50}}
+---
+{api}metadata: {{name: gold}}
+spec: {{degradeFromSeconds: 600}}
+"""
+API = "apiVersion: slackwater.io/v1alpha1\nkind: ColocationStrategy\n"
+
+
+def test_of_strategies_that_belong_together_all_are_stored_or_none(do: Do) -> None:
+    """600 s are below the 15 minutes that are stored, and not below the 5 that the same file sets."""
+    before = do("get", "colocationstrategies").stdout
+    for flags in (("--dry-run",), ()):
+        refused = do("apply", TOGETHER.format(api=API, minutes=5), *flags)
+        assert refused.exit_code == 2
+        assert "degradeFromSeconds: 600 is not allowed; it must be below degradeTimeMinutes (300 s)" in refused.stderr
+        assert "gold" in refused.stderr
+    assert do("get", "colocationstrategies").stdout == before
+    longer = TOGETHER.format(api=API, minutes=20).replace("600", "1000")
+    assert do("diff", longer).exit_code == 3
+    assert do("apply", longer).stdout.splitlines() == [
+        "colocationstrategy/default configured",
+        "colocationstrategy/gold created",
+    ], "1000 s are allowed by the 20 minutes of the same file"
+    assert do("apply", TOGETHER.format(api=API, minutes=20) + "---" + GOLD).exit_code == 2, "gold twice"
+
+
+def test_a_dry_run_of_several_strategies_tells_what_all_of_them_come_to(do: Do) -> None:
+    wanted = TOGETHER.format(api=API, minutes=20)
+    answer = json.loads(do("apply", wanted, "--dry-run", "-o", "json").stdout)
+    tried = {node["node"]: node["strategies_after"] for node in answer["offers"]["nodes"]}
+    assert tried["b"] == ["cluster@2", "pool/gold@1"]
+    shown = do("apply", wanted, "--dry-run").stdout
+    assert shown.splitlines()[:2] == [
+        "colocationstrategy/default would be configured",
+        "colocationstrategy/gold would be created",
+    ]
+    assert shown.count("OF-CAPACITY") == 1, "one table, with all of them"
+    assert do("apply", wanted).exit_code == 0
+    assert "unchanged" in do("apply", wanted).stdout
+
+
 def test_a_strategy_is_tried_made_seen_and_removed(do: Do) -> None:
     assert do("apply", GOLD, "--dry-run").stdout.splitlines()[0] == "colocationstrategy/gold would be created"
     assert do("diff", GOLD).exit_code == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -18,7 +19,12 @@ from slackwater.colocation.domain.layers import (
     percent_of_ratio,
     resolve,
 )
+from slackwater.colocation.domain.node import NodeState
+from slackwater.colocation.domain.node_offer import Gates, decide_node
+from slackwater.colocation.domain.present import due_at_of
+from slackwater.colocation.domain.snapshot import NodeSnapshot, PodUse
 from slackwater.colocation.domain.strategy import MarginMode, MidMode, Policy, Strategy
+from slackwater.colocation.domain.what_if import offers_under
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
 
@@ -92,12 +98,35 @@ def test_every_field_that_offers_are_made_of_reaches_them() -> None:
         ("midReclaimMode", None),
         ("degradeFromSeconds", 900),
         ("extensions", "x"),
+        ("cpuReclaimThresholdPercent", 1001),
+        ("degradeTimeMinutes", 10**400),
+        ("degradeFromSeconds", 10**30),
+        ("bindSettleSeconds", 10**400),
+        ("riseWindows", 10**9),
+        ("reservedMemoryBytes", 2**63),
     ],
 )
 def test_a_value_out_of_range_is_refused_by_its_fields_name(field: str, value: Any) -> None:
     with pytest.raises(InvalidInput, match=f"^{field}: ") as caught:
         strategy_of({field: value})
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("name", [name for name, one in FIELDS.items() if one.schema.get("type") == "integer"])
+def test_the_largest_numbers_that_are_allowed_can_be_decided_by(name: str) -> None:
+    """A number that is taken and cannot be computed with would stop the decisions about every node that follows it."""
+    most = FIELDS[name].schema["maximum"]
+    used = most - (name == "degradeFromSeconds")  # which must be below the other age
+    whole = {"enable": True, "midReclaimMode": "static", "degradeTimeMinutes": 525_600, name: used}
+    followed, bytes_of_all = strategy_of(whole), 2**53
+    pod = PodUse("a", "prod", "LS", Resources(1, 1), None, bound_seconds_ago=1)
+    node = NodeSnapshot(Resources(10**6, bytes_of_all), Resources(), (pod,), Resources())
+    due_at = due_at_of(NodeState("n", window_end=2**32), followed, datetime(2200, 1, 1, tzinfo=UTC))
+    alone, (together,) = decide_node(node, followed, Gates(), 60), offers_under([node], [followed])
+    assert (alone.batch.value, alone.mid.value) == (together.batch, together.mid)
+    assert due_at < 2**63
+    with pytest.raises(InvalidInput, match=f"^{name}: {most + 1} is not allowed; a whole number.* to {most}$"):
+        strategy_of({name: most + 1})
 
 
 def test_a_name_that_is_nearly_right_is_refused_with_the_right_one() -> None:

@@ -33,6 +33,22 @@ def test_what_is_no_quantity_is_refused_by_name_of_the_field(text: str) -> None:
     assert "allowed" in caught.value.message
 
 
+@pytest.mark.parametrize("text", ["1e99999999", "1e20", "9" * 5000, "9223372036854775808"])
+def test_what_no_machine_has_is_refused(text: str) -> None:
+    """And quickly: the number itself is never written out."""
+    for read in (parse_cpu_milli, parse_memory_bytes):
+        with pytest.raises(InvalidInput, match=r"'.{1,40}'…? is more than any machine has; allowed: ") as caught:
+            read(text)
+        assert len(caught.value.message) < 200
+
+
+def test_the_most_that_a_quantity_can_be() -> None:
+    assert parse_memory_bytes("8191Pi") == 8191 * 2**50
+    assert parse_cpu_milli(f"{2**63 - 1}m") == parse_memory_bytes(str(2**63 - 1)) == 2**63 - 1
+    with pytest.raises(InvalidInput, match="more than any machine"):
+        parse_memory_bytes("8192Pi")
+
+
 @given(st.integers(min_value=0, max_value=10**9))
 def test_formatting_cpu_loses_nothing(milli: int) -> None:
     assert parse_cpu_milli(format_cpu(milli)) == milli

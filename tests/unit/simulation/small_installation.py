@@ -38,6 +38,9 @@ class Recorded:
     """By tier: what the one host application of this tier used in every window."""
     pressure: float | None = None
     """Of prod, all the time; None: no reports are kept."""
+    annotations: dict[str, str] = field(default_factory=dict)
+    started: timedelta = timedelta(days=3)
+    """How long before NOW its pods started."""
     pod_labels: dict[str, str] = field(default_factory=dict)
     """Of every pod."""
 
@@ -83,7 +86,7 @@ class SmallInstallation:
             "capacity": amounts(node.capacity, 32 * GIB),
             "reserved": amounts(0, 0),
             "labels": node.labels,
-            "annotations": {},
+            "annotations": node.annotations,
             "numa": [],
         }
         return {"name": node.name, "facts": facts}
@@ -121,7 +124,7 @@ class SmallInstallation:
 
     def _pod(self, node: Recorded, uid: str, tier: str, request: int, usage: int) -> dict[str, Any]:
         qos = "LS" if tier == "prod" else "BE"
-        started = NOW - timedelta(days=3)
+        started = NOW - node.started
         return {
             "uid": uid,
             "name": uid,

@@ -105,6 +105,18 @@ def test_a_day_is_too_short_for_any_violation_to_be_said(tmp_path: Path) -> None
     assert any("cannot be said" in warning for warning in report.warnings)
 
 
+def test_what_is_used_is_told_of_the_time_that_was_recorded(tmp_path: Path) -> None:
+    path = write_trace(tmp_path / "hole.csv", hours=60)
+    head, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([head, *lines[: 6 * 6], *lines[54 * 6 :]]) + "\n")
+    done = assess("--trace", path, *SMALL, "-o", "json")
+    assert done.exit_code == 0, done.output
+    report = AssessmentReport.model_validate_json(done.stdout)
+    assert any("nothing was recorded" in warning for warning in report.warnings)
+    for found in resources(report):
+        assert 0 < found.used.p50 <= found.used.p95 <= found.used.max
+
+
 def test_the_table_says_what_is_recommended_and_why(trace: Path) -> None:
     done = assess("--trace", trace, *SMALL)
     assert done.exit_code == 0, done.output
@@ -184,6 +196,11 @@ def test_a_bad_answer_is_one_line_and_status_1(small: SmallPrometheus) -> None:
         (("--trace", "x.csv"), "give --trace PATH with its --format"),
         (("--trace", "x.csv", "--prometheus", "http://p"), "give one of them"),
         (("--prometheus", "p:9090"), "is no address"),
+        (("--prometheus", "http://p", "--seed", "3"), "--seed: is for --trace"),
+        (("--prometheus", "http://p", "--resource", "cpu"), "--resource: is for --trace"),
+        (("--trace", "x.csv", "--format", "csv", "--since", "7d"), "--since: is for --prometheus"),
+        (("--trace", "x.csv", "--format", "csv", "--bearer-token-file", "x"), "--bearer-token-file: is for"),
+        (("--trace", "x.csv", "--format", "csv", "--seed", "-1"), "--seed: -1 is not allowed; from 0"),
         (("--prometheus", "http://p", "--since", "7"), "--since: '7' is not allowed; like 90s"),
         (("--prometheus", "http://p", "--step", "1s"), "--step: 1 s is not allowed"),
         (("--prometheus", "http://p", "--since", "6m"), "are not two steps"),

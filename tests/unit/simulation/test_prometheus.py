@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import httpx2
 import numpy as np
@@ -98,6 +99,16 @@ def test_a_server_that_is_not_there_is_said_after_the_tries() -> None:
         (200, "<html>a login page</html>", Misconfigured, "no answer of a Prometheus"),
         (200, '{"status":"success","data":{"resultType":"vector","result":[]}}', Misconfigured, "no matrix"),
         (200, "[1]", Misconfigured, "no answer of a Prometheus"),
+        *(
+            (200, f'{{"status":"success","data":{{"resultType":"matrix","result":[{series}]}}}}', Misconfigured, said)
+            for series, said in {
+                '{"metric":{"node":"a"}}': "wanted are series with metric and values, not .*; the query was max by",
+                '{"metric":{"node":"a"},"histograms":[[1,{}]]}': "not {'metric': {'node': 'a'}, 'histograms'",
+                '{"metric":{},"values":[[1767600000,"x"]]}': "series with metric and values",
+                '{"values":[[1]]}': "series with metric and values",
+                '"x"': "series with metric and values, not x;",
+            }.items()
+        ),
     ],
 )
 def test_what_will_not_go_well_later_is_said_at_once(
@@ -185,6 +196,26 @@ def test_a_short_gap_is_filled_and_a_number_that_is_none_is_a_gap() -> None:
     with serving(SmallPrometheus(made)) as small:
         cpu = placed(small).traces[Resource.CPU]
     assert cpu.usage[:6, 0].tolist() == [1000.0] * 6
+
+
+@pytest.mark.parametrize("odd", [-5.0, 1e300])
+def test_what_no_node_can_have_is_no_capacity(odd: float) -> None:
+    """One exporter with a slip in it neither stops the assessment nor makes a capacity of less than nothing."""
+    made = [
+        replace(one, value=lambda at: odd) if one.labels.get("unit") and one.labels["node"] == "node-0" else one
+        for one in cluster(nodes=2, pods=1)
+    ]
+    with serving(SmallPrometheus(made)) as small:
+        found = placed(small)
+    assert found.capacity.tolist() == [[0, 0], [8000, 32 * 2**30]]
+
+
+def test_null_warnings_are_none(small: SmallPrometheus) -> None:
+    small.fails = [(200, '{"status":"success","warnings":null,"data":{"resultType":"matrix","result":[]}}')]
+    server, _ = asking(small)
+    with server.client:
+        assert server.range(PODS, Span(START, START + 300, 300)) == {}
+    assert server.warnings == []
 
 
 def test_finer_and_coarser_steps_fall_into_cells_of_five_minutes(small: SmallPrometheus) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,31 @@ def test_offers_are_those_that_the_service_would_have_decided() -> None:
     assert offered[0] == (0, 0), "nothing was known before"
     assert offered[1:] == [(each.cpu_milli, each.memory_bytes) for each in told[:-1]]
     assert len(set(offered)) == 4, "none, the first, the drop, the rise"
+
+
+def test_what_a_node_says_it_keeps_back_is_kept_back_here_too() -> None:
+    """Of 8 cores 5 are reserved, and pods can have 2 of them: as the service reads the same annotations."""
+    said = {
+        "node.koordinator.sh/reservation": '{"resources": {"cpu": "5"}}',
+        "node.koordinator.sh/raw-allocatable": '{"cpu": "2", "memory": "30Gi"}',
+    }
+    first, *_ = read(replace(STEADY, annotations=said)).periods()
+    assert first.known.reserved.tolist() == [[6000, 2 * GIB]]
+    assert first.known.allocatable.tolist() == [[2000, 30 * GIB]]
+    variant = Variant("a", [Strategy()], [{}])
+    (kept,) = replay(read(replace(STEADY, annotations=said)), [variant], Silent())
+    (whole,) = replay(read(STEADY), [variant], Silent())
+    assert kept.tally.figures(0).batch_hours == 0 < whole.tally.figures(0).batch_hours
+
+
+def test_for_how_long_a_pod_settles_is_asked_of_the_strategy_that_is_tried() -> None:
+    """Not of the one in force: two in one call say what each says alone."""
+    history = read(Recorded("n", [1000] * 30, started=timedelta(minutes=30)))
+    slow, quick = Strategy(bind_settle_seconds=1800), Strategy(bind_settle_seconds=60)
+    together = replay(history, [Variant(name, [one], [{}]) for name, one in (("a", slow), ("b", quick))], Silent())
+    alone = replay(replace(history, strategy=slow), [Variant("a", [slow], [{}])], Silent())
+    hours = [one.tally.figures(0).batch_hours for one in (*together, *alone)]
+    assert hours[0] == hours[2] > hours[1]
 
 
 def test_without_a_prediction_requests_stand_in_and_the_note_says_so() -> None:
@@ -183,6 +209,14 @@ def test_the_strategy_in_force_tried_anew_changes_nothing(tmp_path: Path) -> Non
     _, report = simulated(SmallInstallation(nodes, [pool]), same)
     assert set(report.differences[0].cpu.values()) == {0.0}
     assert set(report.differences[0].memory.values()) == {0.0}
+
+
+def test_that_the_age_of_predictions_is_not_compared_is_said(tmp_path: Path) -> None:
+    other = write_strategy(tmp_path / "other.yaml", "default", predictionMaxAgeSeconds=60)
+    _, report = simulated(SmallInstallation([STEADY]), other)
+    assert "predictionMaxAgeSeconds: 900 s, as in force, counts for all that are compared" in report.history.notes
+    _, report = simulated(SmallInstallation([STEADY]), write_strategy(tmp_path / "same.yaml", "default"))
+    assert not any("predictionMaxAgeSeconds" in note for note in report.history.notes)
 
 
 def test_a_bad_file_is_refused_before_anything_is_read(tmp_path: Path) -> None:

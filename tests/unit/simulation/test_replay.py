@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,3 +106,42 @@ def test_a_node_never_has_less_than_its_pods_were_given(tmp_path: Path) -> None:
     for period in history.periods():
         assert (period.prod <= period.known.capacity).all()
         assert (period.known.prod_peak >= 0).all()
+
+
+def with_a_hole(folder: Path, *, filled: bool = False) -> TraceHistory:
+    """Sixty hours of rows, of which two days in the middle are missing (or said to be idle)."""
+    path, begin = folder / "hole.csv", 1_772_409_600
+    write_trace(path, hours=60)
+    head, *lines = path.read_text().splitlines()
+    outside = [line for line in lines if not 6 <= (int(line.split(",")[0]) - begin) // 3600 < 54]
+    path.write_text("\n".join([head, *outside]) + "\n")
+    traces = both(path, TraceFormat.CSV, tuple(Resource))
+    on_nodes = placed(traces, Layout(per_node=3))
+    on_nodes = replace(on_nodes, there=None) if filled else on_nodes
+    return TraceHistory(on_nodes, "max", 0, traces[Resource.CPU].cells)
+
+
+def test_hours_in_which_nothing_was_recorded_are_not_lent(tmp_path: Path) -> None:
+    """A recorder that was off is no idle machine."""
+    history = with_a_hole(tmp_path)
+    assert any(note.startswith("in 48.9 hours nothing was recorded") for note in history.notes)
+    ((known, _),) = figures(history, Strategy(cpu_reclaim_threshold_percent=100))
+    ((idle, _),) = figures(with_a_hole(tmp_path, filled=True), Strategy(cpu_reclaim_threshold_percent=100))
+    assert known.node_hours == pytest.approx(2 * (history.steps / 12 - 48.92), abs=0.1)
+    assert known.prod_hours == pytest.approx(idle.prod_hours), "nobody used anything in between"
+    assert known.reclaimed_share < idle.reclaimed_share / 2
+
+
+def test_what_was_mended_in_a_file_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "usage.csv"
+    text = write_trace(path, hours=26, memory=False).read_text().splitlines()
+    bad = ["1772409600,other,app,-1,0", *(line.rsplit(",", 2)[0] + ",9999,2000" for line in text[1:3])]
+    path.write_text("\n".join([*text, *bad]) + "\n")
+    traces = both(path, TraceFormat.CSV, [Resource.CPU])
+    notes = TraceHistory(placed(traces, Layout(per_node=3)), "max", 0, 1).notes
+    assert notes[2:] == (
+        "cpu: 1 of 159 rows were left out: no number, negative, or of a limit of 0",
+        "cpu: 2 of 159 rows were above their limit: it counts instead",
+        "cpu: 1 series had no row that could be used",
+        "cpu: 91% of the cells had no sample and were filled",
+    )

@@ -136,6 +136,14 @@ def test_a_csv_without_workloads_takes_each_pod_for_its_own(tmp_path: Path) -> N
         ("time,pod,cpu_milli,cpu_limit_milli\n0,a\n", "no usable row among 1"),
         ("time,pod,cpu_milli,cpu_limit_milli\n1e999,a,1,9\n", "line 2: time '1e999'"),
         ("time,pod,cpu_milli,cpu_limit_milli\n1e20,a,1,9\n", "line 2: time '1e20'"),
+        (
+            "time,pod,cpu_milli,cpu_limit_milli\n1767600000000,a,1,9\n",
+            "line 2: time '1767600000000' is beyond the year 9999; wanted are seconds since 1970, or ISO 8601",
+        ),
+        (
+            "time,pod,cpu_milli,cpu_limit_milli\n0,a,1,1e15\n",
+            "line 2: cpu_limit_milli '1e15' is more than any pod has; wanted are milli-cores",
+        ),
     ],
 )
 def test_a_bad_csv_is_an_error_that_names_the_line(tmp_path: Path, text: str, said: str) -> None:
@@ -169,6 +177,26 @@ def test_a_cut_off_gzip_is_told(tmp_path: Path) -> None:
     path = tmp_path / "machine_usage.csv.gz"
     path.write_bytes(gzip.compress(b"m_1,0,20,90\n" * 1000)[:-20])
     with pytest.raises(InvalidInput, match="cannot be read"):
+        read_trace(path, TraceFormat.ALIBABA2018, CPU)
+
+
+def test_a_damaged_gzip_is_told(tmp_path: Path) -> None:
+    path, text = tmp_path / "usage.csv.gz", "".join(f"{at},a,{at * 7919 % 1000},1000\n" for at in range(0, 10**6, 300))
+    whole = gzip.compress(f"time,pod,cpu_milli,cpu_limit_milli\n{text}".encode())
+    for place in range(20, len(whole), 1499):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        with pytest.raises(InvalidInput, match=r"usage\.csv\.gz"):
+            read_trace(path, TraceFormat.CSV, CPU)
+
+
+def test_the_mark_that_spreadsheets_put_first_is_no_part_of_a_name(tmp_path: Path) -> None:
+    assert csv_trace(tmp_path, "\ufefftime,pod,cpu_milli,cpu_limit_milli\n0,a,1,9\n").names == ["a"]
+
+
+def test_an_alibaba_time_without_an_end_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "machine_usage.csv"
+    path.write_text("m_1,0,20,90\nm_1,inf,20,90\n")
+    with pytest.raises(InvalidInput, match="line 2: wanted are machine, seconds"):
         read_trace(path, TraceFormat.ALIBABA2018, CPU)
 
 

@@ -31,7 +31,7 @@ def read(path: Path, resource: Resource) -> Trace:
         for place, row in enumerate(csv.reader(text), 1):
             try:
                 at, percent = int(float(row[1])), float(row[column] or "nan")
-            except (IndexError, ValueError):
+            except (IndexError, ValueError, OverflowError):
                 raise InvalidInput(
                     f"{file}, line {place}: wanted are machine, seconds, CPU %, memory %, not {','.join(row)[:80]!r}"
                 ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,15 +35,16 @@ def one_file_of(path: Path, pattern: str) -> Path:
 
 @contextmanager
 def opened(path: Path) -> Iterator[TextIO]:
-    """Text, unpacked if the name ends with .gz. Raises InvalidInput, also while it is read."""
+    """Text, unpacked if the name ends with .gz, without the mark that spreadsheets put first. Raises InvalidInput, also
+    while it is read."""
     try:
         if path.suffix == ".gz":
-            with gzip.open(path, "rt", encoding="utf-8", newline="") as text:
+            with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as text:
                 yield text
         else:
-            with path.open(encoding="utf-8", newline="") as text:
+            with path.open(encoding="utf-8-sig", newline="") as text:
                 yield text
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InvalidInput(f"{path}: cannot be read: {error}") from error
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{path}: is not text in UTF-8: {error}") from error

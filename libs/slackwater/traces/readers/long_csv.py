@@ -12,6 +12,7 @@ import csv
 from array import array
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,10 @@ from slackwater.traces.trace import Trace
 
 _COLUMNS = {Resource.CPU: ("cpu_milli", "cpu_limit_milli"), Resource.MEMORY: ("memory_bytes", "memory_limit_bytes")}
 
-_LATEST = 2**53
+_LATEST = 253_402_300_800
+"""The year 10000: what is later counts milliseconds, or smaller ones."""
+_MOST = 2**47
+"""No pod has 128 TiB, nor as many milli-cores: the unit is another one, and sums over a node would not fit anywhere."""
 
 
 def read(path: Path, resource: Resource) -> Trace:
@@ -74,6 +78,9 @@ def _seconds(file: Path, place: int, text: str) -> int:
     else:
         if abs(found) < _LATEST:
             return found
+        raise InvalidInput(
+            f"{file}, line {place}: time {text!r} is beyond the year 9999; wanted are seconds since 1970, or ISO 8601"
+        )
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -85,6 +92,10 @@ def _amount(file: Path, place: int, row: Mapping[str, str], column: str) -> floa
     """An empty field is a sample that was not taken."""
     text = row[column]
     try:
-        return float(text) if text else float("nan")
+        found = float(text) if text else float("nan")
     except ValueError:
         raise InvalidInput(f"{file}, line {place}: {column} {text!r} is not a number") from None
+    if _MOST < found < inf:
+        unit = "bytes" if "bytes" in column else "milli-cores"
+        raise InvalidInput(f"{file}, line {place}: {column} {text!r} is more than any pod has; wanted are {unit}")
+    return found

@@ -30,29 +30,36 @@ class Field:
     schema: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _whole(value: Any, least: int, most: int | None = None) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value and (most is None or value <= most)
+_MOST_PERCENT = 1000
+_YEAR_SECONDS, _YEAR_MINUTES = 31_536_000, 525_600
+_MOST_WINDOWS = 100_000
+_MOST_AMOUNT = 2**53
+"""Nobody means more. Within these, percentages of a node fit into 64 bits and times into a date: one number too many in
+a document must not stop the decisions about every node."""
+
+
+def _whole(value: Any, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _limited(default: int | None, least: int, most: int, about: str, unit: str = "") -> Field:
+    def takes(value: Any) -> bool:
+        return (value is None and default is None) or _whole(value, least, most)
+
+    schema = {"type": "integer", "minimum": least, "maximum": most}
+    return Field(default, takes, f"a whole number{unit} from {least} to {most}", about, schema)
 
 
 def _percent(default: int | None, about: str, *, above: bool = False) -> Field:
-    def takes(value: Any) -> bool:
-        return (value is None and default is None) or _whole(value, 0, None if above else 100)
-
-    schema = {"type": "integer", "minimum": 0} | ({} if above else {"maximum": 100})
-    return Field(default, takes, "a whole number from 0" + ("" if above else " to 100"), about, schema)
+    return _limited(default, 0, _MOST_PERCENT if above else 100, about)
 
 
-def _least(default: int, least: int, about: str, unit: str = "") -> Field:
-    schema = {"type": "integer", "minimum": least}
-    return Field(default, lambda value: _whole(value, least), f"a whole number{unit} from {least}", about, schema)
-
-
-def _positive(default: int, about: str) -> Field:
-    return _least(default, 1, about)
+def _count(default: int, most: int, about: str) -> Field:
+    return _limited(default, 1, most, about)
 
 
 def _seconds(default: int, about: str) -> Field:
-    return _least(default, 0, about, " of seconds")
+    return _limited(default, 0, _YEAR_SECONDS, about, " of seconds")
 
 
 def _one_of(default: str, values: tuple[str, ...], about: str) -> Field:
@@ -80,8 +87,8 @@ _POLICIES, _MODES = tuple(Policy), tuple(MidMode)
 
 FIELDS: Mapping[str, Field] = {
     "enable": _flag(False, "whether lower tiers are offered anything; off for the cluster is off for every node"),
-    "metricAggregateDurationSeconds": _positive(300, "over how long usage is averaged"),
-    "metricReportIntervalSeconds": _positive(60, "how often a node reports"),
+    "metricAggregateDurationSeconds": _count(300, _YEAR_SECONDS, "over how long usage is averaged"),
+    "metricReportIntervalSeconds": _count(60, _YEAR_SECONDS, "how often a node reports"),
     "metricAggregatePolicy": Field(
         ("5m", "10m", "30m"),
         _are_durations,
@@ -94,8 +101,8 @@ FIELDS: Mapping[str, Field] = {
     "cpuCalculatePolicy": _one_of("usage", _POLICIES, "by what pods of high tiers are counted"),
     "memoryReclaimThresholdPercent": _percent(65, "share of memory that may be in use", above=True),
     "memoryCalculatePolicy": _one_of("usage", _POLICIES, "by what pods of high tiers are counted"),
-    "degradeTimeMinutes": _positive(15, "age of usage at which nothing is offered any more"),
-    "updateTimeThresholdSeconds": _positive(300, "age at which a small difference is told as well"),
+    "degradeTimeMinutes": _count(15, _YEAR_MINUTES, "age of usage at which nothing is offered any more"),
+    "updateTimeThresholdSeconds": _count(300, _YEAR_SECONDS, "age at which a small difference is told as well"),
     "resourceDiffThreshold": Field(
         0.1,
         _is_share,
@@ -122,11 +129,13 @@ FIELDS: Mapping[str, Field] = {
     "midReclaimRatioPercent": _percent(100, "how much of prod's requests is taken to be there for mid"),
     "coldStartHoldsRequest": _flag(True, "whether nothing is lent of what a pod without a warm prediction requested"),
     "degradeFromSeconds": _seconds(180, "age of usage from which on the offer shrinks"),
-    "riseWindows": _positive(2, "how many windows a rise must last before it is told"),
+    "riseWindows": _count(2, _MOST_WINDOWS, "how many windows a rise must last before it is told"),
     "bindSettleSeconds": _seconds(120, "how long a pod that was just bound takes to claim its request"),
-    "predictionMaxAgeSeconds": _positive(900, "an older prediction is none"),
-    "reservedCPUMilli": _least(0, 0, "kept back on every node beside its own reservation", " of milli-cores"),
-    "reservedMemoryBytes": _least(0, 0, "the same for memory", " of bytes"),
+    "predictionMaxAgeSeconds": _count(900, _YEAR_SECONDS, "an older prediction is none"),
+    "reservedCPUMilli": _limited(
+        0, 0, _MOST_AMOUNT, "kept back on every node beside its own reservation", " of milli-cores"
+    ),
+    "reservedMemoryBytes": _limited(0, 0, _MOST_AMOUNT, "the same for memory", " of bytes"),
 }
 DEFAULTS: Spec = {name: field.default for name, field in FIELDS.items() if field.default is not None}
 SELECTION = ("nodePool", "nodeSelector", "precedence")
@@ -160,7 +169,7 @@ def problems_of(spec: Spec, base: Spec = MappingProxyType({})) -> list[InvalidIn
     first, last = spec.get("degradeFromSeconds", 0), 60 * {**DEFAULTS, **base, **spec}["degradeTimeMinutes"]
     if first < last:
         return []
-    advice = f"it must be below degradeTimeMinutes ({last:g} s): lower it or raise the other"
+    advice = f"it must be below degradeTimeMinutes ({last:.10g} s): lower it or raise the other"
     return [InvalidInput(f"degradeFromSeconds: {first} is not allowed; {advice}", field="degradeFromSeconds")]
 
 

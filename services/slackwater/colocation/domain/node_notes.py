@@ -18,6 +18,7 @@ from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources, parse_cpu_milli, parse_memory_bytes
 
 PREFIXES = ("slackwater.io/", "node.koordinator.sh/")
+_SHOWN = 80
 _TIERS = {"koord-batch": "batch", "koord-mid": "mid", "koord-prod": "prod", "koord-free": "free"}
 
 
@@ -125,8 +126,9 @@ def _amounts(given: Any, name: str) -> Resources:
 def _object(text: str, name: str) -> Mapping[str, Any]:
     try:
         return _mapping(json.loads(text), name)
-    except json.JSONDecodeError as error:
-        raise InvalidInput(f"{name}: {text!r} is no JSON ({error.msg})", field=name) from None
+    except (ValueError, RecursionError) as error:
+        said = f"{text[:_SHOWN]!r}{'…' if len(text) > _SHOWN else ''}"
+        raise InvalidInput(f"{name}: {said} is no JSON ({error})", field=name) from None
 
 
 def _mapping(given: Any, name: str) -> Mapping[str, Any]:

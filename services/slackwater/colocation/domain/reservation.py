@@ -7,6 +7,10 @@ from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
 
+MOST_CPU = 65_535
+"""No kernel counts further; a range without a bound would be as long as somebody's slip."""
+_SHOWN = 80
+
 
 def safety_margin(resource: str, capacity: Resources, strategy: Strategy) -> int:
     """(100 - reclaim threshold) % of capacity, cut toward zero; negative for thresholds above 100 %."""
@@ -26,12 +30,17 @@ def annotated_reservation(named: Resources, reserved_cpus: str) -> Resources:
 
 def cpuset_size(text: str) -> int:
     """How many CPUs `0-3,8` names, each once. Raises InvalidInput."""
-    found: set[int] = set()
+    named = 0
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         last = last if dash else first
-        if not first.isdecimal() or not last.isdecimal() or int(last) < int(first):
-            allowed = "numbers and ranges with commas between, like 0-3,8"
-            raise InvalidInput(f"reservedCPUs: {text!r} is no list of CPUs; allowed: {allowed}", field="reservedCPUs")
-        found.update(range(int(first), int(last) + 1))
-    return len(found)
+        if not _is_cpu(first) or not _is_cpu(last) or int(last) < int(first):
+            allowed = f"numbers up to {MOST_CPU} and ranges with commas between, like 0-3,8"
+            said = f"{text[:_SHOWN]!r}{'…' if len(text) > _SHOWN else ''}"
+            raise InvalidInput(f"reservedCPUs: {said} is no list of CPUs; allowed: {allowed}", field="reservedCPUs")
+        named |= (1 << int(last) + 1) - (1 << int(first))
+    return named.bit_count()
+
+
+def _is_cpu(text: str) -> bool:
+    return text.isdecimal() and len(text) <= len(str(MOST_CPU)) and int(text) <= MOST_CPU

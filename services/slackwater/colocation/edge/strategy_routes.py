@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import Query, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater.colocation.edge.strategy_models import OffersTried
 from slackwater.colocation.usecases.change_strategies import Change, ChangeStrategies
@@ -30,12 +30,28 @@ class ColocationStrategies(BaseModel):
     items: list[ColocationStrategy]
 
 
+class WantedColocationStrategies(BaseModel):
+    """Documents that belong together."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    items: Annotated[list[ColocationStrategy], Field(min_length=1, max_length=1000)]
+
+
 class WouldStoreColocationStrategy(BaseModel):
     """What would be stored (null: nothing, it would be deleted), how that differs from what is, and what nodes would
     offer then (null: nobody asked)."""
 
     document: ColocationStrategy | None
     changes: tuple[FieldChange, ...]
+    offers: OffersTried | None
+
+
+class WouldStoreColocationStrategies(BaseModel):
+    """What would be stored, how that differs from what is, and what nodes would offer with all of it (null: nobody
+    asked)."""
+
+    items: list[WouldStoreColocationStrategy]
     offers: OffersTried | None
 
 
@@ -53,7 +69,32 @@ def strategy_router(change: ChangeStrategies, trying: TryStrategies) -> Routes:
     )
     reading_routes(router, reading)
     _changing(router, change, trying, reading)
+    _changing_several(router, change, trying)
     return router
+
+
+def _changing_several(router: Routes, change: ChangeStrategies, trying: TryStrategies) -> None:
+    @router.post("", role=Role.OPERATOR, summary="Create or replace several ColocationStrategies, all or none")
+    async def apply_colocation_strategies(
+        wanted: WantedColocationStrategies,
+        principal: By,
+        dry_run: DryRun = False,
+        limit: Most = NAMED,
+        offers: Offers = True,
+    ) -> ColocationStrategies | WouldStoreColocationStrategies:
+        """Each is checked with all the others in place, and none is stored if one is refused. A dry run answers with
+        the offers of every node before, and after all of them. 409 if a metadata.generation is not the present one,
+        422 for what could not be used."""
+        done = await change.put_all(wanted.items, by=principal.name, dry_run=dry_run)
+        documents = [each.document for each in done if each.document is not None]
+        if not dry_run:
+            return ColocationStrategies(items=documents)
+        found = await trying.offers(done[0].would or change.in_force, limit) if offers else None
+        tried = [
+            WouldStoreColocationStrategy(document=one, changes=changes(each.before, one.document()), offers=None)
+            for each, one in zip(done, documents, strict=True)
+        ]
+        return WouldStoreColocationStrategies(items=tried, offers=None if found is None else OffersTried.of(found))
 
 
 def _changing(

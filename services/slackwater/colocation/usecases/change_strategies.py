@@ -62,23 +62,32 @@ class ChangeStrategies:
 
         Raises InvalidInput for what cannot be used, Conflict for another generation than the present one.
         """
+        (change,) = await self.put_all([wanted], by=by, dry_run=dry_run)
+        return change
+
+    async def put_all(
+        self, wanted: Sequence[ColocationStrategy], *, by: str = "", dry_run: bool = False
+    ) -> Sequence[Change]:
+        """Several at once, each checked with all the others in place: all of them are stored, or none. Raises as `put`.
+
+        What nodes would follow (`would`) is the same for each: with all of them."""
+        _refuse_doubles(wanted)
         async with self._store.changing() as transaction:
-            rows = await transaction.documents()
-            present = row_of(rows, wanted.metadata.name)
-            refuse_old(wanted.metadata.generation, present)
-            self._check(wanted, rows)
-            before = present.document or {}
-            stored = wanted.changed_to(present.generation + 1, by)
-            if before.get("spec") == stored.stored()["spec"]:
-                stored, row = document_of(present), present
-            else:
-                row = StoredDocument(stored.metadata.name, present.generation + 1, stored.stored())
+            rows = list(await transaction.documents())
+            found = [_staged(each, row_of(rows, each.metadata.name), by) for each in wanted]
+            for staged in found:
+                rows = _replaced(rows, staged.row)
+            for each in wanted:
+                self._check(each, rows)
             if dry_run:
-                return Change(stored, before, self._in_force.as_if(_replaced(rows, row)))
-            if row is not present:
-                await transaction.save(row)
+                would = self._in_force.as_if(rows)
+                return [Change(staged.document, staged.before, would) for staged in found]
+            for staged in found:
+                if staged.is_changed:
+                    await transaction.save(staged.row)
         await self._in_force.catch_up()
-        return Change(self._shown(stored, await self._nodes.followers(MOST_PROBLEMS)), before)
+        counts = await self._nodes.followers(MOST_PROBLEMS)
+        return [Change(self._shown(staged.document, counts), staged.before) for staged in found]
 
     async def delete(self, name: str, *, generation: int = 0, dry_run: bool = False) -> Change:
         """The document is (or would be) gone: its nodes follow the cluster's, or another one that selects them.
@@ -107,7 +116,11 @@ class ChangeStrategies:
     def _check(self, wanted: ColocationStrategy, rows: Sequence[StoredDocument]) -> None:
         """That it can be used, and if it is the cluster's, so can all that stand on it."""
         if not wanted.is_clusters:
-            self._in_force.check(wanted, self._in_force.cluster_of(rows))
+            try:
+                self._in_force.check(wanted, self._in_force.cluster_of(rows))
+            except InvalidInput as error:
+                said = f"{error.message} (colocationstrategy {wanted.metadata.name})"
+                raise InvalidInput(said, code=error.code, field=error.field) from None
             return
         cluster = self._in_force.check(wanted).spec
         for row in rows:
@@ -127,6 +140,36 @@ class ChangeStrategies:
         name = document.metadata.name
         source = "cluster" if name == CLUSTER else f"pool/{name}"
         return document.with_status(self._in_force.status_of(name, counts.get(source, Followers())))
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """A document as it would be stored; `row` is what is there already where nothing changes."""
+
+    document: ColocationStrategy
+    row: StoredDocument
+    before: Mapping[str, Any]
+    is_changed: bool
+
+
+def _staged(wanted: ColocationStrategy, present: StoredDocument, by: str) -> _Staged:
+    """Raises Conflict for another generation than the present one."""
+    refuse_old(wanted.metadata.generation, present)
+    before = present.document or {}
+    stored = wanted.changed_to(present.generation + 1, by)
+    if before.get("spec") == stored.stored()["spec"]:
+        return _Staged(document_of(present), present, before, is_changed=False)
+    row = StoredDocument(stored.metadata.name, present.generation + 1, stored.stored())
+    return _Staged(stored, row, before, is_changed=True)
+
+
+def _refuse_doubles(wanted: Sequence[ColocationStrategy]) -> None:
+    names = [one.metadata.name for one in wanted]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInput(
+                f"colocationstrategy {name} is given twice; leave one of them out", field="metadata.name"
+            )
 
 
 def _replaced(rows: Sequence[StoredDocument], wanted: StoredDocument) -> list[StoredDocument]:

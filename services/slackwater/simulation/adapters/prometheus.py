@@ -19,6 +19,7 @@ MOST_POINTS = 11_000
 PAGE_POINTS = 1_000
 RETRIED = frozenset({429, 500, 502, 503, 504})
 LONGEST_PAUSE_SECONDS = 30.0
+_SHOWN = 100
 
 Labels = Mapping[str, str]
 Points = list[tuple[float, float]]
@@ -62,17 +63,26 @@ class Prometheus:
         found: dict[tuple[tuple[str, str], ...], Points] = {}
         for page in span.pages():
             for series in self._page(query, page):
-                labels = tuple(sorted((str(k), str(v)) for k, v in series["metric"].items()))
-                found.setdefault(labels, []).extend((float(at), float(value)) for at, value in series["values"])
+                try:
+                    labels = tuple(sorted((str(k), str(v)) for k, v in series["metric"].items()))
+                    points = [(float(at), float(value)) for at, value in series["values"]]
+                except (KeyError, TypeError, ValueError, AttributeError):
+                    raise Misconfigured(
+                        f"{self.client.base_url}: the answer is not that of a Prometheus: wanted are series with metric"
+                        f" and values, not {str(series)[:_SHOWN]}; the query was {query}"
+                    ) from None
+                found.setdefault(labels, []).extend(points)
             self.advance()
         return found
 
     def _page(self, query: str, page: Span) -> list[dict[str, Any]]:
         form = {"query": query, "start": str(page.start), "end": str(page.end), "step": str(page.step)}
         answer = self._ask("/api/v1/query_range", form)
-        for said in (*answer.get("warnings", ()), *answer.get("infos", ())):
-            if said not in self.warnings:
-                self.warnings.append(str(said))
+        for told in ("warnings", "infos"):
+            said = answer.get(told)
+            for one in map(str, said if isinstance(said, list) else []):
+                if one not in self.warnings:
+                    self.warnings.append(one)
         data = answer.get("data")
         if not isinstance(data, dict) or data.get("resultType") != "matrix" or not isinstance(data.get("result"), list):
             raise Misconfigured(f"{self.client.base_url}: the answer is not that of a Prometheus: no matrix in it")

@@ -38,6 +38,8 @@ NODES = tuple(
 QUERIES = len(USAGE) + 2 + 1
 LONGEST_GAP_CELLS = 6
 """Half an hour without a sample is filled with what was known before; after that a pod was not there."""
+_MOST = 2.0**47
+"""Of cores, milli-cores or bytes: 128 TiB; sums of more would not fit anywhere."""
 _FROM_CORES = {Resource.CPU: 1000.0, Resource.MEMORY: 1.0}
 
 Flags = NDArray[np.bool_]
@@ -53,10 +55,10 @@ class _Grid:
     cells: int
 
     def spread(self, points: Points) -> tuple[NDArray[np.float64], Flags]:
-        """The mean of the points of each cell, and where there were any."""
+        """The mean of the points of each cell, and where there were any; what no pod or node can have is no point."""
         times = np.array([at for at, _ in points])
         values = np.array([value for _, value in points], np.float64)
-        sound = np.isfinite(values)
+        sound = (values >= 0) & (values <= _MOST)
         cell = ((times[sound] - self.start) // CELL_SECONDS).astype(np.intp)
         inside = (cell >= 0) & (cell < self.cells)
         count = np.bincount(cell[inside], minlength=self.cells)

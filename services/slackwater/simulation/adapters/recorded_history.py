@@ -6,6 +6,7 @@ prod the common peak stands for them; a pod of mid counts with its request) and 
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from slackwater.colocation.domain.node import (
     with_peaks,
     with_usage,
 )
+from slackwater.colocation.domain.node_notes import notes_of
 from slackwater.colocation.domain.pod_set import ListedPod, MeasuredPod, pod_set
 from slackwater.colocation.domain.present import snapshot_of
 from slackwater.colocation.domain.snapshot import LOWER_TIERS, HostApp, NodeSnapshot, Zone
@@ -99,6 +101,11 @@ class RecordedHistory:
     def _told(self) -> Sequence[Sequence[float]]:
         return [[forecast.at.timestamp() for forecast in record.forecasts] for record in self.records]
 
+    @cached_property
+    def _patient(self) -> Strategy:
+        """For how long a pod settles is asked of each strategy: snapshots say for all pods how long ago they came."""
+        return replace(self.strategy, bind_settle_seconds=math.inf)
+
     def periods(self) -> Iterator[Period]:
         """What is known at the end of each; prod is what the newest window says."""
         for step in range(1, self.steps + 1):
@@ -121,7 +128,7 @@ class RecordedHistory:
         told = bisect_right(self._told[place], now) - 1
         if told >= 0:
             state = _predicted(state, record, record.forecasts[told])
-        snapshot = snapshot_of(state, self.strategy, datetime.fromtimestamp(now, UTC))
+        snapshot = snapshot_of(state, self._patient, datetime.fromtimestamp(now, UTC))
         return snapshot or _ABSENT, window.prod, window.measured.end
 
 
@@ -188,14 +195,16 @@ def _notes(
 def _record(node: Said, windows: Sequence[Window], told: Sequence[Said]) -> NodeRecord:
     facts = node["facts"]
     zones = tuple(Zone(each["name"], resources_of(each["capacity"])) for each in facts.get("numa", ()))
+    capacity, annotations = resources_of(facts["capacity"]), facts.get("annotations", {})
     described = with_description(
         NodeState(node["name"]),
-        resources_of(facts["capacity"]),
+        capacity,
         resources_of(facts["reserved"]),
         Source("recorded", datetime.min.replace(tzinfo=UTC)),
         facts["pool"],
         zones,
-        NodeWords(facts.get("labels", {}), facts.get("annotations", {})),
+        NodeWords(facts.get("labels", {}), annotations),
+        notes_of(annotations, capacity),
     )
     forecasts = [
         Forecast(time_of(each["predicted_at"]), int(each["window_number"]), resources_of(each["prod_peak"]))

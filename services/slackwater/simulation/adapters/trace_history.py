@@ -12,18 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slackwater.backtest.adapters.predictors import contenders
 from slackwater.colocation.domain.closed_loop import Period
 from slackwater.colocation.domain.fleet import Ints
 from slackwater.model.errors import InvalidInput
-from slackwater.simulation.usecases.placed import PLACES, Placed, peak
+from slackwater.simulation.usecases.placed import PLACES, Placed, filled_notes, peak
 from slackwater.traces.choices import Resource, TraceFormat
 from slackwater.traces.moments import moments
 from slackwater.traces.pairing import paired
 from slackwater.traces.placement import Stays, churned, each_its_own, still
 from slackwater.traces.readers.formats import read_trace
-from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS, Trace
+from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS, Repairs, Trace
 
 USUAL_VMS_PER_NODE = 20
 USUAL_MODEL = "workload-profile"
@@ -41,6 +42,8 @@ class Layout:
     def __post_init__(self) -> None:
         if self.per_node is not None and self.per_node < 1:
             raise InvalidInput(f"--vms-per-node: {self.per_node} is not allowed; at least 1", field="vms-per-node")
+        if self.seed < 0:
+            raise InvalidInput(f"--seed: {self.seed} is not allowed; from 0", field="seed")
 
 
 def both(path: Path, form: TraceFormat, resources: Sequence[Resource]) -> dict[Resource, Trace]:
@@ -55,6 +58,7 @@ def placed(traces: Mapping[Resource, Trace], layout: Layout) -> Placed:
     alone = trace.whole_machines and stays.machines == trace.series
     whole = "each series is a whole machine and counts as one pod that requests it"
     made_up = f"{trace.series} series as pods of prod on {stays.machines} nodes that are made up"
+    somebody: NDArray[np.bool_] = np.any(trace.present, axis=1)
     return Placed(
         title=trace.title,
         traces=traces,
@@ -65,9 +69,34 @@ def placed(traces: Mapping[Resource, Trace], layout: Layout) -> Placed:
         notes=(
             whole if trace.whole_machines else made_up,
             "a node has as much as its pods were ever given together; system and NUMA zones are not in a trace",
+            *_holes(somebody),
+            *(note for each, one in traces.items() for note in _mended(each, one.repairs)),
         ),
-        there=trace.present if alone else None,
+        there=trace.present if alone else _while_recorded(somebody, stays.machines),
     )
+
+
+def _while_recorded(somebody: NDArray[np.bool_], nodes: int) -> NDArray[np.bool_] | None:
+    """(cells, nodes): where nothing at all was recorded nobody knows what was used, and nodes are not there."""
+    return None if somebody.all() else np.broadcast_to(somebody[:, None], (len(somebody), nodes))
+
+
+def _holes(somebody: NDArray[np.bool_]) -> Iterator[str]:
+    if not somebody.all():
+        hours = np.count_nonzero(~somebody) * CELL_SECONDS / 3600
+        yield f"in {hours:.1f} hours nothing was recorded: nodes count as not there, not as empty"
+
+
+def _mended(resource: Resource, repairs: Repairs) -> Iterator[str]:
+    """What was not as it should be in the file, and what became of it. Filled cells are told by `filled_notes`; several
+    rows in one cell are usual where samples are closer than five minutes."""
+    if repairs.unusable:
+        why = "no number, negative, or of a limit of 0"
+        yield f"{resource}: {repairs.unusable:,} of {repairs.rows:,} rows were left out: {why}"
+    if repairs.over_limit:
+        yield f"{resource}: {repairs.over_limit:,} of {repairs.rows:,} rows were above their limit: it counts instead"
+    if repairs.empty_series:
+        yield f"{resource}: {repairs.empty_series:,} series had no row that could be used"
 
 
 def _stays(trace: Trace, layout: Layout) -> Stays:
@@ -122,7 +151,7 @@ class TraceHistory:
     @property
     def notes(self) -> Sequence[str]:
         first, *others = self.placed.notes
-        return (f"{first}; peaks predicted by {self.model}", *others)
+        return (f"{first}; peaks predicted by {self.model}", *others, *filled_notes(self.placed))
 
     def periods(self) -> Iterator[Period]:
         models = {each: contenders(self.model, each, option="model")[0].make() for each in self.placed.traces}

@@ -21,7 +21,7 @@ from slackwater.prediction.domain.models.port import PeakModel
 from slackwater.simulation.domain.risk import Advice, Choice, Judged, advise
 from slackwater.simulation.domain.tally import Came, Tally
 from slackwater.simulation.ports import Watch
-from slackwater.simulation.usecases.placed import PLACES, Floats, Placed, peak
+from slackwater.simulation.usecases.placed import PLACES, Floats, Placed, filled_notes, peak
 from slackwater.simulation.usecases.replay import TOLD_EVERY, Variant
 from slackwater.traces.choices import Resource
 from slackwater.traces.moments import by_machine
@@ -94,6 +94,7 @@ def assess(
     tallies, used, requested = _lent(placed, choices, peaks, first, watch)
     warnings = [*placed.notes, *warnings_of(placed, requested)]
     cautious = _cautious(placed.cells)
+    somebody = slice(None) if placed.there is None else placed.there.any(axis=1)
     resources, of_nodes, film = {}, [], {}
     for each in placed.traces:
         place, whole = PLACES[each], _violations(placed, each, models, peaks[each], first)
@@ -103,7 +104,7 @@ def assess(
         ]
         advice = advise(judged, accepted, cautious=cautious)
         chosen = next((n for n, one in enumerate(judged) if advice and one.choice == advice.choice), 0)
-        total = used[:, :, place].sum(axis=1)
+        total = used[somebody, :, place].sum(axis=1)
         resources[each] = ResourceAssessed(
             capacity=int(placed.capacity[:, place].sum()),
             requested=int(requested[:, place].sum()),
@@ -280,10 +281,8 @@ def warnings_of(placed: Placed, requested: Floats) -> list[str]:
         found.append("no day lies after a prediction: violation and severity cannot be said")
     elif days <= SHORT_WARM_UP_DAYS + 1:
         found.append("nothing was left to learn from first: cold starts are in all figures")
-    for each, trace in placed.traces.items():
-        there = int(np.count_nonzero(trace.present))
-        if there and trace.repairs.filled / there > 0.05:
-            found.append(f"{each}: {trace.repairs.filled / there:.0%} of the cells had no sample and were filled")
+    found += filled_notes(placed)
+    for each in placed.traces:
         over = np.flatnonzero(requested[:, PLACES[each]] > placed.capacity[:, PLACES[each]] * 1.01)
         if len(over):
             found.append(f"{each}: {len(over)} nodes have more requests than they can give")

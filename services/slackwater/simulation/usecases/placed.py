@@ -114,5 +114,16 @@ def peak(model: PeakModel, moment: Moment) -> Ints:
     return np.ceil(model.peaks(moment.at_seconds, members).peak).astype(np.int64)
 
 
+def filled_notes(placed: Placed) -> Iterator[str]:
+    """Of which resource much was not sampled."""
+    for each, trace in placed.traces.items():
+        there = int(np.count_nonzero(trace.present))
+        if there and trace.repairs.filled / there > _MUCH_FILLED:
+            yield f"{each}: {trace.repairs.filled / there:.0%} of the cells had no sample and were filled"
+
+
+_MUCH_FILLED = 0.05
+
+
 def _count(now: Now) -> int:
     return len(next(iter(now.values())).usage)

@@ -1,0 +1,21 @@
+"""What was given on the command line: an option that would have no effect is refused, not ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import typer
+
+from slackwater.model.errors import InvalidInput
+
+
+def refuse_given(context: typer.Context, parameters: Iterable[str], because: str) -> None:
+    """Raises InvalidInput that names the first of these parameters that somebody wrote; defaults are nobody's."""
+    wanted = set(parameters)
+    for each in context.command.params:
+        if each.name not in wanted:
+            continue
+        source = context.get_parameter_source(each.name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = max(each.opts, key=len)
+            raise InvalidInput(f"{option}: {because}", field=option.removeprefix("--"))
