@@ -145,6 +145,8 @@ async def test_decisions_filter_by_reason_pod_and_end(api: httpx2.AsyncClient) -
         True,
     )
     assert "throttle_waterline_crossed" in (await problem(api, "/v1/decisions", 422, reason="bored"))["detail"]
+    alone = await problem(api, "/v1/decisions", 422, spared=True)
+    assert (alone["field"], "give pod=NAME" in alone["detail"]) == ("spared", True)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from slackwater.console.ports import Reads
 from slackwater.console.usecases.explain import chain, existing_decision, why, why_pod
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord
+from slackwater.model.errors import InvalidInput
 from slackwater.runtime.roles import Role
 from slackwater.runtime.routes import Routes
 
@@ -57,6 +58,8 @@ def decision_router(reads: Reads, times: Times) -> Routes:
         continue_: Continue = None,
     ) -> Listing[DecisionSummary]:
         start, end = times.between(since, until)
+        if spared and not pod:
+            raise InvalidInput("spared: says how a pod is looked for; give pod=NAME as well", field="spared")
         wanted = DecisionFilter(
             node=node,
             pool=pool,
