@@ -29,7 +29,7 @@ PerNodeOption = Annotated[
     typer.Option("--vms-per-node", help="default 20; 1 (each its own node) where the trace has whole machines"),
 ]
 ChurnOption = Annotated[str, typer.Option("--churn", metavar="none|2d", help="mean stay on a node: 2d, 12h")]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="of who is on which node")]
+SeedOption = Annotated[int, typer.Option("--seed", help="of who is on which node; from 0")]
 OutputOption = Annotated[Output, typer.Option("-o", "--output", help="json has a stated schema")]
 PageOption = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="write a page with pictures")]
 

@@ -224,11 +224,6 @@ def test_proof_that_cannot_be_read_is_named_by_its_own_option() -> None:
         assert (done.exit_code, f"slackwater: {option}" in done.stderr) == (1, True), done.output
 
 
-def test_a_seed_is_not_negative() -> None:
-    done = assess("--trace", "x.csv", "--format", "csv", "--seed", "-1")
-    assert (done.exit_code, "'--seed'" in done.stderr) == (2, True), done.output
-
-
 def test_times_have_a_unit() -> None:
     assert [seconds_of(text, "since") for text in ("90s", "5m", "36h", "7d")] == [90, 300, 129_600, 604_800]
     for bad in ("", "5", "0m", "-3d", "5 m"):
