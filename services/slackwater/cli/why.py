@@ -21,7 +21,7 @@ from slackwater.cli.output import (
     print_object,
     short,
 )
-from slackwater.cli.reasoning import print_pod, print_reasoning
+from slackwater.cli.reasoning import exact, print_pod, print_reasoning
 from slackwater.cli.tables import columns, put
 from slackwater.model.errors import InvalidInput
 
@@ -145,7 +145,20 @@ def print_waterfall(console: Console, answer: Mapping[str, Any]) -> None:
     whole = Text(bar(0, answer["result"], low, high, cells), style="bold cyan")
     table.add_row(Text("result", style="bold"), _number(answer["result"], unit), whole, "", _check(answer["adds_up"]))
     put(console, table)
+    if unit.startswith("byte"):
+        console.print(Text(f"exactly: {in_bytes(rows, answer['result'])}", style="dim"), soft_wrap=True)
     _print_rest(console, record)
+
+
+def in_bytes(rows: Sequence[Mapping[str, Any]], result: int) -> str:
+    """The sum to be redone by hand: `34 359 738 368 - 1 073 741 824 = 33 285 996 544 bytes`. In the table above it each
+    amount is rounded by itself, and rounded amounts do not always add up."""
+    parts: list[str] = []
+    for row in rows:
+        if parts or row["value"] < 0:
+            parts.append("-" if row["value"] < 0 else "+")
+        parts.append(exact(abs(row["value"]), "bytes"))
+    return f"{' '.join(parts) or '0'} = {exact(result, 'bytes')} bytes"
 
 
 def _bar_cells(width: int, texts: Sequence[tuple[str, str, str]]) -> int:

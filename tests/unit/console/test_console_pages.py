@@ -137,6 +137,14 @@ async def test_the_node_page_explains_the_offer_and_marks_what_was_done(pages: h
     assert f'href="/decisions/{throttle}"' in body
 
 
+async def test_rounded_amounts_of_memory_are_followed_by_the_sum_in_bytes(pages: httpx2.AsyncClient) -> None:
+    body = await text(pages, "/nodes/edge-7?subject=batch-memory")
+    (said,) = re.findall(r'<p class="equation"><code>(.*?) bytes</code></p>', section(body, "offer"))
+    plain = re.sub(r"\s", "", said).replace("\N{MINUS SIGN}", "-")
+    terms, _, result = plain.partition("=")
+    assert sum(int(each) for each in re.findall(r"[+-]?\d+", terms)) == int(result)
+
+
 async def test_the_decision_page_leads_from_cause_to_effect(pages: httpx2.AsyncClient) -> None:
     body = await text(pages, f"/decisions/{identifier('edge-7', 'throttle', SURGE[0] + 25)}")
     places = [
