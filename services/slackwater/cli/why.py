@@ -115,6 +115,12 @@ def bar(before: int, after: int, low: int, high: int, cells: int = BAR_CELLS[1])
     return (" " * first + "█" * full + (_EIGHTHS[rest] if rest else "")).ljust(cells)
 
 
+def exact_time(text: str) -> str:
+    """To the second, or all of it where there is a rest: cut off, `--at` with it would be before what it is of."""
+    at = parse_time(text).astimezone(UTC)
+    return f"{at:%Y-%m-%dT%H:%M:%S.%fZ}" if at.microsecond else clock_time(text)
+
+
 def _number(value: int, unit: str, *, signed: bool = False) -> str:
     """As in a column: cores with three decimals, so that the points line up."""
     plus = "+" if signed and value > 0 else ""
@@ -131,8 +137,8 @@ def print_waterfall(console: Console, answer: Mapping[str, Any]) -> None:
     title = Text.assemble((f"{answer['subject']} of node {answer['node']}: ", "bold"))
     title.append(amount(answer["result"], unit), style="bold cyan")
     console.print(title)
-    since = clock_time(answer["in_force_since"])
-    console.print(f"in force since {since}, {record['reason']}, rule {record['rule']}", soft_wrap=True)
+    since, rule = exact_time(answer["in_force_since"]), record["rule"] or "none"
+    console.print(Text(f"in force since {since}, {record['reason']}, rule {rule}"), soft_wrap=True)
     heading = "CORES" if unit.startswith("milli") else "VALUE"
     table = columns("TERM", heading, "", "TOTAL", "SOURCE", right=(heading, "TOTAL"), wraps="SOURCE")
     texts = [
@@ -203,7 +209,7 @@ def _print_rest(console: Console, record: Mapping[str, Any]) -> None:
         for each in record["inputs"]:
             when = f" at {_moment(each['observed_at'], record['decided_at'])}" if each["observed_at"] else ""
             value, unit = _measured(each["value"], each["unit"])
-            table.add_row(Text(each["name"]), Text(value), unit, Text(short(each["source"]) + when, style="dim"))
+            table.add_row(Text(each["name"]), Text(value), Text(unit), Text(short(each["source"]) + when, style="dim"))
         console.print()
         put(console, table)
         console.print()
