@@ -47,9 +47,13 @@ def command(
         str, typer.Argument(metavar="node/NAME|pod/NAME|decision/ID", help="what to explain; a pod by name or uid")
     ],
     subject: Annotated[
-        str,
-        typer.Argument(metavar="SUBJECT", help="batch-cpu, mid-memory, prod-cpu-peak, cpu, scheduling, …"),
-    ] = "batch-cpu",
+        str | None,
+        typer.Argument(
+            metavar="SUBJECT",
+            help="nodes: batch-cpu, mid-memory, prod-cpu-peak, cpu, scheduling, …; default: batch-cpu",
+            show_default=False,
+        ),
+    ] = None,
     at: Annotated[str | None, typer.Option("--at", help="as it was then: 2026-01-05T10:32:00Z, or -5m")] = None,
     node: Annotated[str | None, typer.Option("--node", help="pods: of several of the name the one here")] = None,
     namespace: Annotated[
@@ -71,17 +75,23 @@ def command(
         noun, name = _asked(target)
         if noun != "pod" and (node or namespace):
             raise InvalidInput("--node and --namespace say which of several pods is meant: use them with pod/NAME")
+        if noun != "node" and subject is not None:
+            raise InvalidInput(f"{subject!r}: a subject says which number of a node is meant: use it with node/NAME")
+        if noun == "decision" and at is not None:
+            raise InvalidInput("--at: a decision is told with all that came of it: leave --at out")
         with reading(server) as reader:
             if noun == "node":
-                answer = reader.get("/v1/why", {"node": name, "subject": subject, "at": at})
+                answer = reader.get("/v1/why", {"node": name, "subject": subject or "batch-cpu", "at": at})
             elif noun == "pod":
                 answer = reader.get("/v1/why/pod", {"pod": name, "node": node, "namespace": namespace, "at": at})
             else:
                 answer = reader.get(f"/v1/decisions/{quote(name, safe='')}/chain")
         if output in (Format.JSON, Format.YAML):
             print_object(answer, output)
+        elif noun == "pod":
+            print_pod(_console(), answer, at)
         else:
-            _PRINTED[noun](_console(), answer)
+            (print_waterfall if noun == "node" else print_chain)(_console(), answer)
 
 
 def _asked(target: str) -> tuple[str, str]:
@@ -261,6 +271,3 @@ def print_chain(console: Console, answer: Mapping[str, Any]) -> None:
         console.print(Text(f"trace {answer['trace_id']}", style="dim"), soft_wrap=True)
     if not answer["complete"]:
         console.print(Text("the chain is not complete yet: ask again in a few seconds", style="yellow"))
-
-
-_PRINTED = {"node": print_waterfall, "pod": print_pod, "decision": print_chain}
