@@ -154,6 +154,26 @@ async def test_the_decision_page_leads_from_cause_to_effect(pages: httpx2.AsyncC
     assert "encode-video-0" in body
 
 
+async def test_what_was_decided_on_another_day_is_shown_with_its_day(
+    told: MemoryReadModel, streams: Streams, clock: FakeClock
+) -> None:
+    async def shown(*paths: str) -> list[str]:
+        async with client_of(told, streams, clock) as client:
+            return [re.sub(r"<[^>]+>", "", await text(client, path)) for path in paths]
+
+    throttle = identifier("edge-7", "throttle", SURGE[0] + 25)
+    paths = (f"/decisions/{throttle}", "/nodes/edge-7")
+    day = f"{clock.now():%Y-%m-%d} "
+    at = r"\d\d:\d\d:\d\d"
+    for body in await shown(*paths):
+        assert not re.search(day + at, body), "of today the time is enough"
+    await clock.advance(2 * 86_400)
+    decision, node = await shown(*paths)
+    assert re.search(rf"mode throttle · {day}{at}", decision)
+    feed = node.partition("Last actions")[2].partition("Pods")[0]
+    assert len(re.findall(day + at, feed)) == len(re.findall(at, feed)) > 0
+
+
 async def test_parts_are_the_inside_of_their_pages(pages: httpx2.AsyncClient) -> None:
     for path in ("/", "/nodes/edge-7", f"/decisions/{identifier('edge-7', 'offer', 60)}"):
         part, whole = await text(pages, f"{path}?part=true"), await text(pages, path)
