@@ -59,15 +59,17 @@ def exact(value: int, unit: str) -> str:
     return f"{value / 1000:.3f}" if unit.startswith("milli") else f"{value:,}".replace(",", " ")
 
 
-def print_pod(console: Console, answer: Mapping[str, Any]) -> None:
-    """The pod, the newest decision that touched it (else the newest) in full, and all of them in a table."""
+def print_pod(console: Console, answer: Mapping[str, Any], at: str | None = None) -> None:
+    """The pod, the newest decision that touched it (else the newest) in full, and all of them in a table. `at` as it
+    was asked for: how the pod stands is told of now, decisions of then."""
     from rich.text import Text
 
     pod, parts = answer["pod"], answer["decisions"]
     console.print(Text(f"pod {_place(pod)} on node {pod['node']}, uid {pod['uid']}", style="bold"), soft_wrap=True)
-    console.print(Text(_standing(answer)), soft_wrap=True)
+    console.print(Text(("now: " if at and answer["running"] else "") + _standing(answer)), soft_wrap=True)
     if not parts:
-        console.print(Text("no decision that is kept has looked at it"))
+        by_then = f" by then (--at {at}); ask for a later time" if at else ""
+        console.print(Text(f"no decision that is kept has looked at it{by_then}"))
         return
     console.print()
     newest = next((part for part in parts if part["chosen"] and part["carried_out"]), parts[0])

@@ -68,10 +68,10 @@ def waterline(said: Item) -> str:
         case "ratio":
             return f"{value * 100:g}%"
         case "milli-cores":
-            return f"{value / 1000:g} cores"
+            return f"{value / 1000:.10g} cores"
         case "bytes":
-            return f"{value / 2**30:.4g} GiB"
-    return f"{value:g}"
+            return f"{value / 2**30:.10g} GiB"
+    return f"{value:.10g}"
 
 
 def actions(policies: Sequence[Item]) -> list[Item]:

@@ -21,7 +21,7 @@ from slackwater.cli.output import (
     print_object,
     short,
 )
-from slackwater.cli.reasoning import print_pod, print_reasoning
+from slackwater.cli.reasoning import exact, print_pod, print_reasoning
 from slackwater.cli.tables import columns, put
 from slackwater.model.errors import InvalidInput
 
@@ -47,9 +47,13 @@ def command(
         str, typer.Argument(metavar="node/NAME|pod/NAME|decision/ID", help="what to explain; a pod by name or uid")
     ],
     subject: Annotated[
-        str,
-        typer.Argument(metavar="SUBJECT", help="batch-cpu, mid-memory, prod-cpu-peak, cpu, scheduling, …"),
-    ] = "batch-cpu",
+        str | None,
+        typer.Argument(
+            metavar="SUBJECT",
+            help="nodes: batch-cpu, mid-memory, prod-cpu-peak, cpu, scheduling, …; default: batch-cpu",
+            show_default=False,
+        ),
+    ] = None,
     at: Annotated[str | None, typer.Option("--at", help="as it was then: 2026-01-05T10:32:00Z, or -5m")] = None,
     node: Annotated[str | None, typer.Option("--node", help="pods: of several of the name the one here")] = None,
     namespace: Annotated[
@@ -71,17 +75,23 @@ def command(
         noun, name = _asked(target)
         if noun != "pod" and (node or namespace):
             raise InvalidInput("--node and --namespace say which of several pods is meant: use them with pod/NAME")
+        if noun != "node" and subject is not None:
+            raise InvalidInput(f"{subject!r}: a subject says which number of a node is meant: use it with node/NAME")
+        if noun == "decision" and at is not None:
+            raise InvalidInput("--at: a decision is told with all that came of it: leave --at out")
         with reading(server) as reader:
             if noun == "node":
-                answer = reader.get("/v1/why", {"node": name, "subject": subject, "at": at})
+                answer = reader.get("/v1/why", {"node": name, "subject": subject or "batch-cpu", "at": at})
             elif noun == "pod":
                 answer = reader.get("/v1/why/pod", {"pod": name, "node": node, "namespace": namespace, "at": at})
             else:
                 answer = reader.get(f"/v1/decisions/{quote(name, safe='')}/chain")
         if output in (Format.JSON, Format.YAML):
             print_object(answer, output)
+        elif noun == "pod":
+            print_pod(_console(), answer, at)
         else:
-            _PRINTED[noun](_console(), answer)
+            (print_waterfall if noun == "node" else print_chain)(_console(), answer)
 
 
 def _asked(target: str) -> tuple[str, str]:
@@ -115,6 +125,12 @@ def bar(before: int, after: int, low: int, high: int, cells: int = BAR_CELLS[1])
     return (" " * first + "█" * full + (_EIGHTHS[rest] if rest else "")).ljust(cells)
 
 
+def exact_time(text: str) -> str:
+    """To the second, or all of it where there is a rest: cut off, `--at` with it would be before what it is of."""
+    at = parse_time(text).astimezone(UTC)
+    return f"{at:%Y-%m-%dT%H:%M:%S.%fZ}" if at.microsecond else clock_time(text)
+
+
 def _number(value: int, unit: str, *, signed: bool = False) -> str:
     """As in a column: cores with three decimals, so that the points line up."""
     plus = "+" if signed and value > 0 else ""
@@ -131,8 +147,8 @@ def print_waterfall(console: Console, answer: Mapping[str, Any]) -> None:
     title = Text.assemble((f"{answer['subject']} of node {answer['node']}: ", "bold"))
     title.append(amount(answer["result"], unit), style="bold cyan")
     console.print(title)
-    since = clock_time(answer["in_force_since"])
-    console.print(f"in force since {since}, {record['reason']}, rule {record['rule']}", soft_wrap=True)
+    since, rule = exact_time(answer["in_force_since"]), record["rule"] or "none"
+    console.print(Text(f"in force since {since}, {record['reason']}, rule {rule}"), soft_wrap=True)
     heading = "CORES" if unit.startswith("milli") else "VALUE"
     table = columns("TERM", heading, "", "TOTAL", "SOURCE", right=(heading, "TOTAL"), wraps="SOURCE")
     texts = [
@@ -145,7 +161,20 @@ def print_waterfall(console: Console, answer: Mapping[str, Any]) -> None:
     whole = Text(bar(0, answer["result"], low, high, cells), style="bold cyan")
     table.add_row(Text("result", style="bold"), _number(answer["result"], unit), whole, "", _check(answer["adds_up"]))
     put(console, table)
+    if unit.startswith("byte"):
+        console.print(Text(f"exactly: {in_bytes(rows, answer['result'])}", style="dim"), soft_wrap=True)
     _print_rest(console, record)
+
+
+def in_bytes(rows: Sequence[Mapping[str, Any]], result: int) -> str:
+    """The sum to be redone by hand: `34 359 738 368 - 1 073 741 824 = 33 285 996 544 bytes`. In the table above it each
+    amount is rounded by itself, and rounded amounts do not always add up."""
+    parts: list[str] = []
+    for row in rows:
+        if parts or row["value"] < 0:
+            parts.append("-" if row["value"] < 0 else "+")
+        parts.append(exact(abs(row["value"]), "bytes"))
+    return f"{' '.join(parts) or '0'} = {exact(result, 'bytes')} bytes"
 
 
 def _bar_cells(width: int, texts: Sequence[tuple[str, str, str]]) -> int:
@@ -190,7 +219,7 @@ def _print_rest(console: Console, record: Mapping[str, Any]) -> None:
         for each in record["inputs"]:
             when = f" at {_moment(each['observed_at'], record['decided_at'])}" if each["observed_at"] else ""
             value, unit = _measured(each["value"], each["unit"])
-            table.add_row(Text(each["name"]), Text(value), unit, Text(short(each["source"]) + when, style="dim"))
+            table.add_row(Text(each["name"]), Text(value), Text(unit), Text(short(each["source"]) + when, style="dim"))
         console.print()
         put(console, table)
         console.print()
@@ -242,6 +271,3 @@ def print_chain(console: Console, answer: Mapping[str, Any]) -> None:
         console.print(Text(f"trace {answer['trace_id']}", style="dim"), soft_wrap=True)
     if not answer["complete"]:
         console.print(Text("the chain is not complete yet: ask again in a few seconds", style="yellow"))
-
-
-_PRINTED = {"node": print_waterfall, "pod": print_pod, "decision": print_chain}

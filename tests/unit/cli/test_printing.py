@@ -97,6 +97,22 @@ def test_ids_are_short_for_people_and_tell_apart_what_came_in_the_same_minute() 
     assert UUID not in printed(waterfall(OFFER), 140).replace(f"decision {UUID}", "")
 
 
+def test_names_are_printed_as_they_are_even_where_they_look_like_markup() -> None:
+    answer = waterfall(OFFER, rule="busy[/b] [red]")
+    assert "rule busy[/b] [red]" in printed(answer, 100)
+
+
+def test_since_when_a_number_is_in_force_is_a_time_that_can_be_asked_for() -> None:
+    """Cut to the second it was before the decision, so `--at` with what was printed told of the one before."""
+    answer = waterfall(OFFER) | {"in_force_since": "2026-01-05T10:00:00.300400Z"}
+    assert "in force since 2026-01-05T10:00:00.300400Z, " in printed(answer, 100)
+    assert "in force since 2026-01-05 10:00:00Z, " in printed(waterfall(OFFER), 100)
+
+
+def test_a_number_that_no_rule_led_to_names_none() -> None:
+    assert "offer_changed, rule none" in printed(waterfall(OFFER, rule=""), 100)
+
+
 def test_a_sum_that_is_wrong_is_said_loudly() -> None:
     assert "THE TERMS DO NOT ADD UP" in printed(waterfall(OFFER) | {"adds_up": False}, 100)
 

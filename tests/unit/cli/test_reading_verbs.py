@@ -194,6 +194,17 @@ def test_why_tells_amounts_of_memory_for_people(run: Run) -> None:
     assert re.search(r"^capacity +32Gi +node", well(run("why", "node/edge-7", "batch-memory")), re.MULTILINE)
 
 
+def test_the_bytes_that_why_prints_add_up_where_rounded_amounts_need_not(run: Run) -> None:
+    text = well(run("why", "node/edge-7", "batch-memory"))
+    (line,) = (line for line in text.splitlines() if line.startswith("exactly: "))
+    left, _, right = line.removeprefix("exactly: ").removesuffix(" bytes").partition(" = ")
+    signed = re.findall(r"([+-]? ?)(\d{1,3}(?: \d{3})*)", left)
+    total = sum(int(number.replace(" ", "")) * (-1 if "-" in sign else 1) for sign, number in signed)
+    answer = json.loads(well(run("why", "node/edge-7", "batch-memory", "-o", "json")))
+    assert total == int(right.replace(" ", "")) == answer["result"]
+    assert "exactly: " not in well(run("why", "node/edge-7", "batch-cpu")), "cores are not rounded"
+
+
 def test_why_answers_for_the_past(run: Run) -> None:
     then = json.loads(well(run("why", "node/edge-7", "batch-cpu", "--at", ago(500), "-o", "json")))
     now = json.loads(well(run("why", "node/edge-7", "batch-cpu", "-o", "json")))

@@ -53,6 +53,21 @@ def test_an_unknown_pod_and_a_wrong_word_are_refused(run: Run) -> None:
     assert "use them with pod/NAME" in run("why", "node/edge-7", "--namespace", "shop").stderr
 
 
+def test_what_was_not_decided_by_then_is_not_said_to_be_undecided(run: Run) -> None:
+    asked = ("why", "pod/encode-video-0", "--node", "edge-7")
+    text = well(run(*asked, "--at", "-2d"))
+    assert "no decision that is kept has looked at it by then (--at -2d); ask for a later time" in text
+    assert text.splitlines()[1].startswith("now: batch, BE, uses "), "its usage is not that of two days ago"
+    assert "by then" not in well(run(*asked))
+
+
+def test_what_would_be_ignored_is_refused(run: Run) -> None:
+    assert "'batch-cpu': a subject says which number of a node" in run("why", "pod/checkout-0", "batch-cpu").stderr
+    refused = run("why", f"decision/{THROTTLE}", "--at", "-5m")
+    assert refused.exit_code == 2
+    assert "leave --at out" in refused.stderr
+
+
 def test_json_is_the_apis_object(run: Run) -> None:
     told = json.loads(well(run("why", "pod/checkout-0", "--node", "edge-7", "-o", "json")))
     assert set(told) == {"pod", "running", "decisions"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 from hypothesis import given
@@ -104,3 +104,18 @@ async def test_the_feed_of_a_node_has_what_was_done_there_newest_first(model: Me
     assert [each.id for each in found] == sorted((each.id for each in found), reverse=True)
     assert found[0].id == "028"
     assert {each.kind for each in (await overview_page(model, NOW)).actions} == {DecisionKind.THROTTLE}
+
+
+async def test_a_mark_is_not_pushed_off_the_timeline_by_decisions_that_are_no_actions(model: MemoryReadModel) -> None:
+    """With windows of five seconds (`slackwater up`) a quarter of an hour has far more predictions than actions."""
+    records = [replaced(decision(0, DecisionKind.THROTTLE), NOW - timedelta(minutes=2))]
+    records += [replaced(decision(number, DecisionKind.PREDICTION), NOW) for number in range(1, 400)]
+    await model.save_decisions(records)
+    await model.save_liveness([("n", "fresh", NOW)])
+    page = await node_page(model, ClosedDesk(), "n", NOW)
+    for picture in (page.usage, page.pressure):
+        assert 'href="/decisions/000"' in picture.wide
+
+
+def replaced(record: DecisionRecord, at: datetime) -> DecisionRecord:
+    return record.model_copy(update={"decided_at": at})

@@ -137,6 +137,14 @@ async def test_the_node_page_explains_the_offer_and_marks_what_was_done(pages: h
     assert f'href="/decisions/{throttle}"' in body
 
 
+async def test_rounded_amounts_of_memory_are_followed_by_the_sum_in_bytes(pages: httpx2.AsyncClient) -> None:
+    body = await text(pages, "/nodes/edge-7?subject=batch-memory")
+    (said,) = re.findall(r'<p class="equation"><code>(.*?) bytes</code></p>', section(body, "offer"))
+    plain = re.sub(r"\s", "", said).replace("\N{MINUS SIGN}", "-")
+    terms, _, result = plain.partition("=")
+    assert sum(int(each) for each in re.findall(r"[+-]?\d+", terms)) == int(result)
+
+
 async def test_the_decision_page_leads_from_cause_to_effect(pages: httpx2.AsyncClient) -> None:
     body = await text(pages, f"/decisions/{identifier('edge-7', 'throttle', SURGE[0] + 25)}")
     places = [
@@ -144,6 +152,26 @@ async def test_the_decision_page_leads_from_cause_to_effect(pages: httpx2.AsyncC
     ]
     assert places[0] < places[2]
     assert "encode-video-0" in body
+
+
+async def test_what_was_decided_on_another_day_is_shown_with_its_day(
+    told: MemoryReadModel, streams: Streams, clock: FakeClock
+) -> None:
+    async def shown(*paths: str) -> list[str]:
+        async with client_of(told, streams, clock) as client:
+            return [re.sub(r"<[^>]+>", "", await text(client, path)) for path in paths]
+
+    throttle = identifier("edge-7", "throttle", SURGE[0] + 25)
+    paths = (f"/decisions/{throttle}", "/nodes/edge-7")
+    day = f"{clock.now():%Y-%m-%d} "
+    at = r"\d\d:\d\d:\d\d"
+    for body in await shown(*paths):
+        assert not re.search(day + at, body), "of today the time is enough"
+    await clock.advance(2 * 86_400)
+    decision, node = await shown(*paths)
+    assert re.search(rf"mode throttle · {day}{at}", decision)
+    feed = node.partition("Last actions")[2].partition("Pods")[0]
+    assert len(re.findall(day + at, feed)) == len(re.findall(at, feed)) > 0
 
 
 async def test_parts_are_the_inside_of_their_pages(pages: httpx2.AsyncClient) -> None:

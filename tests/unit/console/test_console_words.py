@@ -50,6 +50,11 @@ def test_an_outcome_is_told_as_it_was(kind: DecisionKind, result: int, mode: Mod
     assert outcome(decision(kind, result, mode=mode)) == words
 
 
+def test_what_goes_back_because_nothing_may_be_throttled_any_more_is_really_given_back() -> None:
+    record = decision(DecisionKind.RESTORE, -700, mode=Mode.OBSERVE)
+    assert outcome(record.model_copy(update={"reason": Reason.RESTORE_MODE_CHANGED})) == "gave back 0.7 cores"
+
+
 def test_what_remained_is_told_with_its_reason_also_in_the_chain() -> None:
     record = decision(DecisionKind.THROTTLE, 0, remaining=800)
     assert shortfall(record) == "0.8 cores remain: all are at their floor"

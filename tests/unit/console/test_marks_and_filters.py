@@ -142,3 +142,9 @@ def test_memory_is_drawn_in_thousandths_of_a_gib(told: Any) -> None:
     layers = memory_by_layer(point)
     assert layers["prod"] == round(point.tiers["prod"].memory_bytes * 1000 / 2**30)
     assert set(layers) == {*point.tiers, "system"}
+
+
+def test_a_span_that_ends_before_it_begins_is_refused_as_the_api_does_it() -> None:
+    with pytest.raises(InvalidInput, match=r"since .* is after until"):
+        Asked(since="-5m", until="-1h").question(NOON)
+    assert Asked(since="-1h", until="-5m").question(NOON).until == NOON - timedelta(minutes=5)

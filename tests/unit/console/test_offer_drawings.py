@@ -113,3 +113,14 @@ def test_each_change_leads_to_its_record_and_tells_its_reason() -> None:
     assert '<a href="/decisions/d-1"><rect' in picture
     assert "flag offer_degraded" in picture
     assert "usage is old</title>" in picture
+
+
+def test_a_change_whose_record_is_not_known_is_marked_and_leads_nowhere() -> None:
+    changes = [
+        Change(START, "offer", "first", ""),
+        Change(START + timedelta(minutes=5), "offer", "next", "/decisions/d"),
+    ]
+    until = START + timedelta(minutes=9)
+    drawn = offer_chart(Frame(600, 170), START, until, [], changes, Unit(str, 1000.0), "offers")
+    assert drawn.count('class="flag offer"') == 2
+    assert drawn.count("<a ") == drawn.count('href="/decisions/d"') == 1

@@ -18,10 +18,12 @@ from slackwater.console.domain.views import DecisionFilter, EffectView, Eviction
 from slackwater.console.domain.words import outcome
 from slackwater.console.domain.working import relief_of, working_of
 from slackwater.console.usecases.explain import why_pod
+from slackwater.console.usecases.translate import pod_views, usage_point
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import Action, Alternative, DecisionRecord, Input, Replay, Term
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import InvalidInput, NotFound
-from slackwater.testing.story import SURGE, identifier
+from slackwater.testing.story import SURGE, identifier, story
 
 __all__ = ["api"]
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -218,6 +220,22 @@ async def test_a_pod_that_is_gone_keeps_its_story() -> None:
         await why_pod(model, "name-z", None, None, None, 20)
     with pytest.raises(NotFound, match="in node 'n2'"):
         await why_pod(model, "name-a", "n2", None, None, 20)
+
+
+async def test_of_the_past_the_pod_is_meant_that_had_the_name_then(model: MemoryReadModel) -> None:
+    """A pod was evicted and came back under its name: what was decided then was decided about the former one."""
+    await model.save_decisions([record(id="d0", decided_at=NOON - timedelta(hours=1))])
+    event = next(one for one in story(NOON) if isinstance(one.data, UsageReported))
+    started = NOON - timedelta(minutes=30)
+    back = replace(pod_views(event.data)[0], uid="new", name="name-a", namespace="jobs", node="n1", started_at=started)
+    await model.save_usage([(replace(usage_point(event), node="n1"), [back])])
+    for at in (None, started):
+        assert (await why_pod(model, "name-a", None, None, at, 20)).pod.uid == "new"
+    before = started - timedelta(seconds=1)
+    then = await why_pod(model, "name-a", None, None, before, 20)
+    assert (then.pod.uid, [one.id for one in then.decisions]) == ("a", ["d0"])
+    named = await why_pod(model, "new", None, None, before, 20)
+    assert (named.pod.uid, named.decisions) == ("new", ())
 
 
 async def test_several_that_are_meant_are_all_named() -> None:

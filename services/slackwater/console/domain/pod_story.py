@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -107,12 +107,18 @@ def part_of(
 
 
 def narrowed(
-    found: Iterable[PodIdentity], asked: str, node: str | None, namespace: str | None
+    found: Iterable[PodIdentity],
+    asked: str,
+    node: str | None,
+    namespace: str | None,
+    not_yet: Collection[str] = (),
 ) -> tuple[PodIdentity, ...]:
     """Who is meant. More than one: it is ambiguous. A uid means one pod; among pods of a name those that run come
-    before those that are gone, and of several that followed each other in one place the last is meant."""
+    before those that are gone, and of several that followed each other in one place the last is meant. `not_yet` are
+    uids of pods that had not started at the time asked about: they are meant only where there is no other."""
     among = [one for one in found if node in (None, one.node) and namespace in (None, one.namespace)]
     exact = [one for one in among if one.uid == asked]
+    among = [one for one in among if one.uid not in not_yet] or among
     wanted = exact or [one for one in among if one.is_running] or among
     places: dict[tuple[str, str, str], PodIdentity] = {}
     for one in sorted(wanted, key=lambda each: each.seen_at):

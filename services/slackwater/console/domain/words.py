@@ -68,7 +68,8 @@ def outcome(decision: DecisionRecord | DecisionSummary) -> str:
     if decision.kind is DecisionKind.EVICT:
         return f"would release {value}" if would else f"releases {value}"
     if decision.kind is DecisionKind.RESTORE:
-        return f"would give back {value}" if would else f"gave back {value}"
+        really = not would or decision.reason is Reason.RESTORE_MODE_CHANGED  # it observes because it has given back
+        return f"gave back {value}" if really else f"would give back {value}"
     if decision.kind is DecisionKind.AUTONOMY:
         return "only throttles for now" if decision.reason is Reason.AUTONOMY_STEPPED_BACK else f"may {decision.mode}"
     return amount(decision.result, decision.unit)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from slackwater.console.domain.views import DecisionFilter
-from slackwater.console.edge.parameters import decode_cursor, moment
+from slackwater.console.edge.parameters import decode_cursor, in_order, moment
 from slackwater.console.usecases.pictures import WITHOUT_PREDICTIONS
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.model.errors import InvalidInput
@@ -39,6 +39,10 @@ class Asked:
 
     def question(self, now: datetime) -> DecisionFilter:
         """Raises InvalidInput that names the field."""
+        since = moment(self.since, now, "since") if self.since.strip() else None
+        until = moment(self.until, now, "until") if self.until.strip() else None
+        if since is not None and until is not None:
+            in_order(since, until)
         return DecisionFilter(
             node=self.node.strip() or None,
             pool=self.pool.strip() or None,
@@ -47,8 +51,8 @@ class Asked:
             carried_out=_done(self.done),
             kinds=_kinds(self.kind),
             reason=_reason(self.reason),
-            since=moment(self.since, now, "since") if self.since.strip() else None,
-            until=moment(self.until, now, "until") if self.until.strip() else None,
+            since=since,
+            until=until,
             before=decode_cursor(self.cursor) if self.cursor else None,
         )
 

@@ -47,18 +47,19 @@ class Times:
         """The last 15 minutes unless said otherwise. Raises InvalidInput when it ends before it begins."""
         end = self.at(until, "until")
         start = self.at(since, "since") if since else end - USUAL_SPAN
-        _in_order(start, end)
+        in_order(start, end)
         return start, end
 
     def between(self, since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:
         """The same where either may be open. Raises InvalidInput when it ends before it begins."""
         start, end = self.maybe(since, "since"), self.maybe(until, "until")
         if start is not None and end is not None:
-            _in_order(start, end)
+            in_order(start, end)
         return start, end
 
 
-def _in_order(start: datetime, end: datetime) -> None:
+def in_order(start: datetime, end: datetime) -> None:
+    """Raises InvalidInput when it ends before it begins."""
     if start > end:
         raise InvalidInput(
             f"since ({start.isoformat()}) is after until ({end.isoformat()})", code="invalid_time", field="since"

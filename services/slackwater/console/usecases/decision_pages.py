@@ -8,7 +8,6 @@ from datetime import datetime
 
 from slackwater.console.domain.drawing.bars import effect_bar
 from slackwater.console.domain.views import Chain, DecisionFilter, DecisionSummary, EffectView
-from slackwater.console.domain.words import equation
 from slackwater.console.domain.working import reading, unit_of
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.explain import chain, existing_decision
@@ -35,7 +34,6 @@ class DecisionPageView:
     now: datetime
     waterfall: Waterfall
     chain: Chain
-    equation: str
     effect: EffectView | None
     effect_picture: str
     others: tuple[Alternative, ...]
@@ -62,4 +60,4 @@ async def decision_page(reads: Reads, decision_id: str, now: datetime) -> Decisi
         picture = effect_bar(effect.before, effect.after, effect.waterline, lambda value: reading(value, unit))
     others = tuple(one for one in record.alternatives if not (one.pod_uid or one.keys))
     whole = await chain(reads, decision_id)
-    return DecisionPageView(now, drawn(record), whole, equation(record), effect, picture, others)
+    return DecisionPageView(now, drawn(record), whole, effect, picture, others)

@@ -108,7 +108,8 @@ async def why_pod(
 ) -> PodWhy:
     """What was decided about one pod by `at`. NotFound when nothing ever told of it, InvalidInput with all of them when
     several are meant."""
-    meant = narrowed(await reads.pods_called(pod, node), pod, node, namespace)
+    found = await reads.pods_called(pod, node)
+    meant = narrowed(found, pod, node, namespace, await _started_after(reads, found, at))
     if not meant:
         raise await _no_such_pod(reads, pod, node, namespace)
     if len(meant) > 1:
@@ -120,6 +121,14 @@ async def why_pod(
         part = part_of(record, one.uid, await reads.effect(record.id), evictions)
         parts += [] if part is None else [part]
     return PodWhy(one, await _running(reads, one), tuple(parts))
+
+
+async def _started_after(reads: Reads, found: Iterable[PodIdentity], at: datetime | None) -> frozenset[str]:
+    """The uids of the running ones that had not started at `at`: another pod may have had the name then."""
+    if at is None:
+        return frozenset()
+    nodes = {one.node for one in found if one.is_running}
+    return frozenset([pod.uid for node in nodes for pod in await reads.pods(node) if pod.started_at > at])
 
 
 async def _running(reads: Reads, one: PodIdentity) -> PodView | None:

@@ -125,8 +125,7 @@ async def node_page(reads: Reads, desk: Desk, name: str, now: datetime, look: Lo
     points = await reads.usage(name, since, now)
     since = begin_of(now, [point.sampled_at for point in points])
     offers = offered_over_time(await reads.offers(name, since, now))
-    decisions = await reads.decisions(DecisionFilter(node=name, since=since, limit=200))
-    acted = [each for each in decisions if each.kind in ACTIONS]
+    acted = await reads.decisions(DecisionFilter(node=name, kinds=ACTIONS, since=since, limit=200))
     forecasts = await reads.forecasts(name, since, now)
     capacity = node.facts.capacity.cpu_milli if node.facts else 0
     marks = marks_of(acted)

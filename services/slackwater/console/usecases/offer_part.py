@@ -116,4 +116,5 @@ def _mark(offer: OfferView, look: Look) -> Change:
     why = offer.reason.replace("_", " ") or "offer"
     caution = f"; {offer.degraded}" if offer.degraded else ""
     label = f"{offer.offered_at:%H:%M:%S} {why}: batch {batch}, mid {mid} {word}{caution}"
-    return Change(offer.offered_at, offer.reason or "offer", label, f"/decisions/{decision_of(offer, look.subject)}")
+    decision = decision_of(offer, look.subject)
+    return Change(offer.offered_at, offer.reason or "offer", label, f"/decisions/{decision}" if decision else "")

@@ -10,6 +10,7 @@ from slackwater.console.domain.drawing.bars import waterfall_bar, waterfall_rang
 from slackwater.console.domain.drawing.svg import Frame
 from slackwater.console.domain.views import DecisionFilter, DecisionSummary, UsagePoint, WaterfallRow
 from slackwater.console.domain.waterfall import adds_up, waterfall_of
+from slackwater.console.domain.words import equation
 from slackwater.console.ports import Reads
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
@@ -40,12 +41,13 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """A record's terms drawn; `total` is the bar of the result."""
+    """A record's terms drawn; `total` is the bar of the result, `equation` the sum with nothing rounded."""
 
     record: DecisionRecord
     bars: tuple[Bar, ...]
     total: str
     adds_up: bool
+    equation: str
 
 
 def both(
@@ -104,4 +106,4 @@ def drawn(record: DecisionRecord) -> Waterfall:
         for row in rows
     )
     total = waterfall_bar(0, record.result, low, high, "result", record.unit)
-    return Waterfall(record, bars, total, adds_up(rows, record.result))
+    return Waterfall(record, bars, total, adds_up(rows, record.result), equation(record))

@@ -33,7 +33,7 @@ def policy_page(simulation: PolicySimulation) -> str:
         for curve in curves(shown, dimension_of)
     ]
     hours = hours_of(history)
-    return template(TEMPLATES, "policies.html", amount=amount, waterline=waterline).render(
+    return template(TEMPLATES, "policies.html", amount=amount, signed=signed, waterline=waterline).render(
         report=policy_report_of(simulation),
         shown=shown,
         pictures=pictures,
@@ -47,6 +47,12 @@ def amount(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:,.2f}"
 
 
+def signed(value: float) -> str:
+    """With its sign, unless it is shown as nothing."""
+    text = amount(abs(value))
+    return text if not text.strip("0.") else f"{'+' if value > 0 else '-'}{text}"
+
+
 def waterline(said: TimeAbove) -> str:
     """Its value as people write it."""
     value = float(said.value)
@@ -54,7 +60,7 @@ def waterline(said: TimeAbove) -> str:
         case Dimension.RATIO:
             return f"{value * 100:g} %"
         case Dimension.CPU:
-            return f"{value / 1000:g} cores"
+            return f"{value / 1000:.10g} cores"
         case Dimension.MEMORY:
-            return f"{value / 2**30:.4g} GiB"
-    return f"{value:g}"
+            return f"{value / 2**30:.10g} GiB"
+    return f"{value:.10g}"

@@ -26,7 +26,7 @@ class OfferStep:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A moment at which the offer changed: `css` is the reason, `href` leads to the record."""
+    """A moment at which the offer changed: `css` is the reason, `href` leads to the record; empty: none is known."""
 
     at: datetime
     css: str
@@ -111,4 +111,7 @@ def _line(frame: Frame, series: Series, since: datetime, until: datetime, x: Sca
 def _mark(frame: Frame, x: Scale, change: Change) -> list[str]:
     place = min(max(x(change.at.timestamp()), frame.x0), frame.x1)
     flag = svg.rect(place - 4, frame.y1 - 9, 8, 8, f"flag {change.css}", change.label, radius=4)
-    return [svg.line(place, frame.y1, place, frame.y0, f"mark {change.css}"), svg.link(change.href, flag)]
+    return [
+        svg.line(place, frame.y1, place, frame.y0, f"mark {change.css}"),
+        svg.link(change.href, flag) if change.href else flag,
+    ]
