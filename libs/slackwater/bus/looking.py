@@ -25,6 +25,8 @@ FOLLOW_BATCH = 50
 LOOK_BACK_SECONDS = 5.0
 """After a wait this long for the taker, the stream may have let go of what comes next."""
 FORGOTTEN_AFTER_SECONDS = 5.0
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2262, 1, 1, tzinfo=UTC)
+"""The broker counts nanoseconds in 64 bits: a time outside of them became another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +188,7 @@ async def _position_at(js: JetStreamContext, stream: str, moment: datetime) -> i
             mem_storage=True,
             inactive_threshold=FORGOTTEN_AFTER_SECONDS,
             deliver_policy=DeliverPolicy.BY_START_TIME,
-            opt_start_time=moment.astimezone(UTC),
+            opt_start_time=min(max(moment.astimezone(UTC), EARLIEST), LATEST),
         ),
     )
     with suppress(NatsError, APIError, TimeoutError):

@@ -25,6 +25,9 @@ Metadata = Iterable[tuple[str, str | bytes]]
 UNARY_SECONDS = 30.0
 """How long a call with one answer may take, if its caller did not say less."""
 
+MOST_MESSAGE_BYTES = 4000
+"""Of a message as it is sent: clients refuse trailers from 8 KiB on, and then learn neither status nor code."""
+
 
 class Exhausted(errors.SlackwaterError):
     """The caller asked for more than it can take or may have; gRPC RESOURCE_EXHAUSTED."""
@@ -52,6 +55,17 @@ def status_of(error: errors.SlackwaterError) -> grpc.StatusCode:
 def trailers_of(error: errors.SlackwaterError) -> tuple[tuple[str, str], ...]:
     """What programs read."""
     return (("slackwater-code", error.code), *((("slackwater-field", error.field),) if error.field else ()))
+
+
+def short(message: str) -> str:
+    """The message, or its beginning if it says back more than trailers carry; gRPC sends %XX for most bytes."""
+    sent = 0
+    for place, letter in enumerate(message):
+        plain = " " <= letter <= "~" and letter != "%"
+        sent += 1 if plain else 3 * len(letter.encode(errors="replace"))
+        if sent > MOST_MESSAGE_BYTES:
+            return message[:place] + "…"
+    return message
 
 
 class Guard(grpc.aio.ServerInterceptor):
@@ -134,7 +148,7 @@ async def _refuse(context: Any, method: str, error: Exception) -> None:
         raise error
     if isinstance(error, errors.SlackwaterError):
         kept = tuple(context.trailing_metadata() or ())
-        await context.abort(status_of(error), error.message, (*kept, *trailers_of(error)))
+        await context.abort(status_of(error), short(error.message), (*kept, *trailers_of(error)))
     if isinstance(error, TimeoutError):
         await context.abort(
             grpc.StatusCode.DEADLINE_EXCEEDED,

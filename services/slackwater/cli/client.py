@@ -40,7 +40,8 @@ class Reader(Protocol):
         ...
 
     def follow(self, types: str) -> Iterator[Mapping[str, Any]]:
-        """News of these event types as they arrive, until the server ends the stream."""
+        """Something empty as soon as nothing more can be missed, then news of these event types as they arrive, until
+        the server ends the stream. Raises Unavailable when the connection is lost."""
         ...
 
 
@@ -72,14 +73,22 @@ class HttpReader:
         return answer_of(response)
 
     def follow(self, types: str) -> Iterator[Mapping[str, Any]]:
+        import httpx2
+
+        from slackwater.cli.following import SILENCE_SECONDS, STREAM, parsed
+
         params = {"types": types, "brief": "true"}
-        with self.client.stream("GET", "/v1/stream", params=params, timeout=None) as response:
-            if response.is_error:
-                response.read()
-                answer_of(response)
-            for line in response.iter_lines():
-                if line.startswith("data: "):
-                    yield json.loads(line.removeprefix("data: "))
+        try:
+            with self.client.stream("GET", STREAM, params=params, timeout=SILENCE_SECONDS) as response:
+                if response.is_error:
+                    response.read()
+                    answer_of(response)
+                for place, sent in enumerate(parsed(response.iter_lines())):
+                    if sent.name or place == 0:  # the first only says that the stream is open
+                        yield sent.data
+        except httpx2.HTTPError as error:
+            why = str(error) or type(error).__name__
+            raise Unavailable(f"the stream of {self.client.base_url} ended: {why}; ask again to go on") from None
 
 
 class Answer(dict[str, Any]):

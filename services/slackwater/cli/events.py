@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -68,24 +69,29 @@ def command(
 
 
 def _kept(follower: Any, show: Callable[[str, Item], None]) -> None:
-    """What the server has of the past: until it falls silent for a moment."""
+    """What the server has of the past: until it falls silent for a moment. Raises Unavailable."""
     import httpx2
 
     from slackwater.cli.client import answer_of
     from slackwater.cli.following import STREAM, parsed
+    from slackwater.model.errors import Unavailable
 
-    headers = {"Last-Event-ID": follower.place} if follower.place else {}
+    client, headers = follower.client, {"Last-Event-ID": follower.place} if follower.place else {}
     timeout = httpx2.Timeout(10.0, read=QUIET_SECONDS)
-    with follower.client.stream("GET", STREAM, params=follower.params, headers=headers, timeout=timeout) as response:
-        if response.is_error:
-            response.read()
-            answer_of(response)
-        try:
-            for sent in parsed(response.iter_lines()):
-                if sent.name:
-                    show(sent.place, sent.data)
-        except httpx2.ReadTimeout:
-            return
+    try:
+        with client.stream("GET", STREAM, params=follower.params, headers=headers, timeout=timeout) as response:
+            if response.is_error:
+                response.read()
+                answer_of(response)
+            with suppress(httpx2.ReadTimeout):
+                for sent in parsed(response.iter_lines()):
+                    if sent.name:
+                        show(sent.place, sent.data)
+    except httpx2.HTTPError as error:
+        why = str(error) or type(error).__name__
+        raise Unavailable(
+            f"the stream of {client.base_url} ended: {why}; is it running? (see `slackwater doctor`)"
+        ) from None
 
 
 def _printer(form: Form, *, headers: bool) -> Callable[[str, Item], None]:

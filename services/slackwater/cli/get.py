@@ -161,6 +161,8 @@ def _documents(names: tuple[str, ...], path: str, columns: tuple[Column, ...]) -
 
 
 OFFERS = "/v1/offers"
+WHOLE = ""
+"""Stands for the whole object among the rows seen."""
 KINDS = (
     Kind(
         names=("nodes", "node", "no"),
@@ -370,7 +372,7 @@ def _show(
     answer = _fetch(reader, kind, only, node, params)
     if output in (Format.JSON, Format.YAML):
         print_object(answer, output)
-        return {}
+        return {WHOLE: repr(answer)}
     items = as_recorded(answer.get("items", [answer]), reader)
     if kind.columns is OFFER and output is Format.WIDE:
         items = with_pools(items, reader, whole)
@@ -408,13 +410,17 @@ def _watch(
     output: Format,
     seen: dict[str, str],
 ) -> None:
-    """After each piece of news, print the rows that changed (or the whole object in json and yaml)."""
+    """After each piece of news, print the rows that changed (in json and yaml the whole object if any did).
+
+    The first look comes as soon as news do: what changed since the answer that was shown is told by no news."""
     if not reader.live:
         raise InvalidInput("--watch needs a running instance: start one with `slackwater up`")
     for _ in reader.follow(kind.events):
         answer = _fetch(reader, kind, only, node, params)
         if output in (Format.JSON, Format.YAML):
-            print_object(answer, output)
+            if seen.get(WHOLE) != repr(answer):
+                print_object(answer, output)
+            seen[WHOLE] = repr(answer)
             continue
         items = answer.get("items", [answer])
         if kind.columns is OFFER and output is Format.WIDE:

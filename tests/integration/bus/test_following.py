@@ -156,3 +156,14 @@ async def test_a_backlog_arrives_whole_and_in_order_however_slowly_it_is_taken(g
                     sequences += [item.sequence for item in batch]
     assert sequences == list(range(1, count + 1))
     assert max(sizes) <= 50, "no more than a batch is held at a time"
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01", "1600-01-01", "2100-01-01", "9999-12-31"])
+async def test_a_time_far_away_is_before_or_behind_everything(given: Any, moment: str) -> None:
+    since = datetime.fromisoformat(moment).replace(tzinfo=UTC)
+    async with given.process() as bus:
+        await publish(bus, observed("a"))
+        async with bus.follow(BOTH, since=since) as following:
+            await publish(bus, observed("b"))
+            found = await take(following, 1)
+    assert found[0].key.split("/")[0] == ("a" if since < NOW else "b")

@@ -91,6 +91,16 @@ async def test_an_event_comes_with_its_place_its_attributes_and_its_payload(worl
     assert IntentObserved.model_validate(event["data"]) == observed().data
 
 
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85"])
+async def test_an_event_is_one_line_also_to_clients_that_end_lines_where_unicode_does(world: World, end: str) -> None:
+    frames = await world.open()
+    await anext(frames)
+    await world.bus.publish(observed(f"edge{end}7"))
+    chunk = await anext(frames)
+    (data,) = [line.removeprefix("data: ") for line in chunk.decode().splitlines() if line.startswith("data: ")]
+    assert json.loads(data)["data"]["node"] == f"edge{end}7"
+
+
 async def test_another_replica_goes_on_where_one_ended(world: World) -> None:
     frames = await world.open()
     await anext(frames)

@@ -115,6 +115,37 @@ def test_being_described_again_in_the_same_pool_is_no_news() -> None:
     assert table.news(2, 2, WantedOffers(), 10) == ([], 5)
 
 
+def test_who_left_a_replica_that_began_late_misses_nothing_at_one_that_began_early() -> None:
+    early, late = OfferTable(), OfferTable()
+    early.described(1, "a", "red")
+    for table in (early, late):  # the log keeps the last description of each node
+        table.offered(2, offer("a", 1))
+        table.described(3, "b", "red")
+        table.offered(4, offer("b", 1))
+        table.described(5, "a", "red")
+    reader = Reader(WantedOffers(pool="red"))
+    reader.known_from = late.position
+    reader.read(late, 1)
+    assert set(reader.held) == {"b"}
+    reader.known_from = reader.position
+    reader.read(early, 10)
+    assert set(reader.held) == {"a", "b"}
+
+
+def test_a_node_is_withdrawn_though_it_was_offered_again_since_and_the_reader_was_slow() -> None:
+    table, reader = OfferTable(), Reader(WantedOffers(pool="red"))
+    for place, node in enumerate(("a", "b"), start=1):
+        table.described(2 * place - 1, node, "red")
+        table.offered(2 * place, offer(node, 1))
+    reader.read(table, 10)
+    table.described(5, "a", "blue")
+    table.offered(6, offer("b", 2))
+    table.offered(7, offer("a", 2))
+    for _ in range(3):
+        reader.read(table, 1)
+    assert reader.held == {"b": offer("b", 2)}
+
+
 def test_positions_must_rise() -> None:
     table = OfferTable()
     table.offered(2, offer("a", 1))

@@ -85,6 +85,7 @@ async def test_filters_must_all_pass(wanted: dict[str, Any], names: str) -> None
     ("method", "request_", "field"),
     [
         ("GetNode", api.GetNodeRequest(), "name"),
+        ("GetNode", api.GetNodeRequest(name="edge\0-7"), "name"),
         ("ListNodes", api.ListNodesRequest(page_size=-1), "page_size"),
         ("ListNodes", api.ListNodesRequest(page_size=1001), "page_size"),
         ("ListNodes", api.ListNodesRequest(page_token="x"), "page_token"),
@@ -111,6 +112,7 @@ async def test_a_node_nobody_heard_of_is_not_found_with_a_hint() -> None:
         code, trailers, message = await refusal(served.service.GetNode(api.GetNodeRequest(name="aa")))
     assert (code, trailers["slackwater-code"]) == (grpc.StatusCode.NOT_FOUND, "node_not_found")
     assert "did you mean 'a'?" in message
+    assert trailers["slackwater-field"] == "name", "as the request calls it"
 
 
 async def test_a_watch_begins_with_a_snapshot_and_goes_on_with_changes() -> None:

@@ -191,6 +191,18 @@ async def test_an_error_is_a_status_a_message_and_a_stable_code(
             assert (trailers["slackwater-code"], trailers.get("slackwater-field")) == (code, error.field)
 
 
+@pytest.mark.parametrize("name", ["x" * 100_000, "é" * 3_000, "%" * 20_000, "x" * 3_000])
+async def test_an_error_that_says_back_a_long_name_still_arrives_with_its_code(name: str) -> None:
+    async def fail() -> None:
+        raise errors.NotFound(f"node {name!r} is not known", code="node_not_found", field="name")
+
+    async with running(scripted(fail)) as (channel, _):
+        found, trailers, message = await code_of(stubs.ColocationServiceStub(channel).GetNode(api.GetNodeRequest()))
+    assert (found, trailers["slackwater-code"]) == (grpc.StatusCode.NOT_FOUND, "node_not_found")
+    assert message.startswith(f"node '{name[:600]}")
+    assert message.endswith("is not known" if len(name) == 3_000 and name[0] == "x" else "…")
+
+
 def test_every_class_of_the_error_tree_has_a_status() -> None:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and kind is not errors.SlackwaterError]
     found = {kind: status_of(kind("x")) for kind in kinds if issubclass(kind, errors.SlackwaterError)}

@@ -40,6 +40,7 @@ class OfferChange:
 class _Row:
     sequence: int
     offer: OfferView | None = None
+    offer_sequence: int = 0
     pool: str = ""
     pool_sequence: int = 0
 
@@ -54,14 +55,15 @@ class OfferTable:
 
     def offered(self, sequence: int, offer: OfferView) -> None:
         """Take in an offer. Positions must rise."""
-        self._touched(offer.node, sequence).offer = offer
+        row = self._touched(offer.node, sequence)
+        row.offer, row.offer_sequence = offer, sequence
 
     def described(self, sequence: int, node: str, pool: str) -> None:
-        """Take in a node's pool; it is news only if it is another one."""
-        row = self._rows.get(node)
-        if row is not None and row.pool == pool:
-            self.position = sequence
-            return
+        """Take in a node's pool: also if it is the same, news to who looks at a pool.
+
+        The log keeps a node's last description only, so a table made later knows this one and none before. To every
+        table a node must stand at the same position, or who goes on at another replica misses it.
+        """
         row = self._touched(node, sequence)
         row.pool, row.pool_sequence = pool, sequence
 
@@ -78,25 +80,32 @@ class OfferTable:
 
         `known_from` is where the reader began to look: what left the filter before then it never had.
         """
-        newer = []
-        for row_of in reversed(self._rows.items()):
-            if row_of[1].sequence <= after:
+        newer: list[tuple[int, str, _Row]] = []
+        for node, row in reversed(self._rows.items()):
+            if row.sequence <= after:
                 break
-            newer.append(row_of)
-        changes: list[OfferChange] = []
-        for node, row in reversed(newer):
-            change = _change(node, row, max(after, known_from), wanted)
-            if change is None:
-                continue
-            if len(changes) == limit:
-                return changes, changes[-1].sequence
-            changes.append(change)
-        return changes, max(after, self.position)
+            place = _place(node, row, max(after, known_from), wanted)
+            if place > after:
+                newer.append((place, node, row))
+        newer.sort(key=lambda each: each[0])
+        told = newer[:limit]
+        changes = [OfferChange(place, node, row.offer if _in_pool(row, wanted) else None) for place, node, row in told]
+        return changes, changes[-1].sequence if len(newer) > limit else max(after, self.position)
 
 
-def _change(node: str, row: _Row, known_from: int, wanted: WantedOffers) -> OfferChange | None:
+def _in_pool(row: _Row, wanted: WantedOffers) -> bool:
+    return wanted.pool in ("", row.pool)
+
+
+def _place(node: str, row: _Row, known_from: int, wanted: WantedOffers) -> int:
+    """Where the log has what this reader is to be told; 0 for nothing.
+
+    A node leaves a pool where it was described, whatever was offered since: who has read past that was told there.
+    """
     if wanted.nodes and node not in wanted.nodes:
-        return None
-    if wanted.pool and row.pool != wanted.pool:
-        return OfferChange(row.sequence, node, None) if row.pool_sequence > known_from else None
-    return OfferChange(row.sequence, node, row.offer) if row.offer is not None else None
+        return 0
+    if not _in_pool(row, wanted):
+        return row.pool_sequence if row.pool_sequence > known_from else 0
+    if row.offer is None:
+        return 0
+    return row.sequence if wanted.pool else row.offer_sequence

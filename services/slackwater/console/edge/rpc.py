@@ -18,7 +18,7 @@ from slackwater.console.ports import OfferLog, Reads
 from slackwater.console.usecases.explain import existing_node
 from slackwater.console.usecases.find_nodes import NodeFilter, find_nodes
 from slackwater.console.usecases.watch_offers import watch_offers
-from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.model.errors import InvalidInput, NotFound, Unavailable
 from slackwater.model.time import Clock
 from slackwater.runtime.roles import Role
 from slackwater.runtime.rpc_guard import Exhausted
@@ -73,7 +73,12 @@ class ColocationRpc(stubs.ColocationServiceServicer):
     ) -> messages.GetNodeResponse:
         if not request.name:
             raise InvalidInput("name: is empty; name a node as ListNodes shows it", field="name")
-        node = await existing_node(self._colocation.reads, request.name)
+        if "\0" in request.name:  # HTTP refuses it at the door; PostgreSQL would in words of its driver
+            raise InvalidInput("name: a NUL character is not allowed; name a node as ListNodes shows it", field="name")
+        try:
+            node = await existing_node(self._colocation.reads, request.name)
+        except NotFound as error:
+            raise NotFound(error.message, code=error.code, field="name") from None  # what the request calls it
         return messages.GetNodeResponse(node=self._message(node))
 
     async def ListNodes(  # noqa: N802 - the contract's name

@@ -35,6 +35,8 @@ RECORDED_PAUSE_SECONDS = 0.05
 RECORDED_TRIES = 40
 PORTION_BYTES = 64 * 1024
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+_LINE_ENDS = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+"""Unicode's own ends of lines, as JSON may write them: no end of a line to SSE, but to many a client that reads it."""
 
 log = get_logger(__name__)
 
@@ -226,6 +228,7 @@ def _event(item: Followed, wanted: Wanted) -> str | None:
         data = item.payload.model_validate_json(item.body).model_dump_json() if not wanted.brief else "null"
     except ValidationError:
         return None
+    data = data.translate(_LINE_ENDS)
     return f'{_json(attributes)[:-1]},"data":{data}}}'
 
 
@@ -247,5 +250,5 @@ def _json(data: Mapping[str, Any]) -> str:
 
 
 def _frame(positions: Mapping[str, int], event: str, text: str) -> bytes:
-    """Neither json.dumps nor pydantic writes raw line breaks into JSON, so one data line is enough."""
+    """No JSON has raw line breaks, and `_event` leaves those of Unicode out of it: so one data line is enough."""
     return f"id: {token_of(positions)}\nevent: {event}\ndata: {text}\n\n".encode()
