@@ -14,22 +14,24 @@ Resource = Literal["cpu", "memory"]
 
 
 class PredictorSettings(BaseModel):
-    """Base of all: frozen, and an unknown field is refused."""
+    """Base of all: frozen, and an unknown field is refused, and so is a number that is none or has no end."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class BorgDefaultSettings(PredictorSettings):
     """sum of limits / overcommit."""
 
-    overcommit: float = Field(1.1, ge=1, description="limits per predicted peak, a ratio: 1.1 lends 9 % of all limits")
+    overcommit: float = Field(
+        1.1, ge=1, le=10, description="limits per predicted peak, a ratio: 1.1 lends 9 % of all limits"
+    )
 
 
 class NSigmaSettings(PredictorSettings):
     """mean + N standard deviations of the last hours."""
 
-    sigmas: float = Field(5.0, ge=0, description="standard deviations on top of the mean")
-    window_seconds: float = Field(36_000.0, gt=0, description="history that is looked at; 10 h, as published")
+    sigmas: float = Field(5.0, ge=0, le=1000, description="standard deviations on top of the mean")
+    window_seconds: float = Field(36_000.0, ge=60, description="history that is looked at; 10 h, as published")
     blocks: int = Field(20, ge=1, le=1000, description="parts of the window; it moves on by one part at a time")
     warm_seconds: float = Field(7_200.0, ge=0, description="samples that make a pod known; before, its limit counts")
 
@@ -38,7 +40,7 @@ class ResourceCentralSettings(PredictorSettings):
     """sum over pods of a percentile of each one's last hours."""
 
     percentile: float = Field(0.99, gt=0, le=1, description="of a pod's usage / limit, a ratio")
-    window_seconds: float = Field(36_000.0, gt=0, description="history that is looked at; 10 h, as published")
+    window_seconds: float = Field(36_000.0, ge=60, description="history that is looked at; 10 h, as published")
     slots: int = Field(120, ge=1, le=10_000, description="parts of the window; the largest sample of each counts")
     warm_seconds: float = Field(7_200.0, ge=0, description="samples that make a pod known; before, its limit counts")
 
@@ -49,7 +51,7 @@ class HistogramSettings(PredictorSettings):
     percentile: float | None = Field(None, gt=0, le=1, description="a ratio; None: 0.95 of CPU, 0.98 of memory")
     margin: float = Field(0.10, ge=0, le=10, description="on top of each percentile; 0.1 is 10 %")
     half_life_seconds: float | None = Field(
-        None, gt=0, description="after which a sample counts half; None: 12 h of CPU, 24 h of memory"
+        None, ge=60, description="after which a sample counts half; None: 12 h of CPU, 24 h of memory"
     )
     by_usage: bool = Field(False, description="samples weigh what they are: a share of the usage, not of the time")
     warm_seconds: float = Field(3_600.0, ge=0, description="samples that make a pod known; before, its limit counts")
@@ -78,7 +80,9 @@ class WorkloadProfileSettings(PredictorSettings):
         None, gt=0, lt=1, description="accepted share of 24 h windows above the peak; the knob then follows from it"
     )
     history_hours: int = Field(336, ge=24, le=400, description="hours that are remembered; 2 bytes each and workload")
-    live_days: int = Field(14, ge=1, description="days of a pod's own peaks, for the live gap; within history_hours")
+    live_days: int = Field(
+        14, ge=1, le=31, description="days of a pod's own peaks, for the live gap; within history_hours"
+    )
     cold_hours: int = Field(24, ge=1, description="hours seen that make a workload known; before, its limit counts")
     cold_start: Literal["request", "class-prior"] = Field(
         "request", description="what stands in for an unknown workload: its limit, or what its class needs of it"
