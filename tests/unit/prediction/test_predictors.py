@@ -82,6 +82,8 @@ def test_what_is_wrong_is_named(name: str, settings: dict[str, object], message:
         ("workload-profile", "live_days", 10**15),  # more memory than there is
         ("workload-profile", "live_days", 10**30),
         ("workload-profile", "size_reference", "inf"),
+        ("max", "models", [["nsigma-v1", {}]] * 3000),  # 25 seconds in which nothing else is done, to be made
+        ("max", "models", [["max", {"models": [["nsigma-v1", {}]]}]]),  # nested 400 deep: deeper than calls may be
     ],
 )
 def test_a_setting_that_no_model_can_work_with_is_refused(name: str, setting: str, value: object) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 Resource = Literal["cpu", "memory"]
 
@@ -61,8 +61,18 @@ class MaxSettings(PredictorSettings):
     """The largest of several models, machine by machine."""
 
     models: tuple[tuple[str, dict[str, Any]], ...] = Field(
-        (("nsigma-v1", {}), ("resource-central", {})), min_length=1, description="name and settings of each"
+        (("nsigma-v1", {}), ("resource-central", {})),
+        min_length=1,
+        max_length=8,
+        description="name and settings of each; none of them a max of its own",
     )
+
+    @field_validator("models")
+    @classmethod
+    def _flat(cls, models: tuple[tuple[str, dict[str, Any]], ...]) -> tuple[tuple[str, dict[str, Any]], ...]:
+        if any(name == "max" for name, _ in models):
+            raise ValueError("a max within a max is the max of all of them: name them beside each other")
+        return models
 
 
 class WorkloadProfileSettings(PredictorSettings):
