@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
@@ -79,6 +79,7 @@ class PredictionService:
         self._news = DocumentNews(self.policies, platform.clock)
         ownership.on_news(self._news.tell)
         self._shares = Shares(store, settings.policy(model_of), self._reading, self._restored, self._failed)
+        self._named: dict[str, str] = {}
         self._changed = asyncio.Event()
         self.policies.on_change(self._tell)
         self._closing: set[asyncio.Task[None]] = set()
@@ -103,6 +104,7 @@ class PredictionService:
             Check("prediction-database", answers, "" if answers else "PostgreSQL does not answer"),
             Check("prediction-state", True, f"{self._shares.series} series"),
             Check("prediction-policies", True, self._said()),
+            Check("prediction-models", True, _told(self._shares.problems)),
             ownership_check(self._ownership),
         ]
 
@@ -171,8 +173,17 @@ class PredictionService:
                     await publish_predictions(living, self._platform.clock, self._meter)
                 except (Fenced, Unavailable) as error:
                     log.warning("predictions are published later", partition=living.partition, reason=error.message)
+            self._name_problems()
             waits = [next_check(living, self._platform.clock) for living in self._shares]
             await self._platform.clock.sleep(min(max(min(waits, default=_LONGEST_LOOK), _SHORTEST_LOOK), _LONGEST_LOOK))
+
+    def _name_problems(self) -> None:
+        """Each one once."""
+        problems = self._shares.problems
+        for model, why in problems.items():
+            if self._named.get(model) != why:
+                log.error("model lends nothing where it fails", model=model, reason=why)
+        self._named = problems
 
     def _said(self) -> str:
         """How many pools have a policy of their own, and which documents cannot be used."""
@@ -196,6 +207,11 @@ class PredictionService:
     def _failed(self, error: SlackwaterError) -> None:
         self._metrics.snapshot("failed")
         log.warning("snapshot was not kept", reason=error.message)
+
+
+def _told(problems: Mapping[str, str]) -> str:
+    """For health: which models fail, and why; the limits stand in there."""
+    return "; ".join(f"{model} {why}" for model, why in sorted(problems.items())) or "every model answers"
 
 
 def model_of(choice: ModelChoice, resource: str) -> KeptModel:

@@ -69,6 +69,28 @@ def test_what_is_wrong_is_named(name: str, settings: dict[str, object], message:
         make_model(name, settings, "cpu")
 
 
+@pytest.mark.parametrize(
+    ("name", "setting", "value"),
+    [
+        ("borg-default", "overcommit", 1e300),  # a peak of nothing: everything would be lent
+        ("borg-default", "overcommit", "inf"),
+        ("histogram", "half_life_seconds", 1e-300),  # the same, for every sample is forgotten at once
+        ("nsigma-v1", "sigmas", 1e308),  # a deviation without end, which no whole number holds
+        ("nsigma-v2", "sigmas", "1e400"),
+        ("nsigma-v1", "window_seconds", 1e-300),  # blocks of no time
+        ("resource-central", "window_seconds", 5e-324),
+        ("workload-profile", "live_days", 10**15),  # more memory than there is
+        ("workload-profile", "live_days", 10**30),
+        ("workload-profile", "size_reference", "inf"),
+        ("max", "models", [["nsigma-v1", {}]] * 3000),  # 25 seconds in which nothing else is done, to be made
+        ("max", "models", [["max", {"models": [["nsigma-v1", {}]]}]]),  # nested 400 deep: deeper than calls may be
+    ],
+)
+def test_a_setting_that_no_model_can_work_with_is_refused(name: str, setting: str, value: object) -> None:
+    with pytest.raises(InvalidInput, match=f"model {name}: setting {setting} is "):
+        make_model(name, {setting: value}, "cpu")
+
+
 def test_others_may_bring_models_but_not_take_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = EntryPoint("theirs", BUILT_IN["nsigma-v1"], GROUP)
     monkeypatch.setattr(registry, "entry_points", lambda group: [theirs, EntryPoint("max", BUILT_IN["max"], GROUP)])

@@ -58,13 +58,11 @@ def decision_router(reads: Reads, times: Times) -> Routes:
         continue_: Continue = None,
     ) -> Listing[DecisionSummary]:
         start, end = times.between(since, until)
-        if spared and not pod:
-            raise InvalidInput("spared: says how a pod is looked for; give pod=NAME as well", field="spared")
         wanted = DecisionFilter(
             node=node,
             pool=pool,
             pod=pod,
-            spared=spared,
+            spared=_only_with(pod, spared),
             kind=kind,
             carried_out=carried_out,
             reason=reason,
@@ -110,6 +108,13 @@ def decision_router(reads: Reads, times: Times) -> Routes:
         return await why_pod(reads, pod, node, namespace, times.maybe(at, "at"), limit)
 
     return router
+
+
+def _only_with(pod: str | None, spared: bool) -> bool:
+    """Raises InvalidInput where it would filter nothing."""
+    if spared and not pod:
+        raise InvalidInput("spared: says how a pod is looked for; give pod=NAME as well", field="spared")
+    return spared
 
 
 def _before(token: str | None) -> tuple[datetime, str] | None:

@@ -21,7 +21,7 @@ import numpy as np
 from slackwater.model.errors import InvalidInput
 from slackwater.model.pods import Pod
 from slackwater.prediction.domain.crowd import QOS, RESOURCES, TIERS, Crowd, Gone, Member
-from slackwater.prediction.domain.models.port import Floats, KeptModel
+from slackwater.prediction.domain.models.port import Faltering, Floats, KeptModel
 from slackwater.prediction.domain.numbers import joined
 from slackwater.prediction.domain.policy import ModelChoice, Policies
 from slackwater.prediction.domain.rollouts import Span, revision_of
@@ -139,6 +139,17 @@ class PartitionState:
     def series(self) -> int:
         """Members that have a model of each resource."""
         return sum(len(crowd.series) for pool in self.pools.values() for _, crowd in pool.crowds())
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """Why a model cannot do what it is asked, by `pool/pods or whole/resource: name`."""
+        return {
+            f"{name}/{kind}/{each}: {model.name}": model.problem
+            for name, pool in sorted(self.pools.items())
+            for kind, crowd in pool.crowds()
+            for each, model in crowd.models.items()
+            if isinstance(model, Faltering) and model.problem
+        }
 
     def take(self, sight: Sight, pool_name: str = DEFAULT_POOL) -> bool:
         """False if this node's windows had already come that far."""

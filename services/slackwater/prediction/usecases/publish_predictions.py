@@ -18,7 +18,15 @@ from slackwater.model.time import Clock
 from slackwater.prediction.domain.cadence import Cause, Published, causes
 from slackwater.prediction.domain.crowd import QOS, RESOURCES, TIERS, Crowd, kind_of
 from slackwater.prediction.domain.forecast import Forecast, forecast
-from slackwater.prediction.domain.models.port import ByClass, Calibrated, Floats, KeptModel, Listening, Standing
+from slackwater.prediction.domain.models.port import (
+    ByClass,
+    Calibrated,
+    Faltering,
+    Floats,
+    KeptModel,
+    Listening,
+    Standing,
+)
 from slackwater.prediction.domain.numbers import parts_of
 from slackwater.prediction.domain.policy import PoolPolicy
 from slackwater.prediction.domain.shares import Shares, shares
@@ -197,7 +205,8 @@ def _unknown(found: Forecast) -> tuple[int, float]:
 def _used(pool: Pool, resource: str) -> UsedModel:
     model = pool.pods.models[resource]
     standing = model.standing() if isinstance(model, Calibrated) else Standing()
-    return UsedModel(model.name, model.version, standing, _fallback(model))
+    problem = model.problem if isinstance(model, Faltering) else ""
+    return UsedModel(model.name, model.version, standing, _fallback(model), problem)
 
 
 def _fallback(model: KeptModel) -> str:

@@ -49,6 +49,11 @@ class Shares:
     def series(self) -> int:
         return sum(living.models.series for living in self)
 
+    @property
+    def problems(self) -> dict[str, str]:
+        """Why a model lends nothing, by its place; the same in many partitions is told once."""
+        return {place: why for living in self for place, why in living.models.problems.items()}
+
     async def follow(self, policies: Policies) -> Sequence[str]:
         """From now on by these, here and in what is taken later. Returns which models begin anew, and where.
 

@@ -50,6 +50,8 @@ class UsedModel:
     standing: Standing
     fallback: str = ""
     """What those who are not known count with, in words."""
+    problem: str = ""
+    """What the model could not do; the limits stand in where it could not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +201,8 @@ def _inputs(told: NodePrediction, resource: str, why: Reasons) -> tuple[Input, .
         Input(name="limits", value=round(why.limits), unit=unit, source=heard.event_id, observed_at=at),
         Input(name="system_peak", value=_at(seen.system, told.number), unit=unit, source=f"model of pool {told.pool}"),
     ]
+    if used.problem:
+        found.append(Input(name="model_problem", value=used.problem, unit="name", source=policy))
     for name, value in why.formula.items():
         if name == "limits":
             continue

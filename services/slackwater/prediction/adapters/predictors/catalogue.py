@@ -53,13 +53,21 @@ def describe(name: str) -> Described:
     """See Catalogue.one."""
     known = registry.predictor(name)
     form = known.settings
+    try:
+        defaults, schema = form(), form.model_json_schema()
+        version = registry.make_model(name, {}, "cpu").version
+    except Exception as error:
+        raise Misconfigured(
+            f"model {name}: cannot be made from the defaults of its settings, and each needs one: {error}",
+            code="predictor_unusable",
+        ) from error
     return Described(
         name=name,
-        version=registry.make_model(name, {}, "cpu").version,
+        version=version,
         text=(form.__doc__ or "").strip().partition("\n")[0],
         origin=registry.origin(name),
-        defaults=form(),
-        schema=form.model_json_schema(),
+        defaults=defaults,
+        schema={"properties": {}, **schema},
     )
 
 

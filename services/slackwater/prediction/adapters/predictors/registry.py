@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from slackwater.model.errors import InvalidInput, Misconfigured
+from slackwater.model.errors import InvalidInput, Misconfigured, SlackwaterError
 from slackwater.prediction.adapters.predictors.settings import PredictorSettings, Resource
+from slackwater.prediction.domain.models.contained import Contained
 from slackwater.prediction.domain.models.port import KeptModel
 
 GROUP = "slackwater.predictors"
 DEFAULT = "workload-profile"
+_TEXTS, _FUNCTIONS = ("name", "version"), ("fold", "peaks", "state", "restore", "forget")
+"""What every model has; see KeptModel."""
 _PLACE = "slackwater.prediction.adapters.predictors.built_in"
 BUILT_IN: Mapping[str, str] = {
     "borg-default": f"{_PLACE}:borg_default",
@@ -51,19 +54,21 @@ def predictor(name: str) -> Predictor:
         )
     try:
         settings, factory = found.load()
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        if not (isinstance(settings, type) and issubclass(settings, BaseModel) and callable(factory)):
+            raise TypeError(f"it names {settings!r} and {factory!r}")
+    except Exception as error:
         raise Misconfigured(
             f"model {name}: entry point {found.value} must name a pair (settings class, factory): {error}",
             code="predictor_unusable",
         ) from error
-    return Predictor(settings, factory)
+    return Predictor(cast(type[PredictorSettings], settings), factory)
 
 
 def make_model(name: str, settings: Mapping[str, Any] | PredictorSettings, resource: Resource) -> KeptModel:
     """A model for one resource. Raises InvalidInput that names the setting, and what `predictor` raises."""
     known = predictor(name)
     if isinstance(settings, PredictorSettings):
-        return known.factory(settings, resource)
+        return _made(name, known, settings, resource)
     try:
         checked = known.settings.model_validate(dict(settings))
     except ValidationError as error:
@@ -74,7 +79,31 @@ def make_model(name: str, settings: Mapping[str, Any] | PredictorSettings, resou
             code="predictor_settings",
             field=where,
         ) from error
-    return known.factory(checked, resource)
+    return _made(name, known, checked, resource)
+
+
+def _made(name: str, known: Predictor, settings: PredictorSettings, resource: Resource) -> KeptModel:
+    """Those of other distributions are kept within bounds."""
+    if name in BUILT_IN:
+        return known.factory(settings, resource)
+
+    def make() -> KeptModel:
+        model = known.factory(settings, resource)
+        lacks = [part for part in _TEXTS if not isinstance(getattr(model, part, None), str)]
+        lacks += [part for part in _FUNCTIONS if not callable(getattr(model, part, None))]
+        if lacks:
+            raise TypeError(f"the factory gave {type(model).__name__}, which lacks {', '.join(lacks)}")
+        return model
+
+    try:
+        return Contained(make)
+    except SlackwaterError:
+        raise
+    except Exception as error:
+        raise InvalidInput(
+            f"model {name}: could not be made for {resource} with these settings: {type(error).__name__}: {error}",
+            code="predictor_settings",
+        ) from error
 
 
 def origin(name: str) -> str:

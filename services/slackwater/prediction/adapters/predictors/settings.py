@@ -8,28 +8,30 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 Resource = Literal["cpu", "memory"]
 
 
 class PredictorSettings(BaseModel):
-    """Base of all: frozen, and an unknown field is refused."""
+    """Base of all: frozen, and an unknown field is refused, and so is a number that is none or has no end."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class BorgDefaultSettings(PredictorSettings):
     """sum of limits / overcommit."""
 
-    overcommit: float = Field(1.1, ge=1, description="limits per predicted peak, a ratio: 1.1 lends 9 % of all limits")
+    overcommit: float = Field(
+        1.1, ge=1, le=10, description="limits per predicted peak, a ratio: 1.1 lends 9 % of all limits"
+    )
 
 
 class NSigmaSettings(PredictorSettings):
     """mean + N standard deviations of the last hours."""
 
-    sigmas: float = Field(5.0, ge=0, description="standard deviations on top of the mean")
-    window_seconds: float = Field(36_000.0, gt=0, description="history that is looked at; 10 h, as published")
+    sigmas: float = Field(5.0, ge=0, le=1000, description="standard deviations on top of the mean")
+    window_seconds: float = Field(36_000.0, ge=60, description="history that is looked at; 10 h, as published")
     blocks: int = Field(20, ge=1, le=1000, description="parts of the window; it moves on by one part at a time")
     warm_seconds: float = Field(7_200.0, ge=0, description="samples that make a pod known; before, its limit counts")
 
@@ -38,7 +40,7 @@ class ResourceCentralSettings(PredictorSettings):
     """sum over pods of a percentile of each one's last hours."""
 
     percentile: float = Field(0.99, gt=0, le=1, description="of a pod's usage / limit, a ratio")
-    window_seconds: float = Field(36_000.0, gt=0, description="history that is looked at; 10 h, as published")
+    window_seconds: float = Field(36_000.0, ge=60, description="history that is looked at; 10 h, as published")
     slots: int = Field(120, ge=1, le=10_000, description="parts of the window; the largest sample of each counts")
     warm_seconds: float = Field(7_200.0, ge=0, description="samples that make a pod known; before, its limit counts")
 
@@ -49,7 +51,7 @@ class HistogramSettings(PredictorSettings):
     percentile: float | None = Field(None, gt=0, le=1, description="a ratio; None: 0.95 of CPU, 0.98 of memory")
     margin: float = Field(0.10, ge=0, le=10, description="on top of each percentile; 0.1 is 10 %")
     half_life_seconds: float | None = Field(
-        None, gt=0, description="after which a sample counts half; None: 12 h of CPU, 24 h of memory"
+        None, ge=60, description="after which a sample counts half; None: 12 h of CPU, 24 h of memory"
     )
     by_usage: bool = Field(False, description="samples weigh what they are: a share of the usage, not of the time")
     warm_seconds: float = Field(3_600.0, ge=0, description="samples that make a pod known; before, its limit counts")
@@ -59,8 +61,18 @@ class MaxSettings(PredictorSettings):
     """The largest of several models, machine by machine."""
 
     models: tuple[tuple[str, dict[str, Any]], ...] = Field(
-        (("nsigma-v1", {}), ("resource-central", {})), min_length=1, description="name and settings of each"
+        (("nsigma-v1", {}), ("resource-central", {})),
+        min_length=1,
+        max_length=8,
+        description="name and settings of each; none of them a max of its own",
     )
+
+    @field_validator("models")
+    @classmethod
+    def _flat(cls, models: tuple[tuple[str, dict[str, Any]], ...]) -> tuple[tuple[str, dict[str, Any]], ...]:
+        if any(name == "max" for name, _ in models):
+            raise ValueError("a max within a max is the max of all of them: name them beside each other")
+        return models
 
 
 class WorkloadProfileSettings(PredictorSettings):
@@ -78,7 +90,9 @@ class WorkloadProfileSettings(PredictorSettings):
         None, gt=0, lt=1, description="accepted share of 24 h windows above the peak; the knob then follows from it"
     )
     history_hours: int = Field(336, ge=24, le=400, description="hours that are remembered; 2 bytes each and workload")
-    live_days: int = Field(14, ge=1, description="days of a pod's own peaks, for the live gap; within history_hours")
+    live_days: int = Field(
+        14, ge=1, le=31, description="days of a pod's own peaks, for the live gap; within history_hours"
+    )
     cold_hours: int = Field(24, ge=1, description="hours seen that make a workload known; before, its limit counts")
     cold_start: Literal["request", "class-prior"] = Field(
         "request", description="what stands in for an unknown workload: its limit, or what its class needs of it"

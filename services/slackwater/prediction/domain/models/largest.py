@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.prediction.domain.models.port import ByClass, Floats, KeptModel, Listening, Members, Peaks, Rows
+from slackwater.prediction.domain.models.port import (
+    ByClass,
+    Faltering,
+    Floats,
+    KeptModel,
+    Listening,
+    Members,
+    Peaks,
+    Rows,
+)
 from slackwater.prediction.domain.models.tables import State, named, part_of
 
 
@@ -36,6 +45,12 @@ class Largest:
             np.max([answer.peak for answer in answers], axis=0),
             terms,
             np.max([answer.cold_share for answer in answers], axis=0),
+        )
+
+    @property
+    def problem(self) -> str:
+        return "; ".join(
+            f"{one.name}: {one.problem}" for one in self.models if isinstance(one, Faltering) and one.problem
         )
 
     @property

@@ -126,6 +126,16 @@ class Listening(Protocol):
 
 
 @runtime_checkable
+class Faltering(Protocol):
+    """A model that may be unable to do what it is asked. Others simply lack this."""
+
+    @property
+    def problem(self) -> str:
+        """What it could not do when it was last asked; empty if it could do everything."""
+        ...
+
+
+@runtime_checkable
 class ByClass(Protocol):
     """A model that may want to be told of which class members are. Others simply lack this."""
 
