@@ -99,6 +99,18 @@ def test_what_cannot_be_quantified_acts_on_nobody_and_the_others_go_on(fields: d
     assert [step.metric for step in done.plan.steps] == ["node_cpu_usage"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "part"),
+    [({"release": broken}, "release"), ({"evict": broken}, "evict"), ({"concerns": broken}, "concerns")],
+)
+def test_what_raises_is_told_once(fields: dict[str, Any], part: str) -> None:
+    heard: list[tuple[str, str, str]] = []
+    known = contained(replace(GOOD, **fields), lambda *told: heard.append(told))
+    for _ in range(2):
+        run_cycle(view(*CROWD), RULES, CycleState(), at(0), options=EXACT, metrics=BUILT_IN.with_metrics(known))
+    assert heard == [("mine", part, "RuntimeError: no such file")]
+
+
 def test_what_is_written_as_float_is_taken_as_it_is_written() -> None:
     done = cycle(replace(GOOD, release=always(0.1), evict=always(0.1)))
     assert next(one for one in done.plan.remaining if one.metric == "mine").gap == D("0.1")

@@ -31,21 +31,41 @@ from slackwater.waterline.registry.metric import (
     Throttle,
 )
 
+Tell = Callable[[str, str, str], None]
+"""Hears (metric, which of its functions, what it raised)."""
 
-def contained(metric: Metric) -> Metric:
-    """The same metric, whose functions fail for themselves alone."""
+
+def contained(metric: Metric, tell: Tell = lambda metric, part, why: None) -> Metric:
+    """The same metric, whose functions fail for themselves alone. What stays unknown because one of them raises is told
+    to `tell`, each kind of error once; readings and checks say it themselves."""
+
+    def heard(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        known = set[type[Exception]]()
+
+        def call(*arguments: Any) -> Any:
+            try:
+                return function(*arguments)
+            except Exception as error:
+                if type(error) not in known:
+                    known.add(type(error))
+                    tell(metric.name, part, f"{type(error).__name__}: {error}")
+                raise
+
+        return call
+
+    has_own_way = metric.restore is not None and metric.restore is not restore_cpu
     return replace(
         metric,
         readings=None if metric.readings is None else _readings(metric.name, metric.readings),
-        release=_release(metric.release),
-        basis=_basis(metric.basis),
+        release=_release(heard("release", metric.release)),
+        basis=_basis(heard("basis", metric.basis)),
         sort=None if metric.sort is None else _sort(metric.sort),
-        throttle=None if metric.throttle is None else _throttle(metric.throttle),
-        restore=None if metric.restore is None else _restore(metric.restore),
-        evict=None if metric.evict is None else _evict(metric.evict),
-        concerns=_concerns(metric.concerns),
+        throttle=None if metric.throttle is None else _throttle(heard("throttle", metric.throttle)),
+        restore=_restore(heard("restore", metric.restore)) if metric.restore and has_own_way else metric.restore,
+        evict=None if metric.evict is None else _evict(heard("evict", metric.evict)),
+        concerns=_concerns(heard("concerns", metric.concerns)),
         check=_check(metric.check),
-        target_of=_target_of(metric.target_of),
+        target_of=_target_of(heard("target_of", metric.target_of)),
     )
 
 
@@ -133,9 +153,6 @@ def _throttle(throttle: Throttle) -> Throttle:
 
 
 def _restore(restore: Restore) -> Restore:
-    if restore is restore_cpu:
-        return restore
-
     def give(pod: PodUse, bounds: RestoreBounds, headroom: Decimal | None) -> tuple[QuotaChange, ...]:
         changes = _asked(restore, pod, bounds, headroom)
         if not isinstance(changes, tuple) or not all(_is_raise(one, pod) for one in changes):

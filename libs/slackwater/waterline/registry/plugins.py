@@ -7,15 +7,15 @@ from typing import Final
 
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.waterline.registry.built_in import BUILT_IN
-from slackwater.waterline.registry.contained import contained
+from slackwater.waterline.registry.contained import Tell, contained
 from slackwater.waterline.registry.metric import Metric, Metrics
 
 GROUP: Final = "slackwater.metrics"
 
 
-def all_metrics() -> Metrics:
-    """What is built in and what is installed; what is installed fails for itself alone. Raises Misconfigured that names
-    the entry point that is unusable."""
+def all_metrics(tell: Tell = lambda metric, part, why: None) -> Metrics:
+    """What is built in and what is installed; what is installed fails for itself alone, and `tell` hears why. Raises
+    Misconfigured that names the entry point that is unusable."""
     found = BUILT_IN
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
         try:
@@ -32,7 +32,7 @@ def all_metrics() -> Metrics:
                 code="metric_unusable",
             )
         try:
-            found = found.with_metrics(contained(metric))
+            found = found.with_metrics(contained(metric, tell))
         except InvalidInput as error:
             raise Misconfigured(
                 f"metric {entry.name}: the name is taken; rename it or uninstall one of them", code="metric_twice"

@@ -18,6 +18,7 @@ from slackwater.ensurance.usecases.documents_in_force import DocumentsInForce
 from slackwater.ensurance.usecases.turns import Turns
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
+from slackwater.telemetry.logs import get_logger
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.handover import written
@@ -27,6 +28,8 @@ from slackwater.waterline.registry.plugins import all_metrics
 from slackwater.waterline.rulebook import Rulebook, rulebook_of
 
 EVERYBODY: Final = ""
+
+log = get_logger(__name__)
 
 
 class Book:
@@ -52,7 +55,7 @@ class Book:
         self._documents = documents
         self._standings: dict[str, PoolStanding] = {}
         self._handovers: dict[tuple[str, int, Mode, Limits], str] = {}
-        self.metrics: Metrics = all_metrics()
+        self.metrics: Metrics = all_metrics(_raised)
         """Those that are built in and those that are installed beside us."""
         self._stale = True
         self.heard_at: dict[str, datetime] = {}
@@ -261,3 +264,7 @@ class Book:
         self.adopt(policy or self.policy)
         self._nodes, self._standings = {one.node: one for one in mine}, {one.pool: one for one in standings}
         self._stale = False
+
+
+def _raised(metric: str, part: str, why: str) -> None:
+    log.warning("installed metric fails", metric=metric, part=part, reason=why)
