@@ -110,22 +110,9 @@ def try_all(client: httpx2.Client, wanted: Sequence[Document], *, nodes: int | N
 
 def put_together(client: httpx2.Client, wanted: Sequence[Document], *, dry_run: bool, nodes: int | None = None) -> Any:
     """As `put`, for several of one kind of `TOGETHER`: all are stored, or none."""
-    import httpx2
-
-    try:
-        response = client.post(
-            TOGETHER[wanted[0].kind],
-            json={"items": [document.body for document in wanted]},
-            params=_trial(wanted[0], nodes) if dry_run else {},
-            timeout=client.timeout if nodes is None else TRIAL_SECONDS,
-        )
-    except httpx2.HTTPError as error:
-        raise Unavailable(f"no answer from {client.base_url}: {error}") from None
-    try:
-        return answer_of(response)
-    except InvalidInput as error:
-        origins = ", ".join(document.origin for document in wanted)
-        raise InvalidInput(f"{origins}: {error.message}", code=error.code) from None
+    origins = ", ".join(document.origin for document in wanted)
+    body, params = {"items": [document.body for document in wanted]}, _trial(wanted[0], nodes) if dry_run else {}
+    return _answered(client, origins, "POST", TOGETHER[wanted[0].kind], body, params, nodes)
 
 
 def delete(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: int | None = None) -> Any:
@@ -142,23 +129,26 @@ def delete(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: i
 def _send(client: httpx2.Client, method: str, document: Document, *, dry_run: bool, nodes: int | None) -> Any:
     from urllib.parse import quote
 
+    path = PATHS[document.kind].format(quote(document.name, safe=""))
+    body, params = document.body if method == "PUT" else None, _trial(document, nodes) if dry_run else {}
+    return _answered(client, document.origin, method, path, body, params, nodes)
+
+
+def _answered(
+    client: httpx2.Client, origin: str, method: str, path: str, body: Any, params: Mapping[str, str], nodes: int | None
+) -> Any:
+    """Raises what the server names; what it refuses, with where that stands."""
     import httpx2
 
-    path = PATHS[document.kind].format(quote(document.name, safe=""))
+    timeout = client.timeout if nodes is None else TRIAL_SECONDS
     try:
-        response = client.request(
-            method,
-            path,
-            json=document.body if method == "PUT" else None,
-            params=_trial(document, nodes) if dry_run else {},
-            timeout=client.timeout if nodes is None else TRIAL_SECONDS,
-        )
+        response = client.request(method, path, json=body, params=params, timeout=timeout)
     except httpx2.HTTPError as error:
         raise Unavailable(f"no answer from {client.base_url}: {error}") from None
     try:
         return answer_of(response)
     except InvalidInput as error:
-        raise InvalidInput(f"{document.origin}: {error.message}", code=error.code) from None
+        raise InvalidInput(f"{origin}: {error.message}", code=error.code) from None
 
 
 def _trial(document: Document, nodes: int | None) -> dict[str, str]:
