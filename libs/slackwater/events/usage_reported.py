@@ -18,8 +18,9 @@ class UsageReported(Payload):
 
     `system` is node minus all managed pods and host applications, floored at zero per sample; None when it could not be
     measured (never zero in place of unknown). `prod_pressure` is the pressure of all prod pods together. `disks` and
-    `links` are the averages of the window, of those that can be read: none where the machine hides them. `host_apps` is
-    left out where there are none.
+    `links` are the averages of the window, of those that can be read: none where the machine hides them. `alone`: the
+    agent decided by itself when this was sent, so whoever decides for the node otherwise waits until he is heard.
+    `host_apps` and `alone` are left out where there is nothing to say.
     """
 
     TYPE: ClassVar[str] = "usage.reported"
@@ -40,6 +41,12 @@ class UsageReported(Payload):
     disks: tuple[DiskUse, ...] = ()
     links: tuple[LinkUse, ...] = ()
     host_apps: tuple[HostAppUsage, ...] = Field(default=(), exclude_if=operator.not_)
+    alone: bool = Field(default=False, exclude_if=operator.not_)
 
     def key(self) -> str:
         return self.node
+
+
+def said_alone(report: UsageReported) -> UsageReported:
+    """The same report of an agent that decides by itself."""
+    return report.model_copy(update={"alone": True})

@@ -38,6 +38,7 @@ from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.events.node_described import NodeDescribed
+from slackwater.events.usage_reported import said_alone
 from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import new_id, partition_of
 from slackwater.model.nodes import NodeFacts
@@ -266,8 +267,9 @@ class Running:
         self._consider_evictions()
         self._measure(time.perf_counter() - begun)
         if tick.report is not None:
-            self.outgoing.report(self.envelopes.report(tick.report))
-            self.service.metrics.reported(tick.report.trigger)
+            report = tick.report if self._alone is None else said_alone(tick.report)
+            self.outgoing.report(self.envelopes.report(report))
+            self.service.metrics.reported(report.trigger)
         self._ticks += 1
         if self._ticks % _LOOK_AT_FACTS_EVERY_TICKS == 0:
             facts = described(self.service.driver.facts(), self.service.settings)
@@ -343,6 +345,7 @@ class Running:
             _log.warning("rules not readable", node=self.facts.name, error=str(error))
             return None
         self._told_alone = 0
+        self.outgoing.alone()
         _log.warning("alone", node=self.facts.name, generation=held.wish.generation)
         return alone
 

@@ -16,6 +16,7 @@ from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import Eviction
 from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.tiers import Tier
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
@@ -321,3 +322,27 @@ def test_rules_travel_without_loss() -> None:
     assert handover.written(policies, options) == text
     assert len(text) < 2000
     assert NODE
+
+
+async def test_reports_say_so_while_it_is_alone_and_those_that_wait_from_before_too(world: World) -> None:
+    """Decision 0065: ensurance, back on the line, reads them all, and must not act beside us."""
+    async with world.running(report_seconds=1.0):
+        await world.declare(**wanted())
+        await world.clock.advance(4)
+        world.bus.broker.away = True
+        cut = world.clock.now()
+        await world.clock.advance(8)
+        world.bus.broker.away = False
+        await world.clock.advance(3)
+        before = [one.alone for one in world.all(UsageReported) if one.sampled_at <= cut]
+        since = [one.alone for one in world.all(UsageReported) if one.sampled_at > cut]
+        await world.declare(**wanted(lease_seconds=3600.0))
+        owned = world.clock.now()
+        await world.clock.advance(4)
+        after = [one.alone for one in world.all(UsageReported) if one.sampled_at > owned]
+    assert before
+    assert not any(before)
+    assert len(since) >= 4
+    assert all(since)
+    assert after
+    assert not any(after)

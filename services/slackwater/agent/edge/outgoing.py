@@ -12,7 +12,7 @@ from typing import Any
 from slackwater.agent.edge.express import Express
 from slackwater.bus.port import Bus
 from slackwater.events.envelope import Event
-from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_reported import UsageReported, said_alone
 from slackwater.events.waterline_crossed import crossing_of
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
@@ -74,6 +74,12 @@ class Outgoing:
             self._lost()
         self._reports[event.id] = event
         self._wake.set()
+
+    def alone(self) -> None:
+        """From here on this node decides by itself. Reports that still wait, from before, say so as well: who reads one
+        when the bus is back must not act on it beside us."""
+        for id_, event in list(self._reports.items()):
+            self._reports[id_] = event.model_copy(update={"data": said_alone(event.data)})
 
     async def run(self) -> None:
         """Publish until cancelled."""

@@ -24,7 +24,8 @@ class EnsuranceMetrics:
             "slackwater_ensurance_reports_ignored_total",
             "Reports that must not cause action, by reason.",
             ["reason"],
-            look="too_old: the usage path is late. from_the_future: a node's clock. known: urgent ones come twice.",
+            look="too_old: the usage path is late. from_the_future: a node's clock. known: urgent ones come twice. "
+            "alone: the agent decides by itself and has not heard us yet.",
         )
         pods = meters.gauge(
             "slackwater_ensurance_throttled_pods",

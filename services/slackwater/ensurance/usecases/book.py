@@ -60,6 +60,8 @@ class Book:
         self._stale = True
         self.heard_at: dict[str, datetime] = {}
         """When a node last reported, by our clock; a node that is not in it has not reported since the start."""
+        self.alone_since: dict[str, datetime] = {}
+        """Since when every report of a node says that its agent decides by itself."""
         self.left_at: dict[str, datetime] = {}
         """Since when the intent of a node says that we do not hear it."""
         self.read_up_to: dict[int, int] = {}
@@ -194,10 +196,18 @@ class Book:
         self._partitions -= frozenset(partitions)
         for node in [node for node in self._nodes if partition_of(node) in partitions]:
             del self._nodes[node]
-            self.heard_at.pop(node, None)
-            self.left_at.pop(node, None)
+            for times in (self.heard_at, self.left_at, self.alone_since):
+                times.pop(node, None)
         for partition in partitions:
             self.read_up_to.pop(partition, None)
+
+    def heard(self, node: str, now: datetime, *, alone: bool) -> None:
+        """A report of a node that could be used, if only to learn that its agent decides by itself."""
+        self.heard_at[node] = now
+        if alone:
+            self.alone_since.setdefault(node, now)
+        else:
+            self.alone_since.pop(node, None)
 
     def has_read(self, node: str, position: int) -> None:
         """A report of a node, at its position in the stream. The last counts, not the highest: what begins anew counts

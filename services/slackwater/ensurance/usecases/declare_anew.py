@@ -1,5 +1,5 @@
 """Intents that nobody asked for by a report: of nodes that are new to this replica, of nodes that fell silent or came
-back, and of pools that may do more or less than before.
+back, of agents that go on alone although we read them, and of pools that may do more or less than before.
 
 Documents are not renewed by being declared again; their leases are renewed for a whole partition at once
 (renew_leases). So whatever an intent says must be declared when it changes.
@@ -23,13 +23,18 @@ AT_ONCE = 200
 class DeclareAnew:
     """A node is left when no report of it could be used for `silent_seconds`, whatever the reason: its intent then
     holds for no time, and no renewal of its partition counts for it. Its throttles go back, because nobody can see any
-    more whether they are still needed, and its agent acts alone."""
+    more whether they are still needed, and its agent acts alone.
+
+    An agent that acts alone gives way when our lease is renewed. One that was started while it was cut off only
+    remembers what we wanted, and a remembered lease cannot be renewed: who is still alone after two renewals is told
+    anew."""
 
     def __init__(self, book: Book, clock: Clock, lease_seconds: float, silent_seconds: float) -> None:
         self._book = book
         self._clock = clock
         self._lease_seconds = lease_seconds
         self._silent_seconds = silent_seconds
+        self._alone_seconds = lease_seconds * 2 / 3
         self._listening_since = clock.now()
         self._options: Mapping[str, Options] = {}
 
@@ -38,7 +43,11 @@ class DeclareAnew:
         now, book = self._clock.now(), self._book
         before, self._options = self._options, self._pools(now)
         pools = {pool for pool, options in self._options.items() if before.get(pool, options) != options}
-        due = [node.node for node in book.nodes() if self._turned(node.node, now) or node.pool in pools]
+        due = [
+            node.node
+            for node in book.nodes()
+            if self._turned(node.node, now) or self._stays_alone(node.node, now) or node.pool in pools
+        ]
         return await self._declare(due)
 
     async def taken(self, partitions: Collection[int]) -> int:
@@ -64,6 +73,10 @@ class DeclareAnew:
             return self._is_silent(node, now)
         return self._book.heard_at.get(node, left_at) > left_at
 
+    def _stays_alone(self, node: str, now: datetime) -> bool:
+        since = self._book.alone_since.get(node)
+        return since is not None and (now - since).total_seconds() >= self._alone_seconds
+
     def _is_silent(self, node: str, now: datetime) -> bool:
         heard_at = self._book.heard_at.get(node, self._listening_since)
         return (now - max(heard_at, self._listening_since)).total_seconds() > self._silent_seconds
@@ -88,3 +101,4 @@ class DeclareAnew:
             self._book.left_at[node] = now
         else:
             self._book.left_at.pop(node, None)
+        self._book.alone_since.pop(node, None)  # told now: from its next report on it is counted anew

@@ -105,7 +105,7 @@ class GuardNode:
             if guarded is None or why is not None:
                 self._meter.ignored(why or "")
                 return
-            self._book.heard_at[guarded.node] = now
+            self._heard(guarded, report, now)
             answer = self._glance(guarded, report, now) or self._answer(guarded, report, now)
             if answer.standing is not None:
                 answer = await self._with_pool(answer, guarded, report)
@@ -136,10 +136,15 @@ class GuardNode:
             answer = self._answer(guarded, report, now)
         if answer is None or answer.is_written:
             return False
-        self._book.heard_at[guarded.node] = now
+        self._heard(guarded, report, now)
         self._book.put(answer.after)
         self._tell(answer)
         return True
+
+    def _heard(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> None:
+        self._book.heard(guarded.node, now, alone=report.data.alone)
+        if report.data.alone:
+            self._meter.ignored("alone")
 
     def _concerned(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> frozenset[str] | None:
         """Of which pods a report can be about; None: of any, for it may cross."""
@@ -150,7 +155,10 @@ class GuardNode:
         return outdated(guarded, _position(report), now, self._max_report_age_seconds)
 
     def _glance(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> _Answer | None:
-        """Almost every report: nothing is triggered, nothing in force, nothing awaited. Costs no look at any pod."""
+        """Almost every report: nothing is triggered, nothing in force, nothing awaited. Costs no look at any pod. Nor
+        does one of an agent that decides by itself: two who act on one surge take twice what is needed (0065)."""
+        if report.data.alone:
+            return _Answer(guarded, replace(guarded, last_report=_position(report)))
         if guarded.awaited or guarded.evictions:
             return None
         state = glance(

@@ -1,0 +1,87 @@
+"""Of a node whose agent decides by itself ensurance decides nothing: two who act on one surge take twice what is needed
+(decision 0065). It sees to it that the agent hears it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from ensurance_scene import Scene, reported
+
+from slackwater.events.envelope import Event
+from slackwater.events.usage_reported import UsageReported, said_alone
+from slackwater.events.waterline_crossed import crossing_of, report_of
+
+IGNORED = "slackwater_ensurance_reports_ignored_total"
+
+
+def alone(sequence: int, at: datetime, pressure: float = 0.5) -> Event[UsageReported]:
+    event = reported(sequence, at=at, pressure=pressure)
+    return event.model_copy(update={"data": said_alone(event.data)})
+
+
+async def hearing(scene: Scene, seconds: int) -> None:
+    for _ in range(seconds):
+        await scene.clock.advance(1)
+        scene.sequence += 1
+        await scene.guard(alone(scene.sequence, scene.clock.now()))
+
+
+async def test_a_surge_that_an_agent_answers_by_itself_is_not_answered_a_second_time() -> None:
+    scene = await Scene().open()
+    before = len(scene.intents())
+    await hearing(scene, 5)
+    assert scene.records() == []
+    assert len(scene.intents()) == before
+    assert scene.metric(IGNORED, reason="alone") == 5
+    await scene.report(0.5)
+    assert [one.kind for one in scene.records()] == ["throttle"], "he has heard us: we are the owner again"
+
+
+async def test_its_urgent_reports_say_it_too() -> None:
+    event = alone(1, Scene().clock.now())
+    urgent = event.model_copy(update={"data": event.data.model_copy(update={"trigger": "waterline"})})
+    crossing = crossing_of(urgent)
+    assert crossing is not None
+    assert report_of(crossing).data.alone
+
+
+async def test_what_it_measured_before_is_not_acted_upon_when_it_comes_late() -> None:
+    scene = await Scene().open()
+    sampled = scene.clock.now()
+    scene.sequence = 1
+    await hearing(scene, 2)
+    await scene.guard(reported(1, at=sampled, pressure=0.5))
+    assert scene.records() == []
+
+
+async def test_it_counts_as_heard() -> None:
+    scene = await Scene().open()
+    await hearing(scene, 61)
+    await scene.anew()
+    assert scene.book.left_at == {}
+
+
+async def test_who_goes_on_alone_after_two_renewals_is_told_anew_and_again_if_that_is_lost() -> None:
+    """Started while it was cut off: it remembers a lease, and what is remembered cannot be renewed."""
+    scene = await Scene().open()
+    before = len(scene.intents())
+    await hearing(scene, 10)
+    assert await scene.anew() == 0
+    await hearing(scene, 1)
+    assert await scene.anew() == 1
+    told = scene.intents()[before:]
+    assert [one.lease_seconds for one in told] == [scene.settings.lease_seconds]
+    assert told[0].declared_at == scene.clock.now()
+    await hearing(scene, 5)
+    assert await scene.anew() == 0
+    await hearing(scene, 6)
+    assert await scene.anew() == 1
+
+
+async def test_who_has_heard_us_is_not_told_again() -> None:
+    scene = await Scene().open()
+    await hearing(scene, 9)
+    await scene.report(0.0)
+    await scene.clock.advance(5)
+    assert await scene.anew() == 0
+    assert scene.clock.now() - scene.book.heard_at["n1"] == timedelta(seconds=5)
