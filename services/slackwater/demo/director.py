@@ -165,11 +165,11 @@ class Production:
             cpus,
             summary.cpu_seconds_per_request(phases),
             sum(phase.other_cpu for phase in phases) / len(phases),
-            policies.TARGET * cpus,
+            policies.COMPARED.target * cpus,
             BATCH_SHARE * cpus,
         )
         self.narrator.say(
-            f"all or nothing and precise in turn, above {policies.WATERLINE:.0%} of the machine's CPU: "
+            f"all or nothing and precise in turn, above {policies.COMPARED.waterline:.0%} of the machine's CPU: "
             f"{BATCH_PODS} batch pods that want {BATCH_SHARE:.0%} of it, surges of {rates.surge:.0f} requests/s"
         )
         deadline, self.told_waterline = time.monotonic() + parts.comparison, None

@@ -151,7 +151,7 @@ def rule_of(policy: str) -> Rule:
 def test_both_policies_are_documents_of_ours_with_the_same_waterline() -> None:
     precise, simple = rule_of(PRECISE), rule_of(ALL_OR_NOTHING)
     assert precise.waterline == simple.waterline
-    assert float(precise.target) == policies.TARGET
+    assert float(precise.target) == policies.COMPARED.target
     assert float(simple.target) == 0, "everything that is used is asked for: every candidate goes to its floor"
     assert simple.cool_down_seconds > 3600, "the product's own, careful restore never begins"
 

@@ -24,17 +24,28 @@ from slackwater.waterline.facts.node import NodeView, Series
 from slackwater.waterline.guarding import GuardState, confirmed, guard
 from slackwater.waterline.loop.managed import use_of
 from slackwater.waterline.nodeqos import NodeQos
-from slackwater.waterline.rulebook import rulebook_of
+from slackwater.waterline.rulebook import Rulebook, rulebook_of
 
 CPUS, PODS, LIMIT_MILLI, OTHER_CPUS = 2, 8, 105, 0.1
 REQUEST_SECONDS, REST_RATE, SURGE_RATE = 0.009, 22.0, 133.0
 STEP_SECONDS, READ_EVERY = 0.005, 4
 WANTED_CPUS = PODS * LIMIT_MILLI / 1000
-_RULES = rulebook_of(
-    NodeQos.parse(
-        policies.document({"kind": "NodeQOS", "metadata": {"name": "default", "generation": 1}}, policies.PRECISE)
-    )
-)
+_PRESENT = {"kind": "NodeQOS", "metadata": {"name": "default", "generation": 1}}
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Where the waterline is, and how many requests a second a surge has."""
+
+    levels: policies.Levels
+    surge_rate: float
+
+    def rules(self) -> Rulebook:
+        return rulebook_of(NodeQos.parse(policies.document(_PRESENT, policies.PRECISE, self.levels)))
+
+
+FULL, COMPARED = Scene(policies.FULL, SURGE_RATE), Scene(policies.COMPARED, 97.0)
+"""Of each, batch keeps about a third of what it wants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +149,7 @@ class Watched:
     """A machine, who samples it and what is decided; a change is in force 40 to 100 ms after its sample."""
 
     machine: RandomMachine
+    scene: Scene = FULL
     state: GuardState = field(default_factory=GuardState)
     lowered: list[Lowered] = field(default_factory=list)
     used: list[Used] = field(default_factory=list)
@@ -145,6 +157,7 @@ class Watched:
     _steps: int = 0
 
     def __post_init__(self) -> None:
+        self._rules = self.scene.rules()
         self._before = self.machine.counters()
         self._rhythm = self._sampling()
         self._wakes_at = next(self._rhythm)
@@ -176,7 +189,7 @@ class Watched:
             due += 1.0
             if not above and not self.holds:
                 yield due - 0.5
-                if self._ratio(self.machine.counters()) > policies.WATERLINE:
+                if self._ratio(self.machine.counters()) > self.scene.levels.waterline:
                     due = self.machine.at
                     continue
             yield due
@@ -189,7 +202,7 @@ class Watched:
         view, self._before = self._view(before, now, ratio), now
         delay = self.machine.chance.uniform(0.04, 0.1)
         self._coming.append((now.at + delay / 2, lambda: self._decide(view, delay / 2)))
-        return ratio > policies.WATERLINE
+        return ratio > self.scene.levels.waterline
 
     def _view(self, before: Counters, now: Counters, ratio: float) -> NodeView:
         seconds, ours = now.at - before.at, self.state.by_uid()
@@ -221,7 +234,7 @@ class Watched:
         )
 
     def _decide(self, view: NodeView, delay: float) -> None:
-        made = guard(view, self.state, _RULES.policies, _time(self.machine.at), _RULES.options(Mode.THROTTLE))
+        made = guard(view, self.state, self._rules.policies, _time(self.machine.at), self._rules.options(Mode.THROTTLE))
         self.state = made.state
         if made.cycle.plan.steps:
             self._coming.append((self.machine.at + delay, self._carry_out))
@@ -236,24 +249,25 @@ class Watched:
         self.state = confirmed(self.state, _time(self.machine.at))
 
 
-def surges(count: int, seconds: float, seed: int) -> tuple[list[SurgeFigures], Watched]:
+def surges(count: int, seconds: float, seed: int, scene: Scene = FULL) -> tuple[list[SurgeFigures], Watched]:
     """So many surges of so many seconds, each after a rest in which batch has had everything back for three seconds;
     and whoever watched them, as they left him."""
     chance = random.Random(seed)
-    watched = Watched(RandomMachine(chance))
-    machine, found = watched.machine, []
+    watched = Watched(RandomMachine(chance), scene)
+    machine, levels = watched.machine, scene.levels
+    found: list[SurgeFigures] = []
     for _ in range(count):
         rested = machine.at
         watched.run(rested + 3.0 + chance.random())
         began = machine.at
-        machine.serve(SURGE_RATE)
+        machine.serve(scene.surge_rate)
         watched.run(began + seconds)
         machine.serve(REST_RATE)
         watched.run(machine.at + 0.5)
         while watched.holds and machine.at < began + seconds + 25.0:
             watched.run(machine.at + 0.1)
         seen = SurgeSeen("", began, began + seconds, machine.at, tuple(watched.used), tuple(watched.lowered), ())
-        found.append(figures(seen, Machine(CPUS, policies.WATERLINE, policies.TARGET, WANTED_CPUS)))
+        found.append(figures(seen, Machine(CPUS, levels.waterline, levels.target, WANTED_CPUS)))
         watched.used.clear()
         watched.lowered.clear()
     return found, watched
