@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from nats.errors import Error as NatsError
@@ -38,6 +39,9 @@ AT_A_TIME = 8
 """Requests to the broker that stand open. The broker makes one consumer after the other and each request has its own
 timeout: with all of them (more than a hundred) sent at once, the last waited for all others, and on a slow disk in
 vain."""
+ASKED_AT_MOST = 3
+"""A broker that is short of disk or CPU answers after we have ceased to wait. All of this may be asked again: what is
+there already is left as it is."""
 
 
 async def declare(js: JetStreamContext, topology: Topology) -> None:
@@ -74,9 +78,19 @@ async def _declare_stream(js: JetStreamContext, name: str, spec: StreamSpec, tur
     config = stream_config(name, spec)
     try:
         async with turns:
-            await _made_or_updated(js, name, config)
+            await _patiently(lambda: _made_or_updated(js, name, config))
     except (NatsError, TimeoutError) as error:
         raise _explained(f"stream {name}", error) from error
+
+
+async def _patiently(ask: Callable[[], Awaitable[object]]) -> None:
+    for times_left in reversed(range(ASKED_AT_MOST)):
+        try:
+            await ask()
+            return
+        except TimeoutError:
+            if not times_left:
+                raise
 
 
 async def _made_or_updated(js: JetStreamContext, name: str, config: StreamConfig) -> None:
@@ -107,7 +121,7 @@ async def _declare_consumer(
     try:
         async with turns:
             try:
-                await js.add_consumer(stream, config)
+                await _patiently(lambda: js.add_consumer(stream, config))
             except (BadRequestError, ServerError):
                 if not jumps:
                     raise

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import signal
 import time
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -219,6 +221,19 @@ async def test_declaring_again_changes_nothing_and_a_changed_limit_is_applied(se
         info = await bus.jetstream.stream_info("WINDOWS")
         assert info.config.max_bytes == 2_000_000
         assert (await bus.jetstream.stream_info("DECISIONS")).state.messages == 1
+
+
+async def test_a_broker_that_answers_late_is_asked_again(server: EmbeddedNats) -> None:
+    """A request has three seconds. At load 10 a broker took longer for one consumer, and a start failed."""
+    async with connect_bus(server.url, name="test") as bus:
+        assert server.pid is not None
+        os.kill(server.pid, signal.SIGSTOP)
+        declaring = asyncio.create_task(bus.declare())
+        try:
+            await asyncio.sleep(4)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        await declaring
 
 
 async def test_a_change_that_jetstream_cannot_make_is_explained(server: EmbeddedNats) -> None:
