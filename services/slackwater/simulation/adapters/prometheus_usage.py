@@ -56,14 +56,24 @@ class _Grid:
 
     def spread(self, points: Points) -> tuple[NDArray[np.float64], Flags]:
         """The mean of the points of each cell, and where there were any; what no pod or node can have is no point."""
-        times = np.array([at for at, _ in points])
-        values = np.array([value for _, value in points], np.float64)
+        values = points.value
         sound = (values >= 0) & (values <= _MOST)
-        cell = ((times[sound] - self.start) // CELL_SECONDS).astype(np.intp)
+        cell = ((points.at[sound] - self.start) // CELL_SECONDS).astype(np.intp)
         inside = (cell >= 0) & (cell < self.cells)
         count = np.bincount(cell[inside], minlength=self.cells)
         sums = np.bincount(cell[inside], weights=values[sound][inside], minlength=self.cells)
         return sums / np.maximum(1, count), count > 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """Of one pod: a value of each cell, and where it is known; 0 elsewhere. Points of weeks are ten times as much."""
+
+    values: Amounts
+    known: Flags
+
+    def with_those_of(self, other: _Cells) -> _Cells:
+        return _Cells(np.maximum(self.values, other.values), self.known | other.known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +88,8 @@ class _Series:
 
 def read(server: Prometheus, span: Span, title: str) -> Placed:
     """Everything that was asked for. Raises NotFound that names what is missing, and what the server raises."""
-    grid = _Grid(span.start // CELL_SECONDS * CELL_SECONDS, (span.end - span.start) // CELL_SECONDS + 1)
+    start = span.start // CELL_SECONDS * CELL_SECONDS
+    grid = _Grid(start, (span.end - start) // CELL_SECONDS + 1)
     allocatable = server.range(NODES[0], span)
     notes = [f"{title}: cAdvisor and kube-state-metrics, a point every {span.step} s; all pods count as prod"]
     if not allocatable:
@@ -92,13 +103,14 @@ def read(server: Prometheus, span: Span, title: str) -> Placed:
         raise NotFound(f"{title}: no kube_pod_info: which pod is on which node is not known")
     where = _on_nodes(grid, info, {name: place for place, name in enumerate(names)})
     window = max(300, 2 * span.step)
-    usage = {
-        each: _by_pod(server.range(query % window if "%d" in query else query, span)) for each, query in USAGE.items()
-    }
-    for each, found in usage.items():
-        if not found:
+    usage = {}
+    for each, query in USAGE.items():
+        told = server.range(query % window if "%d" in query else query, span)
+        usage[each] = _by_pod(grid, told)
+    for each, of_pods in usage.items():
+        if not of_pods:
             raise NotFound(f"{title}: no usage of {each} by containers: is cAdvisor scraped?")
-    requests = _requests(server.range(REQUESTS, span))
+    requests = _requests(grid, server.range(REQUESTS, span))
     return _placed(title, grid, where, names, capacity, there, usage, requests, notes + list(server.warnings))
 
 
@@ -116,14 +128,9 @@ def _nodes(
                 last = values[np.flatnonzero(known)[-1]]
                 capacity[node, PLACES[each]] = int(last * _FROM_CORES[each])
                 there[:, node] |= known
-    _fill(there)
-    return names, capacity, there
-
-
-def _fill(there: Flags) -> None:
-    """Short gaps are no absence."""
     blank = np.zeros(there.shape, np.float32)
-    fill_gaps(there, blank, blank.copy(), LONGEST_GAP_CELLS)
+    fill_gaps(there, blank, blank.copy(), LONGEST_GAP_CELLS)  # a short gap is no absence
+    return names, capacity, there
 
 
 def _on_nodes(
@@ -159,18 +166,28 @@ def _pod(labels: Labels) -> Pod:
     return labels.get("namespace", ""), labels.get("pod", "")
 
 
-def _by_pod(found: Mapping[tuple[tuple[str, str], ...], Points]) -> dict[Pod, Points]:
-    return {_pod(dict(labels)): points for labels, points in found.items()}
-
-
-def _requests(found: Mapping[tuple[tuple[str, str], ...], Points]) -> dict[tuple[Pod, Resource], Points]:
-    known = {}
+def _by_pod(grid: _Grid, found: Mapping[tuple[tuple[str, str], ...], Points]) -> dict[Pod, _Cells]:
+    """Whoever is told under several labels of its target counts once."""
+    spread: dict[Pod, _Cells] = {}
     for labels, points in found.items():
-        said = dict(labels)
-        if (resource := said.get("resource", "")) in PLACES:
-            each = Resource(resource)
-            known[_pod(said), each] = [(at, value * _FROM_CORES[each]) for at, value in points]
-    return known
+        values, known = grid.spread(points)
+        pod, cells = _pod(dict(labels)), _Cells(values.astype(np.float32), known)
+        spread[pod] = cells if pod not in spread else spread[pod].with_those_of(cells)
+    return spread
+
+
+def _requests(grid: _Grid, found: Mapping[tuple[tuple[str, str], ...], Points]) -> dict[Resource, dict[Pod, _Cells]]:
+    parts = {
+        each: {labels: points for labels, points in found.items() if dict(labels).get("resource") == each}
+        for each in Resource
+    }
+    return {
+        each: {
+            pod: _Cells(cells.values * np.float32(_FROM_CORES[each]), cells.known)
+            for pod, cells in _by_pod(grid, part).items()
+        }
+        for each, part in parts.items()
+    }
 
 
 def _placed(
@@ -180,8 +197,8 @@ def _placed(
     names: Sequence[str],
     capacity: NDArray[np.int64],
     there: Flags,
-    usage: Mapping[Resource, Mapping[Pod, Points]],
-    requests: Mapping[tuple[Pod, Resource], Points],
+    usage: Mapping[Resource, Mapping[Pod, _Cells]],
+    requests: Mapping[Resource, Mapping[Pod, _Cells]],
     notes: list[str],
 ) -> Placed:
     shape = (grid.cells, len(where))
@@ -190,11 +207,10 @@ def _placed(
     known = {each: np.zeros(shape, bool) for each in Resource}
     for column, one in enumerate(where):
         for each in Resource:
-            if (points := usage[each].get(one.pod)) is not None:
-                used[each][:, column], sampled = grid.spread(points)
-                known[each][:, column] = sampled & one.here
-            if (points := requests.get((one.pod, each))) is not None:
-                asked[each][:, column] = _held(*grid.spread(points))
+            if (cells := usage[each].get(one.pod)) is not None:
+                used[each][:, column], known[each][:, column] = cells.values, cells.known & one.here
+            if (cells := requests[each].get(one.pod)) is not None:
+                asked[each][:, column] = _held(cells)
     present = known[Resource.CPU] | known[Resource.MEMORY]
     real = int(np.count_nonzero(present))
     for each in Resource:
@@ -233,13 +249,13 @@ def _placed(
     )
 
 
-def _held(values: NDArray[np.float64], known: Flags) -> NDArray[np.float64]:
+def _held(asked: _Cells) -> Amounts:
     """A request holds until another one is told, and was there before the first was."""
-    places = np.flatnonzero(known)
+    places = np.flatnonzero(asked.known)
     if not len(places):
-        return values
-    last = np.maximum.accumulate(np.where(known, np.arange(len(known)), places[0]))
-    return values[last]
+        return asked.values
+    last = np.maximum.accumulate(np.where(asked.known, np.arange(len(asked.known)), places[0]))
+    return asked.values[last]
 
 
 def _most(used: Amounts, asked: Amounts, present: Flags) -> Amounts:
