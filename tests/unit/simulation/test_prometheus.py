@@ -167,6 +167,35 @@ def test_pods_are_on_their_nodes_with_what_they_use_and_asked_for(small: SmallPr
     assert len(found.notes) == 1
 
 
+def test_what_two_scrape_counts_once() -> None:
+    """Two replicas of kube-state-metrics, or a cAdvisor under two jobs: the same under other labels of the target."""
+    made = [
+        replace(one, labels={**one.labels, "job": job, "instance": f"{job}:8080"})
+        for one in cluster(nodes=1, pods=1)
+        for job in ("kubelet", "kubernetes-cadvisor")
+    ]
+    with serving(SmallPrometheus(made)) as small:
+        found = placed(small)
+    assert found.capacity.tolist() == [[8000, 32 * 2**30]]
+    assert found.traces[Resource.CPU].usage[0].tolist() == pytest.approx([500])
+    assert found.traces[Resource.MEMORY].usage[0].tolist() == pytest.approx([2 * 2**30])
+    assert found.requests[Resource.CPU][0].tolist() == [2000]
+    assert found.requests[Resource.MEMORY][0].tolist() == [8 * 2**30]
+
+
+def test_a_counter_of_each_cpu_is_added_up_and_so_is_a_container_that_began_anew() -> None:
+    made = [one for one in cluster(nodes=1, pods=1) if "cpu_usage" not in one.name]
+    who = {"namespace": "shop", "pod": "web-0-0", "container": "app"}
+    for cpu in ("cpu00", "cpu01"):
+        labels = {**who, "cpu": cpu, "id": "/kubepods/web-0-0/first"}
+        made.append(Made("container_cpu_usage_seconds_total", labels, lambda at: 0.5))
+    again = {**who, "cpu": "cpu00", "id": "/kubepods/web-0-0/second"}
+    made.append(Made("container_cpu_usage_seconds_total", again, lambda at: 0.25 if at < START + 300 else None))
+    with serving(SmallPrometheus(made)) as small:
+        cpu_usage = placed(small).traces[Resource.CPU].usage
+    assert cpu_usage[:2, 0].tolist() == [1250, 1000]
+
+
 def test_warnings_of_the_server_are_passed_on_once(small: SmallPrometheus) -> None:
     small.warnings = ["PromQL warning: one store did not answer"]
     assert [note for note in placed(small).notes if "store" in note] == small.warnings

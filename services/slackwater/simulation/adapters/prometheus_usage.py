@@ -24,11 +24,21 @@ from slackwater.traces.trace import CELL_SECONDS, Amounts, Repairs, Trace
 
 _CONTAINERS = 'container!="",container!="POD",pod!=""'
 USAGE = {
-    Resource.CPU: f"sum by (namespace, pod) (rate(container_cpu_usage_seconds_total{{{_CONTAINERS}}}[%ds])) * 1000",
-    Resource.MEMORY: f"sum by (namespace, pod) (container_memory_working_set_bytes{{{_CONTAINERS}}})",
+    Resource.CPU: (
+        "sum by (namespace, pod) (max by (namespace, pod, container, id, cpu) "
+        f"(rate(container_cpu_usage_seconds_total{{{_CONTAINERS}}}[%ds]))) * 1000"
+    ),
+    Resource.MEMORY: (
+        "sum by (namespace, pod) (max by (namespace, pod, container, id) "
+        f"(container_memory_working_set_bytes{{{_CONTAINERS}}}))"
+    ),
 }
-"""In milli-cores and bytes; %d is the window of the rate."""
-REQUESTS = 'sum by (namespace, pod, resource) (kube_pod_container_resource_requests{resource=~"cpu|memory"})'
+"""In milli-cores and bytes; %d is the window of the rate. The largest first: the same container may be told twice, by two
+jobs or two replicas, under other labels of their targets."""
+REQUESTS = (
+    "sum by (namespace, pod, resource) (max by (namespace, pod, container, resource) "
+    '(kube_pod_container_resource_requests{resource=~"cpu|memory"}))'
+)
 PODS = "max by (namespace, pod, node, created_by_kind, created_by_name) (kube_pod_info)"
 NODES = tuple(
     f'max by (node, resource) (kube_node_status_{what}{{resource=~"cpu|memory"}})'
