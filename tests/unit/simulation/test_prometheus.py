@@ -196,6 +196,43 @@ def test_a_counter_of_each_cpu_is_added_up_and_so_is_a_container_that_began_anew
     assert cpu_usage[:2, 0].tolist() == [1250, 1000]
 
 
+NAMES_OF_TARGETS = {"namespace": "monitoring", "pod": "kube-state-metrics-0", "container": "main", "node": "node-1"}
+
+
+def test_labels_that_the_scraper_renamed_are_read() -> None:
+    """Without honor_labels, labels of the target take the names, and what was scraped is `exported_`: taken as they
+    are, a cluster has one node, and on it one pod, kube-state-metrics."""
+    made = [
+        replace(
+            one,
+            labels={f"exported_{name}" if name in NAMES_OF_TARGETS else name: said for name, said in one.labels.items()}
+            | NAMES_OF_TARGETS,
+        )
+        if one.name.startswith("kube_")
+        else one
+        for one in cluster()
+    ]
+    with serving(SmallPrometheus(made)) as renamed, serving(SmallPrometheus(cluster())) as usual:
+        found, wanted = placed(renamed), placed(usual)
+    assert list(found.nodes) == list(wanted.nodes)
+    assert found.capacity.tolist() == wanted.capacity.tolist()
+    for each in Resource:
+        assert found.traces[each].names == wanted.traces[each].names
+        assert found.traces[each].usage.tolist() == wanted.traces[each].usage.tolist()
+        assert found.requests[each].tolist() == wanted.requests[each].tolist()
+
+
+def test_a_cadvisor_whose_labels_were_renamed_is_refused() -> None:
+    made = [
+        replace(one, labels={f"exported_{name}": said for name, said in one.labels.items()} | NAMES_OF_TARGETS)
+        if one.name.startswith("container_")
+        else one
+        for one in cluster()
+    ]
+    with serving(SmallPrometheus(made)) as small, pytest.raises(Misconfigured, match="set honor_labels: true"):
+        placed(small)
+
+
 def test_warnings_of_the_server_are_passed_on_once(small: SmallPrometheus) -> None:
     small.warnings = ["PromQL warning: one store did not answer"]
     assert [note for note in placed(small).notes if "store" in note] == small.warnings

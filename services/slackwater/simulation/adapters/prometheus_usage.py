@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.model.errors import NotFound
+from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.simulation.adapters.prometheus import Labels, Points, Prometheus, Span
 from slackwater.simulation.usecases.placed import PLACES, Placed
 from slackwater.traces.choices import Resource
@@ -23,25 +23,27 @@ from slackwater.traces.placement import Stays, presences
 from slackwater.traces.trace import CELL_SECONDS, Amounts, Repairs, Trace
 
 _CONTAINERS = 'container!="",container!="POD",pod!=""'
+_POD, _NODE = "namespace, pod, exported_namespace, exported_pod", "node, exported_node"
+"""Where the scraper does not honor labels, what was scraped is `exported_`, and the plain names are its target's."""
+_CONTAINER = f"{_POD}, container, exported_container"
 USAGE = {
     Resource.CPU: (
-        "sum by (namespace, pod) (max by (namespace, pod, container, id, cpu) "
+        f"sum by ({_POD}) (max by ({_CONTAINER}, id, cpu) "
         f"(rate(container_cpu_usage_seconds_total{{{_CONTAINERS}}}[%ds]))) * 1000"
     ),
     Resource.MEMORY: (
-        "sum by (namespace, pod) (max by (namespace, pod, container, id) "
-        f"(container_memory_working_set_bytes{{{_CONTAINERS}}}))"
+        f"sum by ({_POD}) (max by ({_CONTAINER}, id) (container_memory_working_set_bytes{{{_CONTAINERS}}}))"
     ),
 }
 """In milli-cores and bytes; %d is the window of the rate. The largest first: the same container may be told twice, by two
 jobs or two replicas, under other labels of their targets."""
 REQUESTS = (
-    "sum by (namespace, pod, resource) (max by (namespace, pod, container, resource) "
+    f"sum by ({_POD}, resource) (max by ({_CONTAINER}, resource) "
     '(kube_pod_container_resource_requests{resource=~"cpu|memory"}))'
 )
-PODS = "max by (namespace, pod, node, created_by_kind, created_by_name) (kube_pod_info)"
+PODS = f"max by ({_POD}, {_NODE}, created_by_kind, created_by_name) (kube_pod_info)"
 NODES = tuple(
-    f'max by (node, resource) (kube_node_status_{what}{{resource=~"cpu|memory"}})'
+    f'max by ({_NODE}, resource) (kube_node_status_{what}{{resource=~"cpu|memory"}})'
     for what in ("allocatable", "capacity")
 )
 """The second is asked where the first knows nothing."""
@@ -97,7 +99,8 @@ class _Series:
 
 
 def read(server: Prometheus, span: Span, title: str) -> Placed:
-    """Everything that was asked for. Raises NotFound that names what is missing, and what the server raises."""
+    """Everything that was asked for. Raises NotFound that names what is missing, Misconfigured for labels that say too
+    little, and what the server raises."""
     start = span.start // CELL_SECONDS * CELL_SECONDS
     grid = _Grid(start, (span.end - start) // CELL_SECONDS + 1)
     allocatable = server.range(NODES[0], span)
@@ -116,6 +119,7 @@ def read(server: Prometheus, span: Span, title: str) -> Placed:
     usage = {}
     for each, query in USAGE.items():
         told = server.range(query % window if "%d" in query else query, span)
+        _refuse_renamed(title, told)
         usage[each] = _by_pod(grid, told)
     for each, of_pods in usage.items():
         if not of_pods:
@@ -127,12 +131,12 @@ def read(server: Prometheus, span: Span, title: str) -> Placed:
 def _nodes(
     grid: _Grid, found: Mapping[tuple[tuple[str, str], ...], Points]
 ) -> tuple[list[str], NDArray[np.int64], Flags]:
-    names = sorted({dict(labels).get("node", "") for labels in found})
+    names = sorted({_scraped(dict(labels), "node") for labels in found})
     capacity, there = np.zeros((len(names), len(PLACES)), np.int64), np.zeros((grid.cells, len(names)), bool)
     for labels, points in found.items():
         said = dict(labels)
         if (resource := said.get("resource", "")) in PLACES:
-            each, node = Resource(resource), names.index(said.get("node", ""))
+            each, node = Resource(resource), names.index(_scraped(said, "node"))
             values, known = grid.spread(points)
             if known.any():
                 last = values[np.flatnonzero(known)[-1]]
@@ -150,7 +154,7 @@ def _on_nodes(
     series: dict[tuple[Pod, int], _Series] = {}
     for labels, points in sorted(found.items()):
         said = dict(labels)
-        node = places.get(said.get("node", ""))
+        node = places.get(_scraped(said, "node"))
         if node is None:
             continue
         pod, workload = _pod(said), workload_of(said)
@@ -164,16 +168,30 @@ def workload_of(labels: Labels) -> str:
     """What created a pod; of a ReplicaSet the Deployment, whose name is before the last hyphen."""
     kind, name = labels.get("created_by_kind", ""), labels.get("created_by_name", "")
     if not name or name == "<none>":
-        kind, name = "Pod", labels.get("pod", "")
+        kind, name = "Pod", _scraped(labels, "pod")
     if kind == "ReplicaSet":
         kind, name = "Deployment", re.sub(r"-[0-9a-z]+$", "", name)
     if kind == "Job":
         name = re.sub(r"-\d+$", "", name)
-    return f"{labels.get('namespace', '')}/{kind}/{name}"
+    return f"{_scraped(labels, 'namespace')}/{kind}/{name}"
 
 
 def _pod(labels: Labels) -> Pod:
-    return labels.get("namespace", ""), labels.get("pod", "")
+    return _scraped(labels, "namespace"), _scraped(labels, "pod")
+
+
+def _scraped(labels: Labels, name: str) -> str:
+    """As the exporter said it, whatever the scraper called it."""
+    return labels.get(f"exported_{name}") or labels.get(name, "")
+
+
+def _refuse_renamed(title: str, found: Iterable[tuple[tuple[str, str], ...]]) -> None:
+    """Of cAdvisor, groups above containers have no name of their own: under renamed labels they have the target's."""
+    if any("exported_pod" in dict(labels) for labels in found):
+        raise Misconfigured(
+            f"{title}: labels of cAdvisor were renamed as it was scraped (exported_pod): containers cannot be told from "
+            "the groups above them; set honor_labels: true for it"
+        )
 
 
 def _by_pod(grid: _Grid, found: Mapping[tuple[tuple[str, str], ...], Points]) -> dict[Pod, _Cells]:
