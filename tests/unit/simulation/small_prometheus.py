@@ -1,5 +1,5 @@
-"""A Prometheus that is small enough to read: it evaluates the few range queries over made series, label by label, and is as
-strict as the real one about the form of a query, the number of points, and who asks."""
+"""A Prometheus that is small enough to read: it evaluates the few range queries over made series, label by label, and
+is as strict as the real one about the form of a query, the number of points, and who asks."""
 
 from __future__ import annotations
 

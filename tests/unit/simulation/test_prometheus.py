@@ -305,6 +305,11 @@ def test_finer_and_coarser_steps_fall_into_cells_of_five_minutes(small: SmallPro
     assert fine.cells == 72
     assert coarse.cells == 70, "up to the last point"
     assert coarse.traces[Resource.CPU].present.all(), "what lies between is filled"
+    coarsest = placed(small, days=0.5, step=3600)
+    assert coarsest.cells == 133
+    assert coarsest.traces[Resource.CPU].present.all()
+    assert coarsest.there is not None
+    assert coarsest.there.all()
     assert np.allclose(fine.traces[Resource.CPU].usage[:70], coarse.traces[Resource.CPU].usage, rtol=0.1)
 
 

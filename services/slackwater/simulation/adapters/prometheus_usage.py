@@ -35,8 +35,8 @@ USAGE = {
         f"sum by ({_POD}) (max by ({_CONTAINER}, id) (container_memory_working_set_bytes{{{_CONTAINERS}}}))"
     ),
 }
-"""In milli-cores and bytes; %d is the window of the rate. The largest first: the same container may be told twice, by two
-jobs or two replicas, under other labels of their targets."""
+"""In milli-cores and bytes; %d is the window of the rate. The largest first: the same container may be told twice, by
+two jobs or two replicas, under other labels of their targets."""
 REQUESTS = (
     f"sum by ({_POD}, resource) (max by ({_CONTAINER}, resource) "
     '(kube_pod_container_resource_requests{resource=~"cpu|memory"}))'
@@ -49,7 +49,8 @@ NODES = tuple(
 """The second is asked where the first knows nothing."""
 QUERIES = len(USAGE) + 2 + 1
 LONGEST_GAP_CELLS = 6
-"""Half an hour without a sample is filled with what was known before; after that a pod was not there."""
+"""Half an hour without a sample (or, with coarser points, until the next one) is filled with what was known before;
+after that a pod was not there."""
 _MOST = 2.0**47
 """Of cores, milli-cores or bytes: 128 TiB; sums of more would not fit anywhere."""
 _FROM_CORES = {Resource.CPU: 1000.0, Resource.MEMORY: 1.0}
@@ -65,6 +66,7 @@ class _Grid:
 
     start: int
     cells: int
+    longest_gap: int
 
     def spread(self, points: Points) -> tuple[NDArray[np.float64], Flags]:
         """The mean of the points of each cell, and where there were any; what no pod or node can have is no point."""
@@ -102,7 +104,8 @@ def read(server: Prometheus, span: Span, title: str) -> Placed:
     """Everything that was asked for. Raises NotFound that names what is missing, Misconfigured for labels that say too
     little, and what the server raises."""
     start = span.start // CELL_SECONDS * CELL_SECONDS
-    grid = _Grid(start, (span.end - start) // CELL_SECONDS + 1)
+    longest_gap = max(LONGEST_GAP_CELLS, -(-span.step // CELL_SECONDS))
+    grid = _Grid(start, (span.end - start) // CELL_SECONDS + 1, longest_gap)
     allocatable = server.range(NODES[0], span)
     notes = [f"{title}: cAdvisor and kube-state-metrics, a point every {span.step} s; all pods count as prod"]
     if not allocatable:
@@ -143,7 +146,7 @@ def _nodes(
                 capacity[node, PLACES[each]] = int(last * _FROM_CORES[each])
                 there[:, node] |= known
     blank = np.zeros(there.shape, np.float32)
-    fill_gaps(there, blank, blank.copy(), LONGEST_GAP_CELLS)  # a short gap is no absence
+    fill_gaps(there, blank, blank.copy(), grid.longest_gap)  # a short gap is no absence
     return names, capacity, there
 
 
@@ -189,8 +192,8 @@ def _refuse_renamed(title: str, found: Iterable[tuple[tuple[str, str], ...]]) ->
     """Of cAdvisor, groups above containers have no name of their own: under renamed labels they have the target's."""
     if any("exported_pod" in dict(labels) for labels in found):
         raise Misconfigured(
-            f"{title}: labels of cAdvisor were renamed as it was scraped (exported_pod): containers cannot be told from "
-            "the groups above them; set honor_labels: true for it"
+            f"{title}: labels of cAdvisor were renamed as it was scraped (exported_pod): containers cannot be told "
+            "from the groups above them; set honor_labels: true for it"
         )
 
 
@@ -242,7 +245,7 @@ def _placed(
     present = known[Resource.CPU] | known[Resource.MEMORY]
     real = int(np.count_nonzero(present))
     for each in Resource:
-        fill_gaps(known[each], used[each], asked[each].copy(), LONGEST_GAP_CELLS)
+        fill_gaps(known[each], used[each], asked[each].copy(), grid.longest_gap)
     present = known[Resource.CPU] | known[Resource.MEMORY]
     if not present.any():
         raise NotFound(f"{title}: no pod with usage is on a node that is known; do labels namespace and pod agree?")
