@@ -125,7 +125,8 @@ class Prometheus:
         if not isinstance(answer, dict):
             answer = {}
         if response.status_code in (401, 403):
-            raise Misconfigured(f"{base}: HTTP {response.status_code}; give --bearer-token-file, or --cert and --key")
+            proof = "give --bearer-token-file, or --prometheus-cert and --prometheus-key"
+            raise Misconfigured(f"{base}: HTTP {response.status_code}; {proof}")
         said = f"{answer.get('errorType', 'error')}: {answer['error']}" if answer.get("error") else ""
         if response.status_code in RETRIED:
             raise Unavailable(f"{base}: HTTP {response.status_code} {said} ({tries} tries)".replace("  ", " "))
