@@ -39,11 +39,21 @@ def client(url: str, proof: Credentials, timeout_seconds: int, *, insecure: bool
     Misconfigured."""
     import httpx2
 
-    if not re.fullmatch(r"https?://[^\s]+", url):
+    try:
+        address = httpx2.URL(url.rstrip("/")) if re.fullmatch(r"https?://[^\s]+", url) else None
+    except httpx2.InvalidURL:
+        address = None
+    if address is None:
         raise InvalidInput(f"--prometheus: {url!r} is no address; like http://prometheus:9090", field="prometheus")
     token = proof.token()
+    if token and address.userinfo:
+        raise InvalidInput(
+            "--prometheus: names a user, and --bearer-token-file says who asks as well; give one of them",
+            field="prometheus",
+        )
     return httpx2.Client(
-        base_url=url.rstrip("/"),
+        base_url=address.copy_with(userinfo=b""),  # it is shown, in pages and messages
+        auth=httpx2.BasicAuth(address.username, address.password) if address.userinfo else None,
         headers={"Authorization": f"Bearer {token}"} if token else {},
         timeout=timeout_seconds,
         trust_env=False,

@@ -1,5 +1,5 @@
-"""A Prometheus that is small enough to read: it evaluates the few range queries over made series, and is as strict as
-the real one about the form of a query, the number of points, and who asks."""
+"""A Prometheus that is small enough to read: it evaluates the few range queries over made series, label by label, and
+is as strict as the real one about the form of a query, the number of points, and who asks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import math
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,10 +18,10 @@ NAMES = re.compile(
     r"container_cpu_usage_seconds_total|container_memory_working_set_bytes|kube_node_status_allocatable"
     r"|kube_node_status_capacity|kube_pod_info|kube_pod_container_resource_requests"
 )
-QUERY = re.compile(
-    r"(?P<by>sum|max) by \((?P<labels>[a-z_, ]+)\) \((?P<rate>rate\()?(?P<name>[a-z_]+)"
-    r"(?P<selectors>\{[^}]*\})?(?P<window>\[\d+s\])?(?P<close>\))?\)(?P<scale> \* 1000)?"
-)
+GROUPED = re.compile(r"(?P<how>sum|max) by \((?P<labels>[a-z_, ]+)\) \((?P<inner>.*)\)(?P<scale> \* 1000)?")
+RATE = re.compile(r"rate\((?P<inner>.*)\[\d+s\]\)")
+SELECTED = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<wanted>[^}]*)\})?")
+WANTED = re.compile(r'(?P<label>[a-z_]+)(?P<sign>=~|!=|=)"(?P<value>[^"]*)"')
 MOST_POINTS = 11_000
 Value = Callable[[float], float | None]
 """At a time; None: no sample there."""
@@ -42,6 +42,8 @@ class SmallPrometheus:
 
     series: list[Made]
     token: str = ""
+    authorization: str = ""
+    """What else than a token proves who asks; empty: nothing does."""
     fails: list[tuple[int, str]] = field(default_factory=list)
     """(status, body) of the next answers."""
     warnings: list[str] = field(default_factory=list)
@@ -52,40 +54,80 @@ class SmallPrometheus:
         self.asked.append(form)
         if self.fails:
             return self.fails.pop(0)
-        if self.token and authorization != f"Bearer {self.token}":
+        wanted = f"Bearer {self.token}" if self.token else self.authorization
+        if wanted and authorization != wanted:
             return 401, "Unauthorized"
         start, end, step = (float(form[name]) for name in ("start", "end", "step"))
         if (end - start) / step > MOST_POINTS:
             said = "exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution"
             return 400, json.dumps({"status": "error", "errorType": "bad_data", "error": said})
-        found = QUERY.fullmatch(form["query"])
-        if found is None or not NAMES.fullmatch(found["name"]) or bool(found["rate"]) != bool(found["window"]):
+        times = [start + number * step for number in range(int((end - start) / step) + 1)]
+        try:
+            result = [_told(one) for one in self._result(form["query"], times) if one[1]]
+        except ValueError:
             error = {"status": "error", "errorType": "bad_data", "error": f"parse error: {form['query']}"}
             return 400, json.dumps(error)
-        times = [start + number * step for number in range(int((end - start) / step) + 1)]
-        result = list(self._result(found, times))
         body: dict[str, Any] = {"status": "success", "data": {"resultType": "matrix", "result": result}}
         if self.warnings:
             body["warnings"] = self.warnings
         return 200, json.dumps(body)
 
-    def _result(self, query: re.Match[str], times: Sequence[float]) -> Iterator[dict[str, Any]]:
-        by = [label.strip() for label in query["labels"].split(",")]
-        groups: dict[tuple[str, ...], list[Made]] = {}
-        for one in self.series:
-            if one.name == query["name"]:
-                groups.setdefault(tuple(one.labels.get(label, "") for label in by), []).append(one)
-        scale = 1000 if query["scale"] else 1
-        for labels, members in groups.items():
-            values = []
-            for at in times:
-                there = [value for member in members if (value := member.value(at)) is not None]
-                if there:
-                    value = (sum(there) if query["by"] == "sum" else max(there)) * scale
-                    values.append([at, "NaN" if math.isnan(value) else repr(float(value))])
-            if values:
-                metric = {label: value for label, value in zip(by, labels, strict=True) if value}
-                yield {"metric": metric, "values": values}
+    def _result(self, query: str, times: Sequence[float]) -> list[Found]:
+        """Raises ValueError for what it does not understand."""
+        if grouped := GROUPED.fullmatch(query):
+            by = [label.strip() for label in grouped["labels"].split(",")]
+            return _together(self._result(grouped["inner"], times), by, grouped["how"], 1000 if grouped["scale"] else 1)
+        if rate := RATE.fullmatch(query):
+            return self._selected(rate["inner"], times, is_counter=True)
+        return self._selected(query, times, is_counter=False)
+
+    def _selected(self, query: str, times: Sequence[float], *, is_counter: bool) -> list[Found]:
+        """A counter can be asked for nothing but its rate, anything else for no rate."""
+        found = SELECTED.fullmatch(query)
+        if found is None or not NAMES.fullmatch(found["name"]) or found["name"].endswith("_total") is not is_counter:
+            raise ValueError(query)
+        wanted = list(WANTED.finditer(found["wanted"] or ""))
+        there = [one for one in self.series if one.name == found["name"] and all(_has(one, each) for each in wanted)]
+        return [(one.labels, {at: value for at in times if (value := one.value(at)) is not None}) for one in there]
+
+
+Found = tuple[dict[str, str], dict[float, float]]
+"""Labels, and values by time."""
+
+
+def _has(one: Made, wanted: re.Match[str]) -> bool:
+    value = one.labels.get(wanted["label"], "")
+    if wanted["sign"] == "=~":
+        return re.fullmatch(wanted["value"], value) is not None
+    return (value == wanted["value"]) is (wanted["sign"] == "=")
+
+
+def _together(found: Sequence[Found], by: Sequence[str], how: str, scale: float) -> list[Found]:
+    groups: dict[tuple[str, ...], list[dict[float, float]]] = {}
+    for labels, values in found:
+        groups.setdefault(tuple(labels.get(label, "") for label in by), []).append(values)
+    add = sum if how == "sum" else _largest
+    return [
+        (
+            dict(zip(by, labels, strict=True)),
+            {
+                at: add(values[at] for values in members if at in values) * scale
+                for at in sorted({at for values in members for at in values})
+            },
+        )
+        for labels, members in groups.items()
+    ]
+
+
+def _largest(values: Iterable[float]) -> float:
+    """What is no number is passed over, as the real one does."""
+    return max((value for value in values if not math.isnan(value)), default=math.nan)
+
+
+def _told(found: Found) -> dict[str, Any]:
+    labels, values = found
+    points = [[at, "NaN" if math.isnan(value) else repr(float(value))] for at, value in values.items()]
+    return {"metric": {label: value for label, value in labels.items() if value}, "values": points}
 
 
 @contextmanager
@@ -126,7 +168,8 @@ PATH = "/api/v1/query_range"
 
 def cluster(*, nodes: int = 2, pods: int = 3, until: float = math.inf, requests: bool = True) -> list[Made]:
     """Nodes of 8 cores and 32 GiB, on each pods of one Deployment that asked for 2 cores and 8 GiB, and use a part of
-    it by the time of day. Each has two containers."""
+    it by the time of day. Each has two containers. As cAdvisor does, it tells the same usage of the cgroups above them
+    as well, and of the container that only holds the namespaces."""
     found = []
 
     def before(value: Callable[[float], float]) -> Value:
@@ -141,9 +184,16 @@ def cluster(*, nodes: int = 2, pods: int = 3, until: float = math.inf, requests:
             who = {"namespace": "shop", "pod": f"web-{node}-{pod}"}
             info = {**who, "node": name, "created_by_kind": "ReplicaSet", "created_by_name": f"web-{node}-5f6d8c7b9"}
             found.append(Made("kube_pod_info", info, lambda at: 1.0))
+            wave, group = _wave(pod), f"/kubepods/{who['pod']}"
+            for labels in (
+                {"id": "/kubepods"},
+                {**who, "id": group},
+                {**who, "id": f"{group}/pause", "container": "POD"},
+            ):
+                found.append(Made("container_cpu_usage_seconds_total", labels, before(wave)))
+                found.append(Made("container_memory_working_set_bytes", labels, before(_times(wave, 4 * 2**30))))
             for container, share in (("app", 0.8), ("sidecar", 0.2)):
-                where = {**who, "container": container}
-                wave = _wave(pod)
+                where = {**who, "container": container, "id": f"{group}/{container}"}
                 found.append(Made("container_cpu_usage_seconds_total", where, before(_times(wave, share))))
                 found.append(Made("container_memory_working_set_bytes", where, before(_times(wave, share * 4 * 2**30))))
                 if requests:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -177,7 +178,25 @@ def test_a_prometheus_is_read_as_a_trace_is(small: SmallPrometheus, tmp_path: Pa
     assert until - first == 2 * 86_400
     refused = assess("--prometheus", small.url, "--since", "2d", "--model", "max")
     assert refused.exit_code == 1
-    assert "HTTP 401; give --bearer-token-file" in refused.stderr
+    assert "HTTP 401; give --bearer-token-file, or --prometheus-cert and --prometheus-key" in refused.stderr
+
+
+def test_a_password_in_the_address_is_sent_and_never_shown(small: SmallPrometheus, tmp_path: Path) -> None:
+    address = small.url.replace("http://", "http://me:se%40cret@")
+    options = ("--since", "6h", "--model", "max", "--percent", "90")
+    small.authorization = f"Basic {b64encode(b'me:se@cret').decode()}"
+    done = assess("--prometheus", address, *options, "--html", tmp_path / "r.html")
+    assert done.exit_code == 0, done.output
+    small.fails = [(404, "")]
+    refused = assess("--prometheus", address, *options)
+    assert refused.exit_code == 1
+    for shown in (done.output, (tmp_path / "r.html").read_text(), refused.output):
+        assert small.url in shown
+        assert "cret" not in shown
+    token = tmp_path / "token"
+    token.write_text("x")
+    both_given = assess("--prometheus", address, "--bearer-token-file", token)
+    assert "give one of them" in both_given.stderr
 
 
 def test_a_bad_answer_is_one_line_and_status_1(small: SmallPrometheus) -> None:
@@ -196,6 +215,7 @@ def test_a_bad_answer_is_one_line_and_status_1(small: SmallPrometheus) -> None:
         (("--trace", "x.csv"), "give --trace PATH with its --format"),
         (("--trace", "x.csv", "--prometheus", "http://p"), "give one of them"),
         (("--prometheus", "p:9090"), "is no address"),
+        (("--prometheus", "http://p:x"), "is no address"),
         (("--prometheus", "http://p", "--seed", "3"), "--seed: is for --trace"),
         (("--prometheus", "http://p", "--resource", "cpu"), "--resource: is for --trace"),
         (("--trace", "x.csv", "--format", "csv", "--since", "7d"), "--since: is for --prometheus"),

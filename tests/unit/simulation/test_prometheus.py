@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -62,6 +63,21 @@ def test_a_long_span_is_asked_for_in_pages_that_the_server_gives(small: SmallPro
     refused, text = small.answer({"query": PODS, "start": "0", "end": str(15 * 11_001), "step": "15"}, "")
     assert refused == 400, "the server of the test is as strict as the real one"
     assert "11,000 points" in text
+
+
+def test_points_of_weeks_are_held_as_numbers(small: SmallPrometheus) -> None:
+    """A pod has five series, and a week of one has 2,016 points: as objects, a thousand pods took 1.9 GB."""
+    server, _ = asking(small)
+    with server.client:
+        server.range(PODS, Span(START, START + 300, 300))
+        tracemalloc.start()
+        try:
+            found = server.range(PODS, Span(START, START + 4000 * 300, 300))
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+            small.asked.clear()
+    assert held < 30 * sum(map(len, found.values()))
 
 
 def test_what_may_go_well_later_is_asked_for_again_with_growing_pauses(small: SmallPrometheus) -> None:
@@ -151,6 +167,72 @@ def test_pods_are_on_their_nodes_with_what_they_use_and_asked_for(small: SmallPr
     assert len(found.notes) == 1
 
 
+def test_what_two_scrape_counts_once() -> None:
+    """Two replicas of kube-state-metrics, or a cAdvisor under two jobs: the same under other labels of the target."""
+    made = [
+        replace(one, labels={**one.labels, "job": job, "instance": f"{job}:8080"})
+        for one in cluster(nodes=1, pods=1)
+        for job in ("kubelet", "kubernetes-cadvisor")
+    ]
+    with serving(SmallPrometheus(made)) as small:
+        found = placed(small)
+    assert found.capacity.tolist() == [[8000, 32 * 2**30]]
+    assert found.traces[Resource.CPU].usage[0].tolist() == pytest.approx([500])
+    assert found.traces[Resource.MEMORY].usage[0].tolist() == pytest.approx([2 * 2**30])
+    assert found.requests[Resource.CPU][0].tolist() == [2000]
+    assert found.requests[Resource.MEMORY][0].tolist() == [8 * 2**30]
+
+
+def test_a_counter_of_each_cpu_is_added_up_and_so_is_a_container_that_began_anew() -> None:
+    made = [one for one in cluster(nodes=1, pods=1) if "cpu_usage" not in one.name]
+    who = {"namespace": "shop", "pod": "web-0-0", "container": "app"}
+    for cpu in ("cpu00", "cpu01"):
+        labels = {**who, "cpu": cpu, "id": "/kubepods/web-0-0/first"}
+        made.append(Made("container_cpu_usage_seconds_total", labels, lambda at: 0.5))
+    again = {**who, "cpu": "cpu00", "id": "/kubepods/web-0-0/second"}
+    made.append(Made("container_cpu_usage_seconds_total", again, lambda at: 0.25 if at < START + 300 else None))
+    with serving(SmallPrometheus(made)) as small:
+        cpu_usage = placed(small).traces[Resource.CPU].usage
+    assert cpu_usage[:2, 0].tolist() == [1250, 1000]
+
+
+NAMES_OF_TARGETS = {"namespace": "monitoring", "pod": "kube-state-metrics-0", "container": "main", "node": "node-1"}
+
+
+def test_labels_that_the_scraper_renamed_are_read() -> None:
+    """Without honor_labels, labels of the target take the names, and what was scraped is `exported_`: taken as they
+    are, a cluster has one node, and on it one pod, kube-state-metrics."""
+    made = [
+        replace(
+            one,
+            labels={f"exported_{name}" if name in NAMES_OF_TARGETS else name: said for name, said in one.labels.items()}
+            | NAMES_OF_TARGETS,
+        )
+        if one.name.startswith("kube_")
+        else one
+        for one in cluster()
+    ]
+    with serving(SmallPrometheus(made)) as renamed, serving(SmallPrometheus(cluster())) as usual:
+        found, wanted = placed(renamed), placed(usual)
+    assert list(found.nodes) == list(wanted.nodes)
+    assert found.capacity.tolist() == wanted.capacity.tolist()
+    for each in Resource:
+        assert found.traces[each].names == wanted.traces[each].names
+        assert found.traces[each].usage.tolist() == wanted.traces[each].usage.tolist()
+        assert found.requests[each].tolist() == wanted.requests[each].tolist()
+
+
+def test_a_cadvisor_whose_labels_were_renamed_is_refused() -> None:
+    made = [
+        replace(one, labels={f"exported_{name}": said for name, said in one.labels.items()} | NAMES_OF_TARGETS)
+        if one.name.startswith("container_")
+        else one
+        for one in cluster()
+    ]
+    with serving(SmallPrometheus(made)) as small, pytest.raises(Misconfigured, match="set honor_labels: true"):
+        placed(small)
+
+
 def test_warnings_of_the_server_are_passed_on_once(small: SmallPrometheus) -> None:
     small.warnings = ["PromQL warning: one store did not answer"]
     assert [note for note in placed(small).notes if "store" in note] == small.warnings
@@ -223,6 +305,11 @@ def test_finer_and_coarser_steps_fall_into_cells_of_five_minutes(small: SmallPro
     assert fine.cells == 72
     assert coarse.cells == 70, "up to the last point"
     assert coarse.traces[Resource.CPU].present.all(), "what lies between is filled"
+    coarsest = placed(small, days=0.5, step=3600)
+    assert coarsest.cells == 133
+    assert coarsest.traces[Resource.CPU].present.all()
+    assert coarsest.there is not None
+    assert coarsest.there.all()
     assert np.allclose(fine.traces[Resource.CPU].usage[:70], coarse.traces[Resource.CPU].usage, rtol=0.1)
 
 

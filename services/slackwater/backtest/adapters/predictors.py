@@ -7,8 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from slackwater.backtest.adapters.strangers import Stranger
 from slackwater.backtest.ports import Contender
-from slackwater.model.errors import InvalidInput
+from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.prediction.adapters.predictors import registry
 from slackwater.prediction.domain.models.port import PeakModel
 from slackwater.traces.choices import Resource
@@ -18,9 +19,33 @@ Predictor = tuple[type[BaseModel], Callable[[Any, Any], PeakModel]]
 """What can be set, and what makes a model of it for a resource."""
 
 
+class _Installed(Mapping[str, Predictor]):
+    """One is loaded when it is asked for: what others brought may be broken, and concerns only who wants it."""
+
+    def __init__(self) -> None:
+        self._names = registry.names()
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __getitem__(self, name: str) -> Predictor:
+        """Raises Misconfigured."""
+        form, factory = registry.predictor(name)
+        if name in registry.BUILT_IN:
+            return form, factory
+        who = f"model {name} of {registry.origin(name)}"
+        return form, lambda settings, resource: Stranger(who, lambda: factory(settings, resource))
+
+
 def installed() -> Mapping[str, Predictor]:
-    """Every model by its name."""
-    return {name: registry.predictor(name) for name in registry.names()}
+    """Every model by its name. Raises Misconfigured."""
+    return _Installed()
 
 
 def contenders(
@@ -44,8 +69,14 @@ def contenders(
 
 
 def described(predictors: Callable[[], Mapping[str, Predictor]] = installed) -> Iterator[str]:
-    """Lines for people: every model, and of each setting its default and what it means."""
-    for name, (form, _) in predictors().items():
+    """Lines for people: every model, and of each setting its default and what it means; of a broken one why it is."""
+    known = predictors()
+    for name in known:
+        try:
+            form, _ = known[name]
+        except Misconfigured as error:
+            yield error.message
+            continue
         yield f"{name}: {(form.__doc__ or '').strip().partition(chr(10))[0]}".rstrip(": ")
         for setting, field in form.model_fields.items():
             yield f"  {setting}={field.default}  {field.description or ''}".rstrip()

@@ -12,18 +12,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx2
+import numpy as np
+from numpy.typing import NDArray
 
 from slackwater.model.errors import InvalidInput, Misconfigured, Unavailable
 
 MOST_POINTS = 11_000
-PAGE_POINTS = 1_000
+PAGE_POINTS = 250
 RETRIED = frozenset({429, 500, 502, 503, 504})
 LONGEST_PAUSE_SECONDS = 30.0
 _SHOWN = 100
 
 Labels = Mapping[str, str]
-Points = list[tuple[float, float]]
-"""(seconds since 1970, value)"""
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Of one series, in the order of time: seconds since 1970, and values."""
+
+    at: Floats
+    value: Floats
+
+    def __len__(self) -> int:
+        return len(self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +72,20 @@ class Prometheus:
 
     def range(self, query: str, span: Span) -> dict[tuple[tuple[str, str], ...], Points]:
         """Every series by its labels, in the order of time. Raises Unavailable, Misconfigured, InvalidInput."""
-        found: dict[tuple[tuple[str, str], ...], Points] = {}
+        found: dict[tuple[tuple[str, str], ...], list[Floats]] = {}
         for page in span.pages():
             for series in self._page(query, page):
                 try:
                     labels = tuple(sorted((str(k), str(v)) for k, v in series["metric"].items()))
-                    points = [(float(at), float(value)) for at, value in series["values"]]
+                    points = np.array([(float(at), float(value)) for at, value in series["values"]], np.float64)
                 except (KeyError, TypeError, ValueError, AttributeError):
                     raise Misconfigured(
                         f"{self.client.base_url}: the answer is not that of a Prometheus: wanted are series with metric"
                         f" and values, not {str(series)[:_SHOWN]}; the query was {query}"
                     ) from None
-                found.setdefault(labels, []).extend(points)
+                found.setdefault(labels, []).append(points.reshape(-1, 2))
             self.advance()
-        return found
+        return {labels: Points(*np.concatenate(pages).T) for labels, pages in found.items()}
 
     def _page(self, query: str, page: Span) -> list[dict[str, Any]]:
         form = {"query": query, "start": str(page.start), "end": str(page.end), "step": str(page.step)}
@@ -113,7 +125,8 @@ class Prometheus:
         if not isinstance(answer, dict):
             answer = {}
         if response.status_code in (401, 403):
-            raise Misconfigured(f"{base}: HTTP {response.status_code}; give --bearer-token-file, or --cert and --key")
+            proof = "give --bearer-token-file, or --prometheus-cert and --prometheus-key"
+            raise Misconfigured(f"{base}: HTTP {response.status_code}; {proof}")
         said = f"{answer.get('errorType', 'error')}: {answer['error']}" if answer.get("error") else ""
         if response.status_code in RETRIED:
             raise Unavailable(f"{base}: HTTP {response.status_code} {said} ({tries} tries)".replace("  ", " "))

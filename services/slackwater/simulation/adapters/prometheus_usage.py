@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.model.errors import NotFound
+from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.simulation.adapters.prometheus import Labels, Points, Prometheus, Span
 from slackwater.simulation.usecases.placed import PLACES, Placed
 from slackwater.traces.choices import Resource
@@ -23,21 +23,34 @@ from slackwater.traces.placement import Stays, presences
 from slackwater.traces.trace import CELL_SECONDS, Amounts, Repairs, Trace
 
 _CONTAINERS = 'container!="",container!="POD",pod!=""'
+_POD, _NODE = "namespace, pod, exported_namespace, exported_pod", "node, exported_node"
+"""Where the scraper does not honor labels, what was scraped is `exported_`, and the plain names are its target's."""
+_CONTAINER = f"{_POD}, container, exported_container"
 USAGE = {
-    Resource.CPU: f"sum by (namespace, pod) (rate(container_cpu_usage_seconds_total{{{_CONTAINERS}}}[%ds])) * 1000",
-    Resource.MEMORY: f"sum by (namespace, pod) (container_memory_working_set_bytes{{{_CONTAINERS}}})",
+    Resource.CPU: (
+        f"sum by ({_POD}) (max by ({_CONTAINER}, id, cpu) "
+        f"(rate(container_cpu_usage_seconds_total{{{_CONTAINERS}}}[%ds]))) * 1000"
+    ),
+    Resource.MEMORY: (
+        f"sum by ({_POD}) (max by ({_CONTAINER}, id) (container_memory_working_set_bytes{{{_CONTAINERS}}}))"
+    ),
 }
-"""In milli-cores and bytes; %d is the window of the rate."""
-REQUESTS = 'sum by (namespace, pod, resource) (kube_pod_container_resource_requests{resource=~"cpu|memory"})'
-PODS = "max by (namespace, pod, node, created_by_kind, created_by_name) (kube_pod_info)"
+"""In milli-cores and bytes; %d is the window of the rate. The largest first: the same container may be told twice, by
+two jobs or two replicas, under other labels of their targets."""
+REQUESTS = (
+    f"sum by ({_POD}, resource) (max by ({_CONTAINER}, resource) "
+    '(kube_pod_container_resource_requests{resource=~"cpu|memory"}))'
+)
+PODS = f"max by ({_POD}, {_NODE}, created_by_kind, created_by_name) (kube_pod_info)"
 NODES = tuple(
-    f'max by (node, resource) (kube_node_status_{what}{{resource=~"cpu|memory"}})'
+    f'max by ({_NODE}, resource) (kube_node_status_{what}{{resource=~"cpu|memory"}})'
     for what in ("allocatable", "capacity")
 )
 """The second is asked where the first knows nothing."""
 QUERIES = len(USAGE) + 2 + 1
 LONGEST_GAP_CELLS = 6
-"""Half an hour without a sample is filled with what was known before; after that a pod was not there."""
+"""Half an hour without a sample (or, with coarser points, until the next one) is filled with what was known before;
+after that a pod was not there."""
 _MOST = 2.0**47
 """Of cores, milli-cores or bytes: 128 TiB; sums of more would not fit anywhere."""
 _FROM_CORES = {Resource.CPU: 1000.0, Resource.MEMORY: 1.0}
@@ -53,17 +66,28 @@ class _Grid:
 
     start: int
     cells: int
+    longest_gap: int
 
     def spread(self, points: Points) -> tuple[NDArray[np.float64], Flags]:
         """The mean of the points of each cell, and where there were any; what no pod or node can have is no point."""
-        times = np.array([at for at, _ in points])
-        values = np.array([value for _, value in points], np.float64)
+        values = points.value
         sound = (values >= 0) & (values <= _MOST)
-        cell = ((times[sound] - self.start) // CELL_SECONDS).astype(np.intp)
+        cell = ((points.at[sound] - self.start) // CELL_SECONDS).astype(np.intp)
         inside = (cell >= 0) & (cell < self.cells)
         count = np.bincount(cell[inside], minlength=self.cells)
         sums = np.bincount(cell[inside], weights=values[sound][inside], minlength=self.cells)
         return sums / np.maximum(1, count), count > 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """Of one pod: a value of each cell, and where it is known; 0 elsewhere. Points of weeks are ten times as much."""
+
+    values: Amounts
+    known: Flags
+
+    def with_those_of(self, other: _Cells) -> _Cells:
+        return _Cells(np.maximum(self.values, other.values), self.known | other.known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +101,11 @@ class _Series:
 
 
 def read(server: Prometheus, span: Span, title: str) -> Placed:
-    """Everything that was asked for. Raises NotFound that names what is missing, and what the server raises."""
-    grid = _Grid(span.start // CELL_SECONDS * CELL_SECONDS, (span.end - span.start) // CELL_SECONDS + 1)
+    """Everything that was asked for. Raises NotFound that names what is missing, Misconfigured for labels that say too
+    little, and what the server raises."""
+    start = span.start // CELL_SECONDS * CELL_SECONDS
+    longest_gap = max(LONGEST_GAP_CELLS, -(-span.step // CELL_SECONDS))
+    grid = _Grid(start, (span.end - start) // CELL_SECONDS + 1, longest_gap)
     allocatable = server.range(NODES[0], span)
     notes = [f"{title}: cAdvisor and kube-state-metrics, a point every {span.step} s; all pods count as prod"]
     if not allocatable:
@@ -92,38 +119,35 @@ def read(server: Prometheus, span: Span, title: str) -> Placed:
         raise NotFound(f"{title}: no kube_pod_info: which pod is on which node is not known")
     where = _on_nodes(grid, info, {name: place for place, name in enumerate(names)})
     window = max(300, 2 * span.step)
-    usage = {
-        each: _by_pod(server.range(query % window if "%d" in query else query, span)) for each, query in USAGE.items()
-    }
-    for each, found in usage.items():
-        if not found:
+    usage = {}
+    for each, query in USAGE.items():
+        told = server.range(query % window if "%d" in query else query, span)
+        _refuse_renamed(title, told)
+        usage[each] = _by_pod(grid, told)
+    for each, of_pods in usage.items():
+        if not of_pods:
             raise NotFound(f"{title}: no usage of {each} by containers: is cAdvisor scraped?")
-    requests = _requests(server.range(REQUESTS, span))
+    requests = _requests(grid, server.range(REQUESTS, span))
     return _placed(title, grid, where, names, capacity, there, usage, requests, notes + list(server.warnings))
 
 
 def _nodes(
     grid: _Grid, found: Mapping[tuple[tuple[str, str], ...], Points]
 ) -> tuple[list[str], NDArray[np.int64], Flags]:
-    names = sorted({dict(labels).get("node", "") for labels in found})
+    names = sorted({_scraped(dict(labels), "node") for labels in found})
     capacity, there = np.zeros((len(names), len(PLACES)), np.int64), np.zeros((grid.cells, len(names)), bool)
     for labels, points in found.items():
         said = dict(labels)
         if (resource := said.get("resource", "")) in PLACES:
-            each, node = Resource(resource), names.index(said.get("node", ""))
+            each, node = Resource(resource), names.index(_scraped(said, "node"))
             values, known = grid.spread(points)
             if known.any():
                 last = values[np.flatnonzero(known)[-1]]
                 capacity[node, PLACES[each]] = int(last * _FROM_CORES[each])
                 there[:, node] |= known
-    _fill(there)
-    return names, capacity, there
-
-
-def _fill(there: Flags) -> None:
-    """Short gaps are no absence."""
     blank = np.zeros(there.shape, np.float32)
-    fill_gaps(there, blank, blank.copy(), LONGEST_GAP_CELLS)
+    fill_gaps(there, blank, blank.copy(), grid.longest_gap)  # a short gap is no absence
+    return names, capacity, there
 
 
 def _on_nodes(
@@ -133,7 +157,7 @@ def _on_nodes(
     series: dict[tuple[Pod, int], _Series] = {}
     for labels, points in sorted(found.items()):
         said = dict(labels)
-        node = places.get(said.get("node", ""))
+        node = places.get(_scraped(said, "node"))
         if node is None:
             continue
         pod, workload = _pod(said), workload_of(said)
@@ -147,30 +171,54 @@ def workload_of(labels: Labels) -> str:
     """What created a pod; of a ReplicaSet the Deployment, whose name is before the last hyphen."""
     kind, name = labels.get("created_by_kind", ""), labels.get("created_by_name", "")
     if not name or name == "<none>":
-        kind, name = "Pod", labels.get("pod", "")
+        kind, name = "Pod", _scraped(labels, "pod")
     if kind == "ReplicaSet":
         kind, name = "Deployment", re.sub(r"-[0-9a-z]+$", "", name)
     if kind == "Job":
         name = re.sub(r"-\d+$", "", name)
-    return f"{labels.get('namespace', '')}/{kind}/{name}"
+    return f"{_scraped(labels, 'namespace')}/{kind}/{name}"
 
 
 def _pod(labels: Labels) -> Pod:
-    return labels.get("namespace", ""), labels.get("pod", "")
+    return _scraped(labels, "namespace"), _scraped(labels, "pod")
 
 
-def _by_pod(found: Mapping[tuple[tuple[str, str], ...], Points]) -> dict[Pod, Points]:
-    return {_pod(dict(labels)): points for labels, points in found.items()}
+def _scraped(labels: Labels, name: str) -> str:
+    """As the exporter said it, whatever the scraper called it."""
+    return labels.get(f"exported_{name}") or labels.get(name, "")
 
 
-def _requests(found: Mapping[tuple[tuple[str, str], ...], Points]) -> dict[tuple[Pod, Resource], Points]:
-    known = {}
+def _refuse_renamed(title: str, found: Iterable[tuple[tuple[str, str], ...]]) -> None:
+    """Of cAdvisor, groups above containers have no name of their own: under renamed labels they have the target's."""
+    if any("exported_pod" in dict(labels) for labels in found):
+        raise Misconfigured(
+            f"{title}: labels of cAdvisor were renamed as it was scraped (exported_pod): containers cannot be told "
+            "from the groups above them; set honor_labels: true for it"
+        )
+
+
+def _by_pod(grid: _Grid, found: Mapping[tuple[tuple[str, str], ...], Points]) -> dict[Pod, _Cells]:
+    """Whoever is told under several labels of its target counts once."""
+    spread: dict[Pod, _Cells] = {}
     for labels, points in found.items():
-        said = dict(labels)
-        if (resource := said.get("resource", "")) in PLACES:
-            each = Resource(resource)
-            known[_pod(said), each] = [(at, value * _FROM_CORES[each]) for at, value in points]
-    return known
+        values, known = grid.spread(points)
+        pod, cells = _pod(dict(labels)), _Cells(values.astype(np.float32), known)
+        spread[pod] = cells if pod not in spread else spread[pod].with_those_of(cells)
+    return spread
+
+
+def _requests(grid: _Grid, found: Mapping[tuple[tuple[str, str], ...], Points]) -> dict[Resource, dict[Pod, _Cells]]:
+    parts = {
+        each: {labels: points for labels, points in found.items() if dict(labels).get("resource") == each}
+        for each in Resource
+    }
+    return {
+        each: {
+            pod: _Cells(cells.values * np.float32(_FROM_CORES[each]), cells.known)
+            for pod, cells in _by_pod(grid, part).items()
+        }
+        for each, part in parts.items()
+    }
 
 
 def _placed(
@@ -180,8 +228,8 @@ def _placed(
     names: Sequence[str],
     capacity: NDArray[np.int64],
     there: Flags,
-    usage: Mapping[Resource, Mapping[Pod, Points]],
-    requests: Mapping[tuple[Pod, Resource], Points],
+    usage: Mapping[Resource, Mapping[Pod, _Cells]],
+    requests: Mapping[Resource, Mapping[Pod, _Cells]],
     notes: list[str],
 ) -> Placed:
     shape = (grid.cells, len(where))
@@ -190,15 +238,14 @@ def _placed(
     known = {each: np.zeros(shape, bool) for each in Resource}
     for column, one in enumerate(where):
         for each in Resource:
-            if (points := usage[each].get(one.pod)) is not None:
-                used[each][:, column], sampled = grid.spread(points)
-                known[each][:, column] = sampled & one.here
-            if (points := requests.get((one.pod, each))) is not None:
-                asked[each][:, column] = _held(*grid.spread(points))
+            if (cells := usage[each].get(one.pod)) is not None:
+                used[each][:, column], known[each][:, column] = cells.values, cells.known & one.here
+            if (cells := requests[each].get(one.pod)) is not None:
+                asked[each][:, column] = _held(cells)
     present = known[Resource.CPU] | known[Resource.MEMORY]
     real = int(np.count_nonzero(present))
     for each in Resource:
-        fill_gaps(known[each], used[each], asked[each].copy(), LONGEST_GAP_CELLS)
+        fill_gaps(known[each], used[each], asked[each].copy(), grid.longest_gap)
     present = known[Resource.CPU] | known[Resource.MEMORY]
     if not present.any():
         raise NotFound(f"{title}: no pod with usage is on a node that is known; do labels namespace and pod agree?")
@@ -233,13 +280,13 @@ def _placed(
     )
 
 
-def _held(values: NDArray[np.float64], known: Flags) -> NDArray[np.float64]:
+def _held(asked: _Cells) -> Amounts:
     """A request holds until another one is told, and was there before the first was."""
-    places = np.flatnonzero(known)
+    places = np.flatnonzero(asked.known)
     if not len(places):
-        return values
-    last = np.maximum.accumulate(np.where(known, np.arange(len(known)), places[0]))
-    return values[last]
+        return asked.values
+    last = np.maximum.accumulate(np.where(asked.known, np.arange(len(asked.known)), places[0]))
+    return asked.values[last]
 
 
 def _most(used: Amounts, asked: Amounts, present: Flags) -> Amounts:

@@ -58,7 +58,7 @@ def placed(traces: Mapping[Resource, Trace], layout: Layout) -> Placed:
     alone = trace.whole_machines and stays.machines == trace.series
     whole = "each series is a whole machine and counts as one pod that requests it"
     made_up = f"{trace.series} series as pods of prod on {stays.machines} nodes that are made up"
-    somebody: NDArray[np.bool_] = np.any(trace.present, axis=1)
+    there = _with_somebody(stays, trace.cells)
     return Placed(
         title=trace.title,
         traces=traces,
@@ -69,22 +69,30 @@ def placed(traces: Mapping[Resource, Trace], layout: Layout) -> Placed:
         notes=(
             whole if trace.whole_machines else made_up,
             "a node has as much as its pods were ever given together; system and NUMA zones are not in a trace",
-            *_holes(somebody),
+            *_holes(there),
             *(note for each, one in traces.items() for note in _mended(each, one.repairs)),
         ),
-        there=trace.present if alone else _while_recorded(somebody, stays.machines),
+        there=None if there.all() else there,
     )
 
 
-def _while_recorded(somebody: NDArray[np.bool_], nodes: int) -> NDArray[np.bool_] | None:
-    """(cells, nodes): where nothing at all was recorded nobody knows what was used, and nodes are not there."""
-    return None if somebody.all() else np.broadcast_to(somebody[:, None], (len(somebody), nodes))
+def _with_somebody(stays: Stays, cells: int) -> NDArray[np.bool_]:
+    """(cells, nodes): a node of whose pods nothing was recorded is not there; nobody knows what it used."""
+    moves = np.zeros((cells + 1, stays.machines), np.int32)
+    np.add.at(moves, (stays.begin, stays.machine), 1)
+    np.add.at(moves, (stays.end, stays.machine), -1)
+    found: NDArray[np.bool_] = np.cumsum(moves, axis=0)[:-1] > 0
+    return found
 
 
-def _holes(somebody: NDArray[np.bool_]) -> Iterator[str]:
+def _holes(there: NDArray[np.bool_]) -> Iterator[str]:
+    somebody = there.any(axis=1)
     if not somebody.all():
         hours = np.count_nonzero(~somebody) * CELL_SECONDS / 3600
         yield f"in {hours:.1f} hours nothing was recorded: nodes count as not there, not as empty"
+    alone = 1 - float(there[somebody].mean())
+    if alone:
+        yield f"in {alone:.1%} of the cells a node has no series with a sample: it counts as not there"
 
 
 def _mended(resource: Resource, repairs: Repairs) -> Iterator[str]:
