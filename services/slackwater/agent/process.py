@@ -77,7 +77,7 @@ async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentServ
 
 
 def access_of(service: AgentService | FleetService) -> NatsAccess:
-    """As whom it speaks to the broker. The simulated nodes of a fleet have one user between them, which must be named."""
+    """As whom it speaks to the broker. The simulated nodes of a fleet share one user, which has to be named."""
     if isinstance(service, FleetService):
         return NatsAccess()
     return NatsAccess().of_agent(service.settings.node or service.driver.facts().name)
