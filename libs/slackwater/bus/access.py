@@ -103,6 +103,12 @@ class NatsAccess(BaseSettings):
         return context
 
 
+def without_login(url: str) -> str:
+    """The address as it may be written into logs."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
 def agent_user(node: str) -> str:
     """The broker's name for the agent of a node: user, and name of its one consumer, hence one token of a subject."""
     return f"agent-{subject_token(node)}"

@@ -10,6 +10,7 @@ from typing import Any
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
+from slackwater.bus.access import without_login
 from slackwater.bus.encrypted import EncryptedClient
 from slackwater.bus.streams import ConsumerSpec
 from slackwater.model.errors import Unavailable
@@ -74,7 +75,7 @@ class Dialer:
         except (NatsError, OSError, TimeoutError) as error:
             is_waiting = False  # closing may fail as well, and tells of it the same way
             await client.close()
-            raise Unavailable(f"no NATS at {self._url} within {self._wait_seconds:g} s: {error!r}") from error
+            raise Unavailable(f"no NATS at {without_login(self._url)} within {self._wait_seconds:g} s: {error!r}") from error
         is_waiting = False
         return client
 
