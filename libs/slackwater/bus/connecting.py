@@ -75,7 +75,9 @@ class Dialer:
         except (NatsError, OSError, TimeoutError) as error:
             is_waiting = False  # closing may fail as well, and tells of it the same way
             await client.close()
-            raise Unavailable(f"no NATS at {without_login(self._url)} within {self._wait_seconds:g} s: {error!r}") from error
+            raise Unavailable(
+                f"no NATS at {without_login(self._url)} within {self._wait_seconds:g} s: {error!r}"
+            ) from error
         is_waiting = False
         return client
 
