@@ -34,6 +34,7 @@ LONGEST_FIRST = (
     "integration/console/test_grpc_example.py",
     "integration/store/test_lease_standstill.py",
     "integration/access/test_agents_are_confined.py",
+    "integration/access/test_the_page_on_security.py",
     "integration/access/test_who_backs_up.py",
     "contract/test_api_conforms.py",
     "integration/console/test_read_model.py",

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from slackwater.events.envelope import subject_token
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.loopback import is_loopback
 
@@ -24,6 +25,7 @@ class NatsAccess(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="SLACKWATER_NATS_", frozen=True)
 
     user: str | None = None
+    """An agent may leave it out: it knows its node."""
     password: SecretStr | None = None
     password_file: Path | None = None
     """The password as the only line of a file; read at every start."""
@@ -33,6 +35,13 @@ class NatsAccess(BaseSettings):
     key: Path | None = None
     """Our own certificate and its key, for a broker that asks for one (mTLS)."""
     api_prefix: str = API_PREFIX
+
+    def of_agent(self, node: str) -> NatsAccess:
+        """An agent that was given a password and no user is its node's: whoever starts agents on many nodes (a
+        DaemonSet) has their names, and no means to write them as the broker does."""
+        if self.user is not None or (self.password is None and self.password_file is None):
+            return self
+        return self.model_copy(update={"user": agent_user(node)})
 
     def options(self, url: str) -> dict[str, Any]:
         """What the client's `connect` takes. Raises Misconfigured, without ever showing a secret."""
@@ -92,6 +101,17 @@ class NatsAccess(BaseSettings):
                 f"SLACKWATER_NATS_CA, _CERTIFICATE or _KEY cannot be used: {error}", field="ca"
             ) from None
         return context
+
+
+def without_login(url: str) -> str:
+    """The address as it may be written into logs."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def agent_user(node: str) -> str:
+    """The broker's name for the agent of a node: user, and name of its one consumer, hence one token of a subject."""
+    return f"agent-{subject_token(node)}"
 
 
 def inbox_of(user: str) -> str:

@@ -10,7 +10,9 @@ from typing import Any
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
+from slackwater.bus.access import without_login
 from slackwater.bus.encrypted import EncryptedClient
+from slackwater.bus.refusals import Refusals
 from slackwater.bus.streams import ConsumerSpec
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
@@ -43,6 +45,7 @@ class Dialer:
         client = EncryptedClient() if self._url.startswith("tls://") else Client()
         name, is_first = f"{self._name}{suffix}", on_reconnect is None
         until, is_waiting = asyncio.get_running_loop().time() + self._wait_seconds, True
+        refusals = Refusals()
 
         async def reconnected() -> None:
             log.info("bus connected again", client=name)
@@ -59,7 +62,7 @@ class Dialer:
                 await client.connect(
                     self._url,
                     name=name,
-                    error_cb=_on_error(name, until, lambda: is_waiting),
+                    error_cb=_on_error(name, until, lambda: is_waiting, refusals.note),
                     reconnected_cb=reconnected,
                     disconnected_cb=disconnected,
                     max_reconnect_attempts=-1,
@@ -74,7 +77,9 @@ class Dialer:
         except (NatsError, OSError, TimeoutError) as error:
             is_waiting = False  # closing may fail as well, and tells of it the same way
             await client.close()
-            raise Unavailable(f"no NATS at {self._url} within {self._wait_seconds:g} s: {error!r}") from error
+            raise Unavailable(
+                f"no NATS at {without_login(self._url)} within {self._wait_seconds:g} s: {refusals.why(error)}"
+            ) from error
         is_waiting = False
         return client
 
@@ -118,12 +123,16 @@ def _nobody() -> None:
     """Before anybody wants to know."""
 
 
-def _on_error(name: str, until: float, waiting: Callable[[], bool]) -> Callable[[Exception], Awaitable[None]]:
+def _on_error(
+    name: str, until: float, waiting: Callable[[], bool], note: Callable[[Exception], None]
+) -> Callable[[Exception], Awaitable[None]]:
     """What the client tells of its errors. Its first wait also ends here: the cancellation at `until` may be lost to an
     attempt that has just failed (Python 3.11's wait_for swallows it), and the client would go on trying for ever."""
 
     async def on_error(error: Exception) -> None:
         log.debug("bus client error", client=name, error=repr(error))
+        if waiting():
+            note(error)
         if waiting() and asyncio.get_running_loop().time() > until:
             raise TimeoutError from error
 

@@ -13,9 +13,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from slackwater.bus.access import AGENT_API_PREFIX, API_PREFIX, inbox_of
+from slackwater.bus.access import AGENT_API_PREFIX, API_PREFIX, agent_user, inbox_of
 from slackwater.bus.streams import Topology, durable_names, event_named
-from slackwater.events.envelope import Payload, Told, own_subjects, subject_token, subjects_of
+from slackwater.events.envelope import Payload, Told, own_subjects, subjects_of
 from slackwater.events.registry import COMMANDS, EVENTS, TOLD
 
 CONTROL = "CONTROL"
@@ -39,11 +39,6 @@ class Part:
     name: str
     consumes: tuple[str, ...]
     publishes: tuple[str, ...]
-
-
-def agent_user(node: str) -> str:
-    """The broker's name for the agent of a node: user, and name of its one consumer."""
-    return f"agent-{subject_token(node)}"
 
 
 def service_subjects(part: Part, topology: Topology) -> list[str]:

@@ -21,49 +21,61 @@ def common_name(tls: ssl.SSLObject) -> str | None:
     return str(names[0]) if len(names) == 1 else None
 
 
+class CertificateFiles:
+    """Certificate, key and client CA of a listener, which may be replaced at any time."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        """Raises Misconfigured if certificate or key is not set."""
+        if settings.tls_certificate is None or settings.tls_key is None:
+            raise Misconfigured("set both SLACKWATER_HTTP_TLS_CERTIFICATE and SLACKWATER_HTTP_TLS_KEY", field="tls")
+        self.certificate, self.key, self.client_ca = (
+            settings.tls_certificate,
+            settings.tls_key,
+            settings.tls_client_ca,
+        )
+
+    def load(self, context: ssl.SSLContext) -> None:
+        """Into a context. Raises Misconfigured if one cannot be read, or they do not fit."""
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+            if self.client_ca is not None:
+                context.load_verify_locations(self.client_ca)
+                context.verify_mode = ssl.CERT_REQUIRED
+        except OSError as error:
+            raise Misconfigured(f"TLS: {self.certificate}, {self.key} or the client CA: {error}", field="tls") from None
+
+    def try_out(self) -> None:
+        """Raises Misconfigured if one cannot be read, or they do not fit."""
+        self.load(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))
+
+    def version(self) -> tuple[int, ...]:
+        """Another one whenever a file is another one."""
+        return tuple(_changed_at(file) for file in (self.certificate, self.key, self.client_ca) if file is not None)
+
+
 class ServerTls:
     """The context of a listener. Connections that are open keep their certificate, new ones get the newest."""
 
     def __init__(self, settings: HttpSettings) -> None:
         """Raises Misconfigured if certificate, key or client CA are missing or do not fit."""
-        if settings.tls_certificate is None or settings.tls_key is None:
-            raise Misconfigured("set both SLACKWATER_HTTP_TLS_CERTIFICATE and SLACKWATER_HTTP_TLS_KEY", field="tls")
-        self._certificate, self._key, self._client_ca = (
-            settings.tls_certificate,
-            settings.tls_key,
-            settings.tls_client_ca,
-        )
-        self._version = self._present()
+        self._files = CertificateFiles(settings)
+        self._version = self._files.version()
         self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        self._load(self.context)
+        self._files.load(self.context)
 
     def refresh(self) -> None:
         """Take up changed files; files that cannot be used leave everything as it is."""
-        present = self._present()
+        present = self._files.version()
         if present == self._version:
             return
         self._version = present
         try:
-            self._load(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))  # tried on another one first
-            self._load(self.context)
+            self._files.try_out()
+            self._files.load(self.context)
         except Misconfigured as error:
             log.error("certificate cannot be used, the former one stays", error=error.message)
         else:
-            log.info("certificate read again", file=str(self._certificate))
-
-    def _load(self, context: ssl.SSLContext) -> None:
-        try:
-            context.load_cert_chain(self._certificate, self._key)
-            if self._client_ca is not None:
-                context.load_verify_locations(self._client_ca)
-                context.verify_mode = ssl.CERT_REQUIRED
-        except OSError as error:
-            raise Misconfigured(
-                f"TLS: {self._certificate}, {self._key} or the client CA: {error}", field="tls"
-            ) from None
-
-    def _present(self) -> tuple[int, ...]:
-        return tuple(_changed_at(file) for file in (self._certificate, self._key, self._client_ca) if file is not None)
+            log.info("certificate read again", file=str(self._files.certificate))
 
 
 def _changed_at(file: Path) -> int:

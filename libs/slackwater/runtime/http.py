@@ -26,6 +26,7 @@ from slackwater.runtime.roles import OPEN
 from slackwater.runtime.routes import guarded_routes
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import USUAL_PORT, HttpSettings
+from slackwater.runtime.small_bodies import BodyTooLarge, SmallBodies, too_large
 from slackwater.runtime.version import version
 
 GRACE_SECONDS = 0.2
@@ -47,7 +48,9 @@ def build_app(
     install_problem_handlers(app)
     for router in (health_router(checks), description_router(app), problem_pages(), *routers):
         app.include_router(router)
+    app.add_exception_handler(BodyTooLarge, too_large)
     app.add_middleware(NoNul)
+    app.add_middleware(SmallBodies)
     gate = Gate(settings)
     open_paths = frozenset(path for path, _, needed in guarded_routes(app) if needed == OPEN)
     app.add_middleware(Authentication, gate=gate, open_paths=open_paths, secure_cookie=settings.tls)

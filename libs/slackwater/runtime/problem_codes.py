@@ -213,6 +213,12 @@ _CODES = (
         "Read it again, apply your change to that, and write with the new ETag.",
     ),
     ProblemCode(
+        "body_too_large",
+        413,
+        "The body has more bytes than any document of ours.",
+        "Send fewer documents at once.",
+    ),
+    ProblemCode(
         "misdirected_request",
         421,
         "Without a token this server answers only to its local names.",

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -20,6 +19,7 @@ from grpc_reflection.v1alpha import reflection
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.gate import Gate, RpcRoles
 from slackwater.runtime.roles import OPEN, Needed, Role
+from slackwater.runtime.rpc_certificates import credentials_of
 from slackwater.runtime.rpc_guard import Guard
 from slackwater.runtime.rpc_health import HealthAnswers
 from slackwater.runtime.rpc_metrics import RpcMetrics
@@ -154,23 +154,6 @@ class RpcServer:
         if not self._doors.tls:
             return server.add_insecure_port(address)
         return server.add_secure_port(address, credentials_of(self._doors))
-
-
-def credentials_of(doors: HttpSettings) -> grpc.ServerCredentials:
-    """TLS, and mTLS if there is a client CA. Raises Misconfigured for a file that cannot be read."""
-    key, certificate = _read(doors.tls_key), _read(doors.tls_certificate)
-    authorities = _read(doors.tls_client_ca) if doors.tls_client_ca else None
-    return grpc.ssl_server_credentials(
-        [(key, certificate)], root_certificates=authorities, require_client_auth=authorities is not None
-    )
-
-
-def _read(file: Path | None) -> bytes:
-    assert file is not None  # noqa: S101 - `tls` was asked first
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise Misconfigured(f"{file}: cannot be read: {error.strerror}") from None
 
 
 def _is_free(host: str, port: int) -> bool:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from slackwater.model.errors import NotFound
+from slackwater.runtime.rpc_guard import Exhausted
 from slackwater.runtime.service import Check
 
 CHECKS_SECONDS = 3.0
 WATCH_SECONDS = 2.0
 """How often a watcher's answer is looked at anew."""
+MOST_WATCHES = 100
+"""Open at once. Nobody has to prove anything to watch, and every watch is one of the server's open calls."""
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
@@ -28,6 +32,7 @@ class HealthAnswers(health_pb2_grpc.HealthServicer):
         self._checks = checks
         self._names = frozenset({"", *names})
         self._leaving = leaving
+        self._watches = 0
 
     # The names are the protocol's.
     async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802
@@ -42,6 +47,17 @@ class HealthAnswers(health_pb2_grpc.HealthServicer):
         )
 
     async def Watch(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        if self._watches >= MOST_WATCHES:
+            raise Exhausted(f"{MOST_WATCHES} watch health here, which is all this server gives; ask with Check")
+        self._watches += 1
+        try:
+            async with aclosing(self._changes(request)) as changes:
+                async for answer in changes:
+                    yield answer
+        finally:
+            self._watches -= 1
+
+    async def _changes(self, request: Any) -> AsyncGenerator[Any, None]:
         told = None
         while True:
             status = await self._status() if request.service in self._names else UNKNOWN

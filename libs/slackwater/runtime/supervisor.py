@@ -81,6 +81,8 @@ class Supervisor:
             look="Any growth; the log has the failure.",
         )
         self.supervised = tuple(Supervised(service) for service in services)
+        for entry in self.supervised:
+            self._restarts.labels(entry.name)  # a first restart is an increase, not a new series
 
     async def run(
         self, started: Callable[[], None] = lambda: None, on_ready: Callable[[str], None] | None = None

@@ -17,7 +17,9 @@ log = get_logger(__name__)
 _AWAY = ("08", "57P", "53", "57014", "25P03")
 """Connection, shutdown and start, out of resources, statement timeout, transaction ended because we stood still."""
 _AGAIN = ("40",)  # serialization failure, deadlock
-_UNSTORABLE = ("22",)  # data exceptions: a NUL in a text, a number out of range, an id that is no UUID
+_UNSTORABLE = ("22", "54")
+"""Data exceptions (a NUL in a text, a number out of range, an id that is no UUID) and limits of the program (a name
+that is longer than an index holds)."""
 _OTHER_VERSION = ("42703", "42P01")  # a column or a table is not there
 """Schemas move forward under replicas that are about to be replaced. What they have in hand is none the worse for it,
 and waits for a replica that knows the schema."""

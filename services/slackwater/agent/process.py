@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentService | FleetService:
     bus = LateBus()
     service = build(settings, Platform(bus, SystemClock(), _no_database, state_dir))
-    access = NatsAccess()
+    access = access_of(service)
     access.options(url)  # what cannot work is said now, not at every attempt
 
     def connect() -> AbstractAsyncContextManager[NatsBus]:
@@ -74,6 +74,13 @@ async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentServ
         if not running.cancelled():
             running.result()
     return service
+
+
+def access_of(service: AgentService | FleetService) -> NatsAccess:
+    """As whom it speaks to the broker. The simulated nodes of a fleet share one user, which has to be named."""
+    if isinstance(service, FleetService):
+        return NatsAccess()
+    return NatsAccess().of_agent(service.settings.node or service.driver.facts().name)
 
 
 async def _run(service: AgentService | FleetService, bus: LateBus, node: str | None) -> None:

@@ -80,7 +80,7 @@ class AgentService:
     report_file: Path | None = None
     intents: IntentFile = field(default_factory=MemoryIntents)
     restore_report: RestoreReport | None = None
-    metrics: AgentMetrics = field(default_factory=lambda: AgentMetrics(process_meters()))
+    metrics: AgentMetrics = field(default_factory=lambda: AgentMetrics(process_meters(), STANDS_IN_FOR))
     recovery_report: RestoreReport | None = None
     """What a crashed run had left and the last start put back."""
     _running: Running | None = None

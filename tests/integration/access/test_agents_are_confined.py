@@ -373,8 +373,18 @@ async def refusing(bus: NatsBus) -> None:
     await bus.publish(event_of(intent(MINE), source="test", time=datetime.now(UTC)))
 
 
-@pytest.mark.parametrize("wrong", ["password", "nobody", "authority", "certificate", "plaintext"])
-async def test_who_proves_nothing_is_refused(broker: Broker, tmp_path: Path, wrong: str) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ("password", "refuses the login; see SLACKWATER_NATS_USER"),
+        ("nobody", "refuses the login"),
+        ("authority", r"not believed \(unable to get local issuer certificate\); SLACKWATER_NATS_CA"),
+        ("name", r"not believed \(Hostname mismatch.*\)"),
+        ("certificate", "TLS failed .*SLACKWATER_NATS_CERTIFICATE"),
+        ("plaintext", "not believed"),
+    ],
+)
+async def test_who_proves_nothing_is_refused_and_told_why(broker: Broker, tmp_path: Path, wrong: str, why: str) -> None:
     url, access = broker.url, broker.access("ingestion")
     if wrong == "password":
         access = access.model_copy(update={"password": broker.access("console").password})
@@ -385,10 +395,12 @@ async def test_who_proves_nothing_is_refused(broker: Broker, tmp_path: Path, wro
     elif wrong == "certificate":
         certificate, key = pki(tmp_path / "other").issue("client.example")
         access = access.model_copy(update={"certificate": certificate, "key": key})
+    elif wrong == "name":
+        url = url.replace("127.0.0.1", "localhost")
     else:
         url = url.replace("tls://", "nats://")
         access = NatsAccess(user=access.user, password=access.password)
-    with pytest.raises(Unavailable):
+    with pytest.raises(Unavailable, match=why):
         async with connect_bus(url, name="test", declares=False, access=access, wait_seconds=1):
             pass
 
@@ -401,7 +413,7 @@ async def test_a_client_that_wants_tls_does_not_speak_to_a_broker_without(broker
             async with connect_bus(url, name="test", access=broker.access("ingestion")):
                 pass
         tls_url = url.replace("nats://", "tls://")
-        with pytest.raises(Unavailable):
+        with pytest.raises(Unavailable, match="speaks no TLS"):
             async with connect_bus(tls_url, name="test", access=broker.access("ingestion"), wait_seconds=1):
                 pass
     finally:

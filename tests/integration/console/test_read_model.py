@@ -367,3 +367,21 @@ async def test_a_text_that_postgresql_could_not_read_again_is_refused_and_nothin
         await model.save_usage([(replace(POINT, trigger="a\x00b"), [POD])])
     assert await model.node("edge-7") is None
     await database.close()
+
+
+async def test_an_id_that_is_longer_than_an_index_holds_is_refused_for_itself_alone(
+    fresh_database: FreshDatabase,
+) -> None:
+    """Whoever sends it gets it back; as a defect of ours it would have sent its whole batch back to be tried again."""
+    database = connect_database((await fresh_database(["console"]))["console"], "console", CLOCK)
+    model = PostgresReadModel(database)
+    long = "".join(chr(33 + number * 7919 % 89) for number in random_numbers(9000))
+    with pytest.raises(InvalidInput, match="cannot be stored"):
+        await model.save_usage([(replace(POINT, event_id=long), [POD])])
+    await model.save_usage([(POINT, [POD])])
+    await database.close()
+
+
+def random_numbers(count: int) -> list[int]:
+    """The same each time, and nothing that PostgreSQL could pack."""
+    return random.Random(54).choices(range(10**6), k=count)

@@ -18,7 +18,7 @@ from images import ROOT, images
 from manifests import FOLDER, Cluster
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.skipif(why_not_here() is not None, reason=str(why_not_here()))]
-NODE = "edge-1"
+NODE = "edge-1.example.internal"
 HURRY = {
     "ingestion": {"SLACKWATER_INGESTION_WINDOW_SECONDS": "5", "SLACKWATER_INGESTION_LATENESS_SECONDS": "1"},
     "agent": {"SLACKWATER_AGENT_REPORT_SECONDS": "1"},

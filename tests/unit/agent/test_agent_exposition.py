@@ -99,6 +99,28 @@ async def test_over_tls_only_who_trusts_it_and_shows_a_certificate_reads(tmp_pat
     assert found == [True, False, False]
 
 
+async def test_a_certificate_that_the_tokens_file_names_needs_no_token(tmp_path: Path) -> None:
+    ca, tokens = trustme.CA(), tmp_path / "tokens"
+    issued, certificate, key, root = ca.issue_cert("127.0.0.1"), tmp_path / "crt", tmp_path / "key", tmp_path / "ca"
+    issued.cert_chain_pems[0].write_to_path(str(certificate))
+    issued.private_key_pem.write_to_path(str(key))
+    ca.cert_pem.write_to_path(str(root))
+    tokens.write_text("scraper viewer certificate\nedge-1 agent certificate\n")
+    settings = AgentSettings(
+        metrics_port=0, metrics_tls_certificate=certificate, metrics_tls_key=key, metrics_tls_client_ca=root,
+        metrics_tokens_file=tokens,
+    )  # fmt: skip
+    found = []
+    async with exposing(settings, REGISTRY) as url:
+        assert url is not None
+        for name in ("scraper", "edge-1", "somebody"):
+            context = ssl.create_default_context()
+            ca.configure_trust(context)
+            ca.issue_cert(f"{name}.example", common_name=name).configure_cert(context)
+            found.append((await answer(url, b"GET /metrics HTTP/1.0\r\n\r\n", context)).split()[1])
+    assert found == ["200", "403", "401"]
+
+
 @pytest.mark.parametrize("half", ["metrics_tls_certificate", "metrics_tls_key", "metrics_tls_client_ca"])
 async def test_half_of_tls_is_an_error_and_not_plaintext(half: str, tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="METRICS_TLS_CERTIFICATE"):

@@ -32,6 +32,14 @@ async def test_a_lost_cancellation_does_not_make_the_wait_endless(monkeypatch: p
             pytest.fail("nobody is there")
 
 
+async def test_a_password_in_the_address_is_not_said() -> None:
+    with pytest.raises(Unavailable) as said:
+        async with connect_bus("nats://alice:hunter2@127.0.0.1:9", name="test", declares=False, wait_seconds=0.05):
+            pytest.fail("nobody is there")
+    assert "nats://127.0.0.1:9 within" in str(said.value)
+    assert "hunter2" not in repr(said.value)
+
+
 async def test_what_fails_while_it_is_closed_is_no_other_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """The broker has hung up on wrong credentials, and TLS cannot say goodbye any more."""
 

@@ -9,9 +9,10 @@ TICK_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 class AgentMetrics:
-    """See slackwater.agent.ports.Meter. `node` keeps the agents of a fleet apart; it is no label."""
+    """See slackwater.agent.ports.Meter. `node` keeps the agents of a fleet apart; it is no label. The expired leases of
+    `writers` are counted from 0, those of others from their first."""
 
-    def __init__(self, meters: Meters) -> None:
+    def __init__(self, meters: Meters, *writers: str) -> None:
         self._ticks = meters.histogram(
             "slackwater_agent_tick_seconds",
             "How long reading the machine and converging to the intents took, once per sample.",
@@ -73,6 +74,8 @@ class AgentMetrics:
         )
         for result in ("done", "write_refused"):  # a first refusal is an increase, not a new series
             self._writes.labels(result)
+        for writer in writers:
+            self._leases.labels(writer)
 
     def ticked(self, node: str, seconds: float, at: float, waiting: int, throttled: int) -> None:
         self._ticks.observe(seconds)

@@ -6,6 +6,7 @@ Who is let in is decided as everywhere (slackwater.runtime.gate): by token, by c
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -13,7 +14,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 
 from slackwater.agent.settings import AgentSettings
 from slackwater.model.errors import Misconfigured
-from slackwater.runtime.certificates import ServerTls
+from slackwater.runtime.certificates import ServerTls, common_name
 from slackwater.runtime.gate import Forbidden, Gate, Unauthorized, admit
 from slackwater.runtime.roles import OPEN, Needed, Principal, Role
 from slackwater.runtime.settings import HttpSettings
@@ -108,14 +109,16 @@ class _Page:
         try:
             async with asyncio.timeout(_REQUEST_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(self._response(head.decode("latin-1")))
+                tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
+                name = None if tls is None else common_name(tls)
+                writer.write(self._response(head.decode("latin-1"), name))
                 await writer.drain()
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             _log.debug("scrape broken off", error=repr(error))
         finally:
             writer.close()
 
-    def _response(self, head: str) -> bytes:
+    def _response(self, head: str, certificate: str | None) -> bytes:
         request, *lines = head.split("\r\n")
         method, _, target = request.partition(" ")
         path = target.split(" ")[0].split("?")[0]
@@ -123,7 +126,7 @@ class _Page:
             return _http("405 Method Not Allowed", b"GET only\n", head_only=False)
         headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         head_only = method == "HEAD"
-        caller = self._gate.authenticate(headers)
+        caller = self._gate.authenticate(headers, certificate)
         try:
             admit(_needed(path, caller), caller)
         except Unauthorized as error:

@@ -1,0 +1,60 @@
+"""TLS of gRPC: asked at every handshake which certificate is shown, so that new files count without a restart."""
+
+from __future__ import annotations
+
+import threading
+
+import grpc
+
+from slackwater.model.errors import Misconfigured
+from slackwater.runtime.certificates import CertificateFiles
+from slackwater.runtime.settings import HttpSettings
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
+
+
+def credentials_of(doors: HttpSettings) -> grpc.ServerCredentials:
+    """TLS, and mTLS if there is a client CA. Raises Misconfigured for files that cannot be used."""
+    shown = _Shown(CertificateFiles(doors))
+    return grpc.dynamic_ssl_server_credentials(
+        shown.first,
+        shown.newer,  # type: ignore[arg-type]  # None is "as before" to grpc; its stubs do not know
+        require_client_authentication=doors.tls_client_ca is not None,
+    )
+
+
+class _Shown:
+    """What new connections are shown. Threads of grpc ask, several at once."""
+
+    def __init__(self, files: CertificateFiles) -> None:
+        self._files = files
+        self._looking = threading.Lock()
+        self._version = files.version()
+        self.first = self._read()
+
+    def newer(self) -> grpc.ServerCertificateConfiguration | None:
+        """None while nothing has changed, and for files that cannot be used. Raises nothing: grpc would refuse whoever
+        is connecting."""
+        with self._looking:
+            present = self._files.version()
+            if present == self._version:
+                return None
+            self._version = present
+            try:
+                found = self._read()
+            except Misconfigured as error:
+                log.error("certificate cannot be used, the former one stays", error=error.message)
+                return None
+            log.info("certificate read again", file=str(self._files.certificate))
+            return found
+
+    def _read(self) -> grpc.ServerCertificateConfiguration:
+        files = self._files
+        files.try_out()
+        try:
+            key, certificate = files.key.read_bytes(), files.certificate.read_bytes()
+            authorities = None if files.client_ca is None else files.client_ca.read_bytes()
+        except OSError as error:  # replaced since it was tried
+            raise Misconfigured(f"TLS: {error.filename}: {error.strerror}", field="tls") from None
+        return grpc.ssl_server_certificate_configuration([(key, certificate)], root_certificates=authorities)
