@@ -43,6 +43,12 @@ class Eviction(BaseModel):
     decision_id: str
 
 
+def eviction_id(decision_id: str, number: int) -> str:
+    """The id of the `number`th eviction of a decision. One part of a subject: the broker lets an agent tell the end of
+    an eviction as `<node>.<id>` and not under anything longer."""
+    return f"{decision_id}-{number}"
+
+
 class LocalWaterline(BaseModel):
     """What the agent watches by itself between reports: crossing it publishes a report at once.
 
