@@ -24,8 +24,10 @@ from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import LABEL_NUMA, Pod
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.model.time import Clock
+from slackwater.telemetry.logs import get_logger
 from slackwater.waterline.facts.eviction_marks import AGENT, PROTECTED
 
+_log = get_logger(__name__)
 _DESCRIPTORS_WANTED = 4096
 _REAP_EVERY_TICKS = 5
 _LOOK_AT_ZONES_EVERY_TICKS = 30
@@ -185,8 +187,12 @@ class LinuxDriver:
                 self._registry.remove(uid)
 
     def _remove_strays(self) -> None:
-        """Cgroups of this instance that no registry entry explains: left by a run that died half way."""
-        known = self._registry.entries().keys() | self._registry.pending().keys()
+        """Cgroups of this instance that no file of the registry explains: left by a run that died half way. Who has a
+        file that cannot be read (cut off, or of a newer version) may be anybody, and runs on."""
+        known = self._registry.names()
+        for uid in sorted(known - self._registry.entries().keys() - self._registry.pending().keys()):
+            hint = "it is neither measured nor managed, and runs on; start it anew, or remove the file when it has ended"
+            _log.warning("pod not readable", pod=uid, directory=str(self._registry.directory), hint=hint)
         for tree in self.layout.hierarchy.trees():
             for directory in sorted(tree.glob(f"{self.layout.root}/*/*/")):
                 if directory.name not in known:

@@ -21,6 +21,7 @@ from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
 
+_SUFFIXES = (".json", ".pending")
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 
 
@@ -84,13 +85,20 @@ class PodRegistry:
         (self.directory / f"{entry.pod.uid}.pending").unlink(missing_ok=True)
 
     def remove(self, uid: str) -> None:
-        for suffix in (".json", ".pending"):
+        for suffix in _SUFFIXES:
             (self.directory / f"{uid}{suffix}").unlink(missing_ok=True)
         self._seen = (0, 0)
 
     def pending(self) -> dict[str, Entry]:
         """Pods that are being made, or whose maker died over it."""
         return self._read("*.pending", {})
+
+    def names(self) -> frozenset[str]:
+        """The uids of all files, of those that cannot be read, too: somebody put a pod there."""
+        try:
+            return frozenset(file.stem for file in self.directory.iterdir() if file.suffix in _SUFFIXES)
+        except FileNotFoundError:
+            return frozenset()
 
     def _put(self, entry: Entry, suffix: str) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
