@@ -99,8 +99,8 @@ class Outgoing:
             self._fact_flight = None
 
     def _begin(self) -> None:
-        """What may be under way now, and is not; while the bus is away one at a time, a report after a fact that failed:
-        it may be the fact that is not taken."""
+        """What may be under way now, and is not; while the bus is away one at a time, and a report after a fact that
+        failed: it may be the fact that is not taken."""
         in_doubt = self.away and self._failed is not None and bool(self._reports)
         if self._facts and self._fact_flight is None and not in_doubt:
             self._fact_flight = asyncio.create_task(self._carry(self._publish_fact))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,6 +31,8 @@ from slackwater.waterline.facts.eviction_marks import AGENT, PROTECTED
 _log = get_logger(__name__)
 _DESCRIPTORS_WANTED = 4096
 _REAP_EVERY_TICKS = 5
+_REAP_SECONDS = 0.1
+"""For all of them together, within a tick: samples and leases do not wait for what cannot be ended."""
 _LOOK_AT_ZONES_EVERY_TICKS = 30
 
 
@@ -100,7 +103,7 @@ class LinuxDriver:
     def sample(self) -> RawSample:
         self._ticks += 1
         if self._ticks % _REAP_EVERY_TICKS == 0:
-            self.reap()
+            self.reap(_REAP_SECONDS)
         return self._gauges.read(self.pods(), RawSample(self.clock.monotonic(), self.clock.now()))
 
     def glance(self) -> RawSample:
@@ -175,14 +178,16 @@ class LinuxDriver:
             return "the agent itself runs in this pod"
         return None
 
-    def reap(self) -> None:
-        """Pods whose supervisor died without cleaning up: end what is left of them, remove their cgroups."""
+    def reap(self, within_seconds: float = 3.0) -> None:
+        """Pods whose supervisor died without cleaning up: end what is left of them, remove their cgroups. Whoever has not
+        gone when the time is over (frozen, or in uninterruptible sleep) is asked again the next time."""
+        deadline = time.monotonic() + within_seconds
         for uid, entry in {**self._registry.entries(), **self._registry.pending()}.items():
             if entry.supervisor.alive():
                 continue
             cgroup = self.layout.pod(entry.pod.tier, uid)
             self._gauges.forget(uid)
-            ended = kill_all(self.layout.hierarchy.directories(cgroup))
+            ended = kill_all(self.layout.hierarchy.directories(cgroup), max(0.0, deadline - time.monotonic()))
             if ended and self.layout.hierarchy.remove(cgroup, with_children=True):
                 self._registry.remove(uid)
 
@@ -191,7 +196,9 @@ class LinuxDriver:
         file that cannot be read (cut off, or of a newer version) may be anybody, and runs on."""
         known = self._registry.names()
         for uid in sorted(known - self._registry.entries().keys() - self._registry.pending().keys()):
-            hint = "it is neither measured nor managed, and runs on; start it anew, or remove the file when it has ended"
+            hint = (
+                "it is neither measured nor managed, and runs on; start it anew, or remove the file when it has ended"
+            )
             _log.warning("pod not readable", pod=uid, directory=str(self._registry.directory), hint=hint)
         for tree in self.layout.hierarchy.trees():
             for directory in sorted(tree.glob(f"{self.layout.root}/*/*/")):
