@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,11 +10,14 @@ from pathlib import Path
 
 import pytest
 from agent_fakes import fake_hierarchy, pod
+from agent_world import World, eviction
 
+from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.agent.adapters.linux.driver import LinuxDriver
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.processes import process_of
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
+from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.testing.clock import FakeClock
 
 
@@ -43,3 +47,30 @@ def test_a_pod_whose_file_cannot_be_read_is_left_for_a_person_to_look_at(
     assert driver.pods() == ()
     procs.write_text("")
     driver.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[7]", b'[{"id": "e1"}]', b"null", b"\xff\xfe"])
+async def test_a_ledger_that_cannot_be_read_is_put_aside_and_the_agent_starts(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "evictions.json"
+    file.write_bytes(content)
+    world = World()
+    world.driver.add(pod("a"))
+    service = world.service()
+    service.ledger = JsonLedger(file)
+    async with world.running(service):
+        await world.declare(evictions=[eviction(world, "a")])
+        await world.clock.advance(1)
+        assert [one.outcome for one in world.all(EvictionCompleted)] == ["terminated"]
+    assert (tmp_path / "evictions.json.unreadable").read_bytes() == content
+    assert list(JsonLedger(file).load()) == ["e1"]
+
+
+def test_a_ledger_of_a_newer_version_is_read_without_what_is_not_known_here(tmp_path: Path) -> None:
+    file = tmp_path / "evictions.json"
+    item = {
+        "id": "e1", "pod_uid": "a", "writer": "w", "decision_id": "d", "deadline": "2026-01-05T00:00:00+00:00",
+        "grace_seconds": 5.0, "started_at": "2026-01-05T00:00:00+00:00", "outcome": "killed", "completed_at": None,
+        "published": True, "a field of tomorrow": 7,
+    }  # fmt: skip
+    file.write_text(json.dumps([item]))
+    assert JsonLedger(file).load()["e1"].outcome == "killed"

@@ -179,7 +179,7 @@ class LinuxDriver:
         return None
 
     def reap(self, within_seconds: float = 3.0) -> None:
-        """Pods whose supervisor died without cleaning up: end what is left of them, remove their cgroups. Whoever has not
+        """Pods whose supervisor died without cleaning up: end what is left of them, remove their cgroups. Who has not
         gone when the time is over (frozen, or in uninterruptible sleep) is asked again the next time."""
         deadline = time.monotonic() + within_seconds
         for uid, entry in {**self._registry.entries(), **self._registry.pending()}.items():
