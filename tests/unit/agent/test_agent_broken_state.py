@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -74,3 +75,20 @@ def test_a_ledger_of_a_newer_version_is_read_without_what_is_not_known_here(tmp_
     }  # fmt: skip
     file.write_text(json.dumps([item]))
     assert JsonLedger(file).load()["e1"].outcome == "killed"
+
+
+async def test_a_clock_that_was_set_back_lengthens_no_grace(tmp_path: Path) -> None:
+    """It began by a clock that was an hour ahead; the agent starts again after the clock was put right."""
+    world = World()
+    world.driver.add(pod("a"))
+    world.driver.stubborn.add("a")
+    first, second = world.service(), world.service()
+    first.ledger = second.ledger = JsonLedger(tmp_path / "evictions.json")
+    async with world.running(first):
+        await world.declare(evictions=[eviction(world, "a", grace=5.0, deadline=600.0)])
+    items = json.loads((tmp_path / "evictions.json").read_text())
+    items[0]["started_at"] = "2030-01-01T00:00:00+00:00"
+    (tmp_path / "evictions.json").write_text(json.dumps(items))
+    async with world.running(second):
+        await world.clock.advance(6)
+        assert world.driver.signals[-1] == ("a", signal.SIGKILL)

@@ -167,7 +167,7 @@ class EvictPods:
             self._complete(record, outcome, detail, step)
 
     async def _end(self, record: EvictionRecord) -> tuple[EvictionOutcome, str]:
-        spent = (self.clock.now() - record.started_at).total_seconds()
+        spent = max(0.0, (self.clock.now() - record.started_at).total_seconds())  # the clock may have been set back
         self.driver.terminate(record.pod_uid, signal.SIGTERM)
         if await self._gone(record.pod_uid, max(0.0, record.grace_seconds - spent)):
             return EvictionOutcome.TERMINATED, "ended within its grace"
