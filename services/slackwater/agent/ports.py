@@ -99,7 +99,8 @@ class Driver(Protocol):
 
 
 class JournalFile(Protocol):
-    """The durable form of the journal. `append` returns after fsync when `sync` is set."""
+    """The durable form of the journal. `append` returns after fsync when `sync` is set. Writing raises Unavailable
+    where the disk is full or refuses, and leaves what was there."""
 
     def load(self) -> Journal:
         """What an earlier run left; an unreadable last line (torn by a crash) is ignored."""
@@ -119,7 +120,7 @@ class JournalFile(Protocol):
 
 
 class EvictionLedger(Protocol):
-    """Evictions by id, on disk: what was started and how it ended survives the agent."""
+    """Evictions by id, on disk: what was started and how it ended survives the agent. Saving raises Unavailable."""
 
     def load(self) -> dict[str, EvictionRecord]:
         """All records known."""
@@ -131,7 +132,7 @@ class EvictionLedger(Protocol):
 
 
 class IntentFile(Protocol):
-    """The last document of each writer, kept over a restart."""
+    """The last document of each writer, kept over a restart. Saving raises Unavailable."""
 
     def load(self) -> Sequence[Event[IntentDeclared]]:
         """What was last saved; nothing if that cannot be read."""

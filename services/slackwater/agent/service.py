@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slackwater.agent.adapters.durable import replace_synced
 from slackwater.agent.adapters.intents_file import JsonIntents
 from slackwater.agent.adapters.journal_file import LinesJournal
 from slackwater.agent.adapters.ledger_file import JsonLedger
@@ -20,6 +18,7 @@ from slackwater.agent.adapters.linux.driver import LinuxDriver, linux_driver
 from slackwater.agent.adapters.linux.lock import AgentLock
 from slackwater.agent.adapters.memory import MemoryIntents, MemoryJournal, MemoryLedger
 from slackwater.agent.adapters.metrics import AgentMetrics
+from slackwater.agent.adapters.report_file import keep_report
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.domain.heard import StoredReports
 from slackwater.agent.domain.observation import Observation
@@ -129,7 +128,7 @@ class AgentService:
         self.restore_report = running.actuator.restore_all()
         self._running = None
         if self.report_file is not None:
-            replace_synced(self.report_file, report_json(self.restore_report))
+            keep_report(self.report_file, self.restore_report)
         if not self.restore_report.exact:
             _log.warning("restore not exact", report=str(self.report_file))
         self.driver.close()
@@ -239,7 +238,10 @@ class Running:
         """For the case that we start again and hear nobody. What was ignored is not kept."""
         held = self.converge.held
         if event.data.writer in held and held[event.data.writer].event is event:
-            self.service.intents.save([one.event for one in held.values()])
+            try:
+                self.service.intents.save([one.event for one in held.values()])
+            except Unavailable as error:  # what was kept before is older, and counts only where nobody is heard
+                _log.warning("intents not kept", error=error.message)
 
     async def _sample(self) -> None:
         clock, interval = self.service.platform.clock, self.service.settings.sample_seconds
@@ -397,12 +399,6 @@ def described(facts: NodeFacts, settings: AgentSettings) -> NodeFacts:
     )
 
 
-def report_json(report: RestoreReport) -> bytes:
-    """The restore report as a file for people and scripts."""
-    files = [asdict(file) for file in report.files]
-    return json.dumps({"exact": report.exact, "files": files}, indent=1).encode() + b"\n"
-
-
 def build(settings: AgentSettings, platform: Platform, driver: Driver | None = None) -> AgentService | FleetService:
     """The agent of this machine, of the given one, or (by the settings) of a simulated fleet."""
     if driver is None and settings.driver == "simulated":
@@ -420,7 +416,7 @@ def build_fleet(settings: AgentSettings, platform: Platform) -> FleetService:
         )
         agents.append(build_agent(settings.model_copy(update={"node": node, "pool": "simulated"}), platform, machine))
     report_file = platform.state_dir / "agent" / "restore-report.json"
-    return FleetService(agents, report_file, report_json, settings.sample_seconds)
+    return FleetService(agents, report_file, keep_report, settings.sample_seconds)
 
 
 def build_agent(settings: AgentSettings, platform: Platform, driver: Driver | None = None) -> AgentService:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -9,6 +10,10 @@ from pathlib import Path
 
 import pytest
 from agent_machine import Machine, until
+from tests.faults.disk import SmallDisk
+from tests.faults.scenario import Skipped
+
+from slackwater.events.intent_observed import IntentObserved
 
 pytestmark = pytest.mark.root
 
@@ -62,4 +67,51 @@ async def test_a_process_that_cannot_be_ended_does_not_hold_up_the_samples(machi
                 break
             time.sleep(0.02)
         place.rmdir()
+    assert machine.directories() == []
+
+
+async def test_on_a_full_disk_it_goes_on_writes_nothing_new_and_gives_everything_back(machine: Machine) -> None:
+    disk = SmallDisk(machine.state_dir / "agent", 1 << 20)
+    try:
+        mounted = disk.__enter__()
+    except Skipped as reason:
+        pytest.skip(str(reason))
+    try:
+        jobs = [machine.execute("sleep", "1000"), machine.execute("sleep", "1000")]
+        async with machine.agent() as service:
+            first, second = await machine.pod(service, 2)
+            files = [Path(service.driver.limit_knob(pod.uid).path) for pod in (first, second)]
+            before = [file.read_text() for file in files]
+            wanted = {"pod_uid": first.uid, "cpu_limit_milli": 250, "decision_id": "d1"}
+            await machine.declare(throttles=[wanted])
+            await until(lambda: files[0].read_text() != before[0])
+            mounted.fill()
+
+            def refused() -> bool:
+                told = [limit for event in machine.published(IntentObserved) for limit in event.data.limits]
+                return any(limit.error == "journal_not_written" for limit in told)
+
+            for _ in range(500):  # the last page of the journal still has room
+                if refused():
+                    break
+                await machine.declare(throttles=[wanted | {"cpu_limit_milli": 200 + machine.generation % 7}])
+                await asyncio.sleep(0.02)
+            assert refused()
+            throttled = files[0].read_text()
+            more = {"pod_uid": second.uid, "cpu_limit_milli": 250, "decision_id": "d2"}
+            await machine.declare(throttles=[wanted, more])
+            await asyncio.sleep(0.3)
+            assert [file.read_text() for file in files] == [throttled, before[1]]
+            mounted.clear()
+            await until(lambda: files[1].read_text() != before[1])
+            mounted.fill()
+        assert service.restored_exactly
+        assert [file.read_text() for file in files] == before
+        async with machine.agent() as again:  # it starts on a full disk, too
+            assert len(again.driver.pods()) == 2
+        for job in jobs:
+            job.terminate()
+            await until(lambda job=job: job.poll() is not None)
+    finally:
+        disk.__exit__()
     assert machine.directories() == []

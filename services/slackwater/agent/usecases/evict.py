@@ -2,6 +2,7 @@
 
 The ledger is written before the first signal and before the completion is published, so a restarted agent finishes
 what it began and never begins again. The completion's event id follows from the eviction id: told twice, stored once.
+Where the disk takes no ledger, nothing begins; what has begun goes on, and its end is told.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from slackwater.agent.ports import Driver, EvictionLedger
 from slackwater.events.envelope import Event
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import IntentDeclared
+from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.spans import Attributes, Span, span
@@ -55,6 +57,7 @@ class EvictPods:
     announce: Callable[[Completion], None]
     _records: dict[str, EvictionRecord] = field(default_factory=dict)
     _begun_at: list[datetime] = field(default_factory=list)
+    _unsaved: bool = False
 
     def resume(self) -> None:
         """After a start: finish what was begun, tell what was not told."""
@@ -111,7 +114,7 @@ class EvictPods:
         for id_ in gone:
             del self._records[id_]
         if gone:
-            self.ledger.save(self._records)
+            self._save()
 
     def published(self, id_: str) -> None:
         """The bus has stored this completion."""
@@ -135,7 +138,9 @@ class EvictPods:
         )
         match verdict:
             case Verdict.START:
-                self._keep(record)
+                if not self._keep(record):
+                    del self._records[wish.id]  # the next look asks again
+                    return
                 self._begun_at = [*self.begun_lately(), now]
                 _log.info(
                     "eviction begins",
@@ -205,9 +210,21 @@ class EvictPods:
         self._keep(done)
         self.announce(_completion(self.node, done))
 
-    def _keep(self, record: EvictionRecord) -> None:
+    def _keep(self, record: EvictionRecord) -> bool:
+        """Whether it is on disk."""
         self._records[record.id] = record
-        self.ledger.save(self._records)
+        return self._save()
+
+    def _save(self) -> bool:
+        try:
+            self.ledger.save(self._records)
+        except Unavailable as error:
+            if not self._unsaved:
+                _log.error("ledger not written", node=self.node, error=error.message)
+            self._unsaved = True
+            return False
+        self._unsaved = False
+        return True
 
 
 def wishes_of(event: Event[IntentDeclared]) -> list[EvictionWish]:
