@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from slackwater.agent.domain.convergence import Do, Step
-from slackwater.agent.domain.journal import Journal, Record, record
+from slackwater.agent.domain.journal import Claim, Journal, Record, record
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.ports import Driver, JournalFile
 from slackwater.model.errors import Misconfigured, NotFound, Unavailable
@@ -95,7 +95,9 @@ class Actuator:
         return outcome
 
     def restore_all(self) -> RestoreReport:
-        """Write the previous text of every claimed knob, last claim first; leave what others changed; re-read all."""
+        """Write the previous text of every claimed knob, last claim first; leave what others changed; re-read all. What
+        the machine refuses to take back stays claimed: whoever runs next tries again, and takes ours for no original."""
+        left: dict[Knob, Claim] = {}
         for knob in reversed(self.journal.knobs()):
             claim = self.journal.claim_of(knob)
             if claim is None:
@@ -104,15 +106,17 @@ class Actuator:
                 present = self.driver.read(knob)
                 if present != claim.previous and claim.ours(present):
                     self.driver.write(knob, claim.previous)
-            except (NotFound, Misconfigured):
-                pass  # gone is fine; refused shows in the report, which reads the file again
+            except NotFound:
+                pass
+            except Misconfigured:
+                left[knob] = claim
             self._settled[knob] = claim.previous
         report = RestoreReport(
             tuple(
                 RestoredFile(knob.path, previous, self.read(knob)) for knob, previous in sorted(self._settled.items())
             )
         )
-        self.journal = Journal()
+        self.journal = Journal({knob: left[knob] for knob in reversed(left)})
         self._settled.clear()
         self._rewrite()
         return report
