@@ -61,7 +61,7 @@ class Driver(Protocol):
         ...
 
     def limit_text(self, knob: Knob, limit_milli: int | None) -> str:
-        """The text that means this limit (None = unlimited), never below what the kernel accepts."""
+        """The text that means this limit (None = unlimited), never below what the kernel accepts. Raises as `read`."""
         ...
 
     def limit_milli(self, knob: Knob, text: str) -> int | None:
@@ -78,7 +78,8 @@ class Driver(Protocol):
         ...
 
     def read(self, knob: Knob) -> str:
-        """The exact text now, without the trailing newline. Raises NotFound when the pod or file is gone."""
+        """The exact text now, without the trailing newline. Raises NotFound when the pod or file is gone, Misconfigured
+        when the machine does not let it be read now."""
         ...
 
     def write(self, knob: Knob, text: str) -> None:

@@ -9,7 +9,8 @@ values go back as ever. What could not be noted of that is in memory, and the jo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from slackwater.agent.domain.convergence import Do, Step
@@ -95,8 +96,11 @@ class Actuator:
         return outcome
 
     def restore_all(self) -> RestoreReport:
-        """Write the previous text of every claimed knob, last claim first; leave what others changed; re-read all. What
-        the machine refuses to take back stays claimed: whoever runs next tries again, and takes ours for no original."""
+        """Write the previous text of every claimed knob, last claim first; leave what others changed; re-read all.
+
+        What the machine refuses to take back stays claimed: whoever runs next tries again, and takes ours for no
+        original.
+        """
         left: dict[Knob, Claim] = {}
         for knob in reversed(self.journal.knobs()):
             claim = self.journal.claim_of(knob)
@@ -113,7 +117,7 @@ class Actuator:
             self._settled[knob] = claim.previous
         report = RestoreReport(
             tuple(
-                RestoredFile(knob.path, previous, self.read(knob)) for knob, previous in sorted(self._settled.items())
+                RestoredFile(knob.path, previous, self._shown(knob)) for knob, previous in sorted(self._settled.items())
             )
         )
         self.journal = Journal({knob: left[knob] for knob in reversed(left)})
@@ -122,11 +126,25 @@ class Actuator:
         return report
 
     def read(self, knob: Knob) -> str | None:
-        """The text now; None when it is gone."""
+        """The text now; None when it is gone. Raises Misconfigured when that cannot be known."""
         try:
             return self.driver.read(knob)
         except NotFound:
             return None
+
+    def look(self, knobs: Iterable[Knob]) -> dict[Knob, str | None]:
+        """The texts of those that can be read now: of the others nothing is known, and nothing is to be done."""
+        found: dict[Knob, str | None] = {}
+        for knob in knobs:
+            with suppress(Misconfigured):
+                found[knob] = self.read(knob)
+        return found
+
+    def _shown(self, knob: Knob) -> str | None:
+        try:
+            return self.read(knob)
+        except Misconfigured as error:
+            return error.message
 
     def _announce(self, writes: Sequence[Step]) -> str:
         """Note what is about to be written; the reason if that is not possible."""
@@ -201,7 +219,7 @@ class Actuator:
             return
         except Misconfigured as error:
             outcome.errors[step.knob] = error.code
-            present = self.read(step.knob)
+            present = self.look([step.knob]).get(step.knob)
             if present is not None and present != step.previous:  # what did not land must not hide what did
                 self._note(record("write", step.knob, present))
             return
@@ -216,7 +234,7 @@ class Actuator:
         self._note(record("release", knob))
         self._settled[knob] = previous
         if len(self._settled) > _SETTLED_KEPT:
-            self._settled = {knob: text for knob, text in self._settled.items() if self.read(knob) is not None}
+            self._settled = {knob: text for knob, text in self._settled.items() if self._shown(knob) is not None}
 
     def _compact(self) -> None:
         if self._behind or self._appended > _COMPACT_ABOVE + 4 * len(self.journal):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import time
@@ -30,6 +31,8 @@ from slackwater.waterline.facts.eviction_marks import AGENT, PROTECTED
 
 _log = get_logger(__name__)
 _DESCRIPTORS_WANTED = 4096
+_GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
+"""What the kernel says of a cgroup that is not there any more. Anything else says nothing about the file."""
 _REAP_EVERY_TICKS = 5
 _REAP_SECONDS = 0.1
 """For all of them together, within a tick: samples and leases do not wait for what cannot be ended."""
@@ -59,7 +62,7 @@ class LinuxDriver:
 
     def open(self) -> None:
         self.layout.hierarchy.require_writable()
-        _raise_descriptor_limit()
+        self._gauges.keep_at_most(_raise_descriptor_limit() // 2)
         self.reap()
         self._remove_strays()
         self.layout.ensure_tiers()
@@ -140,7 +143,11 @@ class LinuxDriver:
             text = path.read_text().removesuffix("\n")
             return weight_files.shown(path, text) if knob.field == "cpu_weight" else text
         except OSError as error:
-            raise NotFound(f"{knob.path} is gone ({error.strerror})", field=knob.path) from error
+            if error.errno in _GONE:
+                raise NotFound(f"{knob.path} is gone ({error.strerror})", field=knob.path) from error
+            raise Misconfigured(
+                f"{knob.path} cannot be read now ({error.strerror})", code="read_refused", field=knob.path
+            ) from error
 
     def write(self, knob: Knob, text: str) -> None:
         path = _below(self.layout, knob)
@@ -255,12 +262,14 @@ def _below(layout: Layout, knob: Knob) -> Path:
     return path
 
 
-def _raise_descriptor_limit() -> None:
-    """Seven kept descriptors per pod: 110 pods do not fit into the usual soft limit of 1024."""
+def _raise_descriptor_limit() -> int:
+    """Six kept descriptors per pod: 110 pods do not fit into half of the usual soft limit. Returns what it is now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_WANTED)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return _DESCRIPTORS_WANTED if soft == resource.RLIM_INFINITY else soft
 
 
 def linux_driver(
