@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -85,3 +86,15 @@ async def test_rules_of_any_shape_that_cannot_be_read_are_no_rules(world: World,
         await world.clock.advance(15)
         assert len(world.driver.samples) == 16
         assert world.driver.limit("a") == "max"
+
+
+async def test_a_new_owner_whose_clock_is_behind_is_heard_by_who_is_alone(world: World) -> None:
+    """His epoch says that he is the newer one, whatever his clock says."""
+    from test_agent_alone import rules
+
+    async with world.running():
+        await world.declare(epoch=1, lease_seconds=10.0, rules=rules())
+        await world.clock.advance(20)
+        before = world.clock.now() - timedelta(minutes=5)
+        await world.declare(epoch=2, declared_at=before, throttles=[throttle("b", 100)])
+        assert world.driver.limit("b") == "100"

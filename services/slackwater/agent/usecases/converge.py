@@ -113,7 +113,10 @@ class ConvergeToIntents:
             return True
         if self.own is None or before.wish.alive(self.clock.monotonic()):
             return False
-        return event.data.declared_at <= before.event.data.declared_at
+        now, then = event.data, before.event.data
+        if (now.epoch, now.generation) > (then.epoch, then.generation):  # whatever the clock of its writer says
+            return False
+        return now.declared_at <= then.declared_at
 
     def settle(self, pods: Sequence[Pod]) -> dict[str, int | None]:
         """Make the machine what is wanted now. Returns pods whose limit could not be set, with the one in force."""
