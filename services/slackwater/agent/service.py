@@ -260,6 +260,7 @@ class Running:
 
     def _tick(self) -> None:
         begun = time.perf_counter()
+        self._look_who_guards()
         tick = self.sampling.tick()
         if self._host_apps:
             self._note_absent(tick)
@@ -311,8 +312,8 @@ class Running:
             await self.service.platform.clock.sleep(pause)
             pause = min(_LONGEST_WATCH_PAUSE, pause * 2)
 
-    def _guard_alone(self, tick: Tick) -> None:
-        """While nobody renews what ensurance wanted, what it would do with the rules that it left here."""
+    def _look_who_guards(self) -> None:
+        """Before limits of a lapsed lease rise: who goes on alone goes on with those in force, without a gap."""
         held = self.converge.held.get(STANDS_IN_FOR)
         clock = self.service.platform.clock
         if held is None or not held.event.data.rules or held.wish.alive(clock.monotonic()):
@@ -323,14 +324,19 @@ class Running:
             return
         if self._alone is None and clock.monotonic() - self._started_at < _HEARD_WITHIN_SECONDS:
             return
-        alone = self._alone = self._alone or self._begin_alone(held, tick)
-        for record in () if alone is None else alone.tick(tick.instant, tick.pods, self.evict.ending()):
+        self._alone = self._alone or self._begin_alone(held)
+
+    def _guard_alone(self, tick: Tick) -> None:
+        """While nobody renews what ensurance wanted, what it would do with the rules that it left here."""
+        if (alone := self._alone) is None:
+            return
+        for record in alone.tick(tick.instant, tick.pods, self.evict.ending()):
             self._told_alone += 1
             key = f"decision/{self._told_alone % DECISIONS_KEPT}"
             _log.info("decided alone", node=self.facts.name, decision_id=record.id, kind=record.kind)
-            self.outgoing.fact(key, self.envelopes.decided(record, held.event))
+            self.outgoing.fact(key, self.envelopes.decided(record, alone.held.event))
 
-    def _begin_alone(self, held: Held, tick: Tick) -> GuardAlone | None:
+    def _begin_alone(self, held: Held) -> GuardAlone | None:
         """The planner is only loaded where it is needed: an agent that is never alone never pays for it."""
         if held.event.id == self._unreadable:
             return None
@@ -339,7 +345,8 @@ class Running:
 
         try:
             clock, leaving, begun_at = self.service.platform.clock, self.evict.ending(), self.evict.begun_lately()
-            alone = begin(held, Machine(self.facts), self.converge, clock, tick.pods, leaving, begun_at)
+            pods = self.service.driver.pods()
+            alone = begin(held, Machine(self.facts), self.converge, clock, pods, leaving, begun_at)
         except ValueError as error:
             self._unreadable = held.event.id
             _log.warning("rules not readable", node=self.facts.name, error=str(error))
