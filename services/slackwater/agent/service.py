@@ -274,6 +274,7 @@ class Running:
         self._ticks += 1
         if self._ticks % _LOOK_AT_FACTS_EVERY_TICKS == 0:
             facts = described(self.service.driver.facts(), self.service.settings)
+            facts = replace(facts, name=self.facts.name)  # a host may be renamed; who is known by a name keeps it
             if facts != self.facts:
                 self.facts = facts
                 self.converge.capacity_milli = facts.capacity.cpu_milli
