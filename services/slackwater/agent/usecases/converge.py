@@ -186,7 +186,7 @@ class ConvergeToIntents:
         present = self.actuator.look(desired)
         desired = {knob: text for knob, text in desired.items() if knob in present and knob not in doubtful}
         theirs = self.actuator.look(self._foreign)
-        self._foreign = {knob: text for knob, text in self._foreign.items() if theirs.get(knob, "") != text}
+        self._foreign = {knob: text for knob, text in self._foreign.items() if theirs.get(knob, "") not in (None, text)}
         return self.actuator.perform(convergence.plan(desired, present, self.actuator.journal, self._foreign))
 
     def _claimed(self, what: str) -> Iterable[Knob]:
