@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 from agent_fakes import FACTS, NODE, pod
-from agent_world import World, throttle
+from agent_world import World, eviction, throttle
 
 from slackwater.agent.domain.knobs import Knob
+from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
-from slackwater.model.tiers import Tier
+from slackwater.model.pods import Pod
+from slackwater.model.tiers import QoSClass, Tier
 
 
 @pytest.fixture
@@ -47,3 +49,27 @@ async def test_a_machine_that_is_renamed_keeps_the_name_under_which_it_is_known(
             (NODE, "6.2"),
         }
         assert {one.node for one in world.all(UsageReported)} == {NODE}
+
+
+UNTOUCHABLE = [
+    replace(pod("x", Tier.PROD, qos=QoSClass.SYSTEM)),
+    replace(pod("x"), namespace="kube-system"),
+    replace(pod("x"), namespace="slackwater-system"),
+    replace(pod("x"), priority=2_000_000_000),
+    replace(pod("x"), labels={"slackwater.io/protected": "agent"}),
+    replace(pod("x"), labels={"kubernetes.io/config.source": "file"}),
+]
+
+
+@pytest.mark.parametrize("one", UNTOUCHABLE, ids=["class", "kube", "slackwater", "priority", "agent", "static"])
+async def test_whatever_is_asked_the_system_is_neither_throttled_nor_ended(world: World, one: Pod) -> None:
+    world.driver.add(one)
+    async with world.running() as service:
+        await world.declare(throttles=[throttle("x", 100), throttle("a", 400)], evictions=[eviction(world, "x")])
+        await world.clock.advance(10)
+        assert (world.driver.limit("x"), world.driver.limit("a")) == ("max", "400")
+        assert world.driver.signals == []
+        assert [(done.pod_uid, done.outcome) for done in world.all(EvictionCompleted)] == [("x", "refused")]
+        told = {one.pod_uid: one.error for one in world.all(IntentObserved)[0].limits}
+        assert told == {"a": None, "x": "protected"}
+    assert service.restored_exactly

@@ -9,6 +9,7 @@ from datetime import datetime
 from slackwater.agent.domain import convergence, weights
 from slackwater.agent.domain.convergence import Throttle, Wish
 from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.domain.untouchable import PROTECTED, untouchable
 from slackwater.agent.domain.waterlines import Waterline
 from slackwater.agent.ports import Driver
 from slackwater.agent.usecases.actuate import Actuator, Outcome
@@ -57,6 +58,7 @@ class ConvergeToIntents:
     own: Wish | None = None
     """What this agent wants by itself, while it is alone and for some seconds after."""
     _foreign: dict[Knob, str] = field(default_factory=dict)
+    _untouchable: frozenset[str] = frozenset()
     _weighed: tuple[object, ...] = ()
     _ticks: int = 0
 
@@ -197,7 +199,8 @@ class ConvergeToIntents:
     ) -> tuple[Mapping[Knob, str | None], Collection[Knob]]:
         """The texts, and the knobs of which nothing can be said now: they stay as they are."""
         doubtful: set[Knob] = set()
-        living = {pod.uid for pod in pods}
+        self._untouchable = frozenset(pod.uid for pod in pods if untouchable(pod) is not None)
+        living = {pod.uid for pod in pods} - self._untouchable
         named = {throttle.pod_uid for wish in wishes for throttle in wish.throttles} & living
         knobs: dict[str, Knob] = {}
         originals: dict[str, int | None] = {}
@@ -282,6 +285,8 @@ class ConvergeToIntents:
         except Misconfigured as error:
             return ObservedLimit(pod_uid=uid, cpu_limit_milli=None, error=error.code, decision_id=decision_id)
         reason = "foreign_writer" if knob in self._foreign else outcome.errors.get(knob)
+        if decision_id is not None and uid in self._untouchable:
+            reason = PROTECTED
         return ObservedLimit(pod_uid=uid, cpu_limit_milli=now, error=reason, decision_id=decision_id)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from slackwater.agent.domain.evictions import EvictionWish, Verdict, judge
 from slackwater.agent.domain.ledger import EvictionRecord
+from slackwater.agent.domain.untouchable import untouchable
 from slackwater.agent.ports import Driver, EvictionLedger
 from slackwater.events.envelope import Event
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
@@ -75,15 +76,16 @@ class EvictPods:
             if wish.id in self._records or self._is_ending(wish.pod_uid):
                 continue
             now = self.clock.now()
-            living = {pod.uid for pod in self.driver.pods()}
+            living = {pod.uid: pod for pod in self.driver.pods()}
+            pod = living.get(wish.pod_uid)
             verdict = judge(
                 wish,
                 lease_alive=lease_alive.get(wish.writer, False),
-                pod_lives=wish.pod_uid in living,
-                protected=self.driver.protected(wish.pod_uid),
+                pod_lives=pod is not None,
+                protected=(protected := None if pod is None else untouchable(pod) or self.driver.protected(pod.uid)),
                 now=now,
             )
-            self._follow(verdict, wish, now)
+            self._follow(verdict, wish, now, protected or "")
 
     def _is_ending(self, pod_uid: str) -> bool:
         """Whoever asked for it: a pod is ended once, and who asks again is answered when it is over."""
@@ -122,7 +124,7 @@ class EvictPods:
         if record is not None and not record.published:
             self._keep(replace(record, published=True))
 
-    def _follow(self, verdict: Verdict, wish: EvictionWish, now: datetime) -> None:
+    def _follow(self, verdict: Verdict, wish: EvictionWish, now: datetime, protected: str) -> None:
         if verdict is Verdict.WAIT:
             return
         record = EvictionRecord(
@@ -156,8 +158,7 @@ class EvictPods:
             case Verdict.ALREADY_GONE:
                 self._settle(record, EvictionOutcome.ALREADY_GONE, "no such pod on this node")
             case Verdict.REFUSED:
-                why = self.driver.protected(wish.pod_uid) or "protected"
-                self._settle(record, EvictionOutcome.REFUSED, why)
+                self._settle(record, EvictionOutcome.REFUSED, protected)
 
     def _settle(self, record: EvictionRecord, outcome: EvictionOutcome, detail: str) -> None:
         """Without a signal to anybody."""
