@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from slackwater.events.envelope import Payload
+
+Seconds = Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)]
+"""A lease or a grace: a day is the most. What cannot be reckoned with is refused before it reaches an agent, which
+would fall over it at every start, for the last document is handed out again."""
 
 
 class WeightPolicy(StrEnum):
@@ -37,10 +40,16 @@ class Eviction(BaseModel):
 
     id: str
     pod_uid: str
-    grace_seconds: float
-    deadline: datetime
+    grace_seconds: Seconds
+    deadline: AwareDatetime
     reason: str
     decision_id: str
+
+
+def eviction_id(decision_id: str, number: int) -> str:
+    """The id of the `number`th eviction of a decision. One part of a subject: the broker lets an agent tell the end of
+    an eviction as `<node>.<id>` and not under anything longer."""
+    return f"{decision_id}-{number}"
 
 
 class LocalWaterline(BaseModel):
@@ -52,7 +61,7 @@ class LocalWaterline(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     metric: str
-    value: float
+    value: Annotated[float, Field(allow_inf_nan=False)]
 
 
 class IntentDeclared(Payload):
@@ -73,8 +82,8 @@ class IntentDeclared(Payload):
     epoch: int = 0
     """Of the writer's lease on the node's partition: a document of an older epoch comes from a replica that has lost
     it, and is refused. 0 = a writer without leases."""
-    declared_at: datetime
-    lease_seconds: float
+    declared_at: AwareDatetime
+    lease_seconds: Seconds
     weights: WeightPolicy = WeightPolicy.BY_TIER
     throttles: tuple[CpuThrottle, ...] = ()
     evictions: tuple[Eviction, ...] = ()

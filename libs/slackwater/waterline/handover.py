@@ -21,4 +21,6 @@ def written(policies: Policies, options: Options) -> str:
 def read(text: str) -> tuple[Policies, Options]:
     """Raises pydantic.ValidationError or ValueError for what no version of ours has written."""
     parts = json.loads(text)
+    if not isinstance(parts, dict) or not parts.keys() >= {"policies", "options"}:
+        raise ValueError("rules are an object with policies and options")
     return POLICIES.validate_python(parts["policies"]), OPTIONS.validate_python(parts["options"])

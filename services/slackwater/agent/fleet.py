@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slackwater.agent.adapters.durable import replace_synced
 from slackwater.agent.usecases.actuate import RestoreReport
 from slackwater.runtime.service import Check
 
@@ -24,7 +23,7 @@ class FleetService:
 
     agents: Sequence[AgentService]
     report_file: Path
-    to_json: Callable[[RestoreReport], bytes]
+    keep_report: Callable[[Path, RestoreReport], None]
     spread_seconds: float
 
     @property
@@ -54,8 +53,7 @@ class FleetService:
                     group.create_task(life(number, agent))
         finally:
             files = [file for agent in self.agents if agent.restore_report for file in agent.restore_report.files]
-            self.report_file.parent.mkdir(parents=True, exist_ok=True)
-            replace_synced(self.report_file, self.to_json(RestoreReport(tuple(files))))
+            self.keep_report(self.report_file, RestoreReport(tuple(files)))
 
     async def checks(self) -> Sequence[Check]:
         found = [check for agent in self.agents for check in await agent.checks()]

@@ -61,7 +61,7 @@ class Driver(Protocol):
         ...
 
     def limit_text(self, knob: Knob, limit_milli: int | None) -> str:
-        """The text that means this limit (None = unlimited), never below what the kernel accepts."""
+        """The text that means this limit (None = unlimited), never below what the kernel accepts. Raises as `read`."""
         ...
 
     def limit_milli(self, knob: Knob, text: str) -> int | None:
@@ -78,7 +78,8 @@ class Driver(Protocol):
         ...
 
     def read(self, knob: Knob) -> str:
-        """The exact text now, without the trailing newline. Raises NotFound when the pod or file is gone."""
+        """The exact text now, without the trailing newline. Raises NotFound when the pod or file is gone, Misconfigured
+        when the machine does not let it be read now."""
         ...
 
     def write(self, knob: Knob, text: str) -> None:
@@ -99,7 +100,8 @@ class Driver(Protocol):
 
 
 class JournalFile(Protocol):
-    """The durable form of the journal. `append` returns after fsync when `sync` is set."""
+    """The durable form of the journal. `append` returns after fsync when `sync` is set. Writing raises Unavailable
+    where the disk is full or refuses, and leaves what was there."""
 
     def load(self) -> Journal:
         """What an earlier run left; an unreadable last line (torn by a crash) is ignored."""
@@ -119,7 +121,7 @@ class JournalFile(Protocol):
 
 
 class EvictionLedger(Protocol):
-    """Evictions by id, on disk: what was started and how it ended survives the agent."""
+    """Evictions by id, on disk: what was started and how it ended survives the agent. Saving raises Unavailable."""
 
     def load(self) -> dict[str, EvictionRecord]:
         """All records known."""
@@ -131,7 +133,7 @@ class EvictionLedger(Protocol):
 
 
 class IntentFile(Protocol):
-    """The last document of each writer, kept over a restart."""
+    """The last document of each writer, kept over a restart. Saving raises Unavailable."""
 
     def load(self) -> Sequence[Event[IntentDeclared]]:
         """What was last saved; nothing if that cannot be read."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slackwater.agent.adapters.durable import replace_synced
 from slackwater.agent.adapters.intents_file import JsonIntents
 from slackwater.agent.adapters.journal_file import LinesJournal
 from slackwater.agent.adapters.ledger_file import JsonLedger
@@ -20,6 +18,7 @@ from slackwater.agent.adapters.linux.driver import LinuxDriver, linux_driver
 from slackwater.agent.adapters.linux.lock import AgentLock
 from slackwater.agent.adapters.memory import MemoryIntents, MemoryJournal, MemoryLedger
 from slackwater.agent.adapters.metrics import AgentMetrics
+from slackwater.agent.adapters.report_file import keep_report
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.domain.heard import StoredReports
 from slackwater.agent.domain.observation import Observation
@@ -130,7 +129,7 @@ class AgentService:
         self.restore_report = running.actuator.restore_all()
         self._running = None
         if self.report_file is not None:
-            replace_synced(self.report_file, report_json(self.restore_report))
+            keep_report(self.report_file, self.restore_report)
         if not self.restore_report.exact:
             _log.warning("restore not exact", report=str(self.report_file))
         self.driver.close()
@@ -240,7 +239,10 @@ class Running:
         """For the case that we start again and hear nobody. What was ignored is not kept."""
         held = self.converge.held
         if event.data.writer in held and held[event.data.writer].event is event:
-            self.service.intents.save([one.event for one in held.values()])
+            try:
+                self.service.intents.save([one.event for one in held.values()])
+            except Unavailable as error:  # what was kept before is older, and counts only where nobody is heard
+                _log.warning("intents not kept", error=error.message)
 
     async def _sample(self) -> None:
         clock, interval = self.service.platform.clock, self.service.settings.sample_seconds
@@ -259,6 +261,7 @@ class Running:
 
     def _tick(self) -> None:
         begun = time.perf_counter()
+        self._look_who_guards()
         tick = self.sampling.tick()
         if self._host_apps:
             self._note_absent(tick)
@@ -267,12 +270,12 @@ class Running:
         self._consider_evictions()
         self._measure(time.perf_counter() - begun)
         if tick.report is not None:
-            report = tick.report if self._alone is None else said_alone(tick.report)
-            self.outgoing.report(self.envelopes.report(report))
-            self.service.metrics.reported(report.trigger)
+            self.outgoing.report(self.envelopes.report(said_alone(tick.report) if self._alone else tick.report))
+            self.service.metrics.reported(tick.report.trigger)
         self._ticks += 1
         if self._ticks % _LOOK_AT_FACTS_EVERY_TICKS == 0:
             facts = described(self.service.driver.facts(), self.service.settings)
+            facts = replace(facts, name=self.facts.name)  # a host may be renamed; who is known by a name keeps it
             if facts != self.facts:
                 self.facts = facts
                 self.converge.capacity_milli = facts.capacity.cpu_milli
@@ -311,10 +314,9 @@ class Running:
             await self.service.platform.clock.sleep(pause)
             pause = min(_LONGEST_WATCH_PAUSE, pause * 2)
 
-    def _guard_alone(self, tick: Tick) -> None:
-        """While nobody renews what ensurance wanted, what it would do with the rules that it left here."""
-        held = self.converge.held.get(STANDS_IN_FOR)
-        clock = self.service.platform.clock
+    def _look_who_guards(self) -> None:
+        """Before limits of a lapsed lease rise: who goes on alone goes on with those in force, without a gap."""
+        held, clock = self.converge.held.get(STANDS_IN_FOR), self.service.platform.clock
         if held is None or not held.event.data.rules or held.wish.alive(clock.monotonic()):
             if self._alone is not None:
                 _log.info("no longer alone", node=self.facts.name, decisions=self._told_alone)
@@ -323,14 +325,19 @@ class Running:
             return
         if self._alone is None and clock.monotonic() - self._started_at < _HEARD_WITHIN_SECONDS:
             return
-        alone = self._alone = self._alone or self._begin_alone(held, tick)
-        for record in () if alone is None else alone.tick(tick.instant, tick.pods, self.evict.ending()):
+        self._alone = self._alone or self._begin_alone(held)
+
+    def _guard_alone(self, tick: Tick) -> None:
+        """While nobody renews what ensurance wanted, what it would do with the rules that it left here."""
+        if (alone := self._alone) is None:
+            return
+        for record in alone.tick(tick.instant, tick.pods, self.evict.ending()):
             self._told_alone += 1
             key = f"decision/{self._told_alone % DECISIONS_KEPT}"
             _log.info("decided alone", node=self.facts.name, decision_id=record.id, kind=record.kind)
-            self.outgoing.fact(key, self.envelopes.decided(record, held.event))
+            self.outgoing.fact(key, self.envelopes.decided(record, alone.held.event))
 
-    def _begin_alone(self, held: Held, tick: Tick) -> GuardAlone | None:
+    def _begin_alone(self, held: Held) -> GuardAlone | None:
         """The planner is only loaded where it is needed: an agent that is never alone never pays for it."""
         if held.event.id == self._unreadable:
             return None
@@ -338,8 +345,9 @@ class Running:
         from slackwater.agent.usecases.guard_alone import begin
 
         try:
-            clock, leaving, begun_at = self.service.platform.clock, self.evict.ending(), self.evict.begun_lately()
-            alone = begin(held, Machine(self.facts), self.converge, clock, tick.pods, leaving, begun_at)
+            leaving, begun_at, pods = self.evict.ending(), self.evict.begun_lately(), self.service.driver.pods()
+            clock = self.service.platform.clock
+            alone = begin(held, Machine(self.facts), self.converge, clock, pods, leaving, begun_at)
         except ValueError as error:
             self._unreadable = held.event.id
             _log.warning("rules not readable", node=self.facts.name, error=str(error))
@@ -371,9 +379,8 @@ class Running:
             self.outgoing.fact(f"observed/{answer.payload.writer}", self.envelopes.observed(answer))
 
     def _announce(self, completion: Completion) -> None:
-        id_ = completion.payload.id
+        id_, event = completion.payload.id, self.envelopes.completed(completion)
         self.service.metrics.evicted(completion.payload.outcome)
-        event = self.envelopes.completed(completion)
         self.outgoing.fact(f"eviction/{id_}", event, lambda: self.evict.published(id_))
         if self._alone is not None:
             self._alone.ended(completion.payload)
@@ -400,12 +407,6 @@ def described(facts: NodeFacts, settings: AgentSettings) -> NodeFacts:
     )
 
 
-def report_json(report: RestoreReport) -> bytes:
-    """The restore report as a file for people and scripts."""
-    files = [asdict(file) for file in report.files]
-    return json.dumps({"exact": report.exact, "files": files}, indent=1).encode() + b"\n"
-
-
 def build(settings: AgentSettings, platform: Platform, driver: Driver | None = None) -> AgentService | FleetService:
     """The agent of this machine, of the given one, or (by the settings) of a simulated fleet."""
     if driver is None and settings.driver == "simulated":
@@ -423,7 +424,7 @@ def build_fleet(settings: AgentSettings, platform: Platform) -> FleetService:
         )
         agents.append(build_agent(settings.model_copy(update={"node": node, "pool": "simulated"}), platform, machine))
     report_file = platform.state_dir / "agent" / "restore-report.json"
-    return FleetService(agents, report_file, report_json, settings.sample_seconds)
+    return FleetService(agents, report_file, keep_report, settings.sample_seconds)
 
 
 def build_agent(settings: AgentSettings, platform: Platform, driver: Driver | None = None) -> AgentService:

@@ -27,7 +27,7 @@ class EnsuranceSettings(BaseSettings):
     restore_threshold: int = Field(default=2, ge=1)
     cool_down_seconds: float = Field(default=3.0, ge=0)
 
-    lease_seconds: float = Field(default=15.0, gt=0)
+    lease_seconds: float = Field(default=15.0, gt=0, le=86400)
     """Throttles go back by themselves, and agents act alone, when they have not heard from us for so long. It is
     renewed three times in that time, for a partition at once."""
     max_report_age_seconds: float = Field(default=10.0, gt=0)

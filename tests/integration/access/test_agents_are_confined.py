@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
 
@@ -32,7 +32,8 @@ from slackwater.bus.port import Done, Received, Settlement
 from slackwater.console.adapters.offer_board import OfferBoard
 from slackwater.console.domain.offer_table import WantedOffers
 from slackwater.events.envelope import event_of, own_subjects, subject_of
-from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.intent_declared import Eviction, IntentDeclared, eviction_id
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
@@ -173,6 +174,28 @@ async def test_an_intent_is_read_and_observed_under_these_permissions(broker: Br
                 await bus.publish(event_of(intent(MINE, 9), source="test", time=datetime.now(UTC)))
                 await until(lambda: any(one.generation == 9 for one in seen))
     assert {one.node for one in seen} == {MINE}
+
+
+async def test_the_end_of_an_eviction_is_told_under_these_permissions(broker: Broker, tmp_path: Path) -> None:
+    """Under the id that ensurance gives it: what the broker refuses holds up everything the agent has to tell."""
+    ended: list[EvictionCompleted] = []
+
+    async def completed(batch: Sequence[Received[EvictionCompleted]]) -> Sequence[Settlement]:
+        ended.extend(received.event.data for received in batch)
+        return [Done()] * len(batch)
+
+    now = datetime.now(UTC)
+    item = Eviction(
+        id=eviction_id("d1", 1), pod_uid="gone", grace_seconds=1, deadline=now + timedelta(seconds=60), reason="test",
+        decision_id="d1",
+    )  # fmt: skip
+    async with broker.service("ensurance") as bus, broker.agent(MINE) as agent_bus:  # noqa: SIM117 - one needs the other
+        async with bus.consume(EvictionCompleted, "ensurance-eviction-completed", completed):
+            document = intent(MINE, 20).model_copy(update={"evictions": (item,)})
+            await bus.publish(event_of(document, source="test", time=now))
+            async with running(agent(agent_bus, tmp_path).run):
+                await until(lambda: bool(ended))
+    assert [(one.id, one.outcome) for one in ended] == [(item.id, "already_gone")]
 
 
 async def test_an_urgent_report_is_told_by_its_own_way_under_these_permissions(broker: Broker) -> None:

@@ -11,6 +11,7 @@ from agent_fakes import NODE, pod
 from agent_world import World, eviction, throttle
 
 from slackwater.agent.adapters.intents_file import JsonIntents
+from slackwater.agent.domain.knobs import Knob
 from slackwater.decisions.reasons import Mode
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.eviction_completed import EvictionCompleted
@@ -346,3 +347,17 @@ async def test_reports_say_so_while_it_is_alone_and_those_that_wait_from_before_
     assert all(since)
     assert after
     assert not any(after)
+
+
+@pytest.mark.parametrize("asleep", [0.0, 300.0])
+async def test_what_was_in_force_does_not_jump_when_nobody_is_heard_any_more(world: World, asleep: float) -> None:
+    """Neither for a moment before the rules of before are taken up, nor when the agent itself stood still."""
+    async with world.running():
+        await world.declare(**wanted(throttles=[throttle("a", 400)]))
+        world.driver.rates = {"a": 400, "b": 500, "p": 3000}
+        world.driver.pressure = 0.05
+        await world.clock.advance(9)
+        world.clock._elapsed += asleep
+        await world.clock.advance(11)
+        limits = [text for knob, text in world.driver.writes if knob == Knob("a", "cpu_limit")]
+        assert limits == ["400"]

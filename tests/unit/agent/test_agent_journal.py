@@ -182,3 +182,35 @@ def test_the_journal_stays_small_however_often_is_written() -> None:
     assert len(file.records) < 600
     assert Actuator(driver, file).recover().exact
     assert driver.limit("a") == "max"
+
+
+def test_what_could_not_be_given_back_is_tried_again_at_the_next_start() -> None:
+    driver = FakeDriver(FakeClock())
+    driver.add(pod("a"), pod("b"))
+    file = MemoryJournal()
+    actuator = Actuator(driver, file)
+    actuator.perform(plan(dict.fromkeys(KNOBS[:2], "10"), texts(driver, KNOBS[:2]), actuator.journal, {}))
+    driver.refused.add(KNOBS[0])
+    assert not actuator.restore_all().exact
+    assert (driver.limit("a"), driver.limit("b")) == ("10", "max")
+    driver.refused.clear()
+    again = Actuator(driver, file)
+    assert again.recover().exact
+    assert driver.limit("a") == "max"
+    assert len(Actuator(driver, file).file.load()) == 0
+
+
+def test_what_could_not_be_given_back_at_the_start_is_given_back_while_it_runs() -> None:
+    driver = FakeDriver(FakeClock())
+    driver.add(pod("a"))
+    file = MemoryJournal()
+    first = Actuator(driver, file)
+    first.perform(plan({KNOBS[0]: "10"}, texts(driver, KNOBS[:1]), first.journal, {}))
+    driver.refused.add(KNOBS[0])
+    second = Actuator(driver, file)
+    assert not second.recover().exact
+    assert second.journal.claim_of(KNOBS[0]) is not None
+    driver.refused.clear()
+    second.perform(plan(dict.fromkeys(second.journal.knobs()), texts(driver, KNOBS[:1]), second.journal, {}))
+    assert driver.limit("a") == "max"
+    assert second.restore_all().exact

@@ -12,7 +12,7 @@ from slackwater.agent.edge.outgoing import AT_ONCE, Outgoing
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
-from slackwater.model.errors import Unavailable
+from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.reports import described, report
 
@@ -171,3 +171,51 @@ async def test_what_is_under_way_when_it_stops_is_flushed_after_all() -> None:
         line.answer()
     await flushing
     assert line.numbers == [1, 2]
+
+
+async def test_what_the_bus_can_never_take_is_dropped_and_the_others_go() -> None:
+    line, tried = Line(), list[int]()
+
+    async def publish(event: Event[Any]) -> None:
+        tried.append(getattr(event.data, "sequence", 0))
+        assert len(tried) < 50, "it tries again and again"
+        if getattr(event.data, "sequence", 0) in (0, 2):
+            raise InvalidInput("1200000 bytes, NATS takes 1048576", code="message_too_large")
+        line.stored.append(event)
+
+    line.publish = publish  # type: ignore[method-assign]
+    async with going(line, FakeClock()) as outgoing:
+        outgoing.fact("described", fact())
+        for number in (1, 2, 3):
+            outgoing.report(one(number))
+        await settle()
+        assert line.numbers == [1, 3]
+        assert (len(outgoing), outgoing.dropped, outgoing.away) == (0, 1, False)
+    assert sorted(tried) == [0, 1, 2, 3]
+
+
+async def test_a_fact_that_the_bus_does_not_take_holds_up_neither_reports_nor_other_facts() -> None:
+    """As where the accounts of a broker are older than its agents."""
+    line, clock = Line(), FakeClock()
+
+    async def publish(event: Event[Any]) -> int:
+        if event is refused:
+            await clock.sleep(5)
+            raise Unavailable("no confirmation within 5 s")
+        line.stored.append(event)
+        return 1
+
+    line.publish = publish  # type: ignore[method-assign]
+    refused, other = fact(), fact()
+    async with going(line, clock) as outgoing:
+        outgoing.fact("refused", refused)
+        outgoing.fact("other", other)
+        for second in range(1, 61):
+            if second % 5 == 0:
+                outgoing.report(one(second // 5))
+            await clock.advance(1)
+            await settle()
+        assert line.numbers == list(range(1, len(line.numbers) + 1))
+        assert len(line.numbers) >= 10
+        assert other in line.stored
+        assert outgoing.dropped == 0

@@ -25,7 +25,8 @@ from slackwater.bus.permissions import (
 from slackwater.bus.streams import load
 from slackwater.cli.broker import Certificates, registry, write_config
 from slackwater.events.envelope import own_subjects, subject_of, subject_token, subjects_of
-from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
+from slackwater.events.intent_declared import IntentDeclared, eviction_id
 from slackwater.events.registry import COMMANDS, EVENTS, STREAMED, TOLD
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.model.identifiers import partition_of
@@ -48,6 +49,15 @@ def test_an_agents_subjects_are_those_of_its_own_node_and_of_no_other(node: str,
     assert matches(own_subjects(IntentDeclared, node), subject_of(intent))
     assert matches(own_subjects(IntentDeclared, other), subject_of(intent)) is (node == other)
     assert matches(own_subjects(IntentDeclared, None), subject_of(intent))
+
+
+@given(node=names, decision=names, number=st.integers(1, 999))
+def test_an_agent_may_tell_the_end_of_every_eviction_it_is_asked_for(node: str, decision: str, number: int) -> None:
+    ended = EvictionCompleted(
+        id=eviction_id(decision, number), node=node, pod_uid="p", writer="ensurance", outcome=EvictionOutcome.KILLED,
+        completed_at=datetime.now(UTC), decision_id=decision,
+    )  # fmt: skip
+    assert matches(own_subjects(EvictionCompleted, node), subject_of(ended))
 
 
 def test_the_parts_of_every_key_are_as_many_as_the_event_says() -> None:

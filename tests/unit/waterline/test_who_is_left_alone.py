@@ -18,7 +18,8 @@ from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, QoSClass, Tier, default_qos
 from slackwater.waterline.cycle import Cycle, CycleState, run_cycle
 from slackwater.waterline.facts import eviction_marks as marks
-from slackwater.waterline.loop.managed import SYSTEM_CRITICAL, use_of
+from slackwater.waterline.facts.eviction_marks import SYSTEM_CRITICAL
+from slackwater.waterline.loop.managed import use_of
 from slackwater.waterline.registry.best_effort import BEST_EFFORT
 from slackwater.waterline.registry.metric import Metric
 

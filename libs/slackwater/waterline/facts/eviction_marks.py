@@ -19,6 +19,9 @@ SYSTEM: Final = "system"
 SOURCE: Final = ("kubernetes.io/config.source",)
 """Where a kubelet has a pod from: what does not come from the API server is static."""
 STATIC_SOURCES: Final = frozenset({"file", "http"})
+SYSTEM_CRITICAL: Final = 2_000_000_000
+"""Kubernetes' priority of what the cluster cannot live without, and above."""
+SYSTEM_NAMESPACES: Final = frozenset({"kube-system", "slackwater-system"})
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _WHOLE = re.compile(r"[-+]?\d{1,18}")
 

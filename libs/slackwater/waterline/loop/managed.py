@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import BORROWING_TIERS
@@ -11,10 +10,6 @@ from slackwater.waterline.facts import eviction_marks as marks
 from slackwater.waterline.facts.amounts import Number
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.loop.in_force import Throttled, container_of
-
-SYSTEM_CRITICAL: Final = 2_000_000_000
-"""Kubernetes' priority of what the cluster cannot live without, and above."""
-SYSTEM_NAMESPACES: Final = frozenset({"kube-system", "slackwater-system"})
 
 
 def use_of(
@@ -49,7 +44,7 @@ def use_of(
         {},
         (container_of(cpu_milli, pod.request.cpu_milli, original_limit_milli, ours, waiting_ratio),),
         False,
-        pod.namespace in SYSTEM_NAMESPACES or pod.priority >= SYSTEM_CRITICAL,
+        pod.namespace in marks.SYSTEM_NAMESPACES or pod.priority >= marks.SYSTEM_CRITICAL,
         False,
         is_terminating,
     )

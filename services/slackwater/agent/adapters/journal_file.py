@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from slackwater.agent.adapters.durable import replace_synced, sync_directory
+from slackwater.agent.adapters.durable import not_written, replace_synced, sync_directory
 from slackwater.agent.domain.journal import Journal, replay
 
 
@@ -30,10 +31,20 @@ class LinesJournal:
         return replay(_records(whole.splitlines()))
 
     def append(self, records: Sequence[Mapping[str, str]], *, sync: bool) -> None:
-        descriptor = self._open()
-        os.write(descriptor, b"".join(_line(record) for record in records))
-        if sync:
-            os.fsync(descriptor)
+        content = b"".join(_line(record) for record in records)
+        try:
+            descriptor = self._open()
+            before = os.fstat(descriptor).st_size
+            try:
+                _write_all(descriptor, content)
+                if sync:
+                    os.fsync(descriptor)
+            except OSError:
+                with suppress(OSError):  # half a line would take the next one with it
+                    os.ftruncate(descriptor, before)
+                raise
+        except OSError as error:
+            raise not_written(self.path, error) from error
 
     def replace(self, journal: Journal) -> None:
         self.close()
@@ -59,6 +70,12 @@ def claims_in(path: Path) -> int:
         return len(replay(_records(path.read_bytes().splitlines())))
     except OSError:
         return 0
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    """A disk that has just become full takes a part and says so by the count alone."""
+    while content:
+        content = content[os.write(descriptor, content) :]
 
 
 def _line(record: Mapping[str, str]) -> bytes:

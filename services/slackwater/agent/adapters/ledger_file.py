@@ -1,18 +1,23 @@
-"""The eviction ledger on disk: small, replaced as a whole."""
+"""The eviction ledger on disk: small, replaced as a whole. One that cannot be read is put aside for a person to look
+at: an agent that does not start is worse than an eviction that is asked for again.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from slackwater.agent.adapters.durable import replace_synced
 from slackwater.agent.domain.ledger import EvictionRecord
+from slackwater.telemetry.logs import get_logger
 
+_log = get_logger(__name__)
 _TIMES = ("deadline", "started_at", "completed_at")
+_KNOWN = frozenset(field.name for field in fields(EvictionRecord))
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +29,14 @@ class JsonLedger:
     def load(self) -> dict[str, EvictionRecord]:
         try:
             raw: list[dict[str, Any]] = json.loads(self.path.read_bytes())
+            return {item["id"]: _record(item) for item in raw}
         except FileNotFoundError:
             return {}
-        return {item["id"]: _record(item) for item in raw}
+        except (ValueError, TypeError, KeyError) as error:
+            aside = self.path.with_name(f"{self.path.name}.unreadable")
+            self.path.replace(aside)
+            _log.error("ledger not readable", file=str(aside), error=repr(error))
+            return {}
 
     def save(self, records: Mapping[str, EvictionRecord]) -> None:
         items = [asdict(record) for record in records.values()]
@@ -34,5 +44,6 @@ class JsonLedger:
 
 
 def _record(item: dict[str, Any]) -> EvictionRecord:
+    """Of a newer version, what is known here."""
     times = {name: datetime.fromisoformat(item[name]) if item[name] else None for name in _TIMES}
-    return EvictionRecord(**{**item, **times})
+    return EvictionRecord(**{**{name: value for name, value in item.items() if name in _KNOWN}, **times})

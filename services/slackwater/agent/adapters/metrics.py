@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slackwater.agent.adapters.durable import NOT_WRITTEN
 from slackwater.agent.usecases.actuate import Outcome
 from slackwater.telemetry.metrics import Meters, Summed
 
@@ -72,7 +73,7 @@ class AgentMetrics:
             ["result"],
             look="failed or refused.",
         )
-        for result in ("done", "write_refused"):  # a first refusal is an increase, not a new series
+        for result in ("done", "write_refused", NOT_WRITTEN):  # a first refusal is an increase, not a new series
             self._writes.labels(result)
         for writer in writers:
             self._leases.labels(writer)

@@ -1,5 +1,7 @@
 """The way out: facts first and in order until the bus has them, reports in a bounded buffer that drops the oldest, and
-what is urgent a second time beside them all."""
+what is urgent a second time beside them all. What the bus can never take is dropped, and what it does not take while it
+takes other things holds nobody up.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,14 @@ from slackwater.bus.port import Bus
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported, said_alone
 from slackwater.events.waterline_crossed import crossing_of
-from slackwater.model.errors import Unavailable
+from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+_DOUBTS = 3
+"""So often a fact may fail while reports are stored before the facts behind it have their turn."""
 AT_ONCE = 4
 """So many reports may wait for the broker's word: on a slow line one round trip carries more than one."""
 
@@ -52,6 +56,8 @@ class Outgoing:
         self._fact_flight: asyncio.Task[None] | None = None
         self._report_flights: dict[str, asyncio.Task[None]] = {}
         self._pause = _FIRST_PAUSE
+        self._failed: str | None = None
+        self._doubts = 0
         self.dropped = 0
         self.away = False
 
@@ -69,9 +75,7 @@ class Outgoing:
         if (crossing := crossing_of(event)) is not None:
             self._express.send(crossing)
         if len(self._reports) >= self._capacity:
-            self._reports.popitem(last=False)
-            self.dropped += 1
-            self._lost()
+            self._drop(next(iter(self._reports)))
         self._reports[event.id] = event
         self._wake.set()
 
@@ -101,11 +105,13 @@ class Outgoing:
             self._fact_flight = None
 
     def _begin(self) -> None:
-        """What may be under way now, and is not; while the bus is away one at a time."""
-        if self._facts and self._fact_flight is None:
+        """What may be under way now, and is not; while the bus is away one at a time, and a report after a fact that
+        failed: it may be the fact that is not taken."""
+        in_doubt = self.away and self._failed is not None and bool(self._reports)
+        if self._facts and self._fact_flight is None and not in_doubt:
             self._fact_flight = asyncio.create_task(self._carry(self._publish_fact))
         behind = len(self._reports) > 1 and not self.away
-        if self._facts and not behind:
+        if self._facts and not behind and not in_doubt:
             return
         for event in self._reports.values():
             if len(self._report_flights) >= (AT_ONCE if behind else 1):
@@ -130,23 +136,54 @@ class Outgoing:
                 self._wake.set()
 
     async def _publish_fact(self) -> None:
+        key, (event, stored) = next(iter(self._facts.items()))
         try:
-            key, (event, stored) = next(iter(self._facts.items()))
             await self._bus.publish(event)
-            if key in self._facts and self._facts[key][0] is event:  # not replaced while it was on its way
-                del self._facts[key]
-            if stored is not None:
-                stored()
+        except Unavailable:
+            self._failed = key
+            raise
+        except InvalidInput as error:
+            _log.error("fact dropped", key=key, error=error.message)
+            stored = None
         finally:
             self._fact_flight = None
+        self._failed, self._doubts = None, 0
+        if key in self._facts and self._facts[key][0] is event:  # not replaced while it was on its way
+            del self._facts[key]
+        if stored is not None:
+            stored()
 
     async def _publish_report(self, event: Event[UsageReported]) -> None:
         try:
             position = await self._bus.publish(event)
-            self._stored(position)
-            self._reports.pop(event.id, None)  # it may have been dropped meanwhile
+        except Unavailable:
+            self._failed = None  # so nothing is taken
+            raise
+        except InvalidInput as error:
+            _log.error("report dropped", sequence=event.data.sequence, error=error.message)
+            self._drop(event.id)
+            return
         finally:
             self._report_flights.pop(event.id, None)
+        self._stored(position)
+        self._reports.pop(event.id, None)  # it may have been dropped meanwhile
+        self._doubt()
+
+    def _drop(self, event_id: str) -> None:
+        if self._reports.pop(event_id, None) is not None:
+            self.dropped += 1
+            self._lost()
+
+    def _doubt(self) -> None:
+        """The bus has taken a report, after it had not taken the first fact."""
+        failed, self._failed = self._failed, None
+        if failed is None or failed not in self._facts:
+            return
+        self._doubts += 1
+        if self._doubts >= _DOUBTS:
+            _log.warning("fact not taken", key=failed, waiting=len(self._facts))
+            self._facts.move_to_end(failed)
+            self._doubts = 0
 
     async def flush(self) -> None:
         """Publish what waits, once; raises Unavailable when the bus is away."""

@@ -2,20 +2,26 @@
 
 The order is what makes a crash harmless: a claim is on disk before the first write of its knob, every text is noted
 before it is written, a release is noted after the previous text is back.
+
+Where the disk takes no more notes, nothing is written that could not be given back: the steps fail with a reason, and
+values go back as ever. What could not be noted of that is in memory, and the journal is written anew as soon as it can.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from slackwater.agent.domain.convergence import Do, Step
-from slackwater.agent.domain.journal import Journal, Record, record
+from slackwater.agent.domain.journal import Claim, Journal, Record, record
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.ports import Driver, JournalFile
-from slackwater.model.errors import Misconfigured, NotFound
+from slackwater.model.errors import Misconfigured, NotFound, Unavailable
+from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.spans import step_of_current
 
+_log = get_logger(__name__)
 _COMPACT_ABOVE = 512
 _SETTLED_KEPT = 2048
 
@@ -60,6 +66,10 @@ class Actuator:
     """Told what came of every plan that was carried out."""
     _settled: dict[Knob, str] = field(default_factory=dict)
     _appended: int = 0
+    _behind: bool = False
+    """Whether the file says something else than the journal in memory."""
+    _trouble: str = ""
+    """Why the last note could not be written; said once, until one is written again."""
 
     def recover(self) -> RestoreReport:
         """What a crashed run left is put back, before anything else is done."""
@@ -72,9 +82,12 @@ class Actuator:
         if not steps:
             return outcome
         with step_of_current("agent actuate", {"steps": len(steps)}) as actuation:
-            self._announce([step for step in steps if step.do is Do.WRITE])
+            refused = self._announce([step for step in steps if step.do is Do.WRITE])
             for step in steps:
-                self._carry_out(step, outcome)
+                if refused and step.do is Do.WRITE:
+                    outcome.errors[step.knob] = refused
+                else:
+                    self._carry_out(step, outcome)
             self._compact()
             actuation.note({"done": outcome.done, "yielded": len(outcome.yielded)})
             if outcome.errors:
@@ -83,7 +96,12 @@ class Actuator:
         return outcome
 
     def restore_all(self) -> RestoreReport:
-        """Write the previous text of every claimed knob, last claim first; leave what others changed; re-read all."""
+        """Write the previous text of every claimed knob, last claim first; leave what others changed; re-read all.
+
+        What the machine refuses to take back stays claimed: whoever runs next tries again, and takes ours for no
+        original.
+        """
+        left: dict[Knob, Claim] = {}
         for knob in reversed(self.journal.knobs()):
             claim = self.journal.claim_of(knob)
             if claim is None:
@@ -92,41 +110,92 @@ class Actuator:
                 present = self.driver.read(knob)
                 if present != claim.previous and claim.ours(present):
                     self.driver.write(knob, claim.previous)
-            except (NotFound, Misconfigured):
-                pass  # gone is fine; refused shows in the report, which reads the file again
+            except NotFound:
+                pass
+            except Misconfigured:
+                left[knob] = claim
             self._settled[knob] = claim.previous
         report = RestoreReport(
             tuple(
-                RestoredFile(knob.path, previous, self.read(knob)) for knob, previous in sorted(self._settled.items())
+                RestoredFile(knob.path, previous, self._shown(knob)) for knob, previous in sorted(self._settled.items())
             )
         )
-        self.journal = Journal()
-        self.file.replace(self.journal)
+        self.journal = Journal({knob: left[knob] for knob in reversed(left)})
         self._settled.clear()
+        self._rewrite()
         return report
 
     def read(self, knob: Knob) -> str | None:
-        """The text now; None when it is gone."""
+        """The text now; None when it is gone. Raises Misconfigured when that cannot be known."""
         try:
             return self.driver.read(knob)
         except NotFound:
             return None
 
-    def _announce(self, writes: Sequence[Step]) -> None:
+    def look(self, knobs: Iterable[Knob]) -> dict[Knob, str | None]:
+        """The texts of those that can be read now: of the others nothing is known, and nothing is to be done."""
+        found: dict[Knob, str | None] = {}
+        for knob in knobs:
+            with suppress(Misconfigured):
+                found[knob] = self.read(knob)
+        return found
+
+    def _shown(self, knob: Knob) -> str | None:
+        try:
+            return self.read(knob)
+        except Misconfigured as error:
+            return error.message
+
+    def _announce(self, writes: Sequence[Step]) -> str:
+        """Note what is about to be written; the reason if that is not possible."""
         lines: list[Record] = []
         for step in writes:
             if step.claim:
                 lines.append(record("claim", step.knob, step.previous))
             lines.append(record("write", step.knob, step.text))
-        self._append(lines, sync=any(step.claim for step in writes))
-
-    def _append(self, lines: Sequence[Record], *, sync: bool = False) -> None:
         if not lines:
-            return
-        self.file.append(lines, sync=sync)
+            return ""
+        if self._behind and not self._rewrite():
+            return self._trouble
+        try:
+            self.file.append(lines, sync=any(step.claim for step in writes))
+        except Unavailable as error:
+            self._failed(error)
+            return error.code
+        self._trouble = ""
+        self._apply(lines)
+        return ""
+
+    def _note(self, *lines: Record) -> None:
+        """What has happened; if it cannot be written now, with the next rewriting."""
+        try:
+            if not self._behind:
+                self.file.append(lines, sync=False)
+        except Unavailable as error:
+            self._behind = True
+            self._failed(error)
+        self._apply(lines)
+
+    def _apply(self, lines: Sequence[Record]) -> None:
         self._appended += len(lines)
         for line in lines:
             self.journal.apply(line)
+
+    def _rewrite(self) -> bool:
+        """Make the file what the journal is; False if the disk does not take it."""
+        try:
+            self.file.replace(self.journal)
+        except Unavailable as error:
+            self._behind = True
+            self._failed(error)
+            return False
+        self._behind, self._trouble, self._appended = False, "", 0
+        return True
+
+    def _failed(self, error: Unavailable) -> None:
+        if not self._trouble:
+            _log.error("journal not written", error=error.message)
+        self._trouble = error.code
 
     def _carry_out(self, step: Step, outcome: Outcome) -> None:
         match step.do:
@@ -135,7 +204,7 @@ class Actuator:
             case Do.RELEASE:
                 self._release(step.knob, step.previous)
             case Do.FORGET:
-                self._append([record("release", step.knob)])
+                self._note(record("release", step.knob))
             case Do.YIELD:
                 outcome.yielded[step.knob] = step.previous
                 self._release(step.knob, step.previous)
@@ -146,28 +215,27 @@ class Actuator:
             now = self.driver.read(step.knob)
         except NotFound:
             outcome.errors[step.knob] = "not_found"
-            self._append([record("release", step.knob)])
+            self._note(record("release", step.knob))
             return
         except Misconfigured as error:
             outcome.errors[step.knob] = error.code
-            present = self.read(step.knob)
+            present = self.look([step.knob]).get(step.knob)
             if present is not None and present != step.previous:  # what did not land must not hide what did
-                self._append([record("write", step.knob, present)])
+                self._note(record("write", step.knob, present))
             return
         outcome.done += 1
         if step.do is Do.RESTORE:
             if now == step.previous:
                 self._release(step.knob, step.previous)
         elif now != step.text:  # the kernel rounds some values: what it made of ours is ours, too
-            self._append([record("write", step.knob, now)])
+            self._note(record("write", step.knob, now))
 
     def _release(self, knob: Knob, previous: str) -> None:
-        self._append([record("release", knob)])
+        self._note(record("release", knob))
         self._settled[knob] = previous
         if len(self._settled) > _SETTLED_KEPT:
-            self._settled = {knob: text for knob, text in self._settled.items() if self.read(knob) is not None}
+            self._settled = {knob: text for knob, text in self._settled.items() if self._shown(knob) is not None}
 
     def _compact(self) -> None:
-        if self._appended > _COMPACT_ABOVE + 4 * len(self.journal):
-            self.file.replace(self.journal)
-            self._appended = 0
+        if self._behind or self._appended > _COMPACT_ABOVE + 4 * len(self.journal):
+            self._rewrite()

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from slackwater.agent.domain import convergence, weights
 from slackwater.agent.domain.convergence import Throttle, Wish
 from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.domain.untouchable import PROTECTED, untouchable
 from slackwater.agent.domain.waterlines import Waterline
 from slackwater.agent.ports import Driver
 from slackwater.agent.usecases.actuate import Actuator, Outcome
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved, ObservedLimit
-from slackwater.model.errors import NotFound
+from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import Tier
 from slackwater.model.time import Clock
@@ -57,6 +58,7 @@ class ConvergeToIntents:
     own: Wish | None = None
     """What this agent wants by itself, while it is alone and for some seconds after."""
     _foreign: dict[Knob, str] = field(default_factory=dict)
+    _untouchable: frozenset[str] = frozenset()
     _weighed: tuple[object, ...] = ()
     _ticks: int = 0
 
@@ -113,7 +115,10 @@ class ConvergeToIntents:
             return True
         if self.own is None or before.wish.alive(self.clock.monotonic()):
             return False
-        return event.data.declared_at <= before.event.data.declared_at
+        now, then = event.data, before.event.data
+        if (now.epoch, now.generation) > (then.epoch, then.generation):  # whatever the clock of its writer says
+            return False
+        return now.declared_at <= then.declared_at
 
     def settle(self, pods: Sequence[Pod]) -> dict[str, int | None]:
         """Make the machine what is wanted now. Returns pods whose limit could not be set, with the one in force."""
@@ -153,14 +158,15 @@ class ConvergeToIntents:
         return [line for held in self.held.values() for line in held.wish.waterlines]
 
     def limits(self, pods: Sequence[Pod]) -> dict[str, tuple[int | None, int | None]]:
-        """Per pod uid: the limit in force and the one before us. Pods that just vanished are missing."""
+        """Per pod uid: the limit in force and the one before us. Pods that just vanished are missing, and those whose
+        limit cannot be read now."""
         found: dict[str, tuple[int | None, int | None]] = {}
         for pod in pods:
             try:
                 knob = self.driver.limit_knob(pod.uid)
                 now = self.driver.limit_milli(knob, self.driver.read(knob))
                 found[pod.uid] = (now, self._original(knob, now))
-            except NotFound:
+            except (NotFound, Misconfigured):
                 continue
         return found
 
@@ -171,32 +177,41 @@ class ConvergeToIntents:
     def _converge(self, pods: Sequence[Pod], look_at_weights: bool) -> Outcome:
         wishes = [held.wish for held in self.held.values()] + ([] if self.own is None else [self.own])
         desired: dict[Knob, str | None] = dict.fromkeys(self._claimed("cpu_limit"))
-        desired.update(self._limits_wanted(wishes, pods))
+        wanted, doubtful = self._limits_wanted(wishes, pods)
+        desired.update(wanted)
         policy = convergence.policy_of(wishes)
         weighed = (policy, tuple((pod.uid, pod.request.cpu_milli) for pod in pods))
         if look_at_weights or weighed != self._weighed:
             desired.update(dict.fromkeys(self._claimed("cpu_weight")))
             desired.update(self._weights_wanted(policy, pods))
             self._weighed = weighed
-        present = {knob: self.actuator.read(knob) for knob in desired}
-        self._foreign = {knob: text for knob, text in self._foreign.items() if self.actuator.read(knob) != text}
+        present = self.actuator.look(desired)
+        desired = {knob: text for knob, text in desired.items() if knob in present and knob not in doubtful}
+        theirs = self.actuator.look(self._foreign)
+        self._foreign = {knob: text for knob, text in self._foreign.items() if theirs.get(knob, "") not in (None, text)}
         return self.actuator.perform(convergence.plan(desired, present, self.actuator.journal, self._foreign))
 
     def _claimed(self, what: str) -> Iterable[Knob]:
         return (knob for knob in self.actuator.journal.knobs() if knob.field == what)
 
-    def _limits_wanted(self, wishes: Sequence[Wish], pods: Sequence[Pod]) -> Mapping[Knob, str | None]:
-        living = {pod.uid for pod in pods}
+    def _limits_wanted(
+        self, wishes: Sequence[Wish], pods: Sequence[Pod]
+    ) -> tuple[Mapping[Knob, str | None], Collection[Knob]]:
+        """The texts, and the knobs of which nothing can be said now: they stay as they are."""
+        doubtful: set[Knob] = set()
+        self._untouchable = frozenset(pod.uid for pod in pods if untouchable(pod) is not None)
+        living = {pod.uid for pod in pods} - self._untouchable
         named = {throttle.pod_uid for wish in wishes for throttle in wish.throttles} & living
         knobs: dict[str, Knob] = {}
         originals: dict[str, int | None] = {}
         for uid in sorted(named):
             try:
-                knob = self.driver.limit_knob(uid)
+                knob = knobs[uid] = self.driver.limit_knob(uid)
                 originals[uid] = self._original(knob, self.driver.limit_milli(knob, self.driver.read(knob)))
             except NotFound:
                 continue
-            knobs[uid] = knob
+            except Misconfigured:
+                doubtful.add(knob)
         best = convergence.targets(wishes, originals, self.capacity_milli, self.clock.monotonic())
         wanted: dict[Knob, str | None] = {}
         for uid, target in best.items():
@@ -204,7 +219,9 @@ class ConvergeToIntents:
                 wanted[knobs[uid]] = self.driver.limit_text(knobs[uid], target.limit_milli)
             except NotFound:
                 continue
-        return wanted
+            except Misconfigured:
+                doubtful.add(knobs[uid])
+        return wanted, doubtful
 
     def _weights_wanted(self, policy: weights.Policy | None, pods: Sequence[Pod]) -> Mapping[Knob, str | None]:
         if policy is None:
@@ -265,8 +282,12 @@ class ConvergeToIntents:
             now = self.driver.limit_milli(knob, self.driver.read(knob))
         except NotFound:
             return ObservedLimit(pod_uid=uid, cpu_limit_milli=None, error="not_found", decision_id=decision_id)
-        error = "foreign_writer" if knob in self._foreign else outcome.errors.get(knob)
-        return ObservedLimit(pod_uid=uid, cpu_limit_milli=now, error=error, decision_id=decision_id)
+        except Misconfigured as error:
+            return ObservedLimit(pod_uid=uid, cpu_limit_milli=None, error=error.code, decision_id=decision_id)
+        reason = "foreign_writer" if knob in self._foreign else outcome.errors.get(knob)
+        if decision_id is not None and uid in self._untouchable:
+            reason = PROTECTED
+        return ObservedLimit(pod_uid=uid, cpu_limit_milli=now, error=reason, decision_id=decision_id)
 
 
 def _older(document: IntentDeclared, held: IntentDeclared) -> bool:

@@ -2,6 +2,7 @@
 
 The ledger is written before the first signal and before the completion is published, so a restarted agent finishes
 what it began and never begins again. The completion's event id follows from the eviction id: told twice, stored once.
+Where the disk takes no ledger, nothing begins; what has begun goes on, and its end is told.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from typing import Any
 
 from slackwater.agent.domain.evictions import EvictionWish, Verdict, judge
 from slackwater.agent.domain.ledger import EvictionRecord
+from slackwater.agent.domain.untouchable import untouchable
 from slackwater.agent.ports import Driver, EvictionLedger
 from slackwater.events.envelope import Event
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import IntentDeclared
+from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.spans import Attributes, Span, span
@@ -55,6 +58,7 @@ class EvictPods:
     announce: Callable[[Completion], None]
     _records: dict[str, EvictionRecord] = field(default_factory=dict)
     _begun_at: list[datetime] = field(default_factory=list)
+    _unsaved: bool = False
 
     def resume(self) -> None:
         """After a start: finish what was begun, tell what was not told."""
@@ -72,15 +76,16 @@ class EvictPods:
             if wish.id in self._records or self._is_ending(wish.pod_uid):
                 continue
             now = self.clock.now()
-            living = {pod.uid for pod in self.driver.pods()}
+            living = {pod.uid: pod for pod in self.driver.pods()}
+            pod = living.get(wish.pod_uid)
             verdict = judge(
                 wish,
                 lease_alive=lease_alive.get(wish.writer, False),
-                pod_lives=wish.pod_uid in living,
-                protected=self.driver.protected(wish.pod_uid),
+                pod_lives=pod is not None,
+                protected=(protected := None if pod is None else untouchable(pod) or self.driver.protected(pod.uid)),
                 now=now,
             )
-            self._follow(verdict, wish, now)
+            self._follow(verdict, wish, now, protected or "")
 
     def _is_ending(self, pod_uid: str) -> bool:
         """Whoever asked for it: a pod is ended once, and who asks again is answered when it is over."""
@@ -111,7 +116,7 @@ class EvictPods:
         for id_ in gone:
             del self._records[id_]
         if gone:
-            self.ledger.save(self._records)
+            self._save()
 
     def published(self, id_: str) -> None:
         """The bus has stored this completion."""
@@ -119,7 +124,7 @@ class EvictPods:
         if record is not None and not record.published:
             self._keep(replace(record, published=True))
 
-    def _follow(self, verdict: Verdict, wish: EvictionWish, now: datetime) -> None:
+    def _follow(self, verdict: Verdict, wish: EvictionWish, now: datetime, protected: str) -> None:
         if verdict is Verdict.WAIT:
             return
         record = EvictionRecord(
@@ -135,7 +140,9 @@ class EvictPods:
         )
         match verdict:
             case Verdict.START:
-                self._keep(record)
+                if not self._keep(record):
+                    del self._records[wish.id]  # the next look asks again
+                    return
                 self._begun_at = [*self.begun_lately(), now]
                 _log.info(
                     "eviction begins",
@@ -151,8 +158,7 @@ class EvictPods:
             case Verdict.ALREADY_GONE:
                 self._settle(record, EvictionOutcome.ALREADY_GONE, "no such pod on this node")
             case Verdict.REFUSED:
-                why = self.driver.protected(wish.pod_uid) or "protected"
-                self._settle(record, EvictionOutcome.REFUSED, why)
+                self._settle(record, EvictionOutcome.REFUSED, protected)
 
     def _settle(self, record: EvictionRecord, outcome: EvictionOutcome, detail: str) -> None:
         """Without a signal to anybody."""
@@ -167,7 +173,7 @@ class EvictPods:
             self._complete(record, outcome, detail, step)
 
     async def _end(self, record: EvictionRecord) -> tuple[EvictionOutcome, str]:
-        spent = (self.clock.now() - record.started_at).total_seconds()
+        spent = max(0.0, (self.clock.now() - record.started_at).total_seconds())  # the clock may have been set back
         self.driver.terminate(record.pod_uid, signal.SIGTERM)
         if await self._gone(record.pod_uid, max(0.0, record.grace_seconds - spent)):
             return EvictionOutcome.TERMINATED, "ended within its grace"
@@ -205,9 +211,21 @@ class EvictPods:
         self._keep(done)
         self.announce(_completion(self.node, done))
 
-    def _keep(self, record: EvictionRecord) -> None:
+    def _keep(self, record: EvictionRecord) -> bool:
+        """Whether it is on disk."""
         self._records[record.id] = record
-        self.ledger.save(self._records)
+        return self._save()
+
+    def _save(self) -> bool:
+        try:
+            self.ledger.save(self._records)
+        except Unavailable as error:
+            if not self._unsaved:
+                _log.error("ledger not written", node=self.node, error=error.message)
+            self._unsaved = True
+            return False
+        self._unsaved = False
+        return True
 
 
 def wishes_of(event: Event[IntentDeclared]) -> list[EvictionWish]:

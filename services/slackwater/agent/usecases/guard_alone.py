@@ -18,6 +18,7 @@ from slackwater.agent.domain.observation import Instant
 from slackwater.agent.usecases.converge import ConvergeToIntents, Held
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.intent_declared import eviction_id
 from slackwater.model.identifiers import new_id
 from slackwater.model.pods import Pod
 from slackwater.model.time import Clock
@@ -104,7 +105,7 @@ class GuardAlone:
             grace = GRACE_SECONDS if step.grace_seconds is None else float(step.grace_seconds)
             self.evictions.append(
                 EvictionWish(
-                    f"{record.id}/{number}", step.uid, WRITER, grace, deadline, record.id, record.reason,
+                    eviction_id(record.id, number), step.uid, WRITER, grace, deadline, record.id, record.reason,
                     self.held.event.id,
                 )
             )  # fmt: skip

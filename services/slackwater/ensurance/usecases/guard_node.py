@@ -25,6 +25,7 @@ from slackwater.ensurance.usecases.look_at_pools import stepped_record
 from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
 from slackwater.ensurance.usecases.sampling import glimpse_of, view_of
 from slackwater.events.envelope import Event
+from slackwater.events.intent_declared import eviction_id
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.identifiers import new_id
 from slackwater.model.time import Clock
@@ -301,7 +302,7 @@ def _evictions(told: Told, record: DecisionRecord, limits: Limits, now: datetime
     """Each with an id of its own; begun by the agent before the deadline or not at all."""
     return [
         Evicting(
-            id=f"{record.id}/{number}",
+            id=eviction_id(record.id, number),
             pod_uid=step.uid,
             pod_name=step.name,
             grace_seconds=DEFAULT_GRACE_SECONDS if step.grace_seconds is None else float(step.grace_seconds),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,10 +26,16 @@ from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import LABEL_NUMA, Pod
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.model.time import Clock
+from slackwater.telemetry.logs import get_logger
 from slackwater.waterline.facts.eviction_marks import AGENT, PROTECTED
 
+_log = get_logger(__name__)
 _DESCRIPTORS_WANTED = 4096
+_GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
+"""What the kernel says of a cgroup that is not there any more. Anything else says nothing about the file."""
 _REAP_EVERY_TICKS = 5
+_REAP_SECONDS = 0.1
+"""For all of them together, within a tick: samples and leases do not wait for what cannot be ended."""
 _LOOK_AT_ZONES_EVERY_TICKS = 30
 
 
@@ -54,7 +62,7 @@ class LinuxDriver:
 
     def open(self) -> None:
         self.layout.hierarchy.require_writable()
-        _raise_descriptor_limit()
+        self._gauges.keep_at_most(_raise_descriptor_limit() // 2)
         self.reap()
         self._remove_strays()
         self.layout.ensure_tiers()
@@ -98,7 +106,7 @@ class LinuxDriver:
     def sample(self) -> RawSample:
         self._ticks += 1
         if self._ticks % _REAP_EVERY_TICKS == 0:
-            self.reap()
+            self.reap(_REAP_SECONDS)
         return self._gauges.read(self.pods(), RawSample(self.clock.monotonic(), self.clock.now()))
 
     def glance(self) -> RawSample:
@@ -135,7 +143,11 @@ class LinuxDriver:
             text = path.read_text().removesuffix("\n")
             return weight_files.shown(path, text) if knob.field == "cpu_weight" else text
         except OSError as error:
-            raise NotFound(f"{knob.path} is gone ({error.strerror})", field=knob.path) from error
+            if error.errno in _GONE:
+                raise NotFound(f"{knob.path} is gone ({error.strerror})", field=knob.path) from error
+            raise Misconfigured(
+                f"{knob.path} cannot be read now ({error.strerror})", code="read_refused", field=knob.path
+            ) from error
 
     def write(self, knob: Knob, text: str) -> None:
         path = _below(self.layout, knob)
@@ -173,20 +185,28 @@ class LinuxDriver:
             return "the agent itself runs in this pod"
         return None
 
-    def reap(self) -> None:
-        """Pods whose supervisor died without cleaning up: end what is left of them, remove their cgroups."""
+    def reap(self, within_seconds: float = 3.0) -> None:
+        """Pods whose supervisor died without cleaning up: end what is left of them, remove their cgroups. Who has not
+        gone when the time is over (frozen, or in uninterruptible sleep) is asked again the next time."""
+        deadline = time.monotonic() + within_seconds
         for uid, entry in {**self._registry.entries(), **self._registry.pending()}.items():
             if entry.supervisor.alive():
                 continue
             cgroup = self.layout.pod(entry.pod.tier, uid)
             self._gauges.forget(uid)
-            ended = kill_all(self.layout.hierarchy.directories(cgroup))
+            ended = kill_all(self.layout.hierarchy.directories(cgroup), max(0.0, deadline - time.monotonic()))
             if ended and self.layout.hierarchy.remove(cgroup, with_children=True):
                 self._registry.remove(uid)
 
     def _remove_strays(self) -> None:
-        """Cgroups of this instance that no registry entry explains: left by a run that died half way."""
-        known = self._registry.entries().keys() | self._registry.pending().keys()
+        """Cgroups of this instance that no file of the registry explains: left by a run that died half way. Who has a
+        file that cannot be read (cut off, or of a newer version) may be anybody, and runs on."""
+        known = self._registry.names()
+        for uid in sorted(known - self._registry.entries().keys() - self._registry.pending().keys()):
+            hint = (
+                "it is neither measured nor managed, and runs on; start it anew, or remove the file when it has ended"
+            )
+            _log.warning("pod not readable", pod=uid, directory=str(self._registry.directory), hint=hint)
         for tree in self.layout.hierarchy.trees():
             for directory in sorted(tree.glob(f"{self.layout.root}/*/*/")):
                 if directory.name not in known:
@@ -242,12 +262,14 @@ def _below(layout: Layout, knob: Knob) -> Path:
     return path
 
 
-def _raise_descriptor_limit() -> None:
-    """Seven kept descriptors per pod: 110 pods do not fit into the usual soft limit of 1024."""
+def _raise_descriptor_limit() -> int:
+    """Six kept descriptors per pod: 110 pods do not fit into half of the usual soft limit. Returns what it is now."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS_WANTED)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return _DESCRIPTORS_WANTED if soft == resource.RLIM_INFINITY else soft
 
 
 def linux_driver(

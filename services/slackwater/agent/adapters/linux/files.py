@@ -1,4 +1,8 @@
-"""Kernel files read every second: opened once, read with pread, closed when their cgroup goes."""
+"""Kernel files read every second: opened once, read with pread, closed when their cgroup goes.
+
+Only so many are kept that other files can still be opened: whoever reads a limit or a list of processes, connects, or
+writes the journal needs a descriptor, too. The others are opened anew each time.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ class KeptFiles:
 
     def __init__(self) -> None:
         self._descriptors: dict[str, int] = {}
+        self.at_most: int | None = None
+        """How many may be kept; None = all."""
 
     def __len__(self) -> int:
         return len(self._descriptors)
@@ -22,6 +28,8 @@ class KeptFiles:
         try:
             if descriptor is None:
                 descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                if self.at_most is not None and len(self._descriptors) >= self.at_most:
+                    return _read_and_close(descriptor)
                 self._descriptors[path] = descriptor
             return os.pread(descriptor, _CHUNK, 0)
         except OSError:  # ENOENT, ENODEV: the cgroup is gone; EOPNOTSUPP: pressure is switched off
@@ -38,3 +46,10 @@ class KeptFiles:
         """Close all."""
         for path in tuple(self._descriptors):
             self.forget(path)
+
+
+def _read_and_close(descriptor: int) -> bytes:
+    try:
+        return os.pread(descriptor, _CHUNK, 0)
+    finally:
+        os.close(descriptor)

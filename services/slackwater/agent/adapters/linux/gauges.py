@@ -91,6 +91,10 @@ class Gauges:
             tier_psi={tier: self._psi(_pressures(self.layout.hierarchy, self.layout.tier(tier))) for tier in _REPORTED},
         )
 
+    def keep_at_most(self, descriptors: int) -> None:
+        """How many files of pods and of the node may stay open; the devices have a bound of their own."""
+        self._files.at_most = descriptors
+
     def forget(self, uid: str) -> None:
         """Close the descriptors of one pod."""
         files = self._pods.pop(uid, None)

@@ -6,6 +6,7 @@ import os
 import signal as signals
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def process_of(pid: int) -> Process:
 
 
 def members(directory: Path) -> tuple[int, ...]:
-    """Pids in one cgroup directory and all below it; empty when it is gone."""
+    """Pids in one cgroup directory and all below it, 0 for each of another pid namespace; empty when it is gone."""
     found: list[int] = []
     for current, _, _ in os.walk(directory):
         try:
@@ -54,7 +55,8 @@ def members_of(directories: Iterable[Path]) -> tuple[int, ...]:
 
 
 def send(directories: Iterable[Path], signal: int) -> None:
-    """Signal every member. SIGKILL goes through cgroup.kill first: nothing can fork away from it."""
+    """Signal every member that has a number here and is ours to signal: 0 would be our own process group. SIGKILL goes
+    through cgroup.kill first: nothing can fork away from it."""
     places = tuple(directories)
     if signal == signals.SIGKILL:
         for directory in places:
@@ -64,10 +66,9 @@ def send(directories: Iterable[Path], signal: int) -> None:
             except OSError:  # v1 trees have no such file; a vanished cgroup needs none
                 continue
     for pid in members_of(places):
-        try:
-            os.kill(pid, signal)
-        except ProcessLookupError:
-            continue
+        if pid > 0:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal)
 
 
 def kill_all(directories: Iterable[Path], within_seconds: float = 3.0) -> bool:

@@ -6,6 +6,7 @@ Its supervisor (the `slackwater exec` process) is named with its start time, so 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -21,6 +22,8 @@ from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
 
+_OURS_TO_BLAME = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+_SUFFIXES = (".json", ".pending")
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 
 
@@ -84,13 +87,23 @@ class PodRegistry:
         (self.directory / f"{entry.pod.uid}.pending").unlink(missing_ok=True)
 
     def remove(self, uid: str) -> None:
-        for suffix in (".json", ".pending"):
+        for suffix in _SUFFIXES:
             (self.directory / f"{uid}{suffix}").unlink(missing_ok=True)
         self._seen = (0, 0)
 
     def pending(self) -> dict[str, Entry]:
         """Pods that are being made, or whose maker died over it."""
-        return self._read("*.pending", {})
+        try:
+            return self._read(".pending", {})
+        except OSError:
+            return {}
+
+    def names(self) -> frozenset[str]:
+        """The uids of all files, of those that cannot be read, too: somebody put a pod there."""
+        try:
+            return frozenset(file.stem for file in self.directory.iterdir() if file.suffix in _SUFFIXES)
+        except FileNotFoundError:
+            return frozenset()
 
     def _put(self, entry: Entry, suffix: str) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -106,20 +119,28 @@ class PodRegistry:
             return {}
         seen = (status.st_mtime_ns, status.st_ino)
         if seen != self._seen:
-            self._entries = self._read("*.json", self._entries)
+            try:
+                self._entries = self._read(".json", self._entries)
+            except OSError:  # no descriptor is free, say: what is known counts until the next look
+                return self._entries
             # Two changes within one tick of the file system's clock look alike: trust only a directory at rest.
             self._seen = seen if _at_rest(status.st_mtime_ns) else (0, 0)
         return self._entries
 
-    def _read(self, pattern: str, known: Mapping[str, Entry]) -> dict[str, Entry]:
+    def _read(self, suffix: str, known: Mapping[str, Entry]) -> dict[str, Entry]:
+        """Raises OSError where nothing can be opened now."""
         found: dict[str, Entry] = {}
-        for file in sorted(self.directory.glob(pattern)):
+        for file in sorted(file for file in self.directory.iterdir() if file.suffix == suffix):
             if file.stem in known:
                 found[file.stem] = known[file.stem]  # entries are written once and never changed
                 continue
             try:
                 entry = from_json(file.read_text())
-            except (OSError, ValueError, KeyError, TypeError):
+            except OSError as error:
+                if error.errno in _OURS_TO_BLAME:
+                    raise
+                continue
+            except (ValueError, KeyError, TypeError, AttributeError):
                 continue
             if entry.pod.uid == file.stem:
                 found[file.stem] = entry

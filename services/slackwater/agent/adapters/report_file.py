@@ -1,0 +1,23 @@
+"""What was given back at the end, on disk: for people and scripts that look afterwards."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from slackwater.agent.adapters.durable import replace_synced
+from slackwater.agent.usecases.actuate import RestoreReport
+from slackwater.model.errors import Unavailable
+from slackwater.telemetry.logs import get_logger
+
+_log = get_logger(__name__)
+
+
+def keep_report(file: Path, report: RestoreReport) -> None:
+    """The end does not wait for room on the disk."""
+    files = [asdict(one) for one in report.files]
+    try:
+        replace_synced(file, json.dumps({"exact": report.exact, "files": files}, indent=1).encode() + b"\n")
+    except Unavailable as error:
+        _log.warning("restore report not written", error=error.message)

@@ -1,0 +1,24 @@
+"""Pods that are neither throttled nor ended, whatever a command says: the agent itself, and the system."""
+
+from __future__ import annotations
+
+from slackwater.model.pods import Pod
+from slackwater.model.tiers import QoSClass
+from slackwater.waterline.facts import eviction_marks as marks
+
+PROTECTED = "protected"
+"""Stable reason beside a pod whose limit was not written."""
+
+
+def untouchable(pod: Pod) -> str | None:
+    """Why, or None. Planners leave them out; this is for the writer that does not."""
+    if pod.qos is QoSClass.SYSTEM:
+        return "pods of QoS class SYSTEM are never touched"
+    if pod.namespace in marks.SYSTEM_NAMESPACES or pod.priority >= marks.SYSTEM_CRITICAL:
+        return "pods of the system are never touched"
+    kept = marks.first_of(pod.labels, marks.PROTECTED)
+    if kept is not None:
+        return "the agent itself runs in this pod" if kept == marks.AGENT else f"the pod is protected: {kept}"
+    if marks.first_of(pod.labels, marks.SOURCE) in marks.STATIC_SOURCES:
+        return "static pods are never touched"
+    return None
