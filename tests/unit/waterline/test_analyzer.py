@@ -280,6 +280,23 @@ def test_a_metric_that_was_crossed_and_is_no_longer_measured_gives_nothing_back(
     assert [bool(each.restorable) for each in seen] == [False, False, False, True]
 
 
+def test_a_cool_down_needs_no_samples() -> None:
+    """Calm, and then not measured: what was triggered five seconds ago still waits for its twenty."""
+    one = rule("node_cpu_usage", 500, cool_down_seconds=20)
+    seen = replayed(policies(one), [600, 400, None, None, None, None], 5, THROTTLED)
+    assert [bool(each.restorable) for each in seen] == [False, False, False, False, True, True]
+
+
+def test_what_evicts_for_cpu_and_is_no_longer_measured_since_gives_no_cpu_back() -> None:
+    rules = policies(rule("node_cpu_usage_ratio", "0.8"), rule("node_cpu_usage", 500, "evict"))
+    state, found = AnalyzerState(), []
+    for second, reading in enumerate([600, None, 400]):
+        node = view(THROTTLED, at=second, node_cpu_usage=reading, node_cpu_usage_ratio=0.1)
+        seen = analyse(node, rules, BUILT_IN, state, at(second))
+        state, found = seen.state, [*found, bool(seen.restorable)]
+    assert found == [False, False, True]
+
+
 def test_triggered_wins_over_calm_for_the_same_metric() -> None:
     rules = rule("node_cpu_usage", 300, "evict"), rule("node_cpu_usage", 900, "throttle")
     assert not replayed(policies(*rules), [600], 10, THROTTLED)[0].restorable
