@@ -217,6 +217,15 @@ def test_a_gap_that_nobody_can_close_is_told_once_per_episode() -> None:
     assert told == [[(Kind.THROTTLE, False)], [], [], [], [(Kind.THROTTLE, False)]]
 
 
+def test_a_rule_that_nobody_measures_keeps_no_episode_from_being_told() -> None:
+    rules = under(line(), line("disk_usage_ratio", "0.9", "evict", name="disk"))
+    state, told = GuardState(), []
+    for when, pressure in enumerate((0.5, 0.5, 0.0, 0.0, 0.5)):
+        made = guard(seen(PROD, pressure=pressure, when=when), state, rules, at(when), CLOSED_LOOP)
+        state, told = made.state, [*told, len(made.cycle.told)]
+    assert told == [1, 0, 0, 0, 1]
+
+
 def test_observe_tells_the_same_plan_once_and_again_for_further_pods() -> None:
     observe = replace(CLOSED_LOOP, mode=Mode.OBSERVE)
     view = seen(PROD, pod("b", cpu=900), pressure=0.2)
