@@ -172,6 +172,14 @@ def test_a_quantity_that_cannot_be_told_throttles_few_by_little() -> None:
     ).plan.steps
 
 
+def test_a_metric_that_cannot_be_told_keeps_nobody_from_a_cut_to_measure() -> None:
+    node = view(*(use(name, cpu=1000) for name in "abcd"), node_cpu_usage=4500, prod_cpu_pressure=0.5)
+    rules = policies(rule("prod_cpu_pressure", "0.1"), rule(CPU, 4000))
+    done = run_cycle(node, rules, CycleState(), at(0), options=EXACT)
+    taken = [(step.uid, sum(one.amount_milli for one in step.changes)) for step in done.plan.steps]
+    assert taken == [("a", 500), ("b", 200), ("c", 200)]
+
+
 def test_no_sample_touches_nobody() -> None:
     done = cycle(policies(rule(CPU, 1), rule(CPU, 1, "evict")), use("a"), **{CPU: None})
     assert done.plan.steps == ()
