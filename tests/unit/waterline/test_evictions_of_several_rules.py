@@ -49,6 +49,15 @@ LAX = frozenset({"lax"})
 @example([pod("x", 100, 0, 5000, LAX), pod("y", 200, 0, 5001, LAX)], [(CPU, "lax", 200), (CPU, "strict", 1200)])
 @example([pod("x", 100, 100, 5000, LAX), pod("y", 200, 0, 5001, LAX)], [(CPU, "lax", 200), (MEMORY, "strict", 1200)])
 @example([pod("x", 0, 100, 5000, BOTH), pod("y", 200, 0, 5001, BOTH)], [(CPU, "lax", 200), (MEMORY, "lax", 100)])
+@example(
+    [
+        pod("w", 100, 0, 5000, LAX),
+        pod("x", 200, 0, 5001, LAX),
+        pod("y", 200, 0, 5002, frozenset({"strict"})),
+        pod("z", 200, 0, 5003, frozenset({"strict"})),
+    ],
+    [(CPU, "lax", 200), (CPU, "strict", 500)],
+)
 def test_each_pod_is_evicted_for_a_gap_of_its_own_rules_and_nobody_in_vain(
     crowd: list[PodUse], asked: list[Asked]
 ) -> None:
@@ -68,7 +77,11 @@ def test_each_pod_is_evicted_for_a_gap_of_its_own_rules_and_nobody_in_vain(
             for metric, action, gap in asked
             if action in one.labels and released([one], metric)
         )
-        helps = any(released(rest, metric) < gap <= released(gone, metric) for metric, _, gap in asked)
+        helps = any(
+            released(rest, metric) < gap <= released(gone, metric)
+            for metric, action, gap in asked
+            if any(action in each.labels for each in crowd)
+        )
         assert closed or one in gone, "it may help, and was left"
         assert not (closed and one in gone) or helps, "it is not needed"
 
@@ -91,6 +104,46 @@ def test_a_cap_per_cycle_spreads_evictions_over_time_and_adds_none(
         done = cycle(asked, *crowd, state=state, when=second, options=capped, **readings)
         state, gone = done.state, gone + evicted(done)
     assert sorted(gone) == sorted(evicted(cycle(asked, *crowd, **readings)))
+
+
+def test_who_is_chosen_anew_after_a_refusal_is_nobody_in_vain() -> None:
+    """Without `a` it takes `c`, who is enough alone: `b` was to go with `a`."""
+    crowd = [
+        use(name, cpu=cpu, priority=place) for place, (name, cpu) in enumerate([("a", 300), ("b", 200), ("c", 500)])
+    ]
+    refused = cycle(
+        policies(rule(CPU, 1000, "evict")), *crowd, attempt=lambda one: "no" if one.uid == "a" else None, **{CPU: 1500}
+    )
+    assert evicted(refused) == ["c"]
+
+
+def test_all_who_are_not_needed_are_let_go_not_only_the_first() -> None:
+    crowd = [
+        use(name, cpu=cpu, priority=place)
+        for place, (name, cpu) in enumerate(zip("abcd", (100, 100, 100, 300), strict=True))
+    ]
+    assert evicted(cycle(policies(rule(CPU, 1000, "evict")), *crowd, **{CPU: 1350})) == ["a", "d"]
+
+
+def test_the_smallest_release_counts_and_everybody_else_is_told_why_not() -> None:
+    crowd = [use("a", cpu=1, priority=2), use("b", cpu=None, priority=1), use("c", eviction_enabled=False), use("d")]
+    told = []
+    for reading, cap in ((1001, 1), (1600, 1), (1600, None)):
+        limits = replace(UNBOUND, evictions_per_cycle=cap)
+        one = cycle(policies(rule(CPU, 1000, "evict")), *crowd, options=replace(EXACT, limits=limits), **{CPU: reading})
+        (left,) = one.plan.remaining
+        told.append((evicted(one), left.because, [spared.because for spared in one.plan.spared]))
+    refused, closed, nothing = (
+        "it does not let itself be evicted",
+        "the gap is closed",
+        "it would release nothing that was measured",
+    )
+    capped = "no more than 1 evictions in one cycle"
+    assert told == [
+        (["a"], "", [closed, refused, closed]),
+        (["a"], capped, [nothing, refused, capped]),
+        (["a", "d"], "every pod that may be evicted was, releases nothing or was refused", [nothing, refused]),
+    ]
 
 
 def test_a_metric_that_cannot_be_told_keeps_nobody_for_itself() -> None:

@@ -112,7 +112,7 @@ def _ignored(rules: Sequence[Rule], verdicts: Sequence[Verdict], actions: Mappin
     useless = [
         Ignored(one.rule.key, f"action {one.rule.action} can do nothing about {one.rule.metric}")
         for one in verdicts
-        if one.metric is not None and _does_nothing(actions[one.rule.action], one)
+        if _does_nothing(actions[one.rule.action], one)
     ]
     return tuple(sorted((*unknown, *missing, *useless), key=lambda one: one.rule))
 

@@ -38,10 +38,11 @@ class _Levels:
     def __init__(self, demand: Demand) -> None:
         self._demand = demand
         self._own = {one.pod.uid: one.gap or ZERO for one in demand.candidates}
-        self._all = {demand.gap or ZERO, *self._own.values()}
+        self._all = frozenset(self._own.values())
 
     def does_without(self, uid: str, credited: Mapping[str, Decimal], ledger: Ledger) -> bool:
-        """Whether without this pod its own gap is closed, and each that is closed with it."""
+        """Whether without this pod its own gap is closed, and each that is closed with it: or somebody has to go who
+        was spared for it."""
         released = ledger.released(self._demand)
         amount = credited.get(self._demand.metric.name, ZERO)
         left = released - amount
@@ -63,7 +64,6 @@ class EvictionPass:
         *,
         taken: Mapping[str, Decimal] | None = None,
         underway: int = 0,
-        prune: bool = True,
     ) -> None:
         self.steps: list[Step] = []
         self.spared: list[Spared] = []
@@ -71,7 +71,6 @@ class EvictionPass:
         self._demands = demands
         self._refused = dict(refused)
         self._budget = budget
-        self._prune = prune
         self._blanket = max(0, limits.blanket_evictions - underway)
         self._taken = dict(taken or {})
         self._begun: set[str] = set()
@@ -123,7 +122,7 @@ class EvictionPass:
 
     def _without_needless(self, chosen: list[_Choice], trial: Ledger) -> list[_Choice]:
         """Who came early with little is let go if those after it close the gaps alone; the last chosen first."""
-        if not self._prune or len(chosen) < 2:
+        if len(chosen) < 2:
             return chosen
         levels = [_Levels(demand) for demand in self._demands if demand.gap is not None]
         kept = list(chosen)
