@@ -12,8 +12,9 @@ from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.analysis.analyzer import AnalyzerState, Excess
-from slackwater.waterline.analysis.demands import Kind
+from slackwater.waterline.analysis.demands import Demand, Kind
 from slackwater.waterline.cycle import CycleState, Options, run_cycle
+from slackwater.waterline.execution.ledger import Ledger
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.execution.plan import ExecutorState, Underway
 from slackwater.waterline.facts.amounts import ZERO, exact
@@ -313,9 +314,14 @@ def task_check(case: Case) -> Verdict:
 
 
 def _left(asked: Mapping[str, Any] | None, done: Mapping[str, Any] | None) -> dict[str, Any]:
-    given = done or {}
-    rest = {name: amount - given.get(name, 0) for name, amount in (asked or {}).items()}
-    return {name: amount for name, amount in rest.items() if amount > 0}
+    ledger = Ledger()
+    ledger.credit({name: exact(amount) for name, amount in (done or {}).items()})
+    left = {name: ledger.open(_demand(name, exact(amount))) for name, amount in (asked or {}).items()}
+    return {name: int(amount) for name, amount in left.items() if amount > 0}
+
+
+def _demand(name: str, gap: Decimal) -> Demand:
+    return Demand(Kind.EVICT, Metric(name, Dimension.NUMBER), (), ZERO, ZERO, gap, ())
 
 
 # ---- what is refused

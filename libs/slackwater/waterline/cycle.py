@@ -11,6 +11,7 @@ from datetime import datetime
 
 from slackwater.decisions.reasons import Mode
 from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, Excess, analyse, is_throttled
+from slackwater.waterline.analysis.counting import Verdict
 from slackwater.waterline.analysis.demands import Kind, Restorable, beyond_of
 from slackwater.waterline.execution.evicting import Attempt
 from slackwater.waterline.execution.executor import execute, preview
@@ -107,7 +108,7 @@ def _steadied(
     state = before.loop
     if analysis.throttles:
         state = after_trigger(view, state, policy, now, fresh=hold is None, crossing=_crossing(analysis, view))
-    elif analysis.verdicts and all(one.calm for one in analysis.verdicts):
+    elif analysis.verdicts and all(map(_is_at_rest, analysis.verdicts)):
         state = replace(state, told=())
     if hold is None and not analysis.throttles and any(map(is_throttled, view.pods)):
         state = after_calm(view, state)
@@ -124,6 +125,11 @@ def _steadied(
     would_close, state = tell_closing(analysis.would_close, state)
     after = CycleState(analysis.state, plan.state, _acted(state, plan, view, now))
     return Cycle(analysis, plan, would, after, hold or "", told, would_close)
+
+
+def _is_at_rest(verdict: Verdict) -> bool:
+    """What nobody measures is in no episode unless it was above before: it keeps nothing from being told again."""
+    return verdict.calm or (verdict.reading is None and not verdict.state.in_episode)
 
 
 def _acted_on(analysis: Analysis, hold: str | None) -> Analysis:

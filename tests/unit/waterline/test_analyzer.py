@@ -51,9 +51,11 @@ def test_triggering_and_calm_take_consecutive_samples(readings: list[int | None]
         assert verdict.calm == (len(measured) >= restore and all(r <= 500 for r in measured[-restore:]))
 
 
-@given(samples)
-def test_a_restore_is_told_once_per_episode(readings: list[int | None]) -> None:
-    seen = [each.verdicts[0] for each in replayed(policies(rule("node_cpu_usage", 500)), readings)]
+@given(samples, st.integers(1, 3))
+def test_a_restore_is_told_once_per_episode(readings: list[int | None], restore: int) -> None:
+    one = rule("node_cpu_usage", 500, restore_threshold=restore)
+    seen = [each.verdicts[0] for each in replayed(policies(one), readings)]
+    assert all(verdict.calm for verdict in seen if verdict.restored)
     events = [word for one in seen for word in (["up"] if one.triggered else ["down"] if one.restored else [])]
     assert all(events[place - 1] == "up" for place, word in enumerate(events) if word == "down" and place > 0)
     assert not events or events[0] == "up"
@@ -278,6 +280,41 @@ def test_limits_come_back_in_every_calm_cycle_after_the_cool_down_since_the_last
 def test_a_metric_that_was_crossed_and_is_no_longer_measured_gives_nothing_back() -> None:
     seen = replayed(policies(rule("node_cpu_usage", 500)), [600, None, None, 400], 10, THROTTLED)
     assert [bool(each.restorable) for each in seen] == [False, False, False, True]
+
+
+def test_a_cool_down_counts_from_what_triggered_and_not_from_a_single_sample_above() -> None:
+    one = rule("node_cpu_usage", 500, avoidance_threshold=2, cool_down_seconds=30)
+    seen = replayed(policies(one), [600, 600, 400, 600, 400], 10, THROTTLED)
+    assert [bool(each.restorable) for each in seen] == [False, False, False, False, True]
+
+
+def test_what_was_never_above_holds_nothing_back_when_it_is_no_longer_measured() -> None:
+    seen = replayed(policies(rule("node_cpu_usage", 500, restore_threshold=3)), [400, None], 10, THROTTLED)
+    assert [bool(each.restorable) for each in seen] == [False, True]
+
+
+def test_a_cool_down_needs_no_samples() -> None:
+    """Calm, and then not measured: what was triggered five seconds ago still waits for its twenty."""
+    one = rule("node_cpu_usage", 500, cool_down_seconds=20)
+    seen = replayed(policies(one), [600, 400, None, None, None, None], 5, THROTTLED)
+    assert [bool(each.restorable) for each in seen] == [False, False, False, False, True, True]
+
+
+def test_what_evicts_for_cpu_and_is_no_longer_measured_since_gives_no_cpu_back() -> None:
+    rules = policies(rule("node_cpu_usage_ratio", "0.8"), rule("node_cpu_usage", 500, "evict"))
+    state, found = AnalyzerState(), []
+    for second, reading in enumerate([600, None, 400]):
+        node = view(THROTTLED, at=second, node_cpu_usage=reading, node_cpu_usage_ratio=0.1)
+        seen = analyse(node, rules, BUILT_IN, state, at(second))
+        state, found = seen.state, [*found, bool(seen.restorable)]
+    assert found == [False, False, True]
+
+
+def test_what_evicts_for_memory_keeps_no_cpu() -> None:
+    rules = policies(rule("node_cpu_usage", 500), rule("node_memory_usage", 10, "evict"))
+    node = view(THROTTLED, node_cpu_usage=100, node_memory_usage=20)
+    seen = analyse(node, rules, BUILT_IN, AnalyzerState(), at(0))
+    assert [len(seen.evictions), len(seen.restorable)] == [1, 1]
 
 
 def test_triggered_wins_over_calm_for_the_same_metric() -> None:

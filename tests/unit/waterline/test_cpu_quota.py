@@ -127,6 +127,17 @@ def test_the_release_of_a_pod_is_that_of_all_its_containers() -> None:
     assert [(change.container, change.after_us) for change in precise] == [("x", 5000), ("y", 45_000)]
 
 
+@given(st.integers(1, 100), st.integers(1, 99), st.integers(1, 100), st.none() | st.integers(0, 20))
+def test_a_restore_ends_on_the_original_even_between_two_grains(
+    grain: int, missing: int, step: int, headroom: int | None
+) -> None:
+    held = Container("c", 10, 1000, 1000 + missing, grain_us=grain)
+    left = None if headroom is None else D(headroom) / 10
+    for change in restore_cpu(use("a", containers=(held,)), RestoreBounds(D(step) / 1000), left):
+        assert change.after_us is not None
+        assert 1000 < change.after_us <= 1000 + missing
+
+
 def test_who_had_no_limit_has_none_again() -> None:
     pod = use("a", containers=(Container("c", 900, 100_000, None),))
     first, second = (RestoreBounds(D(1), unlimited_at_milli=D(top)) for top in (4000, 2000))

@@ -42,6 +42,9 @@ def test_an_eviction_credits_every_metric() -> None:
     assert evicted(done) == ["a"]
     (step,) = done.plan.of(Kind.EVICT)
     assert dict(step.released) == {CPU: 3000, "node_cpu_usage_ratio": 3000, MEMORY: 5000}
+    assert [one.open for one in done.plan.remaining] == [0, 0, 0], "more than was asked for is not less than nothing"
+    (asked, *_) = done.analysis.evictions
+    assert (step.name, step.metric, step.keys) == ("name-a", MEMORY, asked.candidates[0].keys)
 
 
 def test_what_all_containers_of_a_pod_release_is_credited() -> None:
@@ -100,6 +103,23 @@ def test_an_eviction_that_was_refused_later_is_not_credited_any_more() -> None:
     back = refused(first.state.executor, "a", Kind.EVICT, "gone wrong", at(1), Limits())
     second = cycle(rules, *crowd, state=replace(first.state, executor=back), when=2, **{CPU: 1500})
     assert evicted(second) == ["b"]
+
+
+def test_what_ended_nobody_leaves_the_hour_to_the_next_and_a_limit_has_no_part_in_it() -> None:
+    leaving = tuple(Underway(uid, at(120), at(0)) for uid in ("a", "b"))
+    known = ExecutorState(leaving, begun_at=(at(0), at(0), at(-5)))
+    back = refused(known, "a", Kind.EVICT, "gone wrong", at(1), Limits())
+    assert (back.underway, back.begun_at) == (leaving[1:], (at(0), at(-5))), "one of the two that began together"
+    limit = refused(known, "a", Kind.THROTTLE, "the node could not write its limit", at(1), Limits())
+    assert (limit.underway, limit.begun_at) == (known.underway, known.begun_at)
+
+
+def test_an_hour_is_over_after_an_hour() -> None:
+    begun = replace(CycleState(), executor=ExecutorState(begun_at=(at(0),)))
+    one = replace(EXACT, limits=replace(UNBOUND, evictions_per_hour=1))
+    rules = policies(rule(CPU, 1000, "evict"))
+    for second, gone in ((3599, []), (3600, ["a"])):
+        assert evicted(cycle(rules, use("a"), state=begun, when=second, options=one, **{CPU: 1100})) == gone
 
 
 def test_a_limit_that_cannot_be_written_is_somebody_elses() -> None:
@@ -172,6 +192,14 @@ def test_a_quantity_that_cannot_be_told_throttles_few_by_little() -> None:
     ).plan.steps
 
 
+def test_a_metric_that_cannot_be_told_keeps_nobody_from_a_cut_to_measure() -> None:
+    node = view(*(use(name, cpu=1000) for name in "abcd"), node_cpu_usage=4500, prod_cpu_pressure=0.5)
+    rules = policies(rule("prod_cpu_pressure", "0.1"), rule(CPU, 4000))
+    done = run_cycle(node, rules, CycleState(), at(0), options=EXACT)
+    taken = [(step.uid, sum(one.amount_milli for one in step.changes)) for step in done.plan.steps]
+    assert taken == [("a", 500), ("b", 200), ("c", 200)]
+
+
 def test_no_sample_touches_nobody() -> None:
     done = cycle(policies(rule(CPU, 1), rule(CPU, 1, "evict")), use("a"), **{CPU: None})
     assert done.plan.steps == ()
@@ -218,12 +246,14 @@ def test_who_may_only_observe_gives_back_what_it_took() -> None:
     throttled = use("a", containers=(Container("c", 100, 10_000, 20_000),))
     observed = cycle(policies(rule(CPU, 1)), throttled, options=replace(EXACT, mode=Mode.OBSERVE), **{CPU: 2000})
     assert [step.changes[0].after_us for step in observed.plan.of(Kind.RESTORE)] == [20_000]
+    assert not observed.would.of(Kind.RESTORE), "it is done, and not only told"
 
 
 def test_who_is_leaving_gets_nothing_back() -> None:
     throttled = use("a", containers=(Container("c", 100, 10_000),))
     rules = policies(rule(CPU, 1000))
     assert not cycle(rules, replace(throttled, is_terminating=True), **{CPU: 100}).plan.steps
+    assert not cycle(rules, replace(throttled, is_active=False), **{CPU: 100}).plan.steps
     leaving = replace(CycleState(), executor=ExecutorState((Underway("a", at(60)),)))
     assert not cycle(rules, throttled, state=leaving, **{CPU: 100}).plan.steps
     assert cycle(rules, throttled, **{CPU: 100}).plan.steps

@@ -69,6 +69,17 @@ def test_a_confirmation_that_never_comes_is_not_waited_for_for_ever() -> None:
     assert limits_of(step) == (625 + 25 - 25, 350), "a limit in force is credited although the sample shows more use"
 
 
+def test_a_clock_that_was_set_back_is_not_waited_for() -> None:
+    """Confirmed or not: the change lies an hour ahead, and the hour would have to pass again."""
+    first = guard(seen(PROD, pod("b", cpu=900), pressure=0.2), GuardState(), RULES, at(0), CLOSED_LOOP)
+    crossed = seen(PROD, pod("b", cpu=600, ours=first.state.by_uid()["b"]), pressure=0.2, when=-3600)
+    for state in (first.state, confirmed(first.state, at(0.1))):
+        assert of(guard(crossed, state, RULES, at(-3600), CLOSED_LOOP).cycle.plan, Kind.THROTTLE) == ["b"]
+    ahead = confirmed(first.state, at(9))  # the node's clock is nine seconds ahead of ours
+    late = guard(replace(crossed, sampled_at=at(9.4)), ahead, RULES, at(0.5), CLOSED_LOOP)
+    assert late.cycle.held_because == "the sample is older than the last change"
+
+
 def test_a_raise_that_is_answered_by_a_trigger_doubles_the_next_wait_once() -> None:
     state = held(100, last_raise_at=at(0))
     ours = state.by_uid()["b"]
@@ -215,6 +226,15 @@ def test_a_gap_that_nobody_can_close_is_told_once_per_episode() -> None:
         made = guard(seen(PROD, pressure=pressure, when=when), state, RULES, at(when), CLOSED_LOOP)
         state, told = made.state, [*told, [(one.kind, one.carried_out) for one in made.cycle.told]]
     assert told == [[(Kind.THROTTLE, False)], [], [], [], [(Kind.THROTTLE, False)]]
+
+
+def test_a_rule_that_nobody_measures_keeps_no_episode_from_being_told() -> None:
+    rules = under(line(), line("disk_usage_ratio", "0.9", "evict", name="disk"))
+    state, told = GuardState(), []
+    for when, pressure in enumerate((0.5, 0.5, 0.0, 0.0, 0.5)):
+        made = guard(seen(PROD, pressure=pressure, when=when), state, rules, at(when), CLOSED_LOOP)
+        state, told = made.state, [*told, len(made.cycle.told)]
+    assert told == [1, 0, 0, 0, 1]
 
 
 def test_observe_tells_the_same_plan_once_and_again_for_further_pods() -> None:

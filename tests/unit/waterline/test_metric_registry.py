@@ -159,6 +159,12 @@ def test_satisfaction_needs_window_and_last_sample_and_takes_the_smaller() -> No
     assert shortfall(lacking, replace(lacking, limit_milli=15_000, usage_milli=15_000)) == 5_000
     assert shortfall(lacking, None) is None
     assert shortfall(replace(lacking, covered_ratio=0.3), lacking) is None
+    unsaid = replace(view(), best_effort_window=lacking, best_effort_last=lacking)
+    for allocatable, readings in ((None, 0), (0, 1)):
+        node = replace(unsaid, best_effort_last=replace(lacking, allocatable_milli=allocatable))
+        node = replace(node, best_effort_window=node.best_effort_last)
+        by_offer = BUILT_IN.by_name["batch_cpu_shortfall_of_allocatable"]
+        assert len(by_offer.read(node)) == readings, "an offer that is not known is no calm"
     assert (shortfall(lacking, replace(lacking, usage_milli=4000)) or 0) < 0, "who uses little lacks nothing"
     metric, calm = BUILT_IN.get("batch_cpu_shortfall"), replace(lacking, usage_milli=4000)
     assert metric is not None

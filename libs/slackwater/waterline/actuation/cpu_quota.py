@@ -203,6 +203,8 @@ def _raise(uid: str, container: Container, bounds: RestoreBounds, headroom: Deci
         return QuotaChange(uid, container.name, before, original, period, max(ZERO, top - usage) if costs else ZERO)
     least = before + container.grain_us if wanted > held and not bounds.whole_steps else 0
     after = max(quota_of(wanted, container), least)
+    if original is not None:  # which may lie between two grains
+        after = min(after, original)
     if after <= before:
         return None
     return QuotaChange(uid, container.name, before, after, period, max(ZERO, wanted - usage) if costs else ZERO)

@@ -112,7 +112,7 @@ def _ignored(rules: Sequence[Rule], verdicts: Sequence[Verdict], actions: Mappin
     useless = [
         Ignored(one.rule.key, f"action {one.rule.action} can do nothing about {one.rule.metric}")
         for one in verdicts
-        if one.metric is not None and _does_nothing(actions[one.rule.action], one)
+        if _does_nothing(actions[one.rule.action], one)
     ]
     return tuple(sorted((*unknown, *missing, *useless), key=lambda one: one.rule))
 
@@ -145,7 +145,6 @@ def _restorable(
         one
         for one in verdicts
         if one.metric is not None
-        and one.reading is not None
         and one.metric.resource is Resource.CPU
         and acts(Kind.EVICT, actions[one.rule.action], one.metric)
     ]
@@ -184,10 +183,9 @@ def _way_of(own: Sequence[Verdict]) -> Restore | None:
 
 
 def _holds(verdict: Verdict, now: datetime) -> bool:
-    """A rule that was never above and is not measured holds nothing back."""
-    if verdict.reading is None:
-        return verdict.state.in_episode
-    return not verdict.calm or not verdict.is_over(now)
+    """A rule that was never above and is not measured holds nothing back; its cool-down needs no samples to hold."""
+    is_calm = verdict.calm if verdict.reading is not None else not verdict.state.in_episode
+    return not is_calm or not verdict.is_over(now)
 
 
 def _most_careful(steps: Sequence[RestoreBounds], view: NodeView) -> RestoreBounds:

@@ -10,6 +10,7 @@ from slackwater.waterline.analysis.demands import Candidate, Demand, Kind
 from slackwater.waterline.execution.ledger import Ledger
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.execution.plan import Remaining, Spared, Step
+from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.pods import PodUse
 
 Attempt = Callable[[PodUse], str | None]
@@ -30,6 +31,26 @@ class _Choice:
     candidate: Candidate
 
 
+class _Levels:
+    """The gaps of one demand: each pod has that of its own rules, and whoever may help with less may not be kept for
+    more. What is not quantified has none: it keeps nobody but those it has chosen itself."""
+
+    def __init__(self, demand: Demand) -> None:
+        self._demand = demand
+        self._own = {one.pod.uid: one.gap or ZERO for one in demand.candidates}
+        self._all = frozenset(self._own.values())
+
+    def does_without(self, uid: str, credited: Mapping[str, Decimal], ledger: Ledger) -> bool:
+        """Whether without this pod its own gap is closed, and each that is closed with it: or somebody has to go who
+        was spared for it."""
+        released = ledger.released(self._demand)
+        amount = credited.get(self._demand.metric.name, ZERO)
+        left = released - amount
+        if amount and left < self._own.get(uid, ZERO):
+            return False
+        return not any(left < gap <= released for gap in self._all)
+
+
 class EvictionPass:
     """The eviction demands of one cycle. `underway` are on their way out already: what nobody can quantify waits for
     what they bring before it asks for more."""
@@ -43,7 +64,6 @@ class EvictionPass:
         *,
         taken: Mapping[str, Decimal] | None = None,
         underway: int = 0,
-        prune: bool = True,
     ) -> None:
         self.steps: list[Step] = []
         self.spared: list[Spared] = []
@@ -51,7 +71,6 @@ class EvictionPass:
         self._demands = demands
         self._refused = dict(refused)
         self._budget = budget
-        self._prune = prune
         self._blanket = max(0, limits.blanket_evictions - underway)
         self._taken = dict(taken or {})
         self._begun: set[str] = set()
@@ -77,19 +96,19 @@ class EvictionPass:
     # ---- choosing
 
     def _choose(self, ledger: Ledger) -> list[_Choice]:
-        """Who goes for a metric that cannot be quantified goes in any case, so he is credited to the others first."""
-        trial, chosen = ledger.copy(), dict[str, _Choice]()
-        room = None if self._budget.count is None else self._budget.count - len(self._begun)
+        """Who goes for a metric that cannot be quantified goes in any case, so he is credited to the others first. The
+        budget cuts off the end of all who are needed: nobody begins whom a later cycle would find needless."""
+        trial, chosen, blanket = ledger.copy(), dict[str, _Choice](), self._blanket
         for demand in sorted(self._demands, key=lambda one: one.gap is not None):
-            blanket = self._blanket if demand.gap is None else None
             for candidate in demand.candidates:
-                if (room is not None and len(chosen) >= room) or (blanket is not None and blanket <= 0):
+                if demand.gap is None and blanket <= 0:
                     break
                 if self._is_wanted(demand, candidate, trial, chosen):
                     chosen[candidate.pod.uid] = _Choice(demand, candidate)
                     trial.credit(self._credited(candidate.pod))
-                    blanket = None if blanket is None else blanket - 1
-        return self._without_needless(list(chosen.values()), trial)
+                    blanket -= demand.gap is None
+        room = None if self._budget.count is None else self._budget.count - len(self._begun)
+        return self._without_needless(list(chosen.values()), trial)[:room]
 
     def _is_wanted(self, demand: Demand, candidate: Candidate, trial: Ledger, chosen: Mapping[str, _Choice]) -> bool:
         pod = candidate.pod
@@ -102,23 +121,18 @@ class EvictionPass:
         return trial.left_for(candidate, demand) > 0 and demand.metric.name in self._credited(pod)
 
     def _without_needless(self, chosen: list[_Choice], trial: Ledger) -> list[_Choice]:
-        """Who came early with little is let go if those after it close the gaps alone; the most important first."""
-        if not self._prune:
+        """Who came early with little is let go if those after it close the gaps alone; the last chosen first."""
+        if len(chosen) < 2:
             return chosen
+        levels = [_Levels(demand) for demand in self._demands if demand.gap is not None]
         kept = list(chosen)
         for choice in reversed(chosen):
-            credited = self._credited(choice.candidate.pod)
-            if choice.demand.gap is not None and self._is_needless(credited, trial):
+            pod = choice.candidate.pod
+            credited = self._credited(pod)
+            if choice.demand.gap is not None and all(one.does_without(pod.uid, credited, trial) for one in levels):
                 kept.remove(choice)
                 trial.credit(credited, sign=-1)
         return kept
-
-    def _is_needless(self, credited: Mapping[str, Decimal], trial: Ledger) -> bool:
-        return all(
-            demand.gap is not None and trial.released(demand) - credited[demand.metric.name] >= demand.gap
-            for demand in self._demands
-            if demand.metric.name in credited
-        )
 
     def _credited(self, pod: PodUse) -> dict[str, Decimal]:
         """What its end releases, less what a throttle of this cycle already took from it."""
@@ -142,6 +156,7 @@ class EvictionPass:
         credited = self._credited(pod)
         ledger.credit(credited)
         self._begun.add(pod.uid)
+        self._blanket -= choice.demand.gap is None
         self.steps.append(
             Step(
                 Kind.EVICT,

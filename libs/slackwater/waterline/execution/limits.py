@@ -17,7 +17,7 @@ class Limits:
     evictions_per_cycle, evictions_per_hour  on one node
     underway_seconds  an eviction that takes longer is no longer credited; see `credited_seconds`
     retry_seconds     after a refusal the pod is left alone for so long
-    blanket_throttles, blanket_evictions  pods per cycle that may be acted on for a metric that cannot be quantified
+    blanket_throttles, blanket_evictions  pods per cycle that may be acted on for all metrics that cannot be quantified
     blanket_step_ratio  and how far each of them is then throttled
     smallest_milli      what is left of a gap below it is not worth a write,
     smallest_of_a_pod_milli  nor is a cut of one pod below this: many small pods close a large gap together

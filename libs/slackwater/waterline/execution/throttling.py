@@ -29,12 +29,14 @@ class ThrottlePass:
         self._refused = refused
         self._limits = limits
         self._asked: set[str] = set()
+        self._blankets = 0
         self._of: dict[str, dict[str, Candidate]] = {
             demand.metric.name: {one.pod.uid: one for one in demand.candidates} for demand in demands
         }
 
     def run(self, ledger: Ledger) -> tuple[Remaining, ...]:
-        return tuple(self._work_off(demand, ledger) for demand in self._demands)
+        """What cannot be quantified comes last: a small step for it must not keep anybody from a cut to measure."""
+        return tuple(self._work_off(one, ledger) for one in sorted(self._demands, key=lambda one: one.gap is None))
 
     def _work_off(self, demand: Demand, ledger: Ledger) -> Remaining:
         if demand.gap is None:
@@ -91,13 +93,14 @@ class ThrottlePass:
         return demand.metric.throttle(candidate.pod, bounds, gap)
 
     def _blanket(self, demand: Demand, ledger: Ledger) -> Remaining:
-        """Nobody can tell how much is enough: a few pods by a small step, and it is said."""
-        done = 0
+        """Nobody can tell how much is enough: a few pods by a small step, for all such metrics together, and it is
+        said."""
+        most = self._limits.blanket_throttles
         for candidate in demand.candidates:
-            if done >= self._limits.blanket_throttles:
-                self._spare(candidate.pod, f"{demand.because}: {done} pods in a cycle are as many as may be")
+            if self._blankets >= most:
+                self._spare(candidate.pod, f"{demand.because}: {most} pods in a cycle are as many as may be")
             else:
-                done += self._ask(demand, candidate, ledger)
+                self._blankets += self._ask(demand, candidate, ledger)
         return Remaining(Kind.THROTTLE, demand.metric.name, None, ledger.released(demand), None, demand.because)
 
     def _why_open(self, demand: Demand, left: Decimal) -> str:

@@ -19,6 +19,8 @@ from slackwater.waterline.loop.policy import LoopPolicy
 from slackwater.waterline.registry.built_in import PRESSURE_CAP
 
 BACKOFF_LIMIT: Final = 6
+CLOCKS_APART_SECONDS: Final = 60.0
+"""A node's clock may be ahead of ours by less."""
 SAMPLES_LATELY: Final = 4
 """As many as a cool-down of three seconds has. One alone may be quiet by chance (decision 0051 has what that cost)."""
 
@@ -83,10 +85,12 @@ def confirmed(state: LoopState, observed_at: datetime) -> LoopState:
 
 
 def unsettled(view: NodeView, state: LoopState, policy: LoopPolicy, now: datetime) -> str | None:
-    """Why this sample may not yet show the last change, or None if it does."""
-    if state.pending_since is not None and (now - state.pending_since).total_seconds() < policy.pending_seconds:
+    """Why this sample may not yet show the last change, or None if it does. A change that lies further ahead than one
+    is waited for is from before the clock was set back: nobody would wait for that hour to pass once more."""
+    patience = policy.pending_seconds
+    if state.pending_since is not None and abs((now - state.pending_since).total_seconds()) < patience:
         return "the node has not confirmed the last change"
-    if state.settled_at is None:
+    if state.settled_at is None or (state.settled_at - now).total_seconds() > max(patience, CLOCKS_APART_SECONDS):
         return None
     if (view.sampled_at - state.settled_at).total_seconds() < policy.settle_seconds:
         return "the sample is older than the last change"

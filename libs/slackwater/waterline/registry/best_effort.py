@@ -60,11 +60,12 @@ def satisfaction(name: str, *, gate: Decimal = USAGE_GATE, by_allocatable: bool 
     satisfaction, its target 1 - upper bound."""
 
     def seen(view: NodeView) -> tuple[BestEffortCpu, ...]:
-        if view.best_effort_window is None or view.best_effort_last is None:
+        window, last = view.best_effort_window, view.best_effort_last
+        if window is None or last is None or exact(window.covered_ratio) < LEAST_COVERED:
             return ()
-        if exact(view.best_effort_window.covered_ratio) < LEAST_COVERED:
-            return ()
-        return view.best_effort_window, view.best_effort_last
+        if by_allocatable and (window.allocatable_milli is None or last.allocatable_milli is None):
+            return ()  # what is not said is not known: that is no calm
+        return window, last
 
     def readings(view: NodeView) -> tuple[Series, ...]:
         shortfalls = [_shortfall(one, gate, by_allocatable) for one in seen(view)]

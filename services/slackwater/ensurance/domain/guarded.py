@@ -246,7 +246,7 @@ def measurable(
         patience = EVICTION_AWAITED_SECONDS if one.kind == DecisionKind.EVICT else AWAITED_SECONDS
         if one.actuated_at is not None and (sampled_at - one.actuated_at).total_seconds() >= settle_seconds:
             ready.append(one)
-        elif one.decision_id in asked or (now - one.decided_at).total_seconds() < patience:
+        elif one.decision_id in asked or (now - (one.actuated_at or one.decided_at)).total_seconds() < patience:
             waiting.append(one)
     if len(waiting) == len(guarded.awaited):
         return (), guarded
