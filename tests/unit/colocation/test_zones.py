@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.colocation.domain.batch import batch_offer
+from slackwater.colocation.domain.degrade import remaining_share
 from slackwater.colocation.domain.snapshot import HostApp, NodeSnapshot, PodUse, Zone
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.colocation.domain.zones import ZoneOffer, after_gate, divide, split, within, zone_offers
@@ -72,6 +73,15 @@ def test_zones_together_never_exceed_the_node(node: NodeSnapshot, strategy: Stra
     assert sum(zone.batch.cpu_milli for zone in found) <= published.cpu_milli
     assert sum(zone.batch.memory_bytes for zone in found) <= published.memory_bytes
     assert all(min(zone.batch.cpu_milli, zone.batch.memory_bytes) >= 0 for zone in found)
+
+
+@given(snapshots, strategies)
+def test_zones_age_as_their_node_does_even_where_they_are_less_than_it(node: NodeSnapshot, strategy: Strategy) -> None:
+    endless = Resources(2**62, 2**62)
+    fresh = zone_offers(replace(node, age_seconds=0.0, lost=False), strategy, endless)
+    share = remaining_share(node, strategy)
+    for young, old in zip(fresh, zone_offers(node, strategy, endless), strict=True):
+        assert old.batch == Resources(int(young.batch.cpu_milli * share), int(young.batch.memory_bytes * share))
 
 
 @given(resources, st.integers(1, 8), st.lists(st.integers(-2, 9), max_size=5))
