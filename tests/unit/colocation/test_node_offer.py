@@ -65,6 +65,11 @@ def test_a_zone_keeps_its_value_while_the_difference_is_small_and_the_node_bears
     assert [zone.batch for zone in offer.zones] == [Resources(850, 1150), Resources(900, 1150)]
     more = {"node-0": Resources(950, 1150), "node-1": Resources(800, 400)}  # 950 + 900 > 1800: what is computed counts
     assert decide_node(NODE, DYNAMIC, Gates(), 60, more).zones[0].batch == Resources(900, 1150)
+    all_of_it = {"node-0": Resources(850, 1050), "node-1": Resources(950, 1250)}  # 1800 and 2300, as the node
+    assert [zone.batch for zone in decide_node(NODE, DYNAMIC, Gates(), 60, all_of_it).zones] == list(all_of_it.values())
+    too_much = {"node-0": Resources(850, 1150), "node-1": Resources(950, 1251)}
+    found = [zone.batch for zone in decide_node(NODE, DYNAMIC, Gates(), 60, too_much).zones]
+    assert found == [Resources(850, 1150), Resources(950, 1150)]  # of memory alone
 
 
 @given(snapshots, strategies, resources)
