@@ -129,6 +129,8 @@ def test_a_peak_of_all_of_prod_together_stands_in_for_the_sum_of_its_pods() -> N
     assert offered(*pods, unknown, prod_peak=Resources(1200, 0)) == 5800 - 1200 - 400
     own = replace(pods[0], qos="LSE")
     assert offered(own, *pods[1:], prod_peak=Resources(1200, 0)) == 5800 - 1200 - (2000 - 1000)
+    above = replace(own, predicted=Resources(2500, 0))  # its cores are less than its part of the peak
+    assert offered(above, *pods[1:], prod_peak=Resources(3000, 0)) == 5800 - 3000
 
 
 def test_by_the_larger_of_both_a_common_peak_counts_where_it_is_more_than_requests() -> None:
