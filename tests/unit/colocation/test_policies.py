@@ -54,6 +54,23 @@ def test_requests_below_use_do_not_lend_what_is_used() -> None:
     )
 
 
+def test_by_request_mid_counts_with_its_requests_and_is_lent_no_slack_twice_either() -> None:
+    by_request = replace(TRUSTING, cpu_policy=Policy.REQUEST)
+    assert offered(pod(500, request=4000), strategy=by_request, mid=2000) == 6000 - 4000
+    assert offered(pod(500, request=600), strategy=by_request, mid=2000) == 6000 - 200 - 500 - 2000
+    assert offered(pod(3000, request=100, tier="mid"), strategy=by_request) == 6000 - 200 - 3000
+    assert offered(pod(3000, request=100, tier="mid"), strategy=by_request, mid=2000) == 6000 - 200 - 3000
+
+
+def test_a_reservation_names_who_made_it() -> None:
+    def source(strategy: Strategy) -> str:
+        node = NodeSnapshot(Resources(10_000, 0), Resources(700, 0), (), Resources(200, 0))
+        return next(term.input for term in compute("cpu", node, strategy).terms if term.name == "reserved")
+
+    assert source(TRUSTING) == source(replace(TRUSTING, reserved=Resources(700, 0))) == "reserved_by_node"
+    assert source(replace(TRUSTING, reserved=Resources(701, 0))) == "reserved_by_strategy"
+
+
 def test_policies_are_chosen_for_each_resource() -> None:
     mixed = replace(TRUSTING, memory_policy=Policy.REQUEST)
     node = NodeSnapshot(
