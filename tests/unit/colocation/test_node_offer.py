@@ -41,6 +41,8 @@ def test_a_node_offers_mid_and_batch_and_its_zones_what_batch_has() -> None:
     assert offer.batch.value == Resources(6000 - 200 - 1000 - 3000, 6500 - 200 - 1000 - 3000)
     assert [zone.batch for zone in offer.zones] == [Resources(900, 1150)] * 2
     assert offer.gates().mid_cpu.published == 3000
+    uneven = replace(NODE, pods=tuple(replace(pod, request=Resources(4000, 2000)) for pod in NODE.pods))
+    assert decide_node(uneven, DYNAMIC, Gates(), 60).mid_share == Resources(3000, 1000)
 
 
 def test_age_takes_from_mid_batch_and_zones_alike_until_nothing_is_left_anywhere() -> None:
