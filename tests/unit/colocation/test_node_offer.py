@@ -141,6 +141,8 @@ def test_a_measured_pod_is_known_by_its_usage_and_age() -> None:
     found = pod_set(listed, at(10), [MeasuredPod("new", Resources(30, 0))], at(10), at(12))
     whole = PodUse("new", "prod", "LSE", Resources(1000, 0), Resources(30, 0), numa=(1,), bound_seconds_ago=11)
     assert found.pods == (whole,)
+    before_it_came = pod_set(listed, at(0), [MeasuredPod("new", Resources(30, 0))], at(0), at(0))
+    assert before_it_came.pods == (replace(whole, bound_seconds_ago=0),)
 
 
 def test_gates_left_are_those_of_each_offer() -> None:

@@ -64,7 +64,9 @@ def test_what_does_not_move_and_is_not_reported_is_published_before_it_gets_too_
 def test_editions_count_from_nothing_what_is_said_again_of_a_window_under_a_generation() -> None:
     before = Published(60, 0.0, "default", 1, 4, ())
     assert before.next_edition(60, "default", 1) == 5
-    assert [before.next_edition(*other) for other in ((120, "default", 1), (60, "pool", 1), (60, "default", 2))] == [0] * 3
+    assert [before.next_edition(*other) for other in ((120, "default", 1), (60, "pool", 1), (60, "default", 2))] == [
+        0
+    ] * 3
 
 
 @given(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2), st.sampled_from(["default", "pool"]))
