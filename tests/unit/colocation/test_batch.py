@@ -52,6 +52,8 @@ def test_the_offer_is_what_margin_system_and_prod_leave() -> None:
         (pod(usage=500), 2000, Basis.COLD_REQUEST),
         (pod(usage=None), 2000, Basis.UNMEASURED),
         (pod(usage=None, peak=900), 900, Basis.PREDICTED),
+        (pod(usage=None, peak=3000, cold=True), 3000, Basis.UNMEASURED),
+        (pod(usage=500, peak=3000, cold=True), 3000, Basis.COLD_REQUEST),
         (pod(usage=500, peak=900, qos="LSE"), 2000, Basis.OWNED),
         (replace(pod(usage=500), bound_seconds_ago=60), 1000, Basis.SETTLING),
         (replace(pod(usage=1100), bound_seconds_ago=60), 1100, Basis.USAGE),

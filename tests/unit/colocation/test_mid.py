@@ -94,6 +94,27 @@ def test_what_nobody_requested_may_be_mixed_in() -> None:
     assert mid_offer("cpu", node(pod(4000, 4000), host_apps=apps), mixed)[0].offered == 0  # no slack is left for it
 
 
+def test_of_what_nobody_requested_system_and_reservation_keep_the_larger() -> None:
+    all_of_it = replace(DYNAMIC, mid_unallocated_percent=100, mid_reclaim_ratio_percent=0)
+    assert both(node(pod(500, 1000)), all_of_it)[0] == min(10_000 - 1000 - 4000, 10_000 - 4000 - 1000 - 1000)
+    busy = node(pod(500, 1000), system=Resources(4500, 0))
+    assert both(busy, replace(all_of_it, cpu_reclaim_threshold_percent=100))[0] == 10_000 - 4500 - 4000
+    assert both(node(pod(500, 1000, request=20_000)), all_of_it)[0] == 0
+
+
+def test_of_prod_that_needs_more_than_it_requested_nothing_is_reclaimable() -> None:
+    assert both(node(pod(500, 2000, request=1000))) == (0, 10_000 - 4000 - 1000 - 2000)
+    just_so = mid_offer("cpu", node(pod(500, 2000, request=2000)), DYNAMIC)[0]
+    assert [term.name for term in just_so.terms] == ["prod_allocated", "prod_peak", "unallocated"]
+
+
+@given(snapshots, strategies, kinds)
+def test_what_takes_nothing_is_no_term(snapshot: NodeSnapshot, strategy: Strategy, resource: str) -> None:
+    offers = node_offers(resource, snapshot, strategy)
+    limits = {"cap", "sold_once", "used", "floor"}
+    assert not [term for term in (*offers.mid.terms, *offers.batch.terms) if term.name in limits and not term.value]
+
+
 def test_in_static_mode_mid_has_a_fixed_share_but_no_more_than_the_slack() -> None:
     static = Strategy(mid_mode=MidMode.STATIC, mid_static_cpu_reserved_percent=20)
     assert both(node(pod(500)), static) == (1000, 0)

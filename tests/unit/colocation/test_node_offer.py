@@ -41,6 +41,8 @@ def test_a_node_offers_mid_and_batch_and_its_zones_what_batch_has() -> None:
     assert offer.batch.value == Resources(6000 - 200 - 1000 - 3000, 6500 - 200 - 1000 - 3000)
     assert [zone.batch for zone in offer.zones] == [Resources(900, 1150)] * 2
     assert offer.gates().mid_cpu.published == 3000
+    uneven = replace(NODE, pods=tuple(replace(pod, request=Resources(4000, 2000)) for pod in NODE.pods))
+    assert decide_node(uneven, DYNAMIC, Gates(), 60).mid_share == Resources(3000, 1000)
 
 
 def test_age_takes_from_mid_batch_and_zones_alike_until_nothing_is_left_anywhere() -> None:
@@ -65,6 +67,11 @@ def test_a_zone_keeps_its_value_while_the_difference_is_small_and_the_node_bears
     assert [zone.batch for zone in offer.zones] == [Resources(850, 1150), Resources(900, 1150)]
     more = {"node-0": Resources(950, 1150), "node-1": Resources(800, 400)}  # 950 + 900 > 1800: what is computed counts
     assert decide_node(NODE, DYNAMIC, Gates(), 60, more).zones[0].batch == Resources(900, 1150)
+    all_of_it = {"node-0": Resources(850, 1050), "node-1": Resources(950, 1250)}  # 1800 and 2300, as the node
+    assert [zone.batch for zone in decide_node(NODE, DYNAMIC, Gates(), 60, all_of_it).zones] == list(all_of_it.values())
+    too_much = {"node-0": Resources(850, 1150), "node-1": Resources(950, 1251)}
+    found = [zone.batch for zone in decide_node(NODE, DYNAMIC, Gates(), 60, too_much).zones]
+    assert found == [Resources(850, 1150), Resources(950, 1150)]  # of memory alone
 
 
 @given(snapshots, strategies, resources)
@@ -134,6 +141,8 @@ def test_a_measured_pod_is_known_by_its_usage_and_age() -> None:
     found = pod_set(listed, at(10), [MeasuredPod("new", Resources(30, 0))], at(10), at(12))
     whole = PodUse("new", "prod", "LSE", Resources(1000, 0), Resources(30, 0), numa=(1,), bound_seconds_ago=11)
     assert found.pods == (whole,)
+    before_it_came = pod_set(listed, at(0), [MeasuredPod("new", Resources(30, 0))], at(0), at(0))
+    assert before_it_came.pods == (replace(whole, bound_seconds_ago=0),)
 
 
 def test_gates_left_are_those_of_each_offer() -> None:

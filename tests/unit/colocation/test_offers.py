@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from colocation_scene import Colocation, received
@@ -13,12 +14,13 @@ from slackwater.colocation.domain.strategy import Strategy
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.ports import Followed
 from slackwater.colocation.settings import ColocationSettings
-from slackwater.colocation.usecases.recompute_offer import age_offers
+from slackwater.colocation.usecases.recompute_offer import age_offers, revisit
 from slackwater.decisions.reasons import Reason
 from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import Liveness
 from slackwater.model.quantities import Resources
+from slackwater.testing.clock import FakeClock
 from slackwater.testing.windows import described, window
 
 
@@ -97,6 +99,19 @@ async def test_records_add_up_repeat_themselves_and_are_the_ones_the_offer_names
         named = [term.name for term in record.terms]
         assert named[:5][0] == "capacity"
         assert {"safety_margin", "prod", "mid"} <= set(named)
+
+
+async def test_usage_from_ahead_of_a_clock_that_was_put_back_is_as_old_as_it_is_ahead() -> None:
+    colocation = await offering_something()
+    colocation.offering = replace(colocation.offering, clock=FakeClock(colocation.clock.now() - timedelta(seconds=540)))
+    await revisit(colocation.offering, ["n"])
+    offer = colocation.offers()[-1]
+    assert (offer.batch.cpu_milli, offer.degraded) == (1900, "usage is old")
+    assert await age_offers(colocation.offering) == 0  # looked at, and no news
+    assert colocation.store.states["n"].due_at == int(colocation.offering.clock.now().timestamp())
+    colocation.offering = replace(colocation.offering, clock=FakeClock(colocation.clock.now() - timedelta(seconds=1)))
+    await age_offers(colocation.offering)
+    assert colocation.offers()[-1].batch.cpu_milli == 1900  # back by itself only with windows in which it lasts
 
 
 async def test_old_usage_lets_the_offer_decay_to_nothing_by_the_timer_alone() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.colocation.domain.batch import compute, slack
-from slackwater.colocation.domain.holding import Basis, held_by
+from slackwater.colocation.domain.holding import Basis, TierHolds, held_by, tier_holds
 from slackwater.colocation.domain.snapshot import HostApp, NodeSnapshot, PodUse, percent_of, tier_of
 from slackwater.colocation.domain.strategy import MarginMode, Policy, Strategy, strategy_from_json, strategy_to_json
 from slackwater.model.quantities import Resources
@@ -54,6 +54,23 @@ def test_requests_below_use_do_not_lend_what_is_used() -> None:
     )
 
 
+def test_by_request_mid_counts_with_its_requests_and_is_lent_no_slack_twice_either() -> None:
+    by_request = replace(TRUSTING, cpu_policy=Policy.REQUEST)
+    assert offered(pod(500, request=4000), strategy=by_request, mid=2000) == 6000 - 4000
+    assert offered(pod(500, request=600), strategy=by_request, mid=2000) == 6000 - 200 - 500 - 2000
+    assert offered(pod(3000, request=100, tier="mid"), strategy=by_request) == 6000 - 200 - 3000
+    assert offered(pod(3000, request=100, tier="mid"), strategy=by_request, mid=2000) == 6000 - 200 - 3000
+
+
+def test_a_reservation_names_who_made_it() -> None:
+    def source(strategy: Strategy) -> str:
+        node = NodeSnapshot(Resources(10_000, 0), Resources(700, 0), (), Resources(200, 0))
+        return next(term.input for term in compute("cpu", node, strategy).terms if term.name == "reserved")
+
+    assert source(TRUSTING) == source(replace(TRUSTING, reserved=Resources(700, 0))) == "reserved_by_node"
+    assert source(replace(TRUSTING, reserved=Resources(701, 0))) == "reserved_by_strategy"
+
+
 def test_policies_are_chosen_for_each_resource() -> None:
     mixed = replace(TRUSTING, memory_policy=Policy.REQUEST)
     node = NodeSnapshot(
@@ -73,6 +90,7 @@ def test_a_pod_that_was_just_bound_claims_its_request_little_by_little() -> None
     claims = [
         held_by(pod(None, bound_seconds_ago=age), "cpu", Strategy(bind_settle_seconds=120)) for age in (0, 60, 120)
     ]
+    assert held_by(pod(None, 1, bound_seconds_ago=1), "cpu", Strategy()) == (1, Basis.SETTLING)  # rounded up
     assert claims == [(0, Basis.SETTLING), (1000, Basis.SETTLING), (2000, Basis.UNMEASURED)]
     assert held_by(pod(None), "cpu", Strategy()) == (2000, Basis.UNMEASURED)
     assert held_by(pod(None, bound_seconds_ago=0, qos="LSE"), "cpu", Strategy()) == (2000, Basis.OWNED)
@@ -128,6 +146,32 @@ def test_a_peak_of_all_of_prod_together_stands_in_for_the_sum_of_its_pods() -> N
     assert offered(*pods, unknown, prod_peak=Resources(1200, 0)) == 5800 - 1200 - 400
     own = replace(pods[0], qos="LSE")
     assert offered(own, *pods[1:], prod_peak=Resources(1200, 0)) == 5800 - 1200 - (2000 - 1000)
+    above = replace(own, predicted=Resources(2500, 0))  # its cores are less than its part of the peak
+    assert offered(above, *pods[1:], prod_peak=Resources(3000, 0)) == 5800 - 3000
+
+
+def test_by_the_larger_of_both_a_common_peak_counts_where_it_is_more_than_requests() -> None:
+    larger = replace(TRUSTING, cpu_policy=Policy.MAX_USAGE_REQUEST)
+    pods = [pod(100, request=1200, predicted=Resources(1000, 0)) for _ in range(3)]
+    assert offered(*pods, strategy=larger, prod_peak=Resources(2000, 0)) == 5800 - 3600
+    assert offered(*pods, strategy=larger, prod_peak=Resources(4000, 0)) == 5800 - 4000
+
+
+def test_a_term_says_how_pods_were_counted_and_stands_on_what_the_largest_was_counted_by() -> None:
+    def held(*pods: PodUse, peak: Resources | None = None) -> TierHolds:
+        node = NodeSnapshot(Resources(10_000, 0), Resources(), pods, None, prod_peak=peak)
+        return tier_holds("prod", "cpu", node, TRUSTING, Policy.USAGE)
+
+    used, unmeasured = pod(300), pod(None, request=200)
+    known = pod(100, predicted=Resources(500, 0))
+    assert held() == TierHolds(0, "no pods", "prod_p95")
+    assert held(used, unmeasured) == TierHolds(500, "1 by request (not measured), 1 by usage", "prod_p95")
+    assert held(used, known, known) == TierHolds(1300, "2 by predicted peak, 1 by usage", "prod_predicted_peaks")
+    assert held(used, pod(None, request=301)).input == "prod_requests"
+    together = held(used, known, peak=Resources(700, 0))
+    assert together == TierHolds(
+        1000, "peak predicted for all of prod; 1 by predicted peak, 1 by usage", "prod_predicted_peaks"
+    )
 
 
 def test_the_part_of_a_common_peak_that_is_a_guess_is_counted_by_its_pod_instead() -> None:

@@ -25,11 +25,12 @@ def test_the_kubelet_keeps_what_is_not_allocatable_and_amplification_does_not_hi
 
 def test_cpus_that_are_named_win_over_an_amount() -> None:
     assert annotated_reservation(Resources(5000, 7), "0-1,4,4") == Resources(3000, 7)
+    assert annotated_reservation(Resources(5000, 7), "8") == Resources(1000, 7)
     assert annotated_reservation(Resources(5000, 7), "0-65535,7-9").cpu_milli == 65_536_000
     assert annotated_reservation(Resources(5000, 7), "") == Resources(5000, 7)
 
 
-@pytest.mark.parametrize("text", ["", "a", "3-1", "1-", "-1", "1,,2", "1.5", "0-65536", "0-9999999999"])
+@pytest.mark.parametrize("text", ["", "a", "3-1", "1-", "-1", "1,,2", "1.5", "0-65536", "9" * 5000])
 def test_a_list_of_cpus_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="like 0-3,8"):
         cpuset_size(text)
@@ -39,6 +40,7 @@ def test_cpus_of_a_fast_node_are_worth_more_and_memory_is_not() -> None:
     assert prepared(25_000, "cpu", ratio=Decimal("1.2")) == Prepared(30_000, 30_000)
     assert prepared(25_000, "memory", ratio=Decimal("1.2")) == Prepared(25_000, 25_000)
     assert normalised(10, Decimal("1.19")) == 11
+    assert normalised(10, Decimal("0.5")) == 10
 
 
 def test_what_others_handed_out_is_subtracted_and_the_value_before_is_kept() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.colocation.domain.batch import batch_offer
+from slackwater.colocation.domain.degrade import remaining_share
 from slackwater.colocation.domain.snapshot import HostApp, NodeSnapshot, PodUse, Zone
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.colocation.domain.zones import ZoneOffer, after_gate, divide, split, within, zone_offers
@@ -45,6 +46,17 @@ def test_what_mid_was_offered_is_taken_from_every_zone() -> None:
     assert offers(node(), Resources(1000, 0)) == [Resources(2400, 3150)] * 2
 
 
+def test_what_the_strategy_keeps_is_kept_in_equal_parts() -> None:
+    keeping = replace(TRUSTING, reserved=Resources(1000, 2000))
+    found = zone_offers(node(), keeping, Resources(10_000, 10_000))
+    assert [zone.batch for zone in found] == [Resources(3000 - 500, 3250 - 1000)] * 2
+
+
+def test_on_a_zone_each_pod_has_its_own_part_and_the_common_peak_of_all_of_prod_does_not_count_again() -> None:
+    two = [replace(pod(usage=100), predicted=Resources(1000, 1000)) for _ in range(2)]
+    assert offers(node(*two, prod_peak=Resources(1500, 1500))) == [Resources(3000 - 100 - 1000, 3250 - 100 - 1000)] * 2
+
+
 def test_zones_give_in_proportion_when_the_node_offers_less_and_all_when_it_offers_nothing() -> None:
     assert within([3000, 1000], 2000) == [1500, 500]
     assert within([3, 3, 3], 8) == [2, 2, 2]
@@ -74,8 +86,18 @@ def test_zones_together_never_exceed_the_node(node: NodeSnapshot, strategy: Stra
     assert all(min(zone.batch.cpu_milli, zone.batch.memory_bytes) >= 0 for zone in found)
 
 
+@given(snapshots, strategies)
+def test_zones_age_as_their_node_does_even_where_they_are_less_than_it(node: NodeSnapshot, strategy: Strategy) -> None:
+    endless = Resources(2**62, 2**62)
+    fresh = zone_offers(replace(node, age_seconds=0.0, lost=False), strategy, endless)
+    share = remaining_share(node, strategy)
+    for young, old in zip(fresh, zone_offers(node, strategy, endless), strict=True):
+        assert old.batch == Resources(int(young.batch.cpu_milli * share), int(young.batch.memory_bytes * share))
+
+
 @given(resources, st.integers(1, 8), st.lists(st.integers(-2, 9), max_size=5))
 def test_no_share_is_lost(whole: Resources, zones: int, given_zones: list[int]) -> None:
     parts = split(whole, zones, given_zones)
-    total = sum(part.cpu_milli for part in parts)
-    assert whole.cpu_milli <= total < whole.cpu_milli + zones
+    total = sum(parts, Resources())
+    assert whole.cpu_milli <= total.cpu_milli < whole.cpu_milli + zones
+    assert whole.memory_bytes <= total.memory_bytes < whole.memory_bytes + zones

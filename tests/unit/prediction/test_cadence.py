@@ -43,6 +43,7 @@ def last(until: int = 60, at: float = 1000.0, values: tuple[int, ...] = (1000, 0
     (last(), 120, (1000, 1), 1020.0, "diff"),
     (last(), 120, (1000, 0), 1060.0, "report"),
     (last(), 120, (1000, 0), 1049.0, None),
+    (last(), 120, (1000, 0), 1050.0, "report"),
     (last(), 60, (1000, 0), 9999.0, None),
     (last(), 60, (2000, 0), 1001.0, "diff"),
     (last(), 30, (2000, 0), 9999.0, None),
@@ -58,6 +59,14 @@ def test_what_does_not_move_and_is_not_reported_is_published_before_it_gets_too_
     rare = Cadence(reporting_seconds=7200, force_update_seconds=600)
     assert why(last(), 120, (1000, 0), 1599.0, rare) is None
     assert why(last(), 120, (1000, 0), 1600.0, rare) == "force"
+
+
+def test_editions_count_from_nothing_what_is_said_again_of_a_window_under_a_generation() -> None:
+    before = Published(60, 0.0, "default", 1, 4, ())
+    assert before.next_edition(60, "default", 1) == 5
+    assert [before.next_edition(*other) for other in ((120, "default", 1), (60, "pool", 1), (60, "default", 2))] == [
+        0
+    ] * 3
 
 
 @given(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2), st.sampled_from(["default", "pool"]))

@@ -52,6 +52,29 @@ def test_it_does_not_matter_which_is_merged_into_which(a: list[Any], b: list[Any
     np.testing.assert_allclose(one.totals, other.totals, rtol=1e-12)
 
 
+def of_rows(rows: list[list[tuple[float, float]]]) -> HistogramMatrix:
+    made = HistogramMatrix(CPU_MILLI, HALF_LIFE)
+    made.ensure_rows(len(rows))
+    for row, samples in enumerate(rows):
+        for value, after in samples:
+            made.add(np.array([row]), np.array([value]), np.array([START + after]))
+    return made
+
+
+@given(st.lists(st.tuples(SAMPLES, SAMPLES), min_size=1, max_size=3))
+def test_absorbing_a_matrix_is_merging_each_of_its_rows(rows: list[tuple[list[Any], list[Any]]]) -> None:
+    ours, theirs = [of_rows([pair[which] for pair in rows]) for which in (0, 1)]
+    one_by_one = of_rows([a for a, _ in rows])
+    for row in range(len(rows)):
+        one_by_one.merge(row, theirs, row)
+    ours.absorb(theirs)
+    np.testing.assert_array_equal(ours.reference, one_by_one.reference)
+    np.testing.assert_array_equal(ours.weights, one_by_one.weights)
+    np.testing.assert_array_equal(ours.totals, one_by_one.totals)
+    with pytest.raises(InvalidInput, match="same buckets"):
+        ours.absorb(HistogramMatrix(CPU_MILLI, 60.0))
+
+
 def test_only_the_same_layout_and_half_life_merge() -> None:
     with pytest.raises(InvalidInput, match="same buckets"):
         histogram([]).merge(0, histogram([], half_life=60.0), 0)

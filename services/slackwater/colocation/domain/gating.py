@@ -35,15 +35,15 @@ def pass_gate(
     gate: Gate, computed: int, *, ceiling: int, window: int, degraded: bool, strategy: Strategy
 ) -> tuple[int, Gate]:
     """The value to be in force and the gate afterwards; the value is new if it differs from `gate.published`."""
-    if gate.published is None or gate.published > ceiling or _drops(gate.published, computed, degraded, strategy):
+    published = gate.published
+    if published is None or published > ceiling or _drops(published, computed, degraded, strategy):
         return computed, Gate(published=computed)
-    if not _beyond(computed - gate.published, gate.published, strategy):
-        after = _drift(gate, gate.published, computed, window, strategy)
-    else:
-        after = _watch(gate, computed, window)
-        if after.rising_windows >= strategy.rise_windows:
-            after = Gate(published=after.rising_to, last_window=window)
-    return gate.published if after.published is None else after.published, after
+    if not _beyond(computed - published, published, strategy):
+        return _drift(gate, published, computed, window, strategy)
+    watched = _watch(gate, computed, window)
+    if watched.rising_windows >= strategy.rise_windows:
+        return watched.rising_to, Gate(published=watched.rising_to, last_window=window)
+    return published, watched
 
 
 def _drops(published: int, computed: int, degraded: bool, strategy: Strategy) -> bool:
@@ -63,12 +63,12 @@ def _watch(gate: Gate, computed: int, window: int) -> Gate:
     return replace(watched, rising_windows=gate.rising_windows + 1, last_window=window)
 
 
-def _drift(gate: Gate, published: int, computed: int, window: int, strategy: Strategy) -> Gate:
+def _drift(gate: Gate, published: int, computed: int, window: int, strategy: Strategy) -> tuple[int, Gate]:
     """Told as the lowest value it had all that time, in either direction."""
     if computed == published:
-        return Gate(published=published)
+        return published, Gate(published=published)
     goes_on = gate.drifting_since and (gate.drifting_to < published) == (computed < published)
     since, lowest = (gate.drifting_since, min(gate.drifting_to, computed)) if goes_on else (window, computed)
     if window - since >= strategy.update_time_threshold_seconds:
-        return Gate(published=lowest, last_window=window)
-    return Gate(published=published, drifting_since=since, drifting_to=lowest)
+        return lowest, Gate(published=lowest, last_window=window)
+    return published, Gate(published=published, drifting_since=since, drifting_to=lowest)

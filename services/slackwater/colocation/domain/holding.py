@@ -117,9 +117,7 @@ def _counted(pod: PodUse, resource: str, strategy: Strategy, policy: Policy) -> 
     if policy is Policy.REQUEST:
         return request, Basis.REQUESTED
     held, basis = held_by(pod, resource, strategy)
-    if policy is Policy.MAX_USAGE_REQUEST and request > held:
-        return request, Basis.REQUESTED
-    return held, basis
+    return (request, Basis.REQUESTED) if request > held else (held, basis)
 
 
 def _claimed(pod: PodUse, claim: int, basis: Basis, strategy: Strategy) -> Held:

@@ -22,7 +22,7 @@ def snapshot_of(state: NodeState, strategy: Strategy, now: datetime) -> NodeSnap
         pods=tuple([_now(pod, peaks.get(pod.uid), settle) for pod in state.pods]),
         system=state.system,
         system_is_current=state.system_is_current,
-        age_seconds=max(0.0, now.timestamp() - state.informed_at),
+        age_seconds=_age_of(state, now),
         lost=state.lost,
         host_apps=state.host_apps,
         zones=state.numa,
@@ -37,9 +37,17 @@ def due_at_of(state: NodeState, strategy: Strategy, now: datetime) -> int:
     """When time alone changes the offer: as the prediction becomes too old to be one, and once the usage is so old that
     the offer shrinks. In whole seconds, cut: asked a little early, the answer is that nothing changed yet."""
     shrinks = state.informed_at + strategy.decay_from_seconds
+    if state.informed_at > now.timestamp() and _age_of(state, now) > strategy.decay_from_seconds:
+        shrinks = now.timestamp()
     if state.predicted_by is None or not is_predicted(state, strategy, now):
         return int(shrinks)
     return int(min(shrinks, state.predicted_by.at.timestamp() + strategy.prediction_max_age_seconds))
+
+
+def _age_of(state: NodeState, now: datetime) -> float:
+    """Usage from ahead of now is no better known than usage as far behind: a clock was put back, and until it has come
+    that far again no newer usage is heard of."""
+    return abs(now.timestamp() - state.informed_at)
 
 
 def is_predicted(state: NodeState, strategy: Strategy, now: datetime) -> bool:

@@ -2,8 +2,8 @@
 
 A pod is on the zones it was given, in equal parts; a pod without any, a measured pod that nobody lists, the system,
 reservations and host applications are on all of them alike. Shares are rounded up, so what is held is never less than
-the whole. Zones together are never offered more than the node: where they were, each gives in proportion; a node that
-offers nothing has zones that offer nothing.
+the whole. A zone's offer ages as the node's does. Zones together are never offered more than the node: where they were,
+each gives in proportion; a node that offers nothing has zones that offer nothing.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slackwater.colocation.domain.batch import compute
+from slackwater.colocation.domain.degrade import aged
 from slackwater.colocation.domain.snapshot import HostApp, NodeSnapshot, PodUse, Zone, amount
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.quantities import Resources
@@ -91,7 +92,8 @@ def _alone(place: int, snapshot: NodeSnapshot, strategy: Strategy, mid: Resource
     zone, count = snapshot.zones[place], len(snapshot.zones)
     own = replace(strategy, reserved=divide(strategy.reserved, count))
     part, lent = _share(place, zone, snapshot), divide(mid, count)
-    return Resources(*(compute(each, part, own, amount(lent, each)).offered for each in ("cpu", "memory")))
+    offered = [compute(each, part, own, amount(lent, each)).offered for each in ("cpu", "memory")]
+    return Resources(*(aged(each, snapshot, strategy)[0] for each in offered))
 
 
 def _share(place: int, zone: Zone, snapshot: NodeSnapshot) -> NodeSnapshot:

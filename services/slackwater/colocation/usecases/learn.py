@@ -23,7 +23,7 @@ from slackwater.events.envelope import Event
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
-from slackwater.events.usage_windowed import UsageWindowed, WindowedHostApp, WindowedUsage
+from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
 from slackwater.model.pods import LABEL_NUMA, Pod
 from slackwater.model.quantities import Resources
 
@@ -75,10 +75,6 @@ def _listed(pod: Pod, zones: Mapping[str, int]) -> ListedPod:
     place = zones.get(pod.labels.get(LABEL_NUMA, "")) if zones else None
     numa = () if place is None else (place,)
     return ListedPod(pod.uid, pod.tier.value, pod.qos.value, pod.request, pod.started_at, numa=numa)
-
-
-def _host_app(app: WindowedHostApp, p95: Resources) -> HostApp:
-    return HostApp(app.name, app.tier.value, p95)
 
 
 def _p95(usage: WindowedUsage | None) -> Resources | None:
