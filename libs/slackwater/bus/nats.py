@@ -347,11 +347,16 @@ class NatsBus:
             log.exception("watch handler failed", type=payload.TYPE, subject=message.subject)
 
     async def _heal(self) -> None:
-        """Declare again what a broker without its store has forgotten."""
-        if self._declares:
-            with suppress(Unavailable):
+        """Declare again what a broker without its store has forgotten, or what somebody has deleted. What cannot be
+        declared is an operator's to mend; it must not end the reader that noticed it."""
+        if not self._declares:
+            return
+        with suppress(Unavailable):
+            try:
                 if await self.connected():
                     await self.declare()
+            except Misconfigured as error:
+                log.error("streams cannot be declared", reason=error.message)
 
 
 def _filter(payload: type[Payload], key: str | None) -> str:

@@ -198,6 +198,19 @@ async def test_a_broker_that_lost_its_streams_gets_them_declared_again(server: E
         await ledger.all_handled()
 
 
+async def test_a_stream_that_somebody_made_otherwise_stops_no_reader_for_good(server: EmbeddedNats) -> None:
+    """What cannot be declared is the operator's to mend; when it is mended, readers go on without a restart."""
+    ledger = Ledger()
+    async with connect_bus(server.url, name="test") as bus, bus.consume(EffectMeasured, CONSUMER, ledger.handle):
+        await publish_and_await(bus, ledger, [effect("before")])
+        await bus.jetstream.delete_stream("WINDOWS")
+        await bus.jetstream.add_stream(name="WINDOWS", subjects=["sw.v1.usage.windowed.>"], storage="memory")
+        await bus.jetstream.delete_stream("DECISIONS")
+        await asyncio.sleep(1.0)  # the reader has found its consumer gone, and could not have it declared
+        await bus.jetstream.delete_stream("WINDOWS")
+        await publish_and_await(bus, ledger, [effect("after")])
+
+
 async def test_a_full_stream_refuses_with_a_clear_message(server: EmbeddedNats) -> None:
     topology = load()
     tiny = topology.streams["DECISIONS"].model_copy(update={"max_bytes": 2000})
