@@ -11,12 +11,14 @@ import pytest
 
 from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.bus.port import Done, Received, Settlement
+from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import event_of
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import Unavailable
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.testing.reports import report
 
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
 CONSUMER = "ingestion-usage-reported"
 
 
@@ -69,3 +71,38 @@ async def test_what_a_stream_in_memory_holds_after_a_restart_is_not_taken_for_re
         await told(bus, 41, 50)
         await noted.up_to(50)
     assert [one for one in noted.seen if one[0] > 40] == [(number, 1) for number in range(41, 51)]
+
+
+async def test_who_knows_a_position_of_before_reads_a_wiped_stream_from_its_first_message(server: EmbeddedNats) -> None:
+    """A snapshot outlives the broker's store: what it names is far beyond the new stream's end."""
+    handled: list[str] = []
+
+    async def take(batch: Sequence[Received[EffectMeasured]]) -> Sequence[Settlement]:
+        handled.extend(received.event.data.decision_id for received in batch)
+        return [Done()] * len(batch)
+
+    async with connect_bus(server.url, name="test") as bus:
+        numbers = range(700)
+        await asyncio.gather(
+            *(bus.publish(event_of(effect(number), source="test", time=NOW)) for number in numbers)
+        )
+        async with bus.replay(EffectMeasured, take, after_sequence=1_000_000), asyncio.timeout(30):
+            while len(handled) < len(numbers):
+                await asyncio.sleep(0.05)
+    assert sorted(handled) == sorted(f"d{number}" for number in numbers)
+
+
+def effect(number: int) -> EffectMeasured:
+    return EffectMeasured(
+        decision_id=f"d{number}",
+        node="n",
+        metric="prod_cpu_pressure",
+        before=0.5,
+        after=0.1,
+        waterline=0.2,
+        relieved=True,
+        actuated_at=NOW,
+        measured_at=NOW,
+        seconds_to_actuation=0.1,
+        seconds_to_measurement=1,
+    )
