@@ -69,15 +69,16 @@ async def prepare_service(dsn: str, schema: Schema) -> str:
     `dsn` is either an administrator's (role and schema are made) or the service's own role's (only migrations are
     run: somebody else made role and schema). Raises Unavailable; Misconfigured for a role that is neither.
     """
-    try:
-        with connecting():
+    with connecting():
+        try:
             connection = await _connect(dsn)
-            try:
-                row = await connection.fetchrow(_MAY, schema_of(schema.service))
-            finally:
-                await connection.close()
-    except asyncpg.InvalidAuthorizationSpecificationError as error:  # a wrong password too
-        raise Misconfigured(f"PostgreSQL refuses the login: {error}; correct user and password of the DSN") from None
+        except asyncpg.InvalidAuthorizationSpecificationError as error:  # a wrong password too
+            text = f"PostgreSQL refuses the login: {error}; correct user and password of the DSN"
+            raise Misconfigured(text) from None
+        try:
+            row = await connection.fetchrow(_MAY, schema_of(schema.service))
+        finally:
+            await connection.close()
     assert row is not None  # noqa: S101 - whoever asks exists
     if row["administrator"]:
         return (await prepare_database(dsn, [schema]))[schema.service]
