@@ -48,6 +48,16 @@ async def prepare_database(admin_dsn: str, schemas: Sequence[Schema]) -> dict[st
     return addresses
 
 
+async def revisions(admin_dsn: str, schemas: Sequence[Schema]) -> dict[str, str]:
+    """Which revision each schema is at, which may be newer than this version knows. Raises Unavailable."""
+    with connecting():
+        connection = await _connect(admin_dsn)
+        try:
+            return await _revisions(connection, schemas)
+        finally:
+            await connection.close()
+
+
 async def prepare_roles(admin_dsn: str, services: Sequence[str]) -> dict[str, str]:
     """Role and empty schema of each service, for a restore; returns the address of each. Raises Unavailable."""
     with connecting():
@@ -126,7 +136,7 @@ async def _provision(connection: asyncpg.Connection[Any], admin_dsn: str, schema
                 await _make(connection, admin_dsn, schema.service)
     migrated = [schema for schema in schemas if state[role_of(schema.service)]["migrated"]]
     at = await _revisions(connection, migrated)
-    return [schema for schema in schemas if at.get(schema.service) != schema.head()]
+    return [schema for schema in schemas if schema.is_behind(at.get(schema.service))]
 
 
 async def _make(connection: asyncpg.Connection[Any], admin_dsn: str, service: str) -> None:
