@@ -18,7 +18,7 @@ from nats.js import JetStreamContext
 
 from slackwater.bus.access import API_PREFIX, NatsAccess
 from slackwater.bus.backlogs import Backlogs, backlogs
-from slackwater.bus.connecting import CONNECT_SECONDS, Bulk, Dialer
+from slackwater.bus.connecting import CONNECT_SECONDS, Bulk, Dialer, ended
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.declaring import declare
 from slackwater.bus.delivering import NatsDelivery, ReadDelivery
@@ -320,7 +320,7 @@ class NatsBus:
         for ping in self._pings:
             ping.cancel()
         await self._bulk.close()
-        await self._client.close()
+        await ended(self._client)
 
     async def open(self) -> None:
         """Subscribe to the broker's answers; done by `connect_bus`."""

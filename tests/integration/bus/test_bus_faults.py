@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from slackwater.bus.connecting import ended
 from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.bus.streams import load
@@ -178,6 +179,22 @@ async def test_leaving_while_the_broker_is_away_does_not_hang(server: EmbeddedNa
         bus.consume(EffectMeasured, CONSUMER, Ledger().handle),
     ):
         await server.kill()
+
+
+async def test_leaving_just_when_the_broker_goes_is_no_failure() -> None:
+    """nats-py sends what is left before it ends its tasks, and raises what the socket says."""
+
+    class Going:
+        closed = 0
+
+        async def close(self) -> None:
+            self.closed += 1
+            if self.closed == 1:
+                raise ConnectionResetError("Connection lost")
+
+    going = Going()
+    await ended(going)  # type: ignore[arg-type]  # all of the client that is used
+    assert going.closed == 2, "what it left undone is done"
 
 
 async def test_a_broker_that_lost_its_streams_gets_them_declared_again(server: EmbeddedNats) -> None:
