@@ -1,4 +1,4 @@
-"""A stream that counts from 1 again (in memory after a restart, or wiped) is read from there, and nothing is mistaken."""
+"""A stream that counts from 1 again (after a restart, or wiped) is read from there, and nothing is mistaken."""
 
 from __future__ import annotations
 
@@ -83,9 +83,7 @@ async def test_who_knows_a_position_of_before_reads_a_wiped_stream_from_its_firs
 
     async with connect_bus(server.url, name="test") as bus:
         numbers = range(700)
-        await asyncio.gather(
-            *(bus.publish(event_of(effect(number), source="test", time=NOW)) for number in numbers)
-        )
+        await asyncio.gather(*(bus.publish(event_of(effect(number), source="test", time=NOW)) for number in numbers))
         async with bus.replay(EffectMeasured, take, after_sequence=1_000_000), asyncio.timeout(30):
             while len(handled) < len(numbers):
                 await asyncio.sleep(0.05)

@@ -41,7 +41,7 @@ async def test_two_processes_that_prepare_at_once_both_succeed_and_a_repeat_chan
 
 
 async def test_a_version_of_before_starts_on_a_schema_that_a_newer_one_has_migrated(postgres_dsn: str) -> None:
-    """In a rolling update a replica of before may be started once more after `migrate`: it works or waits, but starts."""
+    """In a rolling update a replica of before may be started once more after `migrate`: it works or waits."""
     name = "test_" + new_id().replace("-", "")
     admin = urlunsplit(urlsplit(postgres_dsn)._replace(path="/" + name))
     own = (await prepare_database(admin, [PROBE]))["probe"]
