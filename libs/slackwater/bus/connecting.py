@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from nats.aio.client import Client
@@ -116,7 +117,18 @@ class Bulk:
 
     async def close(self) -> None:
         if self._own is not None:
-            await self._own.close()
+            await ended(self._own)
+
+
+async def ended(client: Client) -> None:
+    """Close a connection. A broker that goes at the same moment, as when a whole machine is shut down, takes no last
+    words, and that is nobody's fault."""
+    try:
+        await client.close()
+    except (NatsError, OSError):
+        client._status = Client.DISCONNECTED  # it calls itself closed by now, and has not ended its tasks
+        with suppress(NatsError, OSError):
+            await client.close()
 
 
 def _nobody() -> None:

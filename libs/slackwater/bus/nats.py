@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
@@ -17,11 +18,11 @@ from nats.js import JetStreamContext
 
 from slackwater.bus.access import API_PREFIX, NatsAccess
 from slackwater.bus.backlogs import Backlogs, backlogs
-from slackwater.bus.connecting import CONNECT_SECONDS, Bulk, Dialer
+from slackwater.bus.connecting import CONNECT_SECONDS, Bulk, Dialer, ended
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.declaring import declare
 from slackwater.bus.delivering import NatsDelivery, ReadDelivery
-from slackwater.bus.encoding import Undecodable, decode_on, encode
+from slackwater.bus.encoding import Message, Undecodable, decode_on, encode
 from slackwater.bus.jumping import jumps_of
 from slackwater.bus.looking import Look, NatsFollowing
 from slackwater.bus.marking import mark_of
@@ -31,7 +32,7 @@ from slackwater.bus.ordered import Confined, OrderedReader, Start
 from slackwater.bus.owning import InHand
 from slackwater.bus.partitions import WHOLE, Lane, PartitionedConsumption, PartitionedPuller
 from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark, Worth
-from slackwater.bus.publishing import Publisher
+from slackwater.bus.publishing import Publisher, Untaken
 from slackwater.bus.pulling import Puller
 from slackwater.bus.quick import Read
 from slackwater.bus.replaying import Replayer
@@ -57,6 +58,8 @@ PUBLISH_SECONDS = 5.0
 REQUEST_SECONDS = 3.0
 PING_SECONDS = 0.5
 PATIENCE_SECONDS = 30
+HEAL_PAUSE_SECONDS = 2.0
+"""Between two declarations for the sake of publishers: each is a hundred requests, and many subjects may wait."""
 WATCH_BATCH = 200
 
 
@@ -87,6 +90,7 @@ class NatsBus:
         self._rounds = Rounds(self._heal)
         self._metrics = BusMetrics(process_meters())
         self._declares = declares
+        self._healed_at = float("-inf")
         self._pings: set[asyncio.Task[bool]] = set()
 
     @property
@@ -116,12 +120,22 @@ class NatsBus:
     async def _carry(self, event: Written) -> int:
         try:
             if not exporting(event.traceparent):
-                return await self._publisher.store(event.stream, encode(event))
+                return await self._store(event.stream, encode(event))
             with publishing(event) as step:
                 message = encode(replace(event, traceparent=step.traceparent))
-                return await self._publisher.store(event.stream, message)
+                return await self._store(event.stream, message)
         except Unavailable:
             self._metrics.publish_failures.labels(event.stream).inc()
+            raise
+
+    async def _store(self, stream: str, message: Message) -> int:
+        """What nobody in this process reads is missed by nobody else: a stream that was deleted is made again here."""
+        try:
+            return await self._publisher.store(stream, message)
+        except Untaken:
+            if time.monotonic() - self._healed_at > HEAL_PAUSE_SECONDS:
+                self._healed_at = time.monotonic()
+                await self._rounds.heal()
             raise
 
     @asynccontextmanager
@@ -299,14 +313,14 @@ class NatsBus:
 
     async def bury(self, letter: DeadLetter) -> None:
         """Store a dead letter. Raises Unavailable."""
-        await self._publisher.store(DLQ, letter.message())
+        await self._store(DLQ, letter.message())
 
     async def close(self) -> None:
         """End the connection; nobody waits for answers any more. Done by `connect_bus`."""
         for ping in self._pings:
             ping.cancel()
         await self._bulk.close()
-        await self._client.close()
+        await ended(self._client)
 
     async def open(self) -> None:
         """Subscribe to the broker's answers; done by `connect_bus`."""
@@ -316,6 +330,11 @@ class NatsBus:
     def trouble(self) -> str:
         """Why the broker, although connected, did not store the last message; empty when it did."""
         return self._publisher.trouble
+
+    @property
+    def missing(self) -> str:
+        """Which stream is not there for what was published last; empty when none is missed."""
+        return self._publisher.missing
 
     def disconnected(self) -> None:
         """The connection is gone, and with it the answers to what is in flight."""
@@ -347,11 +366,16 @@ class NatsBus:
             log.exception("watch handler failed", type=payload.TYPE, subject=message.subject)
 
     async def _heal(self) -> None:
-        """Declare again what a broker without its store has forgotten."""
-        if self._declares:
-            with suppress(Unavailable):
+        """Declare again what a broker without its store has forgotten, or what somebody has deleted. What cannot be
+        declared is an operator's to mend; it must not end the reader that noticed it."""
+        if not self._declares:
+            return
+        with suppress(Unavailable):
+            try:
                 if await self.connected():
                     await self.declare()
+            except Misconfigured as error:
+                log.error("streams cannot be declared", reason=error.message)
 
 
 def _filter(payload: type[Payload], key: str | None) -> str:

@@ -181,7 +181,8 @@ class OrderedReader:
             log.warning("stream lost its tail", stream=self._stream, ends_at=state.last_seq, was_at=self._after)
             self._after = self._anew = state.last_seq
             if self._whole_after > state.last_seq:
-                self._begin_anew(max(0, state.last_seq - REMEMBERED))
+                # One that still has its first message was wiped, or is young: nothing of it need be left out.
+                self._begin_anew(0 if state.first_seq <= 1 else max(0, state.last_seq - REMEMBERED))
         if self._after is None:
             self._whole_after = state.last_seq
             return None

@@ -13,17 +13,22 @@ from slackwater.model.identifiers import ALL_PARTITIONS
 
 IN_A_GO = 64
 """To look whose a message is takes microseconds."""
+RETURN_SECONDS = 1.0
+"""Until what came to us twice while no lease of ours counted comes again; at once, it would do so for ever."""
+MOST_RETURNED = 20_000
 _ANY = frozenset(ALL_PARTITIONS)
 
 
 class OwnedDelivery:
     """A delivery whose acknowledgement counts only while its partition is ours: else it goes back, to its owner."""
 
-    __slots__ = ("_delivery", "_holds", "partition")
+    __slots__ = ("_delivery", "_holds", "_returned", "partition")
 
-    def __init__(self, delivery: Delivery, holds: Holds) -> None:
+    def __init__(self, delivery: Delivery, holds: Holds, returned: int = 0) -> None:
+        """`returned`: how often we gave it back unread."""
         self._delivery = delivery
         self._holds = holds
+        self._returned = returned
         self.partition = partition_in(delivery.subject)
 
     @property
@@ -44,7 +49,7 @@ class OwnedDelivery:
 
     @property
     def deliveries(self) -> int:
-        return self._delivery.deliveries
+        return max(1, self._delivery.deliveries - self._returned)
 
     @property
     def stream_sequence(self) -> int:
@@ -82,6 +87,8 @@ class InHand:
         self._holds = holds
         self._partitions: frozenset[int] = frozenset()
         self._done = asyncio.Event()
+        self._returned: dict[int, int] = {}
+        """By position. What waited for PostgreSQL with us has not been tried so often."""
 
     async def settle(self, deliveries: Sequence[Delivery]) -> None:
         """Settle those that are ours, give the others back."""
@@ -90,11 +97,12 @@ class InHand:
             ours: list[OwnedDelivery] = []
             for number, delivery in enumerate(deliveries, 1):
                 await breathe(number, IN_A_GO)
-                owned = OwnedDelivery(delivery, self._holds)
+                position = delivery.stream_sequence
+                owned = OwnedDelivery(delivery, self._holds, self._returned.get(position, 0))
                 if owned.is_ours:
                     ours.append(owned)
                 else:
-                    await owned.nak(0)
+                    await self._give_back(delivery)
             self._partitions = frozenset(delivery.partition for delivery in ours)
             self._done.set()
             if ours:
@@ -102,6 +110,15 @@ class InHand:
         finally:
             self._partitions = frozenset()
             self._done.set()
+
+    async def _give_back(self, delivery: Delivery) -> None:
+        """It was not read: that must not count as an attempt. Another owner gets it at once; if it comes to us again,
+        there is none."""
+        if len(self._returned) >= MOST_RETURNED:
+            self._returned.clear()
+        before = self._returned.get(delivery.stream_sequence, 0)
+        self._returned[delivery.stream_sequence] = before + 1
+        await delivery.nak(RETURN_SECONDS if before else 0)
 
     async def without(self, partitions: Collection[int]) -> None:
         """Wait until nothing of these is in hand."""

@@ -50,6 +50,7 @@ class _Line:
     pending: int = 0
     newest: int = 0
     received_up_to: int = 0
+    stored_up_to: float = 0.0
     last_sign: float = 0.0
 
 
@@ -211,9 +212,13 @@ class PartitionedPuller:
         if status is None:
             delivery = NatsDelivery(message)
             sequence = delivery.stream_sequence
-            # A consumer that was made anew, by a jump or after a loss, knows nothing of what it had delivered.
-            delivery.before = int(delivery.deliveries == 1 and sequence <= line.received_up_to)
-            line.pending, line.received_up_to = delivery.pending, max(line.received_up_to, sequence)
+            # A consumer that was made anew, by a jump or after a loss, knows nothing of what it had delivered. But what
+            # was stored after all that came before is new, whatever its number: a stream in memory counts from 1 again.
+            is_new = sequence > line.received_up_to or delivery.stored_at_seconds > line.stored_up_to
+            delivery.before = int(delivery.deliveries == 1 and not is_new)
+            if is_new:
+                line.received_up_to, line.stored_up_to = sequence, delivery.stored_at_seconds
+            line.pending = delivery.pending
             self._buffer.append((line, delivery))
             line.left -= 1
             if line.left <= 0:

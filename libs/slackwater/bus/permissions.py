@@ -78,11 +78,16 @@ def backup_subjects(topology: Topology) -> list[str]:
 
 
 def restore_subjects(topology: Topology) -> list[str]:
-    """What the user of restores may publish on: the request to make a stream that is not there, and its pieces."""
+    """What the user of restores may publish on: whether a stream is there, the request to make one that is not, and
+    its pieces."""
     return [
         subject
         for stream in topology.durable()
-        for subject in (f"{API_PREFIX}.STREAM.RESTORE.{stream}", f"$JS.SNAPSHOT.RESTORE.{stream}.>")
+        for subject in (
+            f"{API_PREFIX}.STREAM.INFO.{stream}",
+            f"{API_PREFIX}.STREAM.RESTORE.{stream}",
+            f"$JS.SNAPSHOT.RESTORE.{stream}.>",
+        )
     ]
 
 

@@ -20,6 +20,10 @@ _HEADER_BYTES = 16
 """Of a header block and of each of its lines, beside name and value; rather too much than too little."""
 
 
+class Untaken(Unavailable):
+    """No stream takes the subject: it was deleted, or somebody has declared it otherwise, or JetStream is starting."""
+
+
 _DISK_HINT = "if it stays so the broker's disk is full or was: make room there, then restart nats-server"
 
 
@@ -33,12 +37,18 @@ class Publisher:
         self._numbers = itertools.count(1)
         self._waiting: dict[str, asyncio.Future[bytes]] = {}
         self._troubles: dict[str, str] = {}
+        self._missing: dict[str, str] = {}
 
     @property
     def trouble(self) -> str:
         """Why the broker, although connected, did not store the last message of some stream; empty when it did.
         By stream: one in memory still takes messages when the disk of the others is full."""
         return next(iter(self._troubles.values()), "")
+
+    @property
+    def missing(self) -> str:
+        """Which stream is not there for what was published last; empty when none is missed."""
+        return next(iter(self._missing.values()), "")
 
     async def open(self) -> None:
         await self._client.subscribe(f"{self._inbox}.*", cb=self._answered)
@@ -51,7 +61,7 @@ class Publisher:
 
     async def store(self, stream: str, message: Message) -> int:
         """Its position in the stream. Raises Unavailable with what the broker said; InvalidInput for a message that it
-        can never take."""
+        can never take, Untaken where no stream is there for it."""
         _refuse_unsendable(message, self._client.max_payload)
         if not self._client.is_connected:
             raise Unavailable(f"not connected to NATS: {message.subject} was not published")
@@ -69,10 +79,14 @@ class Publisher:
             if self._client.is_connected:
                 self._troubles[stream] = f"{text}; {_DISK_HINT}"
             raise Unavailable(text) from error
+        except Untaken as error:
+            self._missing[stream] = f"stream {stream} is not there for {message.subject}: {error.message}"
+            raise
         except NatsError as error:
             raise Unavailable(f"{message.subject} was not published: {error!r}") from error
         finally:
             del self._waiting[token]
+        self._missing.pop(stream, None)
         if "error" in answer:
             self._troubles[stream] = _said(stream, message, answer["error"])
             raise Unavailable(self._troubles[stream])
@@ -84,7 +98,7 @@ class Publisher:
         if future is None or future.done():
             return
         if not message.data and (message.headers or {}).get("Status") == "503":
-            future.set_exception(Unavailable("no stream takes this subject: JetStream is starting or not declared"))
+            future.set_exception(Untaken("no stream takes this subject: JetStream is starting or not declared"))
         else:
             future.set_result(message.data)
 

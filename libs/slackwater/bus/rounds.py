@@ -85,12 +85,13 @@ class Rounds:
             except (ConsumerGone, NatsError, TimeoutError, Unavailable) as error:
                 if not leaving.is_set():
                     log.info("reader tries again", reader=what, error=str(error))
-                    await self._heal_once()
+                    await self.heal()
             except Exception:
                 log.exception("defect of a reader", reader=what)
             await _first_of(leaving.wait(), pauses.next())
 
-    async def _heal_once(self) -> None:
+    async def heal(self) -> None:
+        """Have it tried now, unless it is being tried."""
         if self._healing:
             return
         self._healing = True

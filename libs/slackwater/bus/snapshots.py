@@ -23,7 +23,9 @@ from slackwater.model.errors import Conflict, Unavailable
 CHUNK_BYTES = 128 * 1024
 CHUNK_SECONDS = 10.0
 """A broker that sends or takes no piece for so long has stopped."""
+LOOK_SECONDS = 3.0
 _NAME_IN_USE = 10130
+_NO_SUCH_STREAM = 10059
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,19 @@ async def _pieces(client: Client, arriving: asyncio.Queue[Msg], stream: str) -> 
         yield message.data
         if message.reply:
             await client.publish(message.reply)
+
+
+async def is_there(client: Client, stream: str) -> bool:
+    """Whether the broker has a stream of this name. Raises Unavailable, also for who may not ask."""
+    subject = f"$JS.API.STREAM.INFO.{stream}"
+    try:
+        message = await client.request(subject, b"", timeout=LOOK_SECONDS)
+    except (NatsError, TimeoutError) as error:
+        raise Unavailable(f"NATS does not answer {subject}: {error!r}") from error
+    refusal = json.loads(message.data).get("error")
+    if refusal is not None and refusal.get("err_code") != _NO_SUCH_STREAM:
+        raise Unavailable(f"NATS refuses {subject}: {refusal.get('description')}")
+    return refusal is None
 
 
 async def restore_stream(client: Client, copy: StreamCopy, file: Path) -> None:

@@ -28,6 +28,8 @@ class Stores(Protocol):
 
     @property
     def trouble(self) -> str: ...
+    @property
+    def missing(self) -> str: ...
 
 
 class BrokerWatch:
@@ -75,7 +77,9 @@ class BrokerWatch:
             await self._restart()
 
     async def checks(self) -> Sequence[Check]:
-        return [Check("broker-stores", not self._bus.trouble, self._bus.trouble)]
+        """A stream that is not there says so too; a restart of the broker would not bring it back."""
+        said = self._bus.trouble or self._bus.missing
+        return [Check("broker-stores", not said, said)]
 
     def routers(self) -> Sequence[APIRouter]:
         return ()

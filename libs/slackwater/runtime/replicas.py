@@ -82,7 +82,8 @@ def ownership_check(ownership: Ownership) -> Check:
     """For /readyz: a replica without a partition is as ready as any, one without a heartbeat is not."""
     held = len(ownership.held())
     if not ownership.is_current:
-        return Check(f"{ownership.service}-shards", False, "no heartbeat: PostgreSQL does not answer")
+        why = "no heartbeat: PostgreSQL does not answer, or takes no writes"
+        return Check(f"{ownership.service}-shards", False, why)
     view = ownership.view
     return Check(f"{ownership.service}-shards", True, f"owns {held} of {len(view.leases) if view else 0} partitions")
 

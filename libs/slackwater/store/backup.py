@@ -48,6 +48,28 @@ async def dump(admin_dsn: str, services: Sequence[str], file: Path, binaries: Pa
     return hashes
 
 
+async def refuse_tables(admin_dsn: str, services: Sequence[str]) -> None:
+    """Raises Conflict when one of the schemas holds tables, Unavailable. A database that is not there holds none."""
+    with connecting():
+        try:
+            connection = await asyncpg.connect(admin_dsn, timeout=5)
+        except asyncpg.InvalidCatalogNameError:
+            return
+        try:
+            await _refuse_tables(connection, [schema_of(service) for service in services])
+        finally:
+            await connection.close()
+
+
+async def _refuse_tables(connection: asyncpg.Connection[Any], schemas: Sequence[str]) -> None:
+    found = await connection.fetch(_TABLES, schemas)
+    if found:
+        raise Conflict(
+            f"the database holds tables already, {found[0]['schema']}.{found[0]['name']} for one; "
+            "restore into an empty database"
+        )
+
+
 async def load(admin_dsn: str, services: Sequence[str], file: Path, binaries: Path | None) -> None:
     """Put the schemas back, owned by their services' roles, which must exist. All or nothing.
 
@@ -57,12 +79,7 @@ async def load(admin_dsn: str, services: Sequence[str], file: Path, binaries: Pa
     with connecting():
         connection = await asyncpg.connect(admin_dsn, timeout=5)
         try:
-            found = await connection.fetch(_TABLES, schemas)
-            if found:
-                raise Conflict(
-                    f"the database holds tables already, {found[0]['schema']}.{found[0]['name']} for one; "
-                    "restore into an empty database"
-                )
+            await _refuse_tables(connection, schemas)
             for schema in schemas:
                 await connection.execute(f"DROP SCHEMA IF EXISTS {schema}")
             tool = await _tool("pg_restore", binaries, connection)

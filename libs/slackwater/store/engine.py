@@ -34,6 +34,7 @@ _USED_AT = "slackwater used at"
 STATEMENT_SECONDS = 30
 IDLE_SECONDS = 5
 """A transaction that waits so long for its client belongs to one that stands still: its locks end with its lease."""
+_TAKES_WRITES = text("SELECT current_setting('transaction_read_only') = 'off'")
 _HAS_OUTBOX = text("SELECT to_regclass('outbox') IS NOT NULL")
 
 
@@ -85,10 +86,9 @@ class PostgresDatabase:
         try:
             with connecting():
                 async with self._engine.connect() as connection:
-                    await connection.execute(text("SELECT 1"))
+                    return bool((await connection.execute(_TAKES_WRITES)).scalar())
         except Unavailable:
             return False
-        return True
 
     async def backlog(self) -> Backlog | None:
         """What waits in the outbox; None where there is none. Raises Unavailable."""

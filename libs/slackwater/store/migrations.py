@@ -20,9 +20,12 @@ from slackwater.model.errors import Misconfigured
 from slackwater.store.dialing import engine_of
 from slackwater.store.faults import connecting
 from slackwater.store.names import lock_key, schema_of
+from slackwater.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
+
+log = get_logger(__name__)
 
 VERSION_TABLE = "alembic_version"
 _ONE_AT_A_TIME = lock_key("migrations", "")  # for all schemas: Alembic's `op` belongs to one migration per process
@@ -52,9 +55,17 @@ class Schema:
             raise Misconfigured(f"{self.versions}: wants files NNNN_words.py with NNNN used once; found {found}")
         return found[-1]
 
+    def is_behind(self, revision: str | None) -> bool:
+        """Whether a schema at this revision lacks something that we need. One that a newer version has migrated does
+        not: a replica of before may be started once more in a rolling update, and what it cannot do waits."""
+        if revision is not None and revision > self.head():
+            log.warning("the schema is newer than this version", service=self.service, at=revision, knows=self.head())
+            return False
+        return revision != self.head()
+
 
 async def migrate(dsn: str, schema: Schema) -> str:
-    """Bring one schema to its head and return it; whoever else migrates in this database waits.
+    """Bring one schema to its head, if it is behind, and return that; whoever else migrates in this database waits.
 
     `dsn` is the service's own. Raises Unavailable.
     """
@@ -78,8 +89,10 @@ def _upgrade(connection: Connection, schema: Schema) -> None:
 
     script = ScriptDirectory(str(schema.versions.parent), version_locations=[str(schema.versions)])
 
-    def steps(revision: object, _: object) -> object:
-        return script._upgrade_revs("head", revision)  # type: ignore[arg-type] # Alembic's own recipe
+    def steps(found: tuple[str, ...], _: object) -> object:
+        if not schema.is_behind(max(found, default=None)):
+            return []
+        return script._upgrade_revs("head", found)  # type: ignore[arg-type] # Alembic's own recipe
 
     with EnvironmentContext(Config(), script, fn=steps) as environment:
         environment.configure(

@@ -101,7 +101,7 @@ class Database(Protocol):
         ...
 
     async def ping(self) -> bool:
-        """A round trip succeeds now (for readiness)."""
+        """A round trip succeeds now, and writes would be taken (for readiness)."""
         ...
 
     def relay(self, publish: Publish) -> Relay:

@@ -48,6 +48,16 @@ async def prepare_database(admin_dsn: str, schemas: Sequence[Schema]) -> dict[st
     return addresses
 
 
+async def revisions(admin_dsn: str, schemas: Sequence[Schema]) -> dict[str, str]:
+    """Which revision each schema is at, which may be newer than this version knows. Raises Unavailable."""
+    with connecting():
+        connection = await _connect(admin_dsn)
+        try:
+            return await _revisions(connection, schemas)
+        finally:
+            await connection.close()
+
+
 async def prepare_roles(admin_dsn: str, services: Sequence[str]) -> dict[str, str]:
     """Role and empty schema of each service, for a restore; returns the address of each. Raises Unavailable."""
     with connecting():
@@ -69,15 +79,16 @@ async def prepare_service(dsn: str, schema: Schema) -> str:
     `dsn` is either an administrator's (role and schema are made) or the service's own role's (only migrations are
     run: somebody else made role and schema). Raises Unavailable; Misconfigured for a role that is neither.
     """
-    try:
-        with connecting():
+    with connecting():
+        try:
             connection = await _connect(dsn)
-            try:
-                row = await connection.fetchrow(_MAY, schema_of(schema.service))
-            finally:
-                await connection.close()
-    except asyncpg.InvalidAuthorizationSpecificationError as error:  # a wrong password too
-        raise Misconfigured(f"PostgreSQL refuses the login: {error}; correct user and password of the DSN") from None
+        except asyncpg.InvalidAuthorizationSpecificationError as error:  # a wrong password too
+            text = f"PostgreSQL refuses the login: {error}; correct user and password of the DSN"
+            raise Misconfigured(text) from None
+        try:
+            row = await connection.fetchrow(_MAY, schema_of(schema.service))
+        finally:
+            await connection.close()
     assert row is not None  # noqa: S101 - whoever asks exists
     if row["administrator"]:
         return (await prepare_database(dsn, [schema]))[schema.service]
@@ -125,7 +136,7 @@ async def _provision(connection: asyncpg.Connection[Any], admin_dsn: str, schema
                 await _make(connection, admin_dsn, schema.service)
     migrated = [schema for schema in schemas if state[role_of(schema.service)]["migrated"]]
     at = await _revisions(connection, migrated)
-    return [schema for schema in schemas if at.get(schema.service) != schema.head()]
+    return [schema for schema in schemas if schema.is_behind(at.get(schema.service))]
 
 
 async def _make(connection: asyncpg.Connection[Any], admin_dsn: str, service: str) -> None:

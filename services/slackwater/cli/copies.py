@@ -6,7 +6,7 @@ import contextlib
 import json
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -15,10 +15,10 @@ from typing import Any
 
 from slackwater.bus.access import NatsAccess
 from slackwater.bus.nats import connect_bus
-from slackwater.bus.snapshots import StreamCopy, copy_stream, restore_stream
+from slackwater.bus.snapshots import StreamCopy, copy_stream, is_there, restore_stream
 from slackwater.bus.streams import load as load_topology
 from slackwater.cli.composition import SHARED
-from slackwater.model.errors import Conflict, InvalidInput, Misconfigured
+from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, SlackwaterError, Unavailable
 from slackwater.runtime.embedded_postgres import installed_binaries
 from slackwater.runtime.version import version
 from slackwater.store import backup as database
@@ -73,10 +73,45 @@ async def take(folder: Path, postgres: str, nats: str, now: str, say: Say) -> Ma
 async def put_back(folder: Path, postgres: str, nats: str, say: Say) -> Manifest:
     """Restore into an empty database and a broker without these streams, and prove that the rows are the same.
 
-    Raises InvalidInput for a folder that is no backup, Conflict when something is there already or the hashes differ,
+    Everything that can be refused is refused before anything is changed, so that it can be tried again. Raises
+    InvalidInput for a folder that is no whole backup, Conflict when something is there already or the hashes differ,
     Unavailable, Misconfigured.
     """
     manifest = read(folder)
+    for file in (folder / DATABASE, *(_file(folder, name) for name in manifest.streams)):
+        if not file.is_file():
+            raise InvalidInput(f"{folder} is not a whole backup: {file.name} is missing", field="folder")
+    async with _client(nats) as client:
+        await database.refuse_tables(postgres, manifest.services)
+        await _refuse_streams(client, list(manifest.streams), say)
+        await _load(folder, manifest, postgres, say)
+        restored: list[str] = []
+        try:
+            for name, described in manifest.streams.items():
+                copy = StreamCopy(**described)
+                await restore_stream(client, copy, _file(folder, name))
+                restored.append(name)
+                say(f"stream {name}: {copy.messages} messages, up to position {copy.last_position}")
+        except SlackwaterError as error:
+            done = ", ".join(["the database", *restored])
+            text = f"{error.message}; restored so far: {done}. Remove that again before the next attempt"
+            raise type(error)(text) from error
+    return manifest
+
+
+async def _refuse_streams(client: Any, names: Sequence[str], say: Say) -> None:
+    """Raises Conflict for a stream that exists."""
+    for name in names:
+        try:
+            found = await is_there(client, name)
+        except Unavailable as error:  # the permissions of an older version; each is refused when its turn comes
+            say(f"whether there are streams cannot be asked ({error.message}): make the broker's configuration anew")
+            return
+        if found:
+            raise Conflict(f"stream {name} exists already; restore into a broker without streams")
+
+
+async def _load(folder: Path, manifest: Manifest, postgres: str, say: Say) -> None:
     begun = time.monotonic()
     await prepare_roles(postgres, manifest.services)
     await database.load(postgres, manifest.services, folder / DATABASE, _binaries())
@@ -85,12 +120,6 @@ async def put_back(folder: Path, postgres: str, nats: str, say: Say) -> Manifest
     if differing:
         raise Conflict(f"after the restore these tables differ from the backup: {', '.join(differing)}")
     say(f"database: {len(found)} tables, the same rows, {time.monotonic() - begun:.1f} s")
-    async with _client(nats) as client:
-        for name, described in manifest.streams.items():
-            copy = StreamCopy(**described)
-            await restore_stream(client, copy, _file(folder, name))
-            say(f"stream {name}: {copy.messages} messages, up to position {copy.last_position}")
-    return manifest
 
 
 def read(folder: Path) -> Manifest:

@@ -16,7 +16,8 @@ def command(
 ) -> None:
     """Make what is missing in PostgreSQL, so that each service needs its own role's address only.
 
-    Safe to repeat and to run while an older version works: migrations only add, one at a time, all or nothing.
+    Safe to repeat and to run while an older version works: one at a time, all or nothing. What replicas of that version
+    cannot do any more waits until they are replaced. A schema that a newer version has migrated is left as it is.
     """
     import asyncio
 
@@ -24,11 +25,13 @@ def command(
     from slackwater.cli.composition import SHARED
     from slackwater.cli.output import errors_to_stderr, message
     from slackwater.store.migrations import Schema
-    from slackwater.store.provision import prepare_database
+    from slackwater.store.provision import prepare_database, revisions
 
     with errors_to_stderr():
         dsn = address(postgres, "--postgres", POSTGRES_VARIABLE)
         schemas = [Schema.of(part.name) for part in SHARED if part.has_schema]
         asyncio.run(prepare_database(dsn, schemas))
+        found = asyncio.run(revisions(dsn, schemas))
         for schema in schemas:
-            message(f"{schema.service}: at {schema.head()}")
+            newer = "" if found[schema.service] == schema.head() else f", newer than this version ({schema.head()})"
+            message(f"{schema.service}: at {found[schema.service]}{newer}")

@@ -87,7 +87,7 @@ class ColocationService:
         connected, answers = await asyncio.gather(self._platform.bus.connected(), self._database.ping())
         return [
             Check("colocation-bus", connected, "" if connected else "NATS does not answer"),
-            Check("colocation-database", answers, "" if answers else "PostgreSQL does not answer"),
+            Check("colocation-database", answers, "" if answers else "PostgreSQL does not answer, or takes no writes"),
             Check("colocation-strategies", True, self._news.said()),
             ownership_check(self._ownership),
         ]

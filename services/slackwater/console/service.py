@@ -90,7 +90,7 @@ class ConsoleService:
     async def checks(self) -> Sequence[Check]:
         """The read model answers."""
         well = await self._model.ping()
-        return [Check("console-read-model", well, "" if well else "PostgreSQL does not answer")]
+        return [Check("console-read-model", well, "" if well else "PostgreSQL does not answer, or takes no writes")]
 
     def routers(self) -> Sequence[APIRouter]:
         return routers_of(self._model, self._streams, self._platform.clock, desk_of(self._platform.bus))

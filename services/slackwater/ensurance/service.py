@@ -112,7 +112,7 @@ class EnsuranceService:
         known = f"{len(self._book.nodes())} nodes" if self._book.ready else "not read yet"
         return [
             Check("ensurance-bus", connected, "" if connected else "NATS does not answer"),
-            Check("ensurance-database", answers, "" if answers else "PostgreSQL does not answer"),
+            Check("ensurance-database", answers, "" if answers else "PostgreSQL does not answer, or takes no writes"),
             Check("ensurance-state", self._book.ready, known),
             Check("ensurance-policies", True, f"{len(problems)} unusable{said_of(problems)}{self._in_vain()}"),
             ownership_check(self._ownership),

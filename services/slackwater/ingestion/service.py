@@ -149,14 +149,16 @@ class IngestionService:
         """Nothing is kept in memory."""
 
     async def checks(self) -> Sequence[Check]:
+        connected = await self._bus.connected()
+        bus = Check("ingestion-bus", connected, "" if connected else "NATS does not answer")
         try:
             backlog = await self._relay.backlog()
         except Unavailable as error:
-            return (Check("database", ok=False, detail=error.message),)
+            return (Check("database", ok=False, detail=error.message), bus)
         late = backlog.oldest_age_seconds > _BACKLOG_LIMIT_SECONDS
         said = f"{backlog.depth} events, oldest {backlog.oldest_age_seconds:.1f} s"
         outbox = Check("outbox", ok=not late, detail=said)
-        return (Check("database", ok=True), outbox, ownership_check(self._ownership))
+        return (Check("database", ok=True), bus, outbox, ownership_check(self._ownership))
 
     def standing(self) -> Standing | None:
         return self._ownership.standing()

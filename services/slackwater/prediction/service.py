@@ -101,7 +101,7 @@ class PredictionService:
         connected, answers = await asyncio.gather(self._platform.bus.connected(), self._database.ping())
         return [
             Check("prediction-bus", connected, "" if connected else "NATS does not answer"),
-            Check("prediction-database", answers, "" if answers else "PostgreSQL does not answer"),
+            Check("prediction-database", answers, "" if answers else "PostgreSQL does not answer, or takes no writes"),
             Check("prediction-state", True, f"{self._shares.series} series"),
             Check("prediction-policies", True, self._said()),
             Check("prediction-models", True, _told(self._shares.problems)),

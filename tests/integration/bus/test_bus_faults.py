@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from slackwater.bus.connecting import ended
 from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.bus.streams import load
@@ -182,6 +183,22 @@ async def test_leaving_while_the_broker_is_away_does_not_hang(server: EmbeddedNa
         await server.kill()
 
 
+async def test_leaving_just_when_the_broker_goes_is_no_failure() -> None:
+    """nats-py sends what is left before it ends its tasks, and raises what the socket says."""
+
+    class Going:
+        closed = 0
+
+        async def close(self) -> None:
+            self.closed += 1
+            if self.closed == 1:
+                raise ConnectionResetError("Connection lost")
+
+    going = Going()
+    await ended(going)  # type: ignore[arg-type]  # all of the client that is used
+    assert going.closed == 2, "what it left undone is done"
+
+
 async def test_a_broker_that_lost_its_streams_gets_them_declared_again(server: EmbeddedNats) -> None:
     ledger = Ledger()
     async with connect_bus(server.url, name="test") as bus, bus.consume(EffectMeasured, CONSUMER, ledger.handle):
@@ -198,6 +215,48 @@ async def test_a_broker_that_lost_its_streams_gets_them_declared_again(server: E
                 else:
                     ledger.acked.append("after")
         await ledger.all_handled()
+
+
+async def test_a_stream_that_nobody_reads_is_made_again_for_who_publishes(server: EmbeddedNats) -> None:
+    async with connect_bus(server.url, name="test") as bus:
+        await bus.jetstream.delete_stream("DECISIONS")
+        with pytest.raises(Unavailable, match="no stream takes"):
+            await bus.publish(effect("first"))
+        async with asyncio.timeout(30):
+            while not await published(bus, effect("second")):
+                await asyncio.sleep(0.05)
+        assert bus.missing == ""
+        assert (await bus.jetstream.stream_info("DECISIONS")).config.storage == "file"
+
+
+async def test_who_may_not_make_streams_says_which_is_missing(server: EmbeddedNats) -> None:
+    async with connect_bus(server.url, name="test", declares=False) as bus:
+        assert not await published(bus, effect("first"))
+        assert "sw.v1.effect.measured" in bus.missing
+        await bus.declare()
+        assert await published(bus, effect("second"))
+        assert bus.missing == ""
+
+
+async def published(bus: NatsBus, event: Event[EffectMeasured]) -> bool:
+    try:
+        await bus.publish(event)
+    except Unavailable:
+        return False
+    return True
+
+
+async def test_a_stream_that_somebody_made_otherwise_stops_no_reader_for_good(server: EmbeddedNats) -> None:
+    """What cannot be declared is the operator's to mend; when it is mended, readers go on without a restart."""
+    ledger = Ledger()
+    async with connect_bus(server.url, name="test") as bus, bus.consume(EffectMeasured, CONSUMER, ledger.handle):
+        await publish_and_await(bus, ledger, [effect("before")])
+        await bus.jetstream.delete_stream("WINDOWS")
+        await bus.jetstream.add_stream(name="WINDOWS", subjects=["sw.v1.usage.windowed.>"], storage="memory")
+        await bus.jetstream.delete_stream("DECISIONS")
+        await asyncio.sleep(1.0)  # the reader has found its consumer gone, and could not have it declared
+        await bus.jetstream.delete_stream("WINDOWS")
+        await publish_and_await(bus, ledger, [effect("after")])
 
 
 async def test_a_full_stream_refuses_with_a_clear_message(server: EmbeddedNats) -> None:

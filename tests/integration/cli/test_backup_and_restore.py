@@ -17,7 +17,7 @@ from slackwater.cli.composition import SHARED
 from slackwater.cli.copies import MANIFEST, dated_folder, forget_oldest, newest_below, put_back, read, take
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import event_of
-from slackwater.model.errors import Conflict, InvalidInput
+from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 from slackwater.store.backup import table_hashes
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
@@ -90,10 +90,39 @@ async def test_an_existing_database_or_stream_is_never_overwritten(
     await take(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
     with pytest.raises(Conflict, match=r"holds tables already.*empty database"):
         await put_back(tmp_path / "copy", before, nats_url, quiet)
-    with pytest.raises(Conflict, match="NATS refuses"):
+    with pytest.raises(Conflict, match="stream WINDOWS exists"):
         await put_back(tmp_path / "copy", after, nats_url, quiet)
+    with pytest.raises(asyncpg.InvalidCatalogNameError):
+        await asyncpg.connect(after)  # nothing was made of what is refused: it can be tried again
     with pytest.raises(Conflict, match="is not empty"):
         await take(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
+
+
+@pytest.mark.parametrize("lost", ["stream-DLQ.tar.s2", "database.dump"])
+async def test_half_a_backup_and_a_broker_that_is_away_change_nothing(
+    databases: tuple[str, str], bus: NatsBus, nats_url: str, tmp_path: Path, lost: str
+) -> None:
+    before, after = databases
+    await take(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
+    await forget_everything(bus)
+    with pytest.raises(Unavailable, match="no NATS at"):
+        await put_back(tmp_path / "copy", after, "nats://127.0.0.1:1", quiet)
+    (tmp_path / "copy" / lost).unlink()
+    with pytest.raises(InvalidInput, match=f"{lost} is missing"):
+        await put_back(tmp_path / "copy", after, nats_url, quiet)
+    with pytest.raises(asyncpg.InvalidCatalogNameError):
+        await asyncpg.connect(after)
+
+
+async def test_what_breaks_off_between_streams_says_what_is_to_be_removed(
+    databases: tuple[str, str], bus: NatsBus, nats_url: str, tmp_path: Path
+) -> None:
+    before, after = databases
+    await take(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
+    await forget_everything(bus)
+    (tmp_path / "copy" / "stream-INTENTS.tar.s2").write_bytes(b"not what it was")
+    with pytest.raises(Unavailable, match=r"restored so far: the database, WINDOWS, STATE\. Remove that"):
+        await put_back(tmp_path / "copy", after, nats_url, quiet)
 
 
 async def test_a_row_that_differs_is_seen(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.bus.encoding import encode
-from slackwater.bus.nats import NatsBus
+from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.envelope import event_of
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
@@ -19,6 +19,7 @@ from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.ingestion.service import IngestionService, build
 from slackwater.ingestion.settings import IngestionSettings
 from slackwater.model.time import SystemClock
+from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 from slackwater.runtime.platform import Platform
 from slackwater.store.engine import connect_database
@@ -116,8 +117,21 @@ async def test_every_report_is_in_exactly_one_window_also_across_restarts(
             await publish(bus, start, 46, REPORTS)
             await eventually(lambda: windows.reports >= len(NODES) * REPORTS)
             checks = {check.name: check.ok for check in await service.checks()}
-    assert checks == {"database": True, "outbox": True, "ingestion-shards": True}
+    assert checks == {"database": True, "ingestion-bus": True, "outbox": True, "ingestion-shards": True}
     windows.assert_complete()
+
+
+async def test_without_a_broker_it_is_not_ready(fresh_database: FreshDatabase, tmp_path: Path) -> None:
+    dsn = (await fresh_database(["ingestion"]))["ingestion"]
+    broker = EmbeddedNats(tmp_path / "nats")
+    await broker.start()
+    try:
+        async with connect_bus(broker.url, name="test") as bus, ingesting(bus, dsn, tmp_path) as service:
+            assert all(check.ok for check in await service.checks())
+            await broker.kill()
+            assert [check.name for check in await service.checks() if not check.ok] == ["ingestion-bus"]
+    finally:
+        await broker.stop()
 
 
 async def test_a_killed_postgresql_loses_and_doubles_no_window(bus: NatsBus, tmp_path: Path) -> None:

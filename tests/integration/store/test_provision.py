@@ -18,7 +18,7 @@ from slackwater.model.time import SystemClock
 from slackwater.store.engine import connect_database
 from slackwater.store.migrations import Schema
 from slackwater.store.names import schema_of, service_dsn
-from slackwater.store.provision import prepare_database
+from slackwater.store.provision import prepare_database, prepare_service, revisions
 from slackwater.testing.postgres_server import FreshDatabase
 
 OTHER = Schema("other", PROBE.versions)
@@ -38,6 +38,26 @@ async def test_two_processes_that_prepare_at_once_both_succeed_and_a_repeat_chan
     maintenance = await asyncpg.connect(urlunsplit(urlsplit(postgres_dsn)._replace(path="/postgres")))
     await maintenance.execute(f"DROP DATABASE {name} WITH (FORCE)")
     await maintenance.close()
+
+
+async def test_a_version_of_before_starts_on_a_schema_that_a_newer_one_has_migrated(postgres_dsn: str) -> None:
+    """In a rolling update a replica of before may be started once more after `migrate`: it works or waits."""
+    name = "test_" + new_id().replace("-", "")
+    admin = urlunsplit(urlsplit(postgres_dsn)._replace(path="/" + name))
+    own = (await prepare_database(admin, [PROBE]))["probe"]
+    connection = await asyncpg.connect(own, server_settings={"search_path": "probe"})
+    try:
+        await connection.execute("UPDATE alembic_version SET version_num = '0002'")
+        assert await prepare_database(admin, [PROBE]) == {"probe": own}
+        assert await prepare_service(admin, PROBE) == own
+        assert await prepare_service(own, PROBE) == own
+        assert await revisions(admin, [PROBE]) == {"probe": "0002"}
+        assert await connection.fetchval("SELECT version_num FROM alembic_version") == "0002"
+    finally:
+        await connection.close()
+        maintenance = await asyncpg.connect(urlunsplit(urlsplit(postgres_dsn)._replace(path="/postgres")))
+        await maintenance.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        await maintenance.close()
 
 
 async def test_a_service_cannot_read_or_write_the_schema_of_another(fresh_database: FreshDatabase) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from probe_service import PROBE, Broker, eventually, liveness, running
@@ -15,6 +16,7 @@ from slackwater.model.time import SystemClock
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 from slackwater.store.copying import copy_rows
 from slackwater.store.engine import PostgresDatabase, connect_database
+from slackwater.store.leases import PostgresLeases
 from slackwater.store.provision import prepare_database
 from slackwater.testing.postgres_server import FreshDatabase
 
@@ -114,4 +116,39 @@ async def test_a_schema_that_another_version_has_changed_is_an_outage_to_this_on
         with pytest.raises(Unavailable, match="another version of ours has changed the schema"):
             async with database.unit_of_work() as unit:
                 await unit.connection.execute(text(statement))
+    for table, columns in (("facts", ("name", "not_yet")), ("not_yet", ("name", "value"))):
+        with pytest.raises(Unavailable, match="another version of ours has changed the schema"):
+            async with database.unit_of_work() as unit:
+                await copy_rows(unit.connection, table, columns, [("a", 1)])
+    with pytest.raises(Unavailable, match="another version of ours has changed the schema"):
+        await database.leases("me/1").beat(5.0)  # this service has none
+    await database.close()
+
+
+async def test_a_server_that_takes_no_writes_is_an_outage_and_not_ready(fresh_database: FreshDatabase) -> None:
+    """A primary that was demoted, or one whose host has made it read-only for want of room."""
+    dsn = (await fresh_database([PROBE]))["probe"]
+    database = connect_database(dsn + "?options=-c%20default_transaction_read_only%3Don", "probe", SystemClock())
+    assert not await database.ping()
+    with pytest.raises(Unavailable, match="read-only"):
+        async with database.unit_of_work() as unit:
+            await unit.connection.execute(text("INSERT INTO facts VALUES ('a', 1)"))
+    with pytest.raises(Unavailable, match="read-only"):
+        async with database.unit_of_work() as unit:
+            await copy_rows(unit.connection, "facts", ("name", "value"), [("a", 1)])
+    await database.close()
+    dsn = (await fresh_database(["ingestion"]))["ingestion"]
+    leases = PostgresLeases(dsn + "?options=-c%20default_transaction_read_only%3Don", "ingestion", "me/1")
+    with pytest.raises(Unavailable, match="read-only"):
+        await leases.beat(5.0)
+    await leases.close()
+
+
+async def test_a_password_that_is_not_valid_any_more_is_an_outage(fresh_database: FreshDatabase) -> None:
+    dsn = (await fresh_database([PROBE]))["probe"]
+    parts = urlsplit(dsn)
+    wrong = urlunsplit(parts._replace(netloc=f"{parts.username}:other@{parts.hostname}:{parts.port}"))
+    database = connect_database(wrong, "probe", SystemClock())
+    assert not await database.ping()
+    assert not await write(database, 1)
     await database.close()

@@ -10,6 +10,7 @@ from slackwater.runtime.broker_watch import PAUSE_SECONDS, STUCK_SECONDS, Broker
 @dataclass
 class Scene:
     trouble: str = ""
+    missing: str = ""
     now: float = 0.0
     room: bool = True
     restarts: list[float] = field(default_factory=list)
@@ -38,6 +39,14 @@ async def test_readiness_says_what_the_broker_did_not_store() -> None:
     scene = Scene("stream STATE did not confirm")
     check = (await scene.watch().checks())[0]
     assert (check.ok, check.detail) == (False, "stream STATE did not confirm")
+
+
+async def test_a_stream_that_is_missing_is_told_and_no_reason_to_restart_the_broker() -> None:
+    scene = Scene(missing="stream INTENTS is not there")
+    watch = scene.watch()
+    await scene.pass_seconds(watch, 100)
+    check = (await watch.checks())[0]
+    assert (check.ok, check.detail, scene.restarts) == (False, "stream INTENTS is not there", [])
 
 
 async def test_it_is_restarted_when_it_has_lasted_and_not_again_at_once() -> None:
