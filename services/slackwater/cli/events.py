@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from slackwater.cli.output import clock_time, colours_wanted, cpu, errors_to_stderr, memory, message
+from slackwater.model.counting import counted
 
 EMPTY = ""
 BELOW = " " * 4
@@ -194,7 +195,11 @@ def _predicted(data: Item) -> tuple[str, str]:
 
 
 def _windowed(data: Item) -> tuple[str, str]:
-    return "", f"window {data['number']}: {data['reports']} reports, {data['gaps']} missing, {len(data['pods'])} pods"
+    reports, pods = data["reports"], len(data["pods"])
+    return (
+        "",
+        f"window {data['number']}: {counted(reports, 'report')}, {data['gaps']} missing, {counted(pods, 'pod')}",
+    )
 
 
 def _evicted(data: Item) -> tuple[str, str]:
@@ -212,8 +217,8 @@ def _described(data: Item) -> tuple[str, str]:
 
 
 def _reported(data: Item) -> tuple[str, str]:
-    used = data["node_usage"]["cpu_milli"]["avg"]
-    return "", f"{cpu(used)} cores used, {len(data['pods'])} pods, {data['trigger']}"
+    used, pods = data["node_usage"]["cpu_milli"]["avg"], len(data["pods"])
+    return "", f"{cpu(used)} cores used, {counted(pods, 'pod')}, {data['trigger']}"
 
 
 def _health(data: Item) -> tuple[str, str]:
