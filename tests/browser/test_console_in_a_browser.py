@@ -346,6 +346,18 @@ def test_a_lost_stream_is_told_and_found_again(page: Page, living: Served) -> No
     page.until(f"{notice}.hidden === true")
 
 
+def test_a_node_page_that_lost_its_stream_catches_up_when_it_is_back(page: Page, living: Served) -> None:
+    page.open(living.url + "/nodes/edge-7")
+    page.until(LIVE)
+    page.call("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
+    living.loop.call_soon_threadsafe(living.streams.close)
+    page.until("document.getElementById('lost').hidden === false")
+    living.tell(15)
+    page.call("Network.emulateNetworkConditions", offline=False, latency=0, downloadThroughput=-1, uploadThroughput=-1)
+    page.until(LIVE)
+    page.until("document.querySelectorAll('.wide .flag.throttle').length > 0")
+
+
 def test_the_guard_names_the_pod_the_limit_the_time_and_the_record(page: Page, living: Served) -> None:
     living.tell(25)
     page.open(living.url)

@@ -18,6 +18,7 @@ from slackwater.runtime.certificates import ServerTls
 from slackwater.runtime.certified_http import CertifiedHttp
 from slackwater.runtime.description import description_router
 from slackwater.runtime.gate import Gate
+from slackwater.runtime.heads import Heads
 from slackwater.runtime.health import health_router
 from slackwater.runtime.plain_text import NoNul
 from slackwater.runtime.problem_pages import problem_pages
@@ -49,6 +50,7 @@ def build_app(
     for router in (health_router(checks), description_router(app), problem_pages(), *routers):
         app.include_router(router)
     app.add_exception_handler(BodyTooLarge, too_large)
+    app.add_middleware(Heads)
     app.add_middleware(NoNul)
     app.add_middleware(SmallBodies)
     gate = Gate(settings)

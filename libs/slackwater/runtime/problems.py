@@ -68,7 +68,7 @@ async def _ours(request: Request, error: Exception) -> JSONResponse:
 async def _validation(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - narrows what Starlette types too widely
     declared = request.headers.get("content-type")
-    found = [{"field": field, "message": said} for field, said in (told(item, declared) for item in error.errors())]
+    found = [{"field": field, "message": said} for field, said in told(error.errors(), declared, error.body)]
     detail = "; ".join(f"{item['field']}: {item['message']}" for item in found)
     return problem(422, errors.InvalidInput.code, detail, errors=found)
 

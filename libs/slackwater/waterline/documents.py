@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
 
 from slackwater.model.errors import InvalidInput
+from slackwater.model.written import as_written
+from slackwater.waterline.strictness import refuse_another_kind
 
 API_VERSION: Final = "slackwater.io/v1alpha1"
 
@@ -15,9 +26,16 @@ Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])
 
 
 class Part(BaseModel):
-    """A document or a part of one: frozen, camelCase outside, and an unknown field is refused."""
+    """A document or a part of one: frozen, camelCase outside, and neither an unknown field nor a value of another kind
+    is taken: where `true` stands for a number, or a text, somebody meant another field."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_it_looks(cls, value: Any, info: ValidationInfo) -> Any:
+        refuse_another_kind(cls, info.field_name or "", value)
+        return value
 
     @classmethod
     def parse(cls, document: Any) -> Self:
@@ -25,13 +43,26 @@ class Part(BaseModel):
         try:
             return cls.model_validate(document)
         except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"])
-            raise InvalidInput(f"{field}: {first['msg']}; got {first['input']!r}", field=field) from None
+            raise first_wrong(error, document) from None
 
     def document(self) -> dict[str, Any]:
         """As JSON has it."""
         return self.model_dump(mode="json", by_alias=True)
+
+
+def first_wrong(error: ValidationError, document: Any) -> InvalidInput:
+    """The first error of pydantic, with the field as it stands in the document. Where several shapes are allowed, the
+    first that is wrong in the shape that was meant: of the others pydantic says that the value is of another kind."""
+    found = error.errors()
+    first, single = found[0], len(_steps(found[0], document)) == len(found[0]["loc"])
+    if not single and first["type"].endswith("_type"):
+        first = next((each for each in found if not each["type"].endswith("_type")), first)
+    field = ".".join(map(str, _steps(first, document)))
+    return InvalidInput(f"{field}: {first['msg']}; got {first['input']!r}", field=field)
+
+
+def _steps(error: ErrorDetails, document: Any) -> tuple[str | int, ...]:
+    return as_written(error["loc"], document, is_missing=error["type"] == "missing")
 
 
 class Metadata(Part):

@@ -41,6 +41,7 @@ from slackwater.cli.trace_options import (
     TraceOption,
     check_page,
 )
+from slackwater.model.counting import counted
 from slackwater.model.errors import InvalidInput
 from slackwater.model.time import SystemClock
 from slackwater.traces.choices import Resource
@@ -142,7 +143,7 @@ def lines(answer: Item) -> list[str]:
     when = f" from {answer['start']}" if answer["start"] else ""
     days = f"{answer['days']:.1f} days{when}; judged from day {answer['judged_from_day']:g}"
     shown = [
-        f"{answer['source']}: {len(answer['nodes'])} nodes, {days}",
+        f"{answer['source']}: {counted(len(answer['nodes']), 'node')}, {days}",
         *(f"! {warning}" for warning in answer["warnings"]),
     ]
     for name, say in (("cpu", cpu), ("memory", memory)):

@@ -12,6 +12,7 @@ from slackwater.cli.output import Column, Item, errors_to_stderr, message, print
 from slackwater.cli.output import Format as Shown
 from slackwater.cli.progress import progress_bar
 from slackwater.cli.trace_options import Output, OutputOption
+from slackwater.model.counting import counted, plural
 from slackwater.model.errors import InvalidInput
 from slackwater.traces.choices import Resource, TraceFormat
 
@@ -127,10 +128,10 @@ def lines(answer: Item) -> list[str]:
 def heading(answer: Item) -> list[str]:
     trace, placed, when = answer["trace"], answer["placement"], answer["evaluated"]
     if placed["per_machine"] == 1:
-        who = f"{placed['machines']} machines, each judged as a whole"
+        who = f"{counted(placed['machines'], 'machine')}, each judged as a whole"
     else:
         moved = f"mean stay {placed['churn_days']:g} days" if placed["churn_days"] else "nobody moves"
-        who = f"{placed['per_machine']} on each of {placed['machines']} machines, {moved}"
+        who = f"{placed['per_machine']} on each of {counted(placed['machines'], 'machine')}, {moved}"
     wrong = f", {placed['wrong_keys']:.0%} wrong keys" if placed["wrong_keys"] else ""
     drawn = "1 placement" if placed["placements"] == 1 else f"{placed['placements']} placements"
     return [
@@ -148,7 +149,7 @@ def mended(repairs: Item) -> str:
         for name, said in MENDED.items()
         if repairs[name]
     ]
-    return f"{rows:,} rows" + (f"; {', '.join(parts)}" if parts else "")
+    return f"{rows:,} {plural(rows, 'row')}" + (f"; {', '.join(parts)}" if parts else "")
 
 
 MENDED = {

@@ -18,6 +18,7 @@ from slackwater.bus.nats import connect_bus
 from slackwater.bus.snapshots import StreamCopy, copy_stream, is_there, restore_stream
 from slackwater.bus.streams import load as load_topology
 from slackwater.cli.composition import SHARED
+from slackwater.model.counting import counted
 from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, SlackwaterError, Unavailable
 from slackwater.runtime.embedded_postgres import installed_binaries
 from slackwater.runtime.version import version
@@ -64,7 +65,7 @@ async def take(folder: Path, postgres: str, nats: str, now: str, say: Say) -> Ma
         for name in load_topology().durable():
             copied = await copy_stream(client, name, _file(folder, name))
             streams[name] = asdict(copied)
-            say(f"stream {name}: {copied.messages} messages, {_size(_file(folder, name))}")
+            say(f"stream {name}: {counted(copied.messages, 'message')}, {_size(_file(folder, name))}")
     manifest = Manifest(FORM, version(), now, services, database.state_hash(tables), tables, streams)
     (folder / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1) + "\n")  # last: a folder without is no backup
     return manifest
@@ -91,7 +92,7 @@ async def put_back(folder: Path, postgres: str, nats: str, say: Say) -> Manifest
                 copy = StreamCopy(**described)
                 await restore_stream(client, copy, _file(folder, name))
                 restored.append(name)
-                say(f"stream {name}: {copy.messages} messages, up to position {copy.last_position}")
+                say(f"stream {name}: {counted(copy.messages, 'message')}, up to position {copy.last_position}")
         except SlackwaterError as error:
             done = ", ".join(["the database", *restored])
             text = f"{error.message}; restored so far: {done}. Remove that again before the next attempt"

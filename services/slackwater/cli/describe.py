@@ -28,6 +28,7 @@ from slackwater.cli.output import (
 )
 from slackwater.cli.policy_columns import policy_lines, predictor_lines
 from slackwater.cli.strategy_columns import strategy_lines
+from slackwater.model.counting import counted
 from slackwater.model.errors import InvalidInput
 
 
@@ -104,12 +105,13 @@ def _facts(facts: Mapping[str, Any] | None) -> list[str]:
     if facts is None:
         return ["Facts:     not received yet"]
     topology = facts["topology"]
-    shape = f"{topology['cpus']} CPUs, {topology['cores']} cores, {topology['sockets']} sockets"
+    parts = {"cpus": "CPU", "cores": "core", "sockets": "socket", "numa_nodes": "NUMA node"}
+    shape = ", ".join(f"{counted(topology[name], noun)}" for name, noun in parts.items())
     return [
         f"Pool:      {facts['pool'] or UNKNOWN}",
         f"Capacity:  {cpu(facts['capacity']['cpu_milli'])} cores, {memory(facts['capacity']['memory_bytes'])}",
         f"Reserved:  {cpu(facts['reserved']['cpu_milli'])} cores, {memory(facts['reserved']['memory_bytes'])}",
-        f"Topology:  {shape}, {topology['numa_nodes']} NUMA nodes",
+        f"Topology:  {shape}",
         f"System:    kernel {facts['kernel']}, cgroup {facts['cgroup_version']}",
         f"Agent:     {facts['agent_version']}, driver {facts['driver']}",
     ]
@@ -123,7 +125,7 @@ def _usage(usage: Mapping[str, Any] | None, now: datetime) -> list[str]:
     lines += [f"  {name + ':':9}{_resources(part)}" for name, part in parts.items() if part is not None]
     lines += [f"  {app['name'] + ' (host, ' + app['tier'] + '):':24}{_resources(app['usage'])}" for app in _apps(usage)]
     lines.append(f"Pressure:  prod {ratio(usage['prod_pressure'])}, node {ratio(usage['node_pressure'])} (CPU, some)")
-    lines.append(f"Throttled: {usage['throttled_pods']} of {usage['pods']} pods")
+    lines.append(f"Throttled: {usage['throttled_pods']} of {counted(usage['pods'], 'pod')}")
     return lines
 
 

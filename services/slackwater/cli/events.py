@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -14,8 +15,11 @@ from typing import Annotated, Any
 import typer
 
 from slackwater.cli.output import clock_time, colours_wanted, cpu, errors_to_stderr, memory, message
+from slackwater.model.counting import counted
 
 EMPTY = ""
+BELOW = " " * 4
+"""Before what did not fit beside."""
 QUIET_SECONDS = 1.0
 """Without --watch: what is kept arrives at once, so a pause this long means that there is no more."""
 _COLOURS = {"throttle": "33", "evict": "31", "restore": "32", "lost": "31", "stale": "33", "gap": "31"}
@@ -116,13 +120,13 @@ def _write(text: str) -> None:
 
 
 def line_of(item: Item, width: int = 0, *, colours: bool = False) -> str:
-    """One event as a line, cut to `width` columns if that is not 0."""
+    """One event as a line; on a terminal of `width` columns (0: no terminal) what does not fit goes on below it."""
     at = clock_time(item["time"]) if "time" in item else time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime())
     word, text = words_of(item)
-    line = f"{at:<20}  {item.get('node', EMPTY) or '-':<16}  {item['type']:<21}  {text}"
-    line = line[: width - 1] + "…" if width and len(line) > width else line
+    line = f"{at:<20}  {item.get('node', EMPTY) or '-':<16}  {item['type']:<21}  {text}".rstrip()
+    lines = textwrap.wrap(line, width, subsequent_indent=BELOW, break_on_hyphens=False) if width else [line]
     colour = _COLOURS.get(word)
-    return f"\033[{colour}m{line}\033[0m" if colours and colour else line
+    return "\n".join(f"\033[{colour}m{each}\033[0m" if colours and colour else each for each in lines)
 
 
 def words_of(item: Item) -> tuple[str, str]:
@@ -191,7 +195,11 @@ def _predicted(data: Item) -> tuple[str, str]:
 
 
 def _windowed(data: Item) -> tuple[str, str]:
-    return "", f"window {data['number']}: {data['reports']} reports, {data['gaps']} missing, {len(data['pods'])} pods"
+    reports, pods = data["reports"], len(data["pods"])
+    return (
+        "",
+        f"window {data['number']}: {counted(reports, 'report')}, {data['gaps']} missing, {counted(pods, 'pod')}",
+    )
 
 
 def _evicted(data: Item) -> tuple[str, str]:
@@ -209,8 +217,8 @@ def _described(data: Item) -> tuple[str, str]:
 
 
 def _reported(data: Item) -> tuple[str, str]:
-    used = data["node_usage"]["cpu_milli"]["avg"]
-    return "", f"{cpu(used)} cores used, {len(data['pods'])} pods, {data['trigger']}"
+    used, pods = data["node_usage"]["cpu_milli"]["avg"], len(data["pods"])
+    return "", f"{cpu(used)} cores used, {counted(pods, 'pod')}, {data['trigger']}"
 
 
 def _health(data: Item) -> tuple[str, str]:

@@ -255,7 +255,7 @@ def _journal(seen: Snapshot) -> Sequence[Finding]:
 
 
 def _claims(count: int) -> str:
-    return f"{count} files hold values of ours" if count else "nothing to restore"
+    return f"{count} {'file holds' if count == 1 else 'files hold'} values of ours" if count else "nothing to restore"
 
 
 _LOOKS: Sequence[Callable[[Snapshot], Sequence[Finding]]] = (

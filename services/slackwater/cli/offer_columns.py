@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from slackwater.cli.output import UNKNOWN, Column, Item, age, clock_time, cpu, memory, table
+from slackwater.model.counting import counted, plural
 
 if TYPE_CHECKING:
     from slackwater.cli.client import Reader
@@ -68,8 +69,9 @@ def sums_line(answer: Item) -> str:
     """What a pool offers together, of what it has."""
     sums = answer["sums"]
     capacity, batch, mid = sums["capacity"], sums["batch"], sums["mid"]
+    nodes = f"{counted(sums['nodes'], 'node')} {plural(sums['offering'], 'offers', 'offer')}"
     text = (
-        f"pool {answer['pool']}: {sums['offering']} of {sums['nodes']} nodes offer, {sums['degraded']} degraded;"
+        f"pool {answer['pool']}: {sums['offering']} of {nodes}, {sums['degraded']} degraded;"
         f" batch {cpu(batch['cpu_milli'])} and mid {cpu(mid['cpu_milli'])} of {cpu(capacity['cpu_milli'])} cores;"
         f" batch {memory(batch['memory_bytes'])} and mid {memory(mid['memory_bytes'])}"
         f" of {memory(capacity['memory_bytes'])}"

@@ -38,6 +38,7 @@ from slackwater.cli.trace_options import (
     TraceOption,
     check_page,
 )
+from slackwater.model.counting import counted, plural
 from slackwater.model.errors import InvalidInput
 from slackwater.model.time import SystemClock
 from slackwater.traces.choices import Resource
@@ -215,7 +216,9 @@ def lines(answer: Item) -> list[str]:
 def heading(history: Item) -> list[str]:
     when = f" from {history['start']}" if history["start"] else ""
     every = f"offers every {history['period_seconds']:g} s"
-    what = f"{history['source']}: {history['nodes']} nodes, {history['hours']:,g} hours{when}, {every}"
+    nodes = f"{counted(history['nodes'], 'node')}"
+    hours = f"{history['hours']:,g} {plural(history['hours'], 'hour')}"
+    what = f"{history['source']}: {nodes}, {hours}{when}, {every}"
     return [what, *history["notes"]]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from slackwater.cli.output import Column, Item, table
+from slackwater.model.counting import counted, plural
 
 SHOWN_GAPS = 5
 
@@ -25,7 +26,8 @@ def lines(answer: Item) -> list[str]:
 def heading(history: Item) -> list[str]:
     when = f" from {history['start']}" if history["start"] else ""
     looks = f"looked at every {history['look_seconds']:g} s, samples of {history['period_seconds']:g} s"
-    first = f"{history['source']}: {history['nodes']} nodes, {history['hours']:,g} hours{when}, {looks}"
+    hours = f"{history['hours']:,g} {plural(history['hours'], 'hour')}"
+    first = f"{history['source']}: {counted(history['nodes'], 'node')}, {hours}{when}, {looks}"
     return [first, *history["notes"]]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from slackwater.cli.output import UNKNOWN, Column, Item, cpu, memory, ratio, table
+from slackwater.model.counting import counted
 
 CLUSTER = "default"
 
@@ -119,9 +120,9 @@ def tried_lines(offers: Item) -> Iterator[str]:
         yield ""
         yield from table(nodes, (*node, *changes, *ends), wide=False, headers=True)
     if offers["left_out"]:
-        yield f"and {offers['left_out']} nodes that change less or nothing"
+        yield f"and {counted(offers['left_out'], 'node that changes', 'nodes that change')} less or nothing"
     if offers["unknown"]:
-        yield f"{offers['unknown']} nodes were not measured yet"
+        yield f"{counted(offers['unknown'], 'node was', 'nodes were')} not measured yet"
 
 
 def _lends_to_mid(pool: Item) -> bool:

@@ -13,6 +13,7 @@ import typer
 
 from slackwater.cli import exits
 from slackwater.cli.choices import LogLevel
+from slackwater.model.counting import counted
 
 if TYPE_CHECKING:  # what is heavy is loaded when the command runs
     from slackwater.cli.stack import StackOptions
@@ -103,7 +104,7 @@ def choose_driver(wanted: Driver, nodes: int, steps: Steps) -> Driver:
     reason: str | None = load("slackwater.agent.adapters.linux.hierarchy:find_hierarchy")().why_unwritable()
     if reason is None:
         return Driver.LINUX
-    steps.say(f"simulated driver with {nodes} nodes: {reason}")
+    steps.say(f"simulated driver with {counted(nodes, 'node')}: {reason}")
     return Driver.SIMULATED
 
 

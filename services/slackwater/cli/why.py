@@ -33,7 +33,8 @@ BAR_CELLS = (12, 32)
 """The narrowest and the widest bar."""
 SOURCE_CELLS = 30
 """What the last column gets before the bar grows."""
-PIPE_WIDTH = 120
+ENDLESS = 100_000
+"""How wide a pipe is: a row stays a line, whatever reads it."""
 _NOUNS = {
     **dict.fromkeys(("node", "nodes", "no"), "node"),
     **dict.fromkeys(("pod", "pods", "po"), "pod"),
@@ -106,7 +107,7 @@ def _console() -> Console:
 
     wanted = colours_wanted()
     return Console(
-        color_system="auto" if wanted else None, highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH
+        color_system="auto" if wanted else None, highlight=False, width=None if sys.stdout.isatty() else ENDLESS
     )
 
 
@@ -150,7 +151,7 @@ def print_waterfall(console: Console, answer: Mapping[str, Any]) -> None:
     since, rule = exact_time(answer["in_force_since"]), record["rule"] or "none"
     console.print(Text(f"in force since {since}, {record['reason']}, rule {rule}"), soft_wrap=True)
     heading = "CORES" if unit.startswith("milli") else "VALUE"
-    table = columns("TERM", heading, "", "TOTAL", "SOURCE", right=(heading, "TOTAL"), wraps="SOURCE")
+    table = columns("TERM", heading, "", "TOTAL", "SOURCE", right=(heading, "TOTAL"), wraps="SOURCE", spared=("",))
     texts = [
         (row["name"], _number(row["value"], unit, signed=True), _number(row["running_after"], unit)) for row in rows
     ]

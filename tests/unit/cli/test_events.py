@@ -138,7 +138,9 @@ def test_every_type_there_is_has_words(name: str) -> None:
     item = {"type": name, "time": EPOCH.isoformat(), "node": "edge-7", "data": data}
     assert words_of(item)[1]
     assert line_of(item).startswith("2026-01-05 00:00:00Z  edge-7")
-    assert len(line_of(item, 60)) <= 60
+    folded = line_of(item, 60).splitlines()
+    assert max(map(len, folded)) <= 60
+    assert " ".join(folded).split() == line_of(item).split(), "nothing is cut, in particular no number"
 
 
 def test_a_gap_is_told_in_its_own_words() -> None:

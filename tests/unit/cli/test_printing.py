@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from slackwater.cli import get, output, why
+from slackwater.cli import get, output, reasoning, why
 
 UUID = "0198c2d4-7a10-7cc3-8000-00000badcafe"
 milli = st.integers(-64_000, 64_000)
@@ -89,6 +89,54 @@ def test_a_waterfall_fits_the_terminal_with_its_columns_in_line(width: int) -> N
     ):
         row = next(line for line in lines if line.startswith(name))
         assert row[:end].endswith(number), "points of numbers stand below each other"
+
+
+CANDIDATES = [
+    {"place": 1, "name": "index-0", "chosen": True, "released": 256, "would_release": None, "because": ""}
+    | {"keys": [1, 1, 5500, -475000000, 0, -1795372386]},
+    {"place": None, "name": "a-pod-of-a-name-that-is-long", "chosen": False, "released": None, "would_release": 19_312}
+    | {"keys": [], "because": "tier prod is protected"},
+]
+
+
+def candidates(width: int) -> str:
+    def show(console: Console, rows: Any) -> None:
+        reasoning.print_candidates(console, rows, "lower tier, uid", "milli-cores")
+
+    return printed(CANDIDATES, width, show)  # type: ignore[arg-type]  # printed hands on what it is given
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+@pytest.mark.parametrize("width", [30, 46, 60, 80, 120, 200])
+def test_no_terminal_is_so_narrow_that_a_number_a_name_or_a_reason_is_cut(width: int) -> None:
+    for text, whole in (
+        (printed(waterfall(OFFER), width), printed(waterfall(OFFER), 10_000)),
+        (candidates(width), candidates(10_000)),
+    ):
+        lines = [line for line in text.splitlines() if not line.startswith(("in force", "decision"))]
+        assert max(map(len, lines)) <= width
+        assert "…" not in text.replace("…0badcafe", "")
+        bars = set("█▏▎▍▌▋▊▉")
+        wanted = {word for word in words(whole) if not set(word) & bars and len(word) < width - 4}
+        assert wanted <= set(words(text))
+
+
+def test_what_has_no_room_beside_stands_below_with_its_title() -> None:
+    lines = candidates(48).splitlines()
+    assert lines[0].split() == ["PLACE", "POD"]
+    assert "    RELEASES 0.256  KEYS 1 1 5500 -475000000 0" in lines
+    assert "    RELEASES 19.312  WHY NOT tier prod is" in lines
+
+
+def test_a_row_is_one_line_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr("sys.stdout", out)
+    long = "said at some length, " * 20
+    why.print_waterfall(why._console(), waterfall((("capacity", 16_000, long, UUID),)))
+    assert any(line.startswith("capacity") and "…0badcafe at 09:59:00Z" in line for line in out.getvalue().splitlines())
 
 
 def test_ids_are_short_for_people_and_tell_apart_what_came_in_the_same_minute() -> None:

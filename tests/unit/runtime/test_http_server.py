@@ -15,7 +15,7 @@ from sse_starlette import EventSourceResponse
 from slackwater.model import errors
 from slackwater.runtime.http import UNREAD_SECONDS, HttpServer, build_app
 from slackwater.runtime.roles import Role
-from slackwater.runtime.routes import Routes
+from slackwater.runtime.routes import DryRun, Routes
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 
@@ -207,3 +207,31 @@ async def test_it_stops_while_a_reader_hangs_on_a_stream_and_leaves_signals_alon
     with pytest.raises(httpx2.ConnectError):
         async with httpx2.AsyncClient() as late:
             await late.get(server.url + "/livez")
+
+
+@pytest.mark.parametrize("path", ["/livez", "/number?value=3", "/number", "/fail/NotFound", "/v1/openapi.json"])
+async def test_head_is_answered_like_get_without_a_body(path: str) -> None:
+    async with client_of(app_of()) as client:
+        whole, head = await client.get(path), await client.head(path)
+    assert (head.status_code, head.headers, head.content) == (whole.status_code, whole.headers, b"")
+
+
+async def test_head_of_a_stream_ends() -> None:
+    async with asyncio.timeout(5), client_of(app_of()) as client:
+        head = await client.head("/stream")
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-type"].startswith("text/event-stream")
+
+
+async def test_head_of_what_only_changes_things_is_refused() -> None:
+    router = Routes()
+
+    @router.post("/change", role=Role.ADMIN)
+    async def change(dry_run: DryRun = False) -> bool:
+        return dry_run
+
+    async def no_checks() -> Sequence[Check]:
+        return ()
+
+    async with client_of(build_app([router], no_checks, LOCAL)) as client:
+        assert (await client.head("/change")).status_code == 405

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import httpx2
 import pytest
 from fastapi import Query
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from slackwater.runtime.http import build_app
 from slackwater.runtime.roles import Role
@@ -21,11 +21,18 @@ def _even(value: int) -> int:
     return value
 
 
+class Rates(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    cpu: Annotated[float, Field(lt=1)]
+
+
 class Wanted(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     mode: str
     pods: Annotated[int, AfterValidator(_even)] = 0
+    rate: Annotated[float, Field(lt=1)] | Rates = 0.5
 
 
 async def _no_checks() -> list[Any]:
@@ -45,6 +52,7 @@ def client() -> httpx2.AsyncClient:
 
 
 JSON = "application/json"
+NO_NUMBER = "Input should be a valid number"
 NO_INTEGER = "Input should be a valid integer, unable to parse string as an integer"
 
 
@@ -56,6 +64,11 @@ NO_INTEGER = "Input should be a valid integer, unable to parse string as an inte
         (b'{"mode": "a", "pots": 3}', "", JSON, "body.pots: there is no such field here"),
         (b'{"mode": ["a"]}', "", JSON, "body.mode: Input should be a valid string"),
         (b"{}", "", JSON, "body.mode: is missing"),
+        (b'{"mode": "a", "rate": 2}', "", JSON, "body.rate: Input should be less than 1; got 2"),
+        (b'{"mode": "a", "rate": {"cpu": 2}}', "", JSON, "body.rate.cpu: Input should be less than 1; got 2"),
+        (b'{"mode": "a", "rate": {}}', "", JSON, "body.rate.cpu: is missing"),
+        (b'{"mode": "a", "rate": {"cpu": 0.1, "ram": 1}}', "", JSON, "body.rate.ram: there is no such field here"),
+        (b'{"mode": "a", "rate": []}', "", JSON, f"body.rate: {NO_NUMBER}; body.rate: must be an object with fields"),
         (b'{"mode": "a"}', "?limit=-1", JSON, "query.limit: Input should be greater than or equal to 1; got '-1'"),
         (b"", "?limit=" + "x" * 90, JSON, f"query.limit: {NO_INTEGER}; got '{'x' * 79}…; body: is missing"),
         (b'{"mode": ', "", JSON, "body: is not JSON: Expecting value at character 9"),

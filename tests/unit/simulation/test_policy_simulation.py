@@ -162,7 +162,7 @@ def test_a_nodeqos_that_selects_nobody_here_is_said(tmp_path: Path) -> None:
 def test_a_silent_node_is_not_there_and_one_without_usage_is_named() -> None:
     history = scenes(Recorded("n", [3000] * 10 + [None] * 30), Recorded("m", [3000] * 40), Recorded("idle", []))
     assert [each[0] is None for each in history.scenes()][-2:] == [True, True]
-    assert "1 nodes are known of which no usage was recorded in this time" in history.notes
+    assert "1 node is known of which no usage was recorded in this time" in history.notes
     with pytest.raises(NotFound, match="nothing was recorded since"):
         scenes(Recorded("idle", []))
 

@@ -155,7 +155,7 @@ def test_of_the_windows_of_a_step_the_last_one_is_known_and_the_most_of_prod_cou
 def test_a_node_without_any_usage_is_named_in_a_note_and_no_usage_at_all_is_an_error() -> None:
     history = read(STEADY, Recorded("idle", []))
     assert list(history.nodes) == ["n"]
-    assert any("1 nodes are known of which no usage" in note for note in history.notes)
+    assert any("1 node is known of which no usage" in note for note in history.notes)
     with pytest.raises(NotFound, match=r"nothing was recorded since 2026-03-02 11:00 UTC.*or give --trace"):
         read(Recorded("idle", []))
 

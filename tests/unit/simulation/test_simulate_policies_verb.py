@@ -13,7 +13,10 @@ from small_histories import write_strategy, write_trace
 from typer.testing import CliRunner
 
 from slackwater.cli.main import app
-from slackwater.simulation.edge.policy_report import PolicyReport
+from slackwater.pages.paper import template
+from slackwater.simulation.edge.policy_page import SHOWN_GAPS, TEMPLATES, amount, signed, waterline
+from slackwater.simulation.edge.policy_report import NodeGuarded, OpenGap, PolicyReport
+from slackwater.simulation.edge.simulation_report import MOST_NODES
 
 SMALL = ("--format", "csv", "--vms-per-node", "3", "--model", "max", "--batch", "50%", "--overcommit", "1.5")
 
@@ -124,3 +127,23 @@ def test_mistakes_are_said_in_one_line(folder: Path) -> None:
     done = simulate(*policy, "--since", "1h", "--overcommit", "2")
     assert done.exit_code == 2
     assert "--overcommit: is for --trace; what was recorded has its own pods of batch" in done.stderr
+
+
+def test_the_page_says_what_it_leaves_out(folder: Path) -> None:
+    done = simulate("-f", folder / "strict.yaml", "--trace", folder / "usage.csv", *SMALL, "-o", "json")
+    report = PolicyReport.model_validate_json(done.stdout)
+    gaps = [
+        OpenGap(kind="throttle", metric="cpu", because=f"reason {n}", seconds=99 - n, largest=None, unit="")
+        for n in range(SHOWN_GAPS + 3)
+    ]
+    nodes = [NodeGuarded(node=f"node-{n}", above_seconds=9, throttle_seconds=0, evictions=0) for n in range(MOST_NODES)]
+    long = report.policies[0].model_copy(update={"gaps": gaps, "worst_nodes": nodes})
+    shown = template(TEMPLATES, "policies.html", amount=amount, signed=signed, waterline=waterline).render(
+        report=report.model_copy(update={"policies": [long]}),
+        shown=[], pictures=[], hours=1, bars="", shown_gaps=SHOWN_GAPS, most_nodes=MOST_NODES,
+    )  # fmt: skip
+    assert "reason 9" in shown
+    assert "reason 10" not in shown
+    assert "and 3 more that stayed open for less time" in shown
+    assert all(f"node-{n}<" in shown for n in range(MOST_NODES))
+    assert "Of each policy at most 10." in shown

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from slackwater.model.errors import InvalidInput
-from slackwater.waterline.documents import API_VERSION, Label, Metadata, Part
+from slackwater.waterline.documents import API_VERSION, Label, Metadata, Part, first_wrong
 from slackwater.waterline.policies.quantity import Written, foreign_unit, in_unit_of, text_of
 from slackwater.waterline.policies.selectors import LabelSelector
 from slackwater.waterline.policies.values import NodePolicy, Rule
@@ -137,9 +137,7 @@ class NodeQosRules(Part):
         try:
             return cls.model_validate(document, context={"metrics": metrics})
         except ValidationError as error:
-            first = error.errors()[0]
-            field = ".".join(str(part) for part in first["loc"])
-            raise InvalidInput(f"{field}: {first['msg']}; got {first['input']!r}", field=field) from None
+            raise first_wrong(error, document) from None
 
     @classmethod
     def stored(cls, document: Any, metrics: Metrics | None = None) -> Self:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from slackwater.console.domain.views import IntentView, NodeView, ObservationView
 from slackwater.console.domain.words import seconds
+from slackwater.model.counting import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,9 @@ def _report(node: NodeView) -> Line:
     word = {"interval": "on time", "waterline": "at once, over a waterline", "shutdown": "its last, at shutdown"}
     said = word.get(usage.trigger, usage.trigger)
     return Line(
-        "Last report", f"{said}, {seconds(usage.window_seconds)} window, {usage.pods} pods", at=usage.sampled_at
+        "Last report",
+        f"{said}, {seconds(usage.window_seconds)} window, {counted(usage.pods, 'pod')}",
+        at=usage.sampled_at,
     )
 
 

@@ -21,6 +21,7 @@ from slackwater.console.domain.words import cores, outcome, percent, shortfall
 from slackwater.console.domain.working import relief_of, working_of
 from slackwater.decisions.reasons import ONLY_TOLD, DecisionKind, Mode
 from slackwater.decisions.record import DecisionRecord
+from slackwater.model.counting import counted
 
 ALONE = "agent"
 """Who decided while cut off: written in the same turn, and nobody was there to measure what it brought."""
@@ -98,8 +99,8 @@ def _trigger_steps(record: DecisionRecord, trigger: UsagePoint | ForecastView | 
     if isinstance(trigger, WindowView):
         gaps = f", {trigger.gaps} missing" if trigger.gaps else ""
         text = (
-            f"window {trigger.number} closed: {trigger.reports} reports{gaps}, {trigger.pods} pods,"
-            f" p95 of the node {cores(trigger.node_p95.cpu_milli)} cores"
+            f"window {trigger.number} closed: {counted(trigger.reports, 'report')}{gaps},"
+            f" {counted(trigger.pods, 'pod')}, p95 of the node {cores(trigger.node_p95.cpu_milli)} cores"
         )
         window = {"window_start": trigger.window_start, "window_seconds": trigger.window_seconds}
         return [ChainStep("usage.windowed", trigger.event_id, trigger.closed_at, None, text, window)]

@@ -14,7 +14,7 @@ from fastapi.responses import FileResponse, HTMLResponse
 from slackwater.bus.desk import Desk
 from slackwater.console.domain.fleet import SHOWS, NodeQuery
 from slackwater.console.edge.filters import Asked
-from slackwater.console.edge.parameters import decode_cursor, encode_cursor, moment
+from slackwater.console.edge.parameters import decode_cursor, encode_cursor, moment, number_of
 from slackwater.console.edge.rendering import Pages
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.decision_pages import DecisionList, decision_list, decision_page, newer
@@ -43,6 +43,7 @@ _FILES = {
 
 _CHOICES: Mapping[str, Any] = {"kinds": tuple(DecisionKind), "reasons": tuple(Reason)}
 NODES_PER_PAGE = 50
+MOST_PAGES = 1000
 
 
 def html_router(reads: Reads, clock: Clock, desk: Desk) -> Routes:
@@ -81,11 +82,12 @@ def _node_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock, desk:
         show: str = "all",
         pool: str | None = None,
         name: Annotated[str, Query(max_length=253)] = "",
-        page: Annotated[int, Query(ge=1, le=1000)] = 1,
+        page: str = "1",
     ) -> HTMLResponse:
-        asked = NodeQuery(show if show in SHOWS else "all", pool or None, name, NODES_PER_PAGE * (page - 1))
+        number = number_of(page, "page", MOST_PAGES)
+        asked = NodeQuery(show if show in SHOWS else "all", pool or None, name, NODES_PER_PAGE * (number - 1))
         view = await node_list(reads, asked, clock.now())
-        return pages("nodes_part.html" if part else "nodes.html", page=view, number=page, shows=SHOWS)
+        return pages("nodes_part.html" if part else "nodes.html", page=view, number=number, shows=SHOWS)
 
     @router.get("/nodes/{name}", role=Role.VIEWER)
     @pages.told

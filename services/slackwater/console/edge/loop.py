@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import Path, Query
 from fastapi.responses import HTMLResponse
 
 from slackwater.bus.desk import Desk
+from slackwater.console.edge.parameters import number_of
 from slackwater.console.edge.rendering import Pages
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.dead_letters import existing_letter, letters_page
@@ -31,14 +29,15 @@ def loop_router(reads: Reads, desk: Desk, clock: Clock) -> Routes:
 
     @router.get("/deadletters", role=Role.VIEWER)
     @pages.told
-    async def letters(before: Annotated[int | None, Query(ge=1, lt=2**63)] = None) -> HTMLResponse:
-        items, behind = await letters_page(reads, desk, before, LETTERS)
-        return pages("letters.html", items=items, before=before, behind=behind, now=clock.now())
+    async def letters(before: str = "") -> HTMLResponse:
+        behind_this = number_of(before, "before", 2**63 - 1) if before else None
+        items, behind = await letters_page(reads, desk, behind_this, LETTERS)
+        return pages("letters.html", items=items, before=behind_this, behind=behind, now=clock.now())
 
     @router.get("/deadletters/{position}", role=Role.VIEWER)
     @pages.told
-    async def letter(position: Annotated[int, Path(ge=1, lt=2**63)], part: bool = False) -> HTMLResponse:
-        view = await existing_letter(reads, desk, position)
+    async def letter(position: str, part: bool = False) -> HTMLResponse:
+        view = await existing_letter(reads, desk, number_of(position, "letter", 2**63 - 1))
         return pages("letter_part.html" if part else "letter.html", letter=view, now=clock.now())
 
     return router

@@ -30,6 +30,13 @@ def moment(text: str, now: datetime, field: str) -> datetime:
         ) from None
 
 
+def number_of(text: str, field: str, most: int) -> int:
+    """A whole number from 1 in the address of a page. Raises InvalidInput, which a page can tell of."""
+    if re.fullmatch(r"\d{1,18}", text, re.ASCII) and 1 <= int(text) <= most:
+        return int(text)
+    raise InvalidInput(f"{field}: {text!r} is not allowed; a whole number from 1 to {most}", field=field)
+
+
 class Times:
     """Query parameters to times, by one clock."""
 

@@ -16,7 +16,13 @@ Since = Annotated[str | None, Query(description=f"From here on: {ALLOWED}.", exa
 Until = Annotated[str | None, Query(description=f"Up to here (default now): {ALLOWED}.")]
 At = Annotated[str | None, Query(description=f"As it was then (default now): {ALLOWED}.", examples=["5m"])]
 Node = Annotated[str | None, Query(description="Only of this node.")]
-Pool = Annotated[str | None, Query(description="Only of nodes of this pool.")]
+Pool = Annotated[
+    str | None,
+    Query(
+        description="Only of nodes of this pool. A filter: of an unknown pool there is nothing in the list; only what "
+        "is named in a path has to be there."
+    ),
+]
 OnlyTier = Annotated[Tier | None, Query(description="Only of this tier.")]
 OnlyQos = Annotated[QoSClass | None, Query(description="Only of this QoS class.")]
 OnlyLiveness = Annotated[Liveness | None, Query(description="Only nodes that are this.")]

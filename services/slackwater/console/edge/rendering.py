@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import jinja2
 from fastapi.responses import HTMLResponse
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from slackwater.console.domain.drawing.bars import share_bar
 from slackwater.console.domain.drawing.stacks import Layer
@@ -22,6 +22,8 @@ from slackwater.model.errors import InvalidInput, NotFound, Unavailable
 from slackwater.model.quantities import format_memory
 
 NOTHING = "\N{EN DASH}"
+LONG_NAME = 32
+"""Letters of a name that stand on one line; a longer one is wrapped, or it would push all numbers out of the table."""
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -89,6 +91,7 @@ def environment() -> jinja2.Environment:
         gib=lambda count: NOTHING if count is None else gibibytes(count),
         capitalize_first=lambda text: text[:1].upper() + text[1:],
         mark=css_of,
+        named=_named,
         words=lambda text: str(text).replace("_", " "),
         drawing=Markup,  # the drawings escape their own text
     )
@@ -99,6 +102,10 @@ def environment() -> jinja2.Environment:
 def _cores(milli: int | None, digits: int = 1) -> str:
     """Cores with a fixed number of digits, so that columns of them line up."""
     return NOTHING if milli is None else f"{milli / 1000:.{digits}f}"
+
+
+def _named(name: str) -> Markup:
+    return Markup('<span class="longname">{}</span>').format(name) if len(name) > LONG_NAME else escape(name)
 
 
 def _percent(value: float | None, digits: int = 1) -> str:

@@ -53,7 +53,8 @@ class NodeRow:
     state: str
     tank: str
     capacity: int
-    used: int
+    used: int | None
+    """None: it has never reported."""
     offered: int | None
     above: bool
     closed: bool
@@ -71,7 +72,8 @@ class OverviewPage:
     layers: tuple[Layer, ...]
     capacity: int
     requested: int
-    picture: Picture
+    picture: Picture | None
+    """None: there was nothing to be drawn."""
     history: int
     totals: Totals
     waterline: float
@@ -150,8 +152,10 @@ async def _guards(reads: Reads, now: datetime) -> Sequence[Guard]:
     return guards_of(pods, actions)
 
 
-async def _history(reads: Reads, now: datetime, span: str, resource: str, level: FleetLevel) -> tuple[Picture, int]:
-    """The picture, and of how many levels it is made. The level of now is its right edge."""
+async def _history(
+    reads: Reads, now: datetime, span: str, resource: str, level: FleetLevel
+) -> tuple[Picture | None, int]:
+    """The picture, if any node was there, and of how many levels it is made. The level of now is its right edge."""
     seconds = SPANS[span]
     step = max(LEVEL_SECONDS, seconds // BUCKETS)
     since = now - timedelta(seconds=seconds)
@@ -159,6 +163,8 @@ async def _history(reads: Reads, now: datetime, span: str, resource: str, level:
     samples = [sample_of(each, resource) for each in kept if since <= each.at < now]
     if level.nodes:
         samples.append(sample_of(level, resource))
+    if not any(sample.capacity for sample in samples):
+        return None, len(kept)
     wording = RESOURCES[resource]
     label = f"Fleet {'CPU' if resource == 'cpu' else 'memory'} by tier, last {span}"
 
@@ -197,7 +203,7 @@ def node_row(node: NodeView, now: datetime, waterline: float) -> NodeRow:
         state=state,
         tank=tank(water_level(used_by_layer(node.usage) if node.usage else {}, offered, capacity), capacity),
         capacity=capacity,
-        used=node.usage.usage.cpu_milli if node.usage else 0,
+        used=node.usage.usage.cpu_milli if node.usage else None,
         offered=offered,
         above=state == "fresh" and (pressure or 0.0) > waterline,
         closed=closing(node) is not None,

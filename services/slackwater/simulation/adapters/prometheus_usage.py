@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from slackwater.model.counting import counted, plural
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.simulation.adapters.prometheus import Labels, Points, Prometheus, Span
 from slackwater.simulation.usecases.placed import PLACES, Placed
@@ -307,9 +308,10 @@ def _unknown(
         if len(without) == pods:
             yield f"no requests of {each} are known: a pod counts with the most that it was seen to use"
         elif without:
-            yield f"{len(without)} of {pods} pods have no request of {each}"
+            yield f"{len(without)} of {counted(pods, 'pod')} {plural(len(without), 'has', 'have')} no request of {each}"
     if never := sum(not seen for seen in here):
-        yield f"{never} pods are listed and were never measured: finished ones, or metrics that are missing"
+        listed = counted(never, "pod is listed and was", "pods are listed and were")
+        yield f"{listed} never measured: finished ones, or metrics that are missing"
     measured = _has_pods(where, present, there)
     if not there.all():
         yield f"nodes were not there in {1 - there.mean():.1%} of the cells; they offer nothing then"

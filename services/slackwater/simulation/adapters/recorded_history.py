@@ -33,6 +33,7 @@ from slackwater.colocation.domain.pod_set import ListedPod, MeasuredPod, pod_set
 from slackwater.colocation.domain.present import snapshot_of
 from slackwater.colocation.domain.snapshot import LOWER_TIERS, HostApp, NodeSnapshot, Zone
 from slackwater.colocation.domain.strategy import Strategy
+from slackwater.model.counting import counted
 from slackwater.model.errors import NotFound
 from slackwater.model.quantities import Resources
 from slackwater.simulation.adapters.api_answers import Reads, Said, pages_of, resources_of, time_of, windows_of
@@ -183,7 +184,8 @@ def _notes(
 ) -> Iterator[str]:
     yield f"recorded windows of {seconds} s (p95 of every pod) and the peaks that were predicted then"
     if len(with_windows) < len(records):
-        yield f"{len(records) - len(with_windows)} nodes are known of which no usage was recorded in this time"
+        without = len(records) - len(with_windows)
+        yield f"{counted(without, 'node is', 'nodes are')} known of which no usage was recorded in this time"
     told = [record.forecasts[0].at.timestamp() for record in with_windows if record.forecasts]
     if not told:
         yield "no predictions were recorded in this time: requests stand in for them"

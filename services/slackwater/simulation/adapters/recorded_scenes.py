@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from urllib.parse import quote
 
+from slackwater.model.counting import counted
 from slackwater.model.errors import NotFound
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
@@ -120,7 +121,7 @@ def recorded_scenes(reads: Reads, since_seconds: int, now: datetime, watch: Watc
 def _notes(seconds: int, without: int, blind: float, throttled: int, reports: int) -> Iterator[str]:
     yield f"windows of {seconds} s, each the p95 of its node and pods: what is shorter is not in them"
     if without:
-        yield f"{without} nodes are known of which no usage was recorded in this time"
+        yield f"{counted(without, 'node is', 'nodes are')} known of which no usage was recorded in this time"
     if blind:
         yield f"of {blind:.0%} of the windows no pressure is kept (it is, for a day): its rules rest there"
     if throttled:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from slackwater.backtest.adapters.predictors import contenders
 from slackwater.colocation.domain.closed_loop import Period
 from slackwater.colocation.domain.fleet import Ints
+from slackwater.model.counting import counted
 from slackwater.model.errors import InvalidInput
 from slackwater.simulation.usecases.placed import PLACES, Placed, filled_notes, peak
 from slackwater.traces.choices import Resource, TraceFormat
@@ -57,7 +58,9 @@ def placed(traces: Mapping[Resource, Trace], layout: Layout) -> Placed:
     stays = _stays(trace, layout)
     alone = trace.whole_machines and stays.machines == trace.series
     whole = "each series is a whole machine and counts as one pod that requests it"
-    made_up = f"{trace.series} series as pods of prod on {stays.machines} nodes that are made up"
+    made_up = (
+        f"{trace.series} series as pods of prod on {counted(stays.machines, 'node that is', 'nodes that are')} made up"
+    )
     there = _with_somebody(stays, trace.cells)
     return Placed(
         title=trace.title,

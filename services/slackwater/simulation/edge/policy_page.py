@@ -9,10 +9,13 @@ from markupsafe import Markup
 from slackwater.pages.paper import COLOURS, template
 from slackwater.simulation.edge.policy_pictures import ShownPolicy, by_hour, curves, hours_of, over_time
 from slackwater.simulation.edge.policy_report import TimeAbove, policy_report_of
+from slackwater.simulation.edge.simulation_report import MOST_NODES
 from slackwater.simulation.service import PolicySimulation
 from slackwater.waterline.registry.metric import Dimension
 
 TEMPLATES = Path(__file__).parent / "templates"
+SHOWN_GAPS = 10
+"""Of each policy; of how many more there are the page tells."""
 
 
 def policy_page(simulation: PolicySimulation) -> str:
@@ -35,6 +38,8 @@ def policy_page(simulation: PolicySimulation) -> str:
     hours = hours_of(history)
     return template(TEMPLATES, "policies.html", amount=amount, signed=signed, waterline=waterline).render(
         report=policy_report_of(simulation),
+        shown_gaps=SHOWN_GAPS,
+        most_nodes=MOST_NODES,
         shown=shown,
         pictures=pictures,
         hours=hours,

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from slackwater.pages.paper import COLOURS, template
 from slackwater.simulation.edge.simulation_pictures import Shown, over_time, place_of, plane, shares
-from slackwater.simulation.edge.simulation_report import report_of
+from slackwater.simulation.edge.simulation_report import MOST_NODES, report_of
 from slackwater.simulation.service import Simulation
 from slackwater.traces.choices import UNITS, Resource
 
@@ -31,6 +31,7 @@ def page(simulation: Simulation) -> str:
     ]
     return template(TEMPLATES, "simulation.html", amount=amount).render(
         report=report_of(simulation),
+        most_nodes=MOST_NODES,
         shown=shown,
         resources=there,
         pictures=pictures,

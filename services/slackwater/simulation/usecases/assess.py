@@ -17,6 +17,7 @@ from slackwater.backtest.domain.measures import Tally as PeakTally
 from slackwater.backtest.domain.oracle import oracle
 from slackwater.colocation.domain.closed_loop import Filling
 from slackwater.colocation.domain.strategy import Strategy
+from slackwater.model.counting import counted
 from slackwater.prediction.domain.models.port import PeakModel
 from slackwater.simulation.domain.risk import Advice, Choice, Judged, advise
 from slackwater.simulation.domain.tally import Came, Tally
@@ -285,5 +286,6 @@ def warnings_of(placed: Placed, requested: Floats) -> list[str]:
     for each in placed.traces:
         over = np.flatnonzero(requested[:, PLACES[each]] > placed.capacity[:, PLACES[each]] * 1.01)
         if len(over):
-            found.append(f"{each}: {len(over)} nodes have more requests than they can give")
+            whose = counted(len(over), "node has more requests than it", "nodes have more requests than they")
+            found.append(f"{each}: {whose} can give")
     return found

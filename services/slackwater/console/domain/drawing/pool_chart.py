@@ -16,6 +16,8 @@ from slackwater.console.domain.drawing.svg import Frame, Scale
 ROW, BAR = 44.0, 15.0
 """Height of a pool's row and of its bar, in SVG units."""
 BOTTOM = 24.0
+NAME_LETTER, LETTER = 8.5, 6.5
+"""How wide a letter is at most, in SVG units: of a pool's name, and of what is said at its right."""
 LONGEST = 2.0
 """Of the capacity: no bar is longer, so that one pool whose size is not known does not flatten all others."""
 WORDS = {
@@ -81,7 +83,7 @@ def pool_chart(frame: Frame, pools: Sequence[PoolLevel], say: Callable[[int], st
 def _row(frame: Frame, x: Scale, top: float, level: PoolLevel, say: Callable[[int], str]) -> list[str]:
     name = level.pool or "(no pool)"
     drawn = [
-        svg.link(level.href, svg.text(frame.x0, top + 14, name, "poolname")),
+        svg.link(level.href, svg.text(frame.x0, top + 14, _fitting(name, frame, level.said), "poolname", title=name)),
         svg.text(frame.x1, top + 14, level.said, "axis strong" if level.alert else "axis", "end"),
     ]
     whole = max(level.capacity, 1)
@@ -91,6 +93,12 @@ def _row(frame: Frame, x: Scale, top: float, level: PoolLevel, say: Callable[[in
             title = f"{name}: {say(layer.amount)} {WORDS[layer.name]}"
             drawn.append(svg.rect(left, top + 21, right - left, BAR, f"layer {layer.name}", title))
     return [*drawn, svg.line(x(1.0), top + 18, x(1.0), top + 24 + BAR, "capacity")]
+
+
+def _fitting(name: str, frame: Frame, said: str) -> str:
+    """What of a name has room beside the figures; all of it is told when one points at it, and in the table."""
+    letters = int((frame.x1 - frame.x0 - len(said) * LETTER) / NAME_LETTER) - 2
+    return name if len(name) <= letters else f"{name[: max(letters - 1, 1)]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _shares(frame: Frame, x: Scale) -> list[str]:

@@ -86,9 +86,9 @@ def polygon(pairs: Sequence[Point], css: str, title: str | None = None) -> str:
     return f'<polygon points="{points(pairs)}" class="{css}">{titled(title)}</polygon>' if pairs else ""
 
 
-def text(x: float, y: float, content: str, css: str = "axis", anchor: str = "start") -> str:
+def text(x: float, y: float, content: str, css: str = "axis", anchor: str = "start", title: str | None = None) -> str:
     place = f'x="{number(x)}" y="{number(y)}" text-anchor="{anchor}"'
-    return f'<text {place} class="{css}">{escape(content)}</text>'
+    return f'<text {place} class="{css}">{titled(title)}{escape(content)}</text>'
 
 
 def link(href: str, body: str) -> str:
