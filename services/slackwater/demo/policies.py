@@ -30,7 +30,7 @@ class Levels:
 
 COMPARED: Final = Levels(0.76, 0.66)
 """Where a service that answers within milliseconds would be kept: nearer to full, what it costs to decide and to write
-down, 2.5 % of two CPUs, moves its p99 by a quarter (decision 0066)."""
+down, 2.5 % of two CPUs, moves its p99 by a quarter (decision 0061)."""
 FULL: Final = Levels(0.86, 0.76)
 """Nearly all of the machine: what reacting takes is measured here."""
 _RULE, _METRIC = "machine-cpu", "node_cpu_usage_ratio"

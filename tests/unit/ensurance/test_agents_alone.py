@@ -1,5 +1,5 @@
 """Of a node whose agent decides by itself ensurance decides nothing: two who act on one surge take twice what is needed
-(decision 0065). It sees to it that the agent hears it."""
+(decision 0060). It sees to it that the agent hears it."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class GuardNode:
 
     def _glance(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> _Answer | None:
         """Almost every report: nothing is triggered, nothing in force, nothing awaited. Costs no look at any pod. Nor
-        does one of an agent that decides by itself: two who act on one surge take twice what is needed (0065)."""
+        does one of an agent that decides by itself: two who act on one surge take twice what is needed (0060)."""
         if report.data.alone:
             return _Answer(guarded, replace(guarded, last_report=_position(report)))
         if guarded.awaited or guarded.evictions:
