@@ -10,7 +10,6 @@ from slackwater.console.domain.views import EffectView
 from slackwater.console.domain.words import amount, seconds
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord, Input
-from slackwater.model.counting import plural
 
 _PREFIX = "computed: "
 _WORD = re.compile(r"[a-z_]+")
@@ -68,7 +67,7 @@ def _crossing(record: DecisionRecord, inputs: Mapping[str, Input]) -> list[str]:
     text = f"{found.name} {reading(found.value, found.unit)} is {side} the waterline {reading(line.value, line.unit)}"
     counted = inputs.get("samples_above") or inputs.get("samples_calm")
     if counted is not None:
-        text += f", in {counted.value} {plural(int(counted.value or 0), 'sample')} that it takes"
+        text += f", in {counted.value} samples that it takes"
     target = inputs.get("target")
     return [text + (f"; target {reading(target.value, target.unit)}" if target is not None else "")]
 
