@@ -72,8 +72,9 @@ def test_who_backs_up_reaches_the_copies_of_durable_streams_and_nothing_else() -
     for stream, spec in load().streams.items():
         assert (f"$JS.API.STREAM.SNAPSHOT.{stream}" in backup) is (spec.storage == "file")
         assert (f"$JS.API.STREAM.RESTORE.{stream}" in restore) is (spec.storage == "file")
+        assert (f"$JS.API.STREAM.INFO.{stream}" in restore) is (spec.storage == "file"), "refused before it is begun"
     assert all("SNAPSHOT" in subject and "RESTORE" not in subject for subject in backup)
-    assert all("RESTORE" in subject for subject in restore)
+    assert all("RESTORE" in subject or subject.startswith("$JS.API.STREAM.INFO.") for subject in restore)
     assert {"backup", "restore"} <= set(users_of(SERVICES, NODES))
 
 

@@ -32,5 +32,11 @@ def test_a_timeout_that_says_nothing_is_told_by_its_name() -> None:
 
 
 def test_a_wrong_statement_stays_a_defect() -> None:
-    with pytest.raises(asyncpg.UndefinedTableError), translated():
+    with pytest.raises(asyncpg.PostgresSyntaxError), translated():
+        raise asyncpg.PostgresSyntaxError('syntax error at or near "nothing"')
+
+
+def test_a_table_that_is_not_there_is_another_version_of_ours() -> None:
+    """Whichever driver says so: schemas move forward under replicas that are about to be replaced."""
+    with pytest.raises(Unavailable, match=r"another version of ours.*nothing"), translated():
         raise asyncpg.UndefinedTableError('relation "nothing" does not exist')

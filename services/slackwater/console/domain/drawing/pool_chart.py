@@ -82,8 +82,10 @@ def pool_chart(frame: Frame, pools: Sequence[PoolLevel], say: Callable[[int], st
 
 def _row(frame: Frame, x: Scale, top: float, level: PoolLevel, say: Callable[[int], str]) -> list[str]:
     name = level.pool or "(no pool)"
+    shown = _fitting(name, frame, level.said)
+    whole_name = name if shown != name else None
     drawn = [
-        svg.link(level.href, svg.text(frame.x0, top + 14, _fitting(name, frame, level.said), "poolname", title=name)),
+        svg.link(level.href, svg.text(frame.x0, top + 14, shown, "poolname", title=whole_name)),
         svg.text(frame.x1, top + 14, level.said, "axis strong" if level.alert else "axis", "end"),
     ]
     whole = max(level.capacity, 1)
