@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from slackwater.bus.encoding import Message
 from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.bus.streams import Topology, load
+from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.nats_server import forget_everything
@@ -37,6 +39,15 @@ class Given:
     inject: Callable[[str, Message], Awaitable[None]]
     forget: Callable[[str, int], Awaitable[None]]
     begin_anew: Callable[[str], Awaitable[None]]
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[EmbeddedNats]:
+    """A broker of the test's own, to be killed and emptied."""
+    server = EmbeddedNats(tmp_path)
+    await server.start()
+    yield server
+    await server.stop()
 
 
 @pytest.fixture(params=["memory", "nats"])

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -42,14 +42,6 @@ def effect(decision: str) -> Event[EffectMeasured]:
         seconds_to_measurement=1,
     )
     return event_of(data, source="test", time=NOW)
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[EmbeddedNats]:
-    server = EmbeddedNats(tmp_path)
-    await server.start()
-    yield server
-    await server.stop()
 
 
 class Ledger:

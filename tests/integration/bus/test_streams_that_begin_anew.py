@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-
-import pytest
 
 from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.bus.port import Done, Received, Settlement
@@ -20,14 +17,6 @@ from slackwater.testing.reports import report
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 CONSUMER = "ingestion-usage-reported"
-
-
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[EmbeddedNats]:
-    server = EmbeddedNats(tmp_path)
-    await server.start()
-    yield server
-    await server.stop()
 
 
 class Noted:

@@ -7,13 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from agent_fakes import NODE, pod
+from agent_fakes import NODE
 from agent_world import World, eviction, throttle
 
 from slackwater.bus.encoding import Undecodable, decode, encode
 from slackwater.events.envelope import event_of
 from slackwater.events.intent_declared import IntentDeclared
-from slackwater.model.tiers import Tier
 from slackwater.testing.clock import EPOCH
 
 ITEM: dict[str, Any] = {
@@ -23,14 +22,6 @@ DOCUMENT: dict[str, Any] = {
     "node": NODE, "writer": "ensurance", "generation": 1, "declared_at": EPOCH.isoformat(), "lease_seconds": 10.0,
     "evictions": [ITEM], "waterlines": [{"metric": "prod_cpu_pressure", "value": 0.2}],
 }  # fmt: skip
-
-
-@pytest.fixture
-def world() -> World:
-    found = World()
-    found.driver.add(pod("a"), pod("b"), pod("p", Tier.PROD))
-    found.driver.rates = {"a": 1000, "b": 500, "p": 250}
-    return found
 
 
 def headers() -> Any:

@@ -18,7 +18,6 @@ from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import Eviction
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.usage_reported import UsageReported
-from slackwater.model.tiers import Tier
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
 from slackwater.waterline import handover
@@ -58,14 +57,6 @@ def rules(
     )
     book = rulebook_of(cluster, others)
     return handover.written(book.policies, replace(book.options(mode), limits=limits or Limits()))
-
-
-@pytest.fixture
-def world() -> World:
-    found = World()
-    found.driver.add(pod("a"), pod("b"), pod("p", Tier.PROD))
-    found.driver.rates = {"a": 1000, "b": 500, "p": 250}
-    return found
 
 
 def records(world: World) -> list[tuple[str, str, str]]:

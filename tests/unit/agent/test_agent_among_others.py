@@ -17,14 +17,6 @@ from slackwater.model.pods import Pod
 from slackwater.model.tiers import QoSClass, Tier
 
 
-@pytest.fixture
-def world() -> World:
-    found = World()
-    found.driver.add(pod("a"), pod("b"), pod("p", Tier.PROD))
-    found.driver.rates = {"a": 1000, "b": 500, "p": 250}
-    return found
-
-
 async def test_a_foreign_writer_of_a_pod_that_has_ended_is_named_no_more(world: World) -> None:
     async with world.running() as service:
         await world.declare(throttles=[throttle("a", 400)])
