@@ -16,6 +16,7 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.time import Clock
+from slackwater.store.bell import Bell
 from slackwater.store.dialing import engine_of
 from slackwater.store.faults import connecting, translated
 from slackwater.store.leases import PostgresLeases
@@ -61,8 +62,17 @@ def session_settings(service: str) -> dict[str, str]:
 class PostgresDatabase:
     """slackwater.store.port.Database on PostgreSQL. Connects on first use and again after the server came back."""
 
-    def __init__(self, engine: AsyncEngine, dsn: str, service: str, clock: Clock, fence: Fence | None = None) -> None:
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        dsn: str,
+        service: str,
+        clock: Clock,
+        fence: Fence | None = None,
+        bell: Bell | None = None,
+    ) -> None:
         self._fence = fence
+        self._bell = bell or Bell()
         self._engine = engine
         self._dsn = dsn
         self._service = service
@@ -77,10 +87,12 @@ class PostgresDatabase:
         async with AsyncExitStack() as stack:
             stack.enter_context(translated())
             with connecting():
-                connection = await stack.enter_async_context(self._engine.begin())
-            unit = PostgresUnitOfWork(connection, self._service, guard)
+                connection = await stack.enter_async_context(self._engine.connect())
+            unit = PostgresUnitOfWork(connection, self._service, self._bell, guard)
             yield unit
             await unit.flush()
+            await connection.commit()
+        unit.committed()
 
     async def ping(self) -> bool:
         try:
@@ -107,13 +119,13 @@ class PostgresDatabase:
         return Connections(pool.checkedout(), pool.checkedin())
 
     def relay(self, publish: Publish) -> OutboxRelay:
-        return OutboxRelay(self._dsn, self._service, publish, self._clock, self._fence, self.backlog)
+        return OutboxRelay(self._dsn, self._service, publish, self._clock, self._fence, self.backlog, self._bell)
 
     def leases(self, member: str) -> PostgresLeases:
         return PostgresLeases(self._dsn, self._service, member)
 
     def fenced(self, fence: Fence) -> PostgresDatabase:
-        return PostgresDatabase(self._engine, self._dsn, self._service, self._clock, fence)
+        return PostgresDatabase(self._engine, self._dsn, self._service, self._clock, fence, self._bell)
 
     async def close(self) -> None:
         await self._engine.dispose()

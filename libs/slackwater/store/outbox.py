@@ -2,15 +2,18 @@
 
 One relay per schema works at a time, guarded by an advisory lock on the very session that reads and deletes: when the
 session goes, the lock and the work go together. Of a sharded service every replica relays, each the partitions that it
-owns: a replica that stands still holds up nobody, and neither does a subject that fails (sending). It wakes on NOTIFY,
-so a commit is published within milliseconds; the poll is a floor for notifications that were lost with a connection.
+owns: a replica that stands still holds up nobody, and neither does a subject that fails (sending). It wakes when a
+commit is told (bell), so it is published within milliseconds; the poll is a floor for what was lost with a connection.
+
+What is committed while others are on their way is not kept waiting for their answers. An exchange with PostgreSQL costs
+a busy service more than a millisecond, so one does both: it deletes what is through and reads what has come.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
 import asyncpg
@@ -19,25 +22,30 @@ from slackwater.events.envelope import partition_in
 from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import PARTITIONS, SHARDS
 from slackwater.model.time import Clock
+from slackwater.store.bell import Bell
 from slackwater.store.encoding import written_from
 from slackwater.store.faults import connecting
 from slackwater.store.inbox import PRUNE
 from slackwater.store.metrics import OutboxMetrics
 from slackwater.store.names import lock_key, outbox_channel, schema_of
 from slackwater.store.port import Backlog, Fence, Publish
-from slackwater.store.sending import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Outcome, Sender
+from slackwater.store.sending import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, PATIENCE_SECONDS, Outcome, Sender
 from slackwater.telemetry.metrics import process_meters
 
 POLL_SECONDS = 5.0
 _BATCH = 200
+_FLYING = 1000
+"""Subjects on their way at once; what has come for others waits then, and only then, for one of them to land."""
 _PRUNE_SECONDS = 600.0
 
+_DELETE = "DELETE FROM outbox WHERE position = ANY($1::bigint[])"
 _PENDING = (
-    "SELECT position, id::text, type, subject, headers, payload FROM outbox"
-    " WHERE refused IS NULL AND NOT subject = ANY($2::text[])"
+    f"WITH gone AS ({_DELETE})"  # noqa: S608 - constants; the rest of the statement still sees what it deletes
+    " SELECT position, id::text, type, subject, headers, payload FROM outbox"
+    " WHERE refused IS NULL AND NOT subject = ANY($2::text[]) AND NOT position = ANY($1)"
 )
-_FIRST = " ORDER BY position LIMIT $1"
-_OF_MINE = f" AND split_part(subject, '.', 5)::int * {PARTITIONS} / {SHARDS} = ANY($3::int[])"
+_FIRST = " ORDER BY position LIMIT $3"
+_OF_MINE = f" AND split_part(subject, '.', 5)::int * {PARTITIONS} / {SHARDS} = ANY($4::int[])"
 BACKLOG = (
     "SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM outbox"
     " WHERE refused IS NULL"
@@ -51,7 +59,14 @@ class OutboxRelay:
     """slackwater.store.port.Relay on PostgreSQL. `publish` is the bus's: idempotent by event id, raises Unavailable."""
 
     def __init__(
-        self, dsn: str, service: str, publish: Publish, clock: Clock, fence: Fence | None, ask: AskBacklog
+        self,
+        dsn: str,
+        service: str,
+        publish: Publish,
+        clock: Clock,
+        fence: Fence | None,
+        ask: AskBacklog,
+        bell: Bell,
     ) -> None:
         self._fence = fence
         self._ask = ask
@@ -61,6 +76,8 @@ class OutboxRelay:
         self._clock = clock
         self._published = OutboxMetrics(process_meters()).published.labels(service)
         self._wake = asyncio.Event()
+        self._bell = bell
+        bell.wakes(self._wake.set)
         if fence is not None:
             fence.on_change(self._wake.set)
         self._pause = FIRST_PAUSE_SECONDS
@@ -92,17 +109,17 @@ class OutboxRelay:
 
     async def _session(self) -> None:
         connection = await self._connect()
-        sender = Sender(self._carry, self._is_mine, self._clock)
+        sender = Sender(self._carry, self._is_mine, self._clock, self._wake.set)
         try:
             connection.add_termination_listener(lambda _: self._wake.set())
-            await connection.add_listener(outbox_channel(self._service), lambda *_: self._wake.set())
+            await connection.add_listener(outbox_channel(self._service), lambda *told: self._bell.hear(told[3]))
             while not await self._own(connection):
                 await self._clock.sleep(random.uniform(0.5, 1.0))
             while True:
                 self._wake.clear()
-                if await self._pass(connection, sender):
-                    continue
-                await self._prune(connection)
+                await self._pass(connection, sender)
+                if not sender.is_awaiting:
+                    await self._prune(connection)
                 await self._wait(sender)
         finally:
             try:  # what the bus has is not to be sent again at the next start
@@ -116,30 +133,38 @@ class OutboxRelay:
             return True
         return bool(await connection.fetchval("SELECT pg_try_advisory_lock($1)", lock_key("outbox", self._service)))
 
-    async def _pass(self, connection: asyncpg.Connection[Any], sender: Sender) -> bool:
-        """Publish one batch; True when there may be more at once."""
-        rows = await self._pending(connection, sender.busy())
-        if rows:
-            await sender.send(rows)
+    async def _pass(self, connection: asyncpg.Connection[Any], sender: Sender) -> None:
+        """Settle what has landed and begin with one batch more."""
         outcome, ended = sender.take_outcome()
-        await self._settle(connection, outcome)
-        sender.forget(ended)
-        if rows and not outcome.published and not outcome.refused:
+        if outcome.has_failed and not outcome.published and not outcome.refused:
             await self._rest()  # nothing gets through: the bus is away
-        return bool(rows or ended)
+        await self._mark_refused(connection, outcome)
+        rows = await self._exchange(connection, sender, outcome.published, ended)
+        sender.forget(ended)
+        sender.begin(rows)
+        if len(rows) == _BATCH:
+            self._wake.set()  # there may be more
 
-    async def _pending(self, connection: asyncpg.Connection[Any], busy: Sequence[str]) -> Sequence[asyncpg.Record]:
+    async def _exchange(
+        self, connection: asyncpg.Connection[Any], sender: Sender, published: Sequence[int], ended: Collection[str]
+    ) -> Sequence[asyncpg.Record]:
+        """Delete what is through; read what waits, in order, of subjects of which nothing is on its way."""
+        if published:
+            self._pause = FIRST_PAUSE_SECONDS
+        busy, room = sender.busy(but=ended), min(_BATCH, _FLYING - sender.flying(but=ended))
         if self._fence is None:
-            return list(await connection.fetch(_PENDING + _FIRST, _BATCH, busy))
+            return list(await connection.fetch(_PENDING + _FIRST, published, busy, room))
         mine = [partition for partition in self._fence.held() if self._fence.holds(partition)]
-        if not mine:
+        if not mine and not published:
             return []
-        return list(await connection.fetch(_PENDING + _OF_MINE + _FIRST, _BATCH, busy, mine))
+        return list(await connection.fetch(_PENDING + _OF_MINE + _FIRST, published, busy, room, mine))
 
     async def _settle(self, connection: asyncpg.Connection[Any], outcome: Outcome) -> None:
         if outcome.published:
-            await connection.execute("DELETE FROM outbox WHERE position = ANY($1::bigint[])", outcome.published)
-            self._pause = FIRST_PAUSE_SECONDS
+            await connection.execute(_DELETE, outcome.published)
+        await self._mark_refused(connection, outcome)
+
+    async def _mark_refused(self, connection: asyncpg.Connection[Any], outcome: Outcome) -> None:
         for position, reason in outcome.refused:
             await connection.execute("UPDATE outbox SET refused = $2 WHERE position = $1", position, reason)
 
@@ -157,16 +182,24 @@ class OutboxRelay:
             await connection.execute(PRUNE)
 
     async def _wait(self, sender: Sender) -> None:
-        """Until a commit notifies, the session ends, something new is owned, an answer came late, a subject has
-        rested, or the poll is due."""
-        timer = asyncio.ensure_future(self._clock.sleep(sender.rest_seconds(POLL_SECONDS)))
-        waits = (timer, asyncio.ensure_future(self._wake.wait()), asyncio.ensure_future(sender.landed.wait()))
+        """Until a commit is told, the session ends, something new is owned, answers are there, a subject has rested,
+        or the poll is due. One event for all of them: in a busy process each step from task to task takes as long as
+        the loop is busy with others, and waiting for the first of several tasks takes six."""
+        if sender.is_awaiting:
+            seconds, then = PATIENCE_SECONDS, sender.wait_no_longer
+        else:
+            seconds, then = sender.rest_seconds(POLL_SECONDS), None
+        timer = asyncio.create_task(self._wake_in(seconds, then))
         try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await self._wake.wait()
         finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+            timer.cancel()
+
+    async def _wake_in(self, seconds: float, then: Callable[[], None] | None) -> None:
+        await self._clock.sleep(seconds)
+        if then is not None:
+            then()
+        self._wake.set()
 
     async def _rest(self) -> None:
         await self._clock.sleep(random.uniform(0.5, 1.0) * self._pause)

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.events.envelope import Event
 from slackwater.events.written import Written
+from slackwater.model.errors import SlackwaterError
 from slackwater.runtime.sharding import LeaseStore
 
 Publish = Callable[[Written], Awaitable[None]]
@@ -64,6 +65,15 @@ class Relay(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class RowChange:
+    """`UPDATE … WHERE …` of one row, its values by name, and what is to be said if the row is not there."""
+
+    update: str
+    values: Mapping[str, Any]
+    missed: SlackwaterError
+
+
 class UnitOfWork(Protocol):
     """One open transaction. Leaving its context commits; an exception rolls back."""
 
@@ -86,6 +96,12 @@ class UnitOfWork(Protocol):
 
     def concerns_partition(self, partition: int) -> None:
         """The same for what belongs to a partition as a whole."""
+        ...
+
+    def changes_last(self, change: RowChange) -> None:
+        """Change one row at the end, in one exchange with the events: where nothing else is read or written before,
+        that is the whole transaction. Once at most. Leaving the context raises `change.missed` if there is no such
+        row, and nothing is written."""
         ...
 
     async def first_time(self, consumer: str, event_id: str) -> bool:

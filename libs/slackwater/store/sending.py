@@ -18,15 +18,17 @@ from slackwater.model.time import Clock
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 5.0
 PATIENCE_SECONDS = 0.25
-"""So long a pass waits for an answer; then it goes on without the subjects that have none yet."""
+"""So long the answers of what was begun together are waited for, to be settled together, while nothing is committed;
+then it goes on without the subjects that have none yet."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """Rows that are through, and rows the bus will never take, with its reason."""
+    """Rows that are through, and rows the bus will never take, with its reason; and whether a subject failed."""
 
     published: list[int] = field(default_factory=list)
     refused: list[tuple[int, str]] = field(default_factory=list)
+    has_failed: bool = False
 
 
 @dataclass(slots=True)
@@ -37,46 +39,68 @@ class _Rest:
 
 class Sender:
     """Of one session of a relay. `publish` takes a row; it raises Unavailable, or InvalidInput for one that can never
-    be taken. `may` is asked before each publish."""
+    be taken. `may` is asked before each publish. `landed` is called when everything that is waited for has ended, and
+    for each that nobody waits for any more."""
 
-    def __init__(self, publish: Callable[[Any], Awaitable[None]], may: Callable[[str], bool], clock: Clock) -> None:
+    def __init__(
+        self,
+        publish: Callable[[Any], Awaitable[None]],
+        may: Callable[[str], bool],
+        clock: Clock,
+        landed: Callable[[], None],
+    ) -> None:
         self._publish = publish
         self._may = may
         self._clock = clock
+        self._landed = landed
         self._flying: dict[str, asyncio.Task[None]] = {}
+        self._awaited: set[asyncio.Task[None]] = set()
         self._resting: dict[str, _Rest] = {}
         self._outcome = Outcome()
-        self.landed = asyncio.Event()
-        """Set when a subject has ended that a pass did not wait for."""
 
-    def busy(self) -> list[str]:
-        """Subjects of which nothing may be begun now."""
+    def busy(self, *, but: Collection[str] = ()) -> list[str]:
+        """Subjects of which nothing may be begun now; those in `but` are about to be forgotten."""
         now = self._clock.monotonic()
-        return [*self._flying, *(name for name, rest in self._resting.items() if rest.until > now)]
+        resting = (name for name, rest in self._resting.items() if rest.until > now)
+        return [*(name for name in self._flying if name not in but), *resting]
+
+    def flying(self, *, but: Collection[str] = ()) -> int:
+        return len(self._flying) - len(but)
 
     def rest_seconds(self, longest: float) -> float:
         """Until the first subject that rests may be tried again."""
         now = self._clock.monotonic()
         return max(0.0, min((rest.until - now for rest in self._resting.values()), default=longest))
 
-    async def send(self, rows: Sequence[Any]) -> None:
-        """Begin with these, none of a busy subject, and wait until they are through, but for PATIENCE_SECONDS only."""
+    def begin(self, rows: Sequence[Any]) -> None:
+        """With these, none of a busy subject."""
         by_subject: dict[str, list[Any]] = defaultdict(list)
         for row in rows:
             by_subject[row["subject"]].append(row)
-        begun = {subject: asyncio.create_task(self._send_subject(subject, own)) for subject, own in by_subject.items()}
-        self._flying.update(begun)
-        await asyncio.wait(begun.values(), timeout=PATIENCE_SECONDS)
-        for task in begun.values():
-            if not task.done():
-                task.add_done_callback(lambda _: self.landed.set())
+        for subject, own in by_subject.items():
+            self._flying[subject] = task = asyncio.create_task(self._send_subject(subject, own))
+            self._awaited.add(task)
+            task.add_done_callback(self._has_ended)
+
+    def _has_ended(self, task: asyncio.Task[None]) -> None:
+        self._awaited.discard(task)
+        if not self._awaited:
+            self._landed()
+
+    @property
+    def is_awaiting(self) -> bool:
+        """Whether answers are waited for that are due within PATIENCE_SECONDS."""
+        return bool(self._awaited)
+
+    def wait_no_longer(self) -> None:
+        """Whatever has no answer yet is told of when it has."""
+        self._awaited.clear()
 
     def take_outcome(self) -> tuple[Outcome, Collection[str]]:
         """What has come of it so far, and which subjects have ended: `forget` those once the outcome is written."""
-        self.landed.clear()
         ended = [subject for subject, task in self._flying.items() if task.done()]
         outcome, self._outcome = self._outcome, Outcome()
-        return outcome, ended
+        return outcome, frozenset(ended)
 
     def forget(self, ended: Collection[str]) -> None:
         """These may be begun again. Raises what a defect raised."""
@@ -107,6 +131,7 @@ class Sender:
             self._resting.pop(subject, None)
 
     def _rest(self, subject: str) -> None:
+        self._outcome.has_failed = True
         known = self._resting.get(subject)
         pause = FIRST_PAUSE_SECONDS if known is None else min(known.pause * 2, LONGEST_PAUSE_SECONDS)
         self._resting[subject] = _Rest(pause, self._clock.monotonic() + random.uniform(0.5, 1.0) * pause)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.events.envelope import Event
@@ -12,22 +13,41 @@ from slackwater.events.written import type_of
 from slackwater.model.errors import Fenced
 from slackwater.model.identifiers import partition_of
 from slackwater.store import inbox
+from slackwater.store.bell import Bell
 from slackwater.store.encoding import headers_of
 from slackwater.store.leases import STILL_HELD, still_held, values_of
 from slackwater.store.names import outbox_channel
-from slackwater.store.port import Fence
+from slackwater.store.port import Fence, RowChange
 
-_WRITTEN = (
-    "WITH written AS (INSERT INTO outbox (id, type, subject, headers, payload)"
-    " SELECT * FROM unnest(CAST(:ids AS uuid[]), CAST(:types AS text[]), CAST(:subjects AS text[]),"
-    " CAST(:headers AS text[]), CAST(:payloads AS text[])))"
+_ALL_HELD = "(SELECT count(*) FROM held) = cardinality(CAST(:partitions AS int[]))"
+_EVENTS = (
+    "unnest(CAST(:ids AS uuid[]), CAST(:types AS text[]), CAST(:subjects AS text[]),"
+    " CAST(:headers AS text[]), CAST(:payloads AS text[])) AS given"
 )
-_TOLD = " SELECT pg_notify(:channel, '')"
-_INSERT = text(_WRITTEN + _TOLD)
-"""And the word to the relay with it, and the fence: each exchange costs a busy service more than a millisecond."""
-_INSERT_FENCED = text(
-    f"{_WRITTEN}, held AS ({STILL_HELD}){_TOLD}, ARRAY(SELECT partition FROM held) AS held"  # noqa: S608 - constants
-)
+
+
+@cache
+def _last_exchange(update: str | None, tells: bool, is_fenced: bool) -> TextClause:
+    """The row that is written last, the events, the word to the relay and the fence in one statement: each exchange
+    costs a busy service more than a millisecond. Alone it is a transaction of its own, so it writes nothing at all
+    unless every lease is held and the row is there to change; the row comes first, so that the positions of a row's
+    events follow the order of its locks."""
+    steps, told = [], []
+    if is_fenced:
+        steps.append(f"held AS ({STILL_HELD})")
+        told.append("ARRAY(SELECT partition FROM held) AS held")
+    if update is not None:
+        steps.append(f"saved AS ({update}{f' AND {_ALL_HELD}' if is_fenced else ''} RETURNING 1)")
+        told.append("(SELECT count(*) FROM saved) AS saved")
+    if tells:
+        source = f"{_EVENTS}, saved" if update is not None else _EVENTS
+        condition = f" WHERE {_ALL_HELD}" if is_fenced and update is None else ""
+        steps.append(
+            "written AS (INSERT INTO outbox (id, type, subject, headers, payload)"  # noqa: S608 - constants of ours
+            f" SELECT given.* FROM {source}{condition})"
+        )
+        told.append("pg_notify(:channel, :word)")
+    return text(f"WITH {', '.join(steps)} SELECT {', '.join(told)}")
 
 
 class Guard:
@@ -56,12 +76,15 @@ class Guard:
 class PostgresUnitOfWork:
     """slackwater.store.port.UnitOfWork; made by PostgresDatabase.unit_of_work, which commits it."""
 
-    def __init__(self, connection: AsyncConnection, service: str, guard: Guard | None = None) -> None:
+    def __init__(self, connection: AsyncConnection, service: str, bell: Bell, guard: Guard | None = None) -> None:
         self._connection = connection
         self._service = service
+        self._bell = bell
+        self._word = ""
         self._guard = guard
         self._events: list[Event[Any]] = []
         self._concerned: set[int] = set()
+        self._last: RowChange | None = None
 
     @property
     def connection(self) -> AsyncConnection:
@@ -83,28 +106,45 @@ class PostgresUnitOfWork:
     async def first_time(self, consumer: str, event_id: str) -> bool:
         return await inbox.first_time(self._connection, consumer, event_id)
 
+    def changes_last(self, change: RowChange) -> None:
+        assert self._last is None, "a unit of work changes one row last"  # noqa: S101 - a defect of ours
+        self._last = change
+
     async def flush(self) -> None:
-        """Write the outbox rows and the notification that the commit sends. Raises Fenced before anything is committed.
+        """Write what comes last, the outbox rows and the notification that the commit sends. Raises Fenced before
+        anything is committed.
 
         The fence comes last: from then on no claim of another can slip in before the commit.
         """
-        guard, concerned = self._guard, self._concerned
-        if guard is None or not concerned:
-            if self._events:
-                await self._connection.execute(_INSERT, self._values())
+        guard = self._guard if self._concerned else None
+        leases = {} if guard is None else guard.wanted(self._concerned)
+        if not self._events and self._last is None:
+            if guard is not None:
+                guard.refuse(self._concerned - await still_held(self._connection, guard.member, leases))
             return
-        leases = guard.wanted(concerned)
-        if self._events:
-            values = self._values() | values_of(guard.member, leases)
-            held = set((await self._connection.execute(_INSERT_FENCED, values)).one().held)
-        else:
-            held = await still_held(self._connection, guard.member, leases)
-        guard.refuse(concerned - held)
+        if not self._connection.in_transaction():  # nothing has been read or written yet: no transaction is needed
+            await self._connection.execution_options(isolation_level="AUTOCOMMIT")
+        last, tells = self._last, bool(self._events)
+        statement = _last_exchange(None if last is None else last.update, tells, guard is not None)
+        values = (dict(last.values) if last is not None else {}) | (self._values() if tells else {})
+        values |= {} if guard is None else values_of(guard.member, leases)
+        done = (await self._connection.execute(statement, values)).one()
+        if guard is not None:
+            guard.refuse(self._concerned - set(done.held))
+        if last is not None and not done.saved:
+            raise last.missed
+
+    def committed(self) -> None:
+        """To be called when it is: whoever relays hears of what was written."""
+        if self._word:
+            self._bell.hear(self._word)
 
     def _values(self) -> dict[str, Any]:
         events, self._events = self._events, []
+        self._word = self._bell.word()
         return {
             "channel": outbox_channel(self._service),
+            "word": self._word,
             "ids": [event.id for event in events],
             "types": [type_of(event.data) for event in events],
             "subjects": [event.subject for event in events],

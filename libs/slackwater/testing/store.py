@@ -14,7 +14,7 @@ from slackwater.events.written import written
 from slackwater.model.errors import Fenced, InvalidInput, Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock, SystemClock
-from slackwater.store.port import Backlog, Fence, Publish
+from slackwater.store.port import Backlog, Fence, Publish, RowChange
 from slackwater.testing.leases import LeaseBook, MemoryLeases
 
 
@@ -42,6 +42,9 @@ class MemoryUnitOfWork:
 
     def concerns_partition(self, partition: int) -> None:
         self.concerned.add(partition)
+
+    def changes_last(self, change: RowChange) -> None:
+        raise AssertionError("an in-memory unit of work has no rows: use the service's in-memory adapter")
 
     async def first_time(self, consumer: str, event_id: str) -> bool:
         mark = (consumer, event_id)

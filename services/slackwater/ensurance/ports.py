@@ -26,8 +26,9 @@ class GuardUnit(Protocol):
         """Every node of these partitions, as last written."""
         ...
 
-    async def save(self, guarded: Guarded) -> Guarded:
-        """Write a node and return it with its new version. Raises Conflict if somebody else wrote it since."""
+    async def save(self, guarded: Guarded, *, last: bool = False) -> Guarded:
+        """Write a node and return it with its new version. Raises Conflict if somebody else wrote it since; `last`, of
+        one node, is quicker: it is written, or the conflict raised, when the unit is left."""
         ...
 
     async def policy(self, name: str) -> NodeQos | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from typing import Final
 
+from slackwater.model.records import record
 from slackwater.waterline.facts.amounts import ZERO, exact
 from slackwater.waterline.facts.pods import Container, PodUse
 
@@ -50,7 +51,7 @@ class RestoreBounds:
     unlimited_at_milli: Decimal | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class QuotaChange:
     """One quota before and after, microseconds per period (None = unlimited). `amount_milli` is what a cut releases,
     or what a raise may cost: the CPU that the container may use now beyond what it used."""

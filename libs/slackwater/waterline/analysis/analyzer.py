@@ -124,7 +124,10 @@ def _does_nothing(action: Action, verdict: Verdict) -> bool:
 
 
 def is_throttled(pod: PodUse) -> bool:
-    return any(one.quota_us is not None and one.quota_us != one.original_quota_us for one in pod.containers)
+    for one in pod.containers:  # noqa: SIM110 - half the time of any(), once per pod and cycle
+        if one.quota_us is not None and one.quota_us != one.original_quota_us:
+            return True
+    return False
 
 
 def _restorable(

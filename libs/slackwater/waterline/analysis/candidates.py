@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from slackwater.model.records import record
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.facts.amounts import Number
 from slackwater.waterline.facts.pods import PodUse
@@ -16,7 +16,7 @@ PROTECTED_TIERS: Final = frozenset({Tier.PROD, Tier.MID})
 OWNERS_OF_CPUS: Final = frozenset({QoSClass.LSE, QoSClass.LSR})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Exposure:
     """What may happen to one pod: the actions that policies allow, or why none may."""
 
@@ -71,7 +71,10 @@ def _exposure(pod: PodUse, policies: Sequence[PodQosSpec], tiers: frozenset[Tier
     if why is not None:
         return Exposure(pod, frozenset(), why)
     owns = pod.qos in OWNERS_OF_CPUS
-    matching = [one for one in policies if one.matches(pod) and (not owns or pod.qos in one.named_classes)]
-    if not matching:
+    actions: frozenset[str] | None = None
+    for one in policies:
+        if one.matches(pod) and (not owns or pod.qos in one.named_classes):
+            actions = one.actions if actions is None else actions | one.actions
+    if actions is None:
         return Exposure(pod, frozenset(), protection(pod, frozenset(), tiers) or "no PodQOS names it")
-    return Exposure(pod, frozenset(name for one in matching for name in one.allowed_actions))
+    return Exposure(pod, actions)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 
+from slackwater.model.records import record
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds, waited_milli
 from slackwater.waterline.analysis.candidates import Exposed
 from slackwater.waterline.analysis.counting import Verdict
@@ -30,7 +31,7 @@ class Kind(StrEnum):
     EVICT = "evict"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Candidate:
     """A pod within one demand. `gap` is what it may be asked to help closing, None if that cannot be told.
 

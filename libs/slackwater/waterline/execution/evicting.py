@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from slackwater.waterline.analysis.demands import Candidate, Demand, Kind
-from slackwater.waterline.execution.ledger import Ledger
+from slackwater.waterline.execution.ledger import CLOSED, Ledger
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.execution.plan import Remaining, Spared, Step
 from slackwater.waterline.facts.amounts import ZERO
@@ -101,7 +101,7 @@ class EvictionPass:
         trial, chosen, blanket = ledger.copy(), dict[str, _Choice](), self._blanket
         for demand in sorted(self._demands, key=lambda one: one.gap is not None):
             for candidate in demand.candidates:
-                if demand.gap is None and blanket <= 0:
+                if blanket <= 0 if demand.gap is None else trial.is_closed(demand):
                     break
                 if self._is_wanted(demand, candidate, trial, chosen):
                     chosen[candidate.pod.uid] = _Choice(demand, candidate)
@@ -172,14 +172,15 @@ class EvictionPass:
     def _tell_spared(self, ledger: Ledger) -> None:
         told = set(self._begun)
         for demand in self._demands:
+            is_closed = ledger.is_closed(demand)
             for candidate in demand.candidates:
                 pod = candidate.pod
                 if pod.uid not in told:
                     told.add(pod.uid)
-                    because = self._why_spared(demand, candidate, ledger)
+                    because = self._why_spared(demand, candidate, ledger, is_closed)
                     self.spared.append(Spared(Kind.EVICT, pod.uid, pod.name, because))
 
-    def _why_spared(self, demand: Demand, candidate: Candidate, ledger: Ledger) -> str:
+    def _why_spared(self, demand: Demand, candidate: Candidate, ledger: Ledger, is_closed: bool) -> str:
         if candidate.pod.uid in self._refused:
             return self._refused[candidate.pod.uid]
         refusal = demand.metric.refused_by(candidate.pod)
@@ -187,8 +188,8 @@ class EvictionPass:
             return refusal
         if demand.gap is None:
             return demand.because
-        if ledger.left_for(candidate, demand) <= 0:
-            return "the gap is closed"
+        if is_closed or ledger.left_for(candidate, demand) <= ZERO:
+            return CLOSED
         if demand.metric.name not in self._credited(candidate.pod):
             return "it would release nothing that was measured"
         return self._budget.because

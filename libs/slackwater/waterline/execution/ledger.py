@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from typing import Final
 
 from slackwater.waterline.analysis.demands import Candidate, Demand
 from slackwater.waterline.facts.amounts import ZERO
 
 Amounts = Mapping[str, Decimal]
+CLOSED: Final = "the gap is closed"
 
 
 class Ledger:
@@ -29,12 +31,18 @@ class Ledger:
 
     def open(self, demand: Demand) -> Decimal:
         """What is left of a demand whose gap is known."""
-        return max(ZERO, (demand.gap or ZERO) - self.released(demand))
+        left = (demand.gap or ZERO) - self.released(demand)
+        return left if left > ZERO else ZERO
 
     def left_for(self, candidate: Candidate, demand: Demand) -> Decimal:
         """What is left of the gap that this pod may help with."""
-        return max(ZERO, (candidate.gap or ZERO) - self.released(demand))
+        left = (candidate.gap or ZERO) - self.released(demand)
+        return left if left > ZERO else ZERO
+
+    def is_closed(self, demand: Demand) -> bool:
+        """Nobody can help any more: no candidate's gap is larger than the demand's. Never true of an unknown gap."""
+        return demand.gap is not None and self.released(demand) >= demand.gap
 
 
 def nonzero(amounts: Iterable[tuple[str, Decimal]]) -> dict[str, Decimal]:
-    return {metric: amount for metric, amount in amounts if amount > 0}
+    return {metric: amount for metric, amount in amounts if amount > ZERO}

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
+from slackwater.model.records import record
 from slackwater.waterline.actuation.cpu_quota import QuotaChange
 from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.facts.amounts import Number
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Step:
     """One pod that was chosen. `keys` are its place in the order, `released` what it means per metric (a restore:
     what it may cost). `metric` is the demand that chose it."""
@@ -26,7 +27,7 @@ class Step:
     grace_seconds: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Spared:
     """A pod that was looked at and left alone."""
 

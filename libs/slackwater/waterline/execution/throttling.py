@@ -9,7 +9,7 @@ from typing import Final
 
 from slackwater.waterline.actuation.cpu_quota import QuotaChange
 from slackwater.waterline.analysis.demands import Candidate, Demand, Kind
-from slackwater.waterline.execution.ledger import Ledger, nonzero
+from slackwater.waterline.execution.ledger import CLOSED, Ledger, nonzero
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.execution.plan import Remaining, Spared, Step
 from slackwater.waterline.facts.amounts import ZERO
@@ -31,7 +31,9 @@ class ThrottlePass:
         self._asked: set[str] = set()
         self._blankets = 0
         self._of: dict[str, dict[str, Candidate]] = {
-            demand.metric.name: {one.pod.uid: one for one in demand.candidates} for demand in demands
+            demand.metric.name: {one.pod.uid: one for one in demand.candidates}
+            for demand in demands
+            if len(demands) > 1
         }
 
     def run(self, ledger: Ledger) -> tuple[Remaining, ...]:
@@ -41,13 +43,13 @@ class ThrottlePass:
     def _work_off(self, demand: Demand, ledger: Ledger) -> Remaining:
         if demand.gap is None:
             return self._blanket(demand, ledger)
+        is_closed = ledger.is_closed(demand)
         for candidate in demand.candidates:
-            left = ledger.left_for(candidate, demand)
-            if left <= 0 or left < self._limits.smallest_milli:
-                closed = "the gap is closed" if left <= 0 else NOT_WORTH_IT
-                self._spare(candidate.pod, closed)
-                continue
-            self._ask(demand, candidate, ledger)
+            left = ZERO if is_closed else ledger.left_for(candidate, demand)
+            if left <= ZERO or left < self._limits.smallest_milli:
+                self._spare(candidate.pod, CLOSED if left <= ZERO else NOT_WORTH_IT)
+            elif self._ask(demand, candidate, ledger):
+                is_closed = ledger.is_closed(demand)
         left = ledger.open(demand)
         why = "" if left <= 0 else self._why_open(demand, left)
         return Remaining(Kind.THROTTLE, demand.metric.name, demand.gap, ledger.released(demand), left, why)
@@ -59,7 +61,7 @@ class ThrottlePass:
         if pod.uid in self._refused:
             self._spare(pod, self._refused[pod.uid])
             return False
-        gap = self._largest_gap(pod, ledger) if demand.gap is not None else None
+        gap = self._largest_gap(demand, candidate, ledger) if demand.gap is not None else None
         changes = self._cut(demand, candidate, gap)
         milli = sum((change.amount_milli for change in changes), ZERO)
         if not changes or milli < self._limits.smallest_of_a_pod_milli:
@@ -73,15 +75,14 @@ class ThrottlePass:
         )
         return True
 
-    def _largest_gap(self, pod: PodUse, ledger: Ledger) -> Decimal:
+    def _largest_gap(self, demand: Demand, candidate: Candidate, ledger: Ledger) -> Decimal:
         """Over all demands that this pod may help with."""
         if len(self._demands) == 1:
-            only = self._demands[0]
-            return ledger.left_for(self._of[only.metric.name][pod.uid], only)
+            return ledger.left_for(candidate, demand)
         return max(
-            ledger.left_for(candidate, demand)
-            for demand in self._demands
-            if (candidate := self._of[demand.metric.name].get(pod.uid)) is not None
+            ledger.left_for(its, each)
+            for each in self._demands
+            if (its := self._of[each.metric.name].get(candidate.pod.uid)) is not None
         )
 
     def _cut(self, demand: Demand, candidate: Candidate, gap: Decimal | None) -> tuple[QuotaChange, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import repeat
+from operator import attrgetter, itemgetter
 from types import MappingProxyType
 from typing import Final
 
@@ -11,6 +13,9 @@ from slackwater.waterline.facts.amounts import Number
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering import comparators as by
 from slackwater.waterline.ordering.comparators import Comparator
+
+_uid: Final = attrgetter("uid")
+_place: Final = itemgetter(0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +35,11 @@ class Chain:
 
     def ranked(self, pods: Iterable[PodUse]) -> list[tuple[tuple[Number, ...], PodUse]]:
         """In order, each with the keys that decided."""
-        keys = [comparator.key for comparator in self.comparators]
-        found = [(tuple([key(pod) for key in keys]), pod) for pod in pods]
-        return sorted(found, key=lambda one: (one[0], one[1].uid))
+        there = list(pods)
+        columns = [map(comparator.key, there) for comparator in self.comparators]
+        keys = zip(*columns, strict=True) if columns else repeat((), len(there))
+        found = sorted(zip(keys, map(_uid, there), there, strict=True), key=_place)
+        return [(key, pod) for key, _, pod in found]
 
     def then(self, *more: Comparator, name: str = "") -> Chain:
         """The same with further comparators behind."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -27,6 +28,10 @@ class PodQosSpec(Part):
         return (self.label_selector is None or self.label_selector.matches(pod.labels)) and (
             self.scope_selector is None or self.scope_selector.matches(pod)
         )
+
+    @cached_property
+    def actions(self) -> frozenset[str]:
+        return frozenset(self.allowed_actions)
 
     @property
     def named_classes(self) -> frozenset[QoSClass]:

@@ -115,7 +115,10 @@ class ScopeSelector(Part):
     match_expressions: tuple[ScopeExpression, ...] = ()
 
     def matches(self, pod: PodUse) -> bool:
-        return all(one.matches(pod) for one in self.match_expressions)
+        for one in self.match_expressions:  # noqa: SIM110 - a third faster than all(), once per pod and policy
+            if not one.matches(pod):
+                return False
+        return True
 
     @cached_property
     def named_classes(self) -> frozenset[QoSClass]:

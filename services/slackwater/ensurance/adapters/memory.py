@@ -46,7 +46,7 @@ class MemoryGuardUnit:
     async def nodes(self, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[Guarded]:
         return [guarded for node, guarded in self._store.rows.items() if partition_of(node) in partitions]
 
-    async def save(self, guarded: Guarded) -> Guarded:
+    async def save(self, guarded: Guarded, *, last: bool = False) -> Guarded:
         self._unit.concerns(guarded.node)
         present = self._store.rows.get(guarded.node)
         if (present.version if present is not None else 0) != guarded.version:

@@ -16,7 +16,7 @@ from slackwater.events.envelope import Event
 from slackwater.model.errors import Conflict
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.store.names import news_channel, partition_of_sql
-from slackwater.store.port import Database, UnitOfWork
+from slackwater.store.port import Database, RowChange, UnitOfWork
 from slackwater.waterline.nodeqos import NodeQos
 
 _GUARDED: Final = TypeAdapter(Guarded)
@@ -32,10 +32,11 @@ _INSERT_NODE = text(
     " VALUES (:node, :written, :generation, :throttled, CAST(:document AS jsonb))"
     " ON CONFLICT (node) DO NOTHING"
 )
-_UPDATE_NODE = text(
+_UPDATE_NODE = (
     "UPDATE guarded_nodes SET version = :written, generation = :generation, throttled = :throttled,"
     " document = CAST(:document AS jsonb), changed_at = now() WHERE node = :node AND version = :read"
 )
+_UPDATE_NODE_NOW = text(_UPDATE_NODE)
 _POLICY = text("SELECT document FROM policies WHERE name = :name")
 _INSERT_POLICY = text(
     "INSERT INTO policies (name, generation, document) VALUES (:name, :generation, CAST(:document AS jsonb))"
@@ -81,7 +82,7 @@ class PostgresGuardUnit:
         found = await self._unit.connection.execute(_NODES, {"partitions": list(partitions)})
         return [_GUARDED.validate_python(upgraded(row.document)) for row in found]
 
-    async def save(self, guarded: Guarded) -> Guarded:
+    async def save(self, guarded: Guarded, *, last: bool = False) -> Guarded:
         self._unit.concerns(guarded.node)
         written = replace(guarded, version=guarded.version + 1)
         values = {
@@ -92,11 +93,15 @@ class PostgresGuardUnit:
             "throttled": len(guarded.state.throttles),
             "document": _GUARDED.dump_json(written).decode(),
         }
+        missed = Conflict(f"node {guarded.node}: version {guarded.version} is not the one that is stored")
+        if last and guarded.version:
+            self._unit.changes_last(RowChange(_UPDATE_NODE, values, missed))
+            return written
         if guarded.version == 0:
             del values["read"]
-        result = await self._unit.connection.execute(_INSERT_NODE if guarded.version == 0 else _UPDATE_NODE, values)
-        if result.rowcount != 1:
-            raise Conflict(f"node {guarded.node}: version {guarded.version} is not the one that is stored")
+        statement = _INSERT_NODE if guarded.version == 0 else _UPDATE_NODE_NOW
+        if (await self._unit.connection.execute(statement, values)).rowcount != 1:
+            raise missed
         return written
 
     async def policy(self, name: str) -> NodeQos | None:

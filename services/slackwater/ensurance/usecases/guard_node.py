@@ -238,7 +238,7 @@ class GuardNode:
                 if stepped is not None:
                     await unit.publish(recorded(stepped, report))
                 standing = await unit.save_autonomy(standing)
-            saved = await unit.save(answer.after)
+            saved = await unit.save(answer.after, last=True)
         if stepped is not None:
             self._meter.decided(stepped, None)
         if standing is not None:

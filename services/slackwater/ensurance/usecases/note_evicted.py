@@ -43,7 +43,7 @@ class NoteEvicted:
                 if after.generation != before.generation:
                     now = self._clock.now()
                     await unit.publish(declared(after, self._book.terms(after, now), self._lease_seconds, now, event))
-                after = await unit.save(after)
+                after = await unit.save(after, last=True)
             self._book.put(after)
 
     def _after(self, before: Guarded, seen: EvictionCompleted) -> Guarded:

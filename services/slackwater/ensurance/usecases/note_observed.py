@@ -35,5 +35,5 @@ class NoteObserved:
             async with self._book.writing() as unit:
                 if after.generation != before.generation:
                     await unit.publish(declared(after, self._book.terms(after, now), self._lease_seconds, now, event))
-                after = await unit.save(after)
+                after = await unit.save(after, last=True)
             self._book.put(after)
