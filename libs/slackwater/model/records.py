@@ -1,7 +1,7 @@
 """Values that are made by the hundred in every decision: immutable by the type checker's word alone.
 
 A frozen dataclass sets each field by a call of `object.__setattr__`: one with four fields takes 1.4 us to make where
-one that is not frozen takes 0.4 (a named tuple 0.6, and its JSON is a list); in a plan for a node with 110 pods that was
+one that is not frozen takes 0.4 (a named tuple 0.6, and its JSON is a list); in a plan for a node of 110 pods that was
 a quarter of the time. To mypy they are the same, and nothing of ours writes to them.
 """
 

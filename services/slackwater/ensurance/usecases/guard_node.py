@@ -39,6 +39,7 @@ from slackwater.waterline.explaining import record_of, release_record, remaining
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.guarding import Guarding, concerned, glance, guard, is_released, release
 from slackwater.waterline.loop.telling import Told
+from slackwater.waterline.rulebook import Rulebook
 from slackwater.waterline.standing_on import Deciding
 
 log = get_logger(__name__)
@@ -76,6 +77,22 @@ class _Answer:
         return changed or bool(self.decided) or self.after.closed != self.before.closed
 
 
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """An answer that was worked out while nobody had the node, and what it stands on besides the report."""
+
+    answer: _Answer
+    at: datetime
+    rules: Rulebook
+    standing: PoolStanding
+
+    def holds(self, book: Book, guarded: Guarded) -> bool:
+        """Whether it would be worked out alike now: nobody has changed anything while its turn was waited for."""
+        return (
+            self.answer.before is guarded and self.rules is book.rules and self.standing == book.standing(guarded.pool)
+        )
+
+
 class GuardNode:
     """See the module's docstring."""
 
@@ -97,8 +114,11 @@ class GuardNode:
 
     async def __call__(self, report: Event[UsageReported]) -> None:
         """Handle one report. Raises Unavailable or Conflict when the decision could not be committed."""
-        if self._book.is_free(report.data.node) and self._is_done(report):
-            return
+        ready: _Ready | None = None
+        if self._book.is_free(report.data.node):
+            ready = self._ready(report)
+            if ready is None:
+                return
         async with self._book.turn(report.data.node):
             now = self._clock.now()
             guarded = self._book.node(report.data.node)
@@ -107,7 +127,10 @@ class GuardNode:
                 self._meter.ignored(why or "")
                 return
             self._heard(guarded, report, now)
-            answer = self._glance(guarded, report, now) or self._answer(guarded, report, now)
+            if ready is not None and ready.holds(self._book, guarded):
+                now, answer = ready.at, ready.answer
+            else:
+                answer = self._glance(guarded, report, now) or self._answer(guarded, report, now)
             if answer.standing is not None:
                 answer = await self._with_pool(answer, guarded, report)
             elif answer.is_written:
@@ -124,23 +147,21 @@ class GuardNode:
             found = answer if is_first else self._answer(guarded, report, now)
             return await self._commit(found, report, now) if found.is_written else found
 
-    def _is_done(self, report: Event[UsageReported]) -> bool:
-        """Handle a report of which nothing is written, in no turn: it waits for no other node's transaction. One that
-        crosses is judged once, in its turn."""
+    def _ready(self, report: Event[UsageReported]) -> _Ready | None:
+        """Handle a report of which nothing is written, in no turn: it waits for no other node's transaction. Of what
+        is to be written, the answer, for the turn that follows."""
         now, guarded = self._clock.now(), self._book.node(report.data.node)
         why = "unknown_node" if guarded is None else self._outdated(guarded, report, now)
         if guarded is None or why is not None:
             self._meter.ignored(why or "")
-            return True
-        answer = self._glance(guarded, report, now)
-        if answer is None and self._concerned(guarded, report, now) is not None:
-            answer = self._answer(guarded, report, now)
-        if answer is None or answer.is_written:
-            return False
+            return None
+        answer = self._glance(guarded, report, now) or self._answer(guarded, report, now)
+        if answer.is_written:
+            return _Ready(answer, now, self._book.rules, self._book.standing(guarded.pool))
         self._heard(guarded, report, now)
         self._book.put(answer.after)
         self._tell(answer)
-        return True
+        return None
 
     def _heard(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> None:
         self._book.heard(guarded.node, now, alone=report.data.alone)
