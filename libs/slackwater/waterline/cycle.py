@@ -6,10 +6,11 @@ rise with patience, and what is told is told once (slackwater.waterline.loop). W
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from slackwater.decisions.reasons import Mode
+from slackwater.model.records import record
 from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, Excess, analyse, is_throttled
 from slackwater.waterline.analysis.counting import Verdict
 from slackwater.waterline.analysis.demands import Kind, Restorable, beyond_of
@@ -37,7 +38,7 @@ from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metrics
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class CycleState:
     """Between two cycles of a node."""
 
@@ -46,7 +47,7 @@ class CycleState:
     loop: LoopState = field(default_factory=LoopState)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Options:
     """`mode` is the pool's autonomy now: what it does not allow is planned all the same, and told in `would`. `loop`:
     how the closed loop moves; None: each cycle stands alone."""
@@ -57,7 +58,7 @@ class Options:
     loop: LoopPolicy | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Cycle:
     """`plan` is to be carried out; `would` is what previews and the mode keep from being done. `held_because`: why
     nothing was decided although it might have been. `told` are the decisions worth a record, `would_close` the rules

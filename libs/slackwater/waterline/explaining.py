@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Final
 
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import Action, Alternative, DecisionRecord, Input, Replay, Term
 from slackwater.waterline import replaying
+from slackwater.waterline.actuation.cpu_quota import amount_of
 from slackwater.waterline.analysis.demands import Candidate, Demand, Kind
 from slackwater.waterline.cycle import Cycle
 from slackwater.waterline.execution.plan import Plan, Remaining, Step
@@ -191,7 +191,7 @@ def _term(step: Step, metric: Metric | None, pod: PodUse | None) -> Term:
     """A throttle and an eviction release; a restore gives back."""
     uses = "" if pod is None or pod.cpu_usage_milli is None else f"uses {int(pod.cpu_usage_milli)}, "
     if step.kind is Kind.RESTORE:
-        return Term(name=step.name, value=-int(_given_back(step)), note=uses + _limits(step))
+        return Term(name=step.name, value=-int(amount_of(step.changes)), note=uses + _limits(step))
     released = dict(step.released)
     value = int(released.get(metric.name, ZERO)) if metric is not None else 0
     if step.kind is Kind.THROTTLE:
@@ -199,10 +199,6 @@ def _term(step: Step, metric: Metric | None, pod: PodUse | None) -> Term:
     others = ", ".join(f"{int(amount)} of {name}" for name, amount in step.released if metric and name != metric.name)
     because = "" if metric is None or step.metric == metric.name else f" for {step.metric}"
     return Term(name=step.name, value=value, note=f"evicted{because}" + (f", also {others}" if others else ""))
-
-
-def _given_back(step: Step) -> Decimal:
-    return sum((change.amount_milli for change in step.changes), ZERO)
 
 
 def _limits(step: Step) -> str:
@@ -242,7 +238,7 @@ def _limit_action(step: Step, tier: str, namespace: str = "", keys: tuple[Number
         tier=tier,
         cpu_limit_before_milli=before,
         cpu_limit_after_milli=after,
-        released_milli=sign * int(_given_back(step)),
+        released_milli=sign * int(amount_of(step.changes)),
         keys=_keys(keys),
         namespace=namespace,
     )
@@ -310,4 +306,4 @@ def _at_most(demand: Demand, candidate: Candidate) -> int | None:
         return int(demand.metric.released_by_eviction(candidate.pod))
     if candidate.throttle is None or demand.metric.throttle is None:
         return None
-    return int(sum((one.amount_milli for one in demand.metric.throttle(candidate.pod, candidate.throttle, None)), ZERO))
+    return int(amount_of(demand.metric.throttle(candidate.pod, candidate.throttle, None)))

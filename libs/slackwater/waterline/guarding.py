@@ -6,10 +6,11 @@ Ensurance runs this for every report; an agent that is cut off runs it for its o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from slackwater.decisions.reasons import Mode
+from slackwater.model.records import record
 from slackwater.waterline.actuation.cpu_quota import QuotaChange
 from slackwater.waterline.analysis.analyzer import AnalyzerState
 from slackwater.waterline.analysis.counting import RuleState, judge
@@ -32,7 +33,7 @@ FORMAT = 2
 """Of what is stored; 1 was the planner with two metrics."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class GuardState:
     """What is remembered of a node between two views. `throttles` is in no particular order."""
 
@@ -48,7 +49,7 @@ class GuardState:
         return {one.uid: one for one in self.throttles}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Guarding:
     """A cycle and the state that follows if it is carried out. `forgotten` are throttled pods that are gone."""
 

@@ -6,12 +6,12 @@ Whoever has the inputs and terms of a record can redo its arithmetic without the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
 from slackwater.decisions.record import Input
+from slackwater.model.records import record
 from slackwater.waterline.analysis.counting import Verdict
 from slackwater.waterline.analysis.demands import Demand, Kind, Restorable, gap_of
 from slackwater.waterline.cycle import Cycle, Options
@@ -36,7 +36,7 @@ UNIT: Final = "milli-cores"
 _UNITS: Final = {Resource.MEMORY: "bytes", Resource.BATCH_MEMORY_REQUEST: "bytes", Resource.MID_MEMORY_REQUEST: "bytes"}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Deciding:
     """All that a plan was made from. `view` is None when no report but a new policy led to it."""
 

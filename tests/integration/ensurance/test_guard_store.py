@@ -88,6 +88,11 @@ async def saved(store: GuardStore, guarded: Guarded) -> Guarded:
         return await unit.save(guarded)
 
 
+async def saved_last(store: GuardStore, guarded: Guarded) -> Guarded:
+    async with store.unit_of_work() as unit:
+        return await unit.save(guarded, last=True)
+
+
 async def test_a_node_comes_back_as_it_was_written(store: GuardStore) -> None:
     first = await saved(store, FULL)
     second = await saved(store, replace(first, generation=4))
@@ -113,6 +118,17 @@ async def test_a_row_of_the_older_planner_keeps_its_limits_and_its_patience(fres
     assert found.state.cycle.loop == LoopState(1250, EPOCH, None, 2, EPOCH)
     assert found.state.cycle.analyzer == AnalyzerState()
     assert (found.version, found.generation) == (4, 3)
+
+
+async def test_who_writes_last_in_one_exchange_learns_of_another_writer_at_the_end(store: GuardStore) -> None:
+    first = await saved(store, FULL)
+    async with store.unit_of_work() as unit:
+        second = await unit.save(replace(first, generation=4), last=True)
+    with pytest.raises(Conflict, match=r"node n.1: version 1 is not"):
+        await saved_last(store, replace(first, generation=9))
+    async with store.unit_of_work() as unit:
+        assert list(await unit.nodes()) == [second]
+    assert second == replace(FULL, generation=4, version=2)
 
 
 async def test_of_two_writers_the_second_learns_of_the_first(store: GuardStore) -> None:

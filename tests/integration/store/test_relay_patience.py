@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from probe_service import Broker, eventually, liveness, probe, running
+import pytest
+from probe_service import PROBE, Broker, eventually, liveness, probe, running
 
 from slackwater.events.written import Written
-from slackwater.store.engine import PostgresDatabase
+from slackwater.model.time import SystemClock
+from slackwater.store import outbox
+from slackwater.store.engine import PostgresDatabase, connect_database
+from slackwater.testing.postgres_server import FreshDatabase
 
 __all__ = ["probe"]
 
@@ -54,3 +58,41 @@ async def test_what_was_published_when_the_relay_is_stopped_is_not_published_aga
     async with running(relay):
         await eventually(lambda: broker.numbers("a") == [1])
     assert (await relay.backlog()).depth == 1
+
+
+async def test_what_is_committed_meanwhile_does_not_wait_for_answers(
+    probe: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "PATIENCE_SECONDS", 3600.0)
+    monkeypatch.setattr(outbox, "POLL_SECONDS", 3600.0)
+    broker, never = Broker(), asyncio.Event()
+
+    async def carry(event: Written) -> None:
+        if event.event().data.node == "silent":
+            broker.attempts += 1
+            await never.wait()
+        await broker.carry(event)
+
+    async with running(probe.relay(carry)):
+        async with probe.unit_of_work() as unit:
+            await unit.publish(liveness("silent", 1))
+        await eventually(lambda: broker.attempts == 1)
+        async with probe.unit_of_work() as unit:
+            await unit.publish(liveness("a", 1))
+        await eventually(lambda: broker.numbers("a") == [1])
+
+
+async def test_the_commit_of_another_process_wakes_the_relay(
+    fresh_database: FreshDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "POLL_SECONDS", 3600.0)
+    dsn = (await fresh_database([PROBE]))["probe"]
+    ours, theirs = (connect_database(dsn, "probe", SystemClock()) for _ in range(2))
+    broker = Broker()
+    async with running(ours.relay(broker.carry)):
+        for number in range(1, 4):
+            async with theirs.unit_of_work() as unit:
+                await unit.publish(liveness("a", number))
+            await eventually(lambda number=number: broker.numbers("a")[-1:] == [number])  # type: ignore[misc]
+    await ours.close()
+    await theirs.close()

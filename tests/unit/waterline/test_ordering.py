@@ -78,8 +78,8 @@ def test_two_chains_of_one_name_are_two_orders() -> None:
     """A plug-in may put a comparator behind a built-in chain and keep its name."""
     old, young = use("a", cpu=5), use("b", cpu=5, started_at=NOON)
     exposed = expose([old, young], [PodQosSpec(scope_selector=ScopeSelector(), allowed_actions=("throttle",))])
-    youngest = [pod.uid for _, pod in exposed.ranked(CPU)]
-    oldest = [pod.uid for _, pod in exposed.ranked(Chain("cpu", (by.RUNNING_TIME.turned(),)))]
+    youngest = [one.pod.uid for _, one in exposed.ranked(CPU)]
+    oldest = [one.pod.uid for _, one in exposed.ranked(Chain("cpu", (by.RUNNING_TIME.turned(),)))]
     assert (youngest, oldest) == (["b", "a"], ["a", "b"])
 
 

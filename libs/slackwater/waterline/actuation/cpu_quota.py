@@ -5,6 +5,7 @@ Everything is in the kernel's own unit, microseconds per period, so that a resto
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from typing import Final
@@ -62,6 +63,14 @@ class QuotaChange:
     after_us: int | None
     period_us: int
     amount_milli: Decimal
+
+
+def amount_of(changes: Iterable[QuotaChange]) -> Decimal:
+    """What the changes of a pod release, or what they may cost."""
+    amount = ZERO
+    for change in changes:
+        amount += change.amount_milli
+    return amount
 
 
 def milli_of(quota_us: int, period_us: int) -> Decimal:
@@ -154,11 +163,10 @@ def _cut(uid: str, container: Container, bounds: ThrottleBounds, gap: Decimal | 
     usage, before, period = exact(container.usage_milli), container.quota_us, container.period_us
     held = usage if before is None else milli_of(before, period)
     base = held if before is None or bounds.whole_steps else steady_milli(container) or ZERO
-    wanted = base * (1 - bounds.step_ratio)
+    wanted = base * (_ONE - bounds.step_ratio)
     if gap is not None and not bounds.whole_steps:
         wanted = max(wanted, base - gap)
-    lowest = floor_us(container, bounds)
-    after = max(_cut_to(wanted, container), lowest)
+    after = max(_cut_to(wanted, container), floor_us(container, bounds))
     if before is not None:
         after = min(after, before)
     used = usage if bounds.whole_steps else base

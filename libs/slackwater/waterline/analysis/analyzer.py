@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from decimal import Decimal
 
+from slackwater.model.records import record
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, restore_cpu
 from slackwater.waterline.analysis.candidates import PROTECTED_TIERS, Exposure, expose
 from slackwater.waterline.analysis.counting import RuleState, Verdict, judge
@@ -18,7 +19,7 @@ from slackwater.waterline.policies.values import Action, Policies, Rule
 from slackwater.waterline.registry.metric import Metrics, Resource, Restore
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Excess:
     """What is asked for beyond the gap, so that a waterline is not crossed again at once; and what is given back
     beyond the headroom, which is nothing unless one wants the peer's swing."""
@@ -27,7 +28,7 @@ class Excess:
     headroom_ratio: Decimal = Decimal(0)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class AnalyzerState:
     """Between two cycles of a node."""
 
@@ -35,7 +36,7 @@ class AnalyzerState:
     scheduling: Scheduling = field(default_factory=Scheduling)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Ignored:
     """A rule that could not take part, and why."""
 
@@ -43,7 +44,7 @@ class Ignored:
     because: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Analysis:
     """`previews` are the demands of rules with strategy Preview: planned and told like the others, never done.
     `would_close` are those of these rules that would close the node."""

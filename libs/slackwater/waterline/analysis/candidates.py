@@ -50,31 +50,58 @@ class Exposed:
 
     def __init__(self, by_uid: Mapping[str, Exposure]) -> None:
         self.by_uid = by_uid
-        self._ranked: dict[Chain, list[tuple[tuple[Number, ...], PodUse]]] = {}
+        self._ranked: dict[Chain, list[tuple[tuple[Number, ...], Exposure]]] = {}
 
-    def ranked(self, chain: Chain) -> list[tuple[tuple[Number, ...], PodUse]]:
+    def ranked(self, chain: Chain) -> list[tuple[tuple[Number, ...], Exposure]]:
         """Those who may suffer anything, in the order of a chain, with the keys that decided."""
         found = self._ranked.get(chain)
         if found is None:
-            found = chain.ranked(one.pod for one in self.by_uid.values() if one.actions)
+            there = [one for one in self.by_uid.values() if one.actions]
+            found = [(keys, there[index]) for keys, index in chain.places([one.pod for one in there])]
             self._ranked[chain] = found
         return found
 
 
-def expose(pods: Sequence[PodUse], policies: Sequence[PodQosSpec], tiers: frozenset[Tier] = PROTECTED_TIERS) -> Exposed:
-    """The policies of a pod add up."""
-    return Exposed({pod.uid: _exposure(pod, policies, tiers) for pod in pods})
+class _Allowing:
+    """What policies allow, told once for pods that are alike in all that a scope can name; labels are asked each
+    time."""
+
+    def __init__(self, policies: Sequence[PodQosSpec]) -> None:
+        self._by_label = [one for one in policies if one.label_selector is not None]
+        self._by_scope = [one for one in policies if one.label_selector is None]
+        self._known: dict[tuple[QoSClass | None, int | None, str], frozenset[str] | None] = {}
+
+    def actions(self, pod: PodUse) -> frozenset[str] | None:
+        """None: no policy names the pod."""
+        scope = pod.qos, pod.priority, pod.namespace
+        found = self._known[scope] if scope in self._known else self._known.setdefault(scope, _of(self._by_scope, pod))
+        if not self._by_label:
+            return found
+        more = _of(self._by_label, pod)
+        return more if found is None else found if more is None else found | more
 
 
-def _exposure(pod: PodUse, policies: Sequence[PodQosSpec], tiers: frozenset[Tier]) -> Exposure:
-    why = protection(pod, OWNERS_OF_CPUS, tiers)
-    if why is not None:
-        return Exposure(pod, frozenset(), why)
+def _of(policies: Sequence[PodQosSpec], pod: PodUse) -> frozenset[str] | None:
+    """Policies add up. Who owns CPUs is only meant by those that name his class."""
     owns = pod.qos in OWNERS_OF_CPUS
     actions: frozenset[str] | None = None
     for one in policies:
         if one.matches(pod) and (not owns or pod.qos in one.named_classes):
             actions = one.actions if actions is None else actions | one.actions
+    return actions
+
+
+def expose(pods: Sequence[PodUse], policies: Sequence[PodQosSpec], tiers: frozenset[Tier] = PROTECTED_TIERS) -> Exposed:
+    """The policies of a pod add up."""
+    allowing = _Allowing(policies)
+    return Exposed({pod.uid: _exposure(pod, allowing, tiers) for pod in pods})
+
+
+def _exposure(pod: PodUse, allowing: _Allowing, tiers: frozenset[Tier]) -> Exposure:
+    why = protection(pod, OWNERS_OF_CPUS, tiers)
+    if why is not None:
+        return Exposure(pod, frozenset(), why)
+    actions = allowing.actions(pod)
     if actions is None:
         return Exposure(pod, frozenset(), protection(pod, frozenset(), tiers) or "no PodQOS names it")
     return Exposure(pod, actions)

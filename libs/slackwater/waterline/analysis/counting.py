@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
+from slackwater.model.records import record
 from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.policies.selectors import LabelSelector
@@ -13,7 +14,7 @@ from slackwater.waterline.policies.values import Rule
 from slackwater.waterline.registry.metric import Metric, MetricFailed
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class RuleState:
     """What is remembered of one rule. `in_episode`: it has triggered and was not restored since. `missing`: why the
     last sample did not count. `last_trigger_at` is the last sample that really was above while it counted."""
@@ -26,7 +27,7 @@ class RuleState:
     missing: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Verdict:
     """What one rule says of one sample.
 

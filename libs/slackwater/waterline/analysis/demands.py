@@ -7,7 +7,7 @@ of that rule alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from enum import StrEnum
 
@@ -46,7 +46,7 @@ class Candidate:
     keys: tuple[Number, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Demand:
     """A metric above its waterline. `gap` is the largest of its rules, None if it cannot be told, `because` why;
     `waited_milli` is the part of it that candidates wait for within their limits and would take from each other."""
@@ -62,7 +62,7 @@ class Demand:
     waited_milli: Decimal = ZERO
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Restorable:
     """A pod whose limits may rise: by `headroom` in milli-cores in all, or (None) by a step. `cool_down_seconds` is the
     longest of its rules; without `is_covered` no rule throttles it any more. `restore`: how the metric that had it
@@ -192,17 +192,16 @@ def _candidates(
     """In the metric's order. What is asked of a pod depends on its allowed actions alone: told once for each set."""
     asked: dict[frozenset[str], _Asked | None] = {}
     found = []
-    for keys, pod in exposed.ranked(metric.chain):
-        allowed = exposed.by_uid[pod.uid].actions
-        if allowed not in asked:
-            asked[allowed] = _asked(gaps, allowed)
-        what = asked[allowed]
-        if what is not None and metric.concerns(pod):
-            found.append(Candidate(pod, what.gap, what.throttle, what.grace_seconds, keys))
+    for keys, one in exposed.ranked(metric.chain):
+        if one.actions not in asked:
+            asked[one.actions] = _asked(gaps, one.actions)
+        what = asked[one.actions]
+        if what is not None and metric.concerns(one.pod):
+            found.append(Candidate(one.pod, what.gap, what.throttle, what.grace_seconds, keys))
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Asked:
     gap: Decimal | None
     throttle: ThrottleBounds | None

@@ -7,17 +7,18 @@ the cool-down, nor by a policy that is gone, nor by a metric that is no longer m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, Literal
 
+from slackwater.model.records import record
 from slackwater.waterline.analysis.counting import Verdict
 from slackwater.waterline.policies.values import Action, Policies
 
 CONDITION: Final = "slackwater.io/interference-identified"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Scheduling:
     """`because` are the rules that closed the node in this episode; the longest of their cool-downs counts."""
 
@@ -26,7 +27,7 @@ class Scheduling:
     because: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SchedulingStep:
     """The state now, and the event if it changed."""
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
+from slackwater.waterline.actuation.cpu_quota import amount_of
 from slackwater.waterline.analysis.analyzer import Analysis
 from slackwater.waterline.analysis.candidates import Exposure
 from slackwater.waterline.analysis.demands import Demand, Kind, Restorable
@@ -42,9 +43,9 @@ def execute(
     quotas, ledger = Ledger(), Ledger()
     throttling = ThrottlePass(_without(analysis.throttles, state), _refused(state, Kind.THROTTLE), limits)
     left_after_throttle = throttling.run(quotas)
-    taken = {step.uid: _milli_of(step) for step in throttling.steps}
+    taken = {step.uid: amount_of(step.changes) for step in throttling.steps}
     if already is not None:
-        taken = {step.uid: _milli_of(step) for step in already.of(Kind.THROTTLE)} | taken
+        taken = {step.uid: amount_of(step.changes) for step in already.of(Kind.THROTTLE)} | taken
     _credit_throttles(ledger, taken, analysis)
     _credit_underway(ledger, state, analysis)
     evicting = EvictionPass(
@@ -134,15 +135,10 @@ def _without(demands: Sequence[Demand], state: ExecutorState) -> tuple[Demand, .
 
 
 def _credit_throttles(ledger: Ledger, taken: Mapping[str, Decimal], analysis: Analysis) -> None:
-    for uid, milli in taken.items():
-        pod = analysis.exposed[uid].pod
-        ledger.credit(
-            nonzero((one.metric.name, one.metric.released_by_throttle(pod, milli)) for one in analysis.evictions)
-        )
-
-
-def _milli_of(step: Step) -> Decimal:
-    return sum((change.amount_milli for change in step.changes), ZERO)
+    pods = [(analysis.exposed[uid].pod, milli) for uid, milli in taken.items()]
+    for one in analysis.evictions:
+        amounts = [one.metric.released_by_throttle(pod, milli) for pod, milli in pods]
+        ledger.credit({one.metric.name: sum(amounts, ZERO)})
 
 
 def _credit_underway(ledger: Ledger, state: ExecutorState, analysis: Analysis) -> None:

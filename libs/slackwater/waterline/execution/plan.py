@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from decimal import Decimal
 
@@ -37,7 +37,7 @@ class Spared:
     because: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Remaining:
     """What became of one demand. `gap` None: it could not be told. `open` is what stays, `because` why it does."""
 
@@ -53,7 +53,7 @@ class Remaining:
         return self.open is not None and self.open <= 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Underway:
     """An eviction that was begun: credited with what the pod uses until it is gone or `until`. `begun_at` is what it
     counts for in `ExecutorState.begun_at` (None: another owner's, or noted by an earlier version)."""
@@ -63,7 +63,7 @@ class Underway:
     begun_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Refused:
     """A pod whose eviction or limit was refused: not tried again, and never credited, before `until`."""
 
@@ -73,7 +73,7 @@ class Refused:
     until: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ExecutorState:
     """Between two cycles of a node, by pod uid. `begun_at` are the evictions of the last hour."""
 
@@ -82,7 +82,7 @@ class ExecutorState:
     begun_at: tuple[datetime, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Plan:
     """All of one cycle; the order of steps is the order of doing."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
-from slackwater.waterline.actuation.cpu_quota import restore_cpu
+from slackwater.waterline.actuation.cpu_quota import amount_of, restore_cpu
 from slackwater.waterline.analysis.demands import Kind, Restorable
 from slackwater.waterline.execution.plan import Spared, Step
 from slackwater.waterline.facts.amounts import ZERO
@@ -29,7 +29,7 @@ def give_back(
         if not changes:
             spared.append(Spared(Kind.RESTORE, pod.uid, pod.name, "the headroom is too small for its quota to rise"))
             continue
-        cost = sum((change.amount_milli for change in changes), ZERO)
+        cost = amount_of(changes)
         given += cost
         steps.append(Step(Kind.RESTORE, pod.uid, pod.name, "", chain.keys(pod), (("cpu", Decimal(cost)),), changes))
     return tuple(steps), tuple(spared)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
-from slackwater.waterline.actuation.cpu_quota import QuotaChange
+from slackwater.waterline.actuation.cpu_quota import QuotaChange, amount_of
 from slackwater.waterline.analysis.demands import Candidate, Demand, Kind
 from slackwater.waterline.execution.ledger import CLOSED, Ledger, nonzero
 from slackwater.waterline.execution.limits import Limits
@@ -63,12 +63,12 @@ class ThrottlePass:
             return False
         gap = self._largest_gap(demand, candidate, ledger) if demand.gap is not None else None
         changes = self._cut(demand, candidate, gap)
-        milli = sum((change.amount_milli for change in changes), ZERO)
+        milli = amount_of(changes)
         if not changes or milli < self._limits.smallest_of_a_pod_milli:
             self._spare(pod, _why_nothing(pod) if not changes else "would release less than the smallest change")
             return False
         self._asked.add(pod.uid)
-        credited = nonzero((one.metric.name, one.metric.released_by_throttle(pod, milli)) for one in self._demands)
+        credited = nonzero([(one.metric.name, one.metric.released_by_throttle(pod, milli)) for one in self._demands])
         ledger.credit(credited)
         self.steps.append(
             Step(Kind.THROTTLE, pod.uid, pod.name, demand.metric.name, candidate.keys, tuple(credited.items()), changes)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from decimal import Decimal
 
 from slackwater.model.devices import DiskUse, LinkUse
+from slackwater.model.records import record
 from slackwater.waterline.facts.amounts import ZERO, Number, exact
 from slackwater.waterline.facts.pods import PodUse
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Series:
     """One measured value, and what it belongs to (a disk, an interface), by label."""
 
@@ -20,7 +21,7 @@ class Series:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class BestEffortCpu:
     """CPU of all BE pods together over one stretch of time, in milli-cores.
 
@@ -35,7 +36,7 @@ class BestEffortCpu:
     covered_ratio: Number = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodeView:
     """What was read of a node at `sampled_at`. `readings` are by metric name; a metric that is absent is not known.
 
@@ -61,7 +62,7 @@ class NodeView:
     links: tuple[LinkUse, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class UsageShares:
     """A node's usage cut in three: the pods and host applications that were chosen, and the system."""
 
@@ -70,7 +71,7 @@ class UsageShares:
     system: Number
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Consumer:
     """A pod or host application, what it uses, and whether it is among those who are chosen."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
+from slackwater.model.records import record
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.facts.amounts import Number
 
@@ -13,7 +14,7 @@ PERIOD_US = 100_000
 """The kernel's usual CFS period."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Container:
     """One place where a CPU quota is written. On plain Linux a pod has exactly one.
 
@@ -39,7 +40,7 @@ class Container:
     waiting_ratio: Number | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PodUse:
     """A pod on the node. What is None was not measured or not said; that is never the same as nothing.
 

@@ -6,9 +6,9 @@ They are the truth about what is throttled: a report may not show a limit yet th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from slackwater.model.records import record
 from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.execution.plan import Plan, Step
 from slackwater.waterline.facts.amounts import Number
@@ -18,7 +18,7 @@ GRAIN_US: Final = PERIOD_US // 1000
 """One milli-core: limits travel in whole ones."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Throttled:
     """A limit in force (or on its way), and the one to go back to (None = unlimited)."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from slackwater.waterline.actuation.cpu_quota import QuotaChange, milli_of, quota_of
+from slackwater.waterline.actuation.cpu_quota import QuotaChange, amount_of, milli_of, quota_of
 from slackwater.waterline.analysis.demands import Kind, Restorable
 from slackwater.waterline.execution.plan import Spared, Step
 from slackwater.waterline.facts.amounts import ZERO
@@ -42,7 +42,7 @@ class Raising:
                 because = why or "its limit cannot rise by more than the smallest change"
                 spared.append(Spared(Kind.RESTORE, pod.uid, pod.name, because))
                 continue
-            cost = sum((change.amount_milli for change in changes), ZERO)
+            cost = amount_of(changes)
             given += cost
             steps.append(Step(Kind.RESTORE, pod.uid, pod.name, "", keys, (("cpu", cost),), changes))
         return tuple(steps), tuple(spared)

@@ -8,11 +8,12 @@ demand is gone, whatever the estimate of it says.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
+from slackwater.model.records import record
 from slackwater.waterline.facts.amounts import Number, exact
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.loop.policy import LoopPolicy
@@ -25,7 +26,7 @@ SAMPLES_LATELY: Final = 4
 """As many as a cool-down of three seconds has. One alone may be quiet by chance (decision 0051 has what that cost)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class LoopState:
     """All times are UTC and come from the `now` that the cycle was given.
 
@@ -52,7 +53,7 @@ class LoopState:
     used_lately_milli: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Crossing:
     """What a trigger is judged by: `beyond_milli` is the CPU by which the waterline was crossed, at the worst rule, and
     `cool_down_seconds` the longest of the rules that were."""
@@ -61,7 +62,7 @@ class Crossing:
     cool_down_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Allowance:
     """How much may be given back now (milli-cores), whether limits may go altogether; or why nothing may. `formula`:
     how `milli` came to be, in words."""

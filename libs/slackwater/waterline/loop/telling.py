@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from slackwater.model.records import record
 from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.execution.plan import Plan
 from slackwater.waterline.loop.steadying import LoopState
@@ -12,7 +13,7 @@ from slackwater.waterline.loop.steadying import LoopState
 _ASKED: Final = (Kind.THROTTLE, Kind.EVICT)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Told:
     """One decision of a cycle. `carried_out` False: only told, for a preview or because nobody can be asked."""
 

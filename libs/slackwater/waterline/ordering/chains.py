@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
 
@@ -15,7 +14,6 @@ from slackwater.waterline.ordering import comparators as by
 from slackwater.waterline.ordering.comparators import Comparator
 
 _uid: Final = attrgetter("uid")
-_place: Final = itemgetter(0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +34,14 @@ class Chain:
     def ranked(self, pods: Iterable[PodUse]) -> list[tuple[tuple[Number, ...], PodUse]]:
         """In order, each with the keys that decided."""
         there = list(pods)
-        columns = [map(comparator.key, there) for comparator in self.comparators]
-        keys = zip(*columns, strict=True) if columns else repeat((), len(there))
-        found = sorted(zip(keys, map(_uid, there), there, strict=True), key=_place)
-        return [(key, pod) for key, _, pod in found]
+        return [(keys, there[index]) for keys, index in self.places(there)]
+
+    def places(self, pods: Sequence[PodUse]) -> list[tuple[tuple[Number, ...], int]]:
+        """The same with the pods' indexes: one key after the other over all pods, and flat tuples to sort, which takes
+        two thirds of what a key of its own per pod did."""
+        columns = [map(comparator.key, pods) for comparator in self.comparators]
+        found = sorted(zip(*columns, map(_uid, pods), range(len(pods)), strict=True))
+        return [(place[:-2], place[-1]) for place in found]
 
     def then(self, *more: Comparator, name: str = "") -> Chain:
         """The same with further comparators behind."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.ensurance.domain.closing import Closed
+from slackwater.model.records import record
 from slackwater.waterline import guarding
 from slackwater.waterline.execution.limits import AFTER_GRACE_SECONDS, Limits
 from slackwater.waterline.guarding import FORMAT, GuardState
@@ -24,7 +25,7 @@ FORGET_EVICTION: Final = timedelta(minutes=5)
 longer, when it had to be over."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class LastReport:
     """The newest report of a node: what is older never causes action."""
 
@@ -33,7 +34,7 @@ class LastReport:
     sampled_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Awaited:
     """A decision that was carried out by `generation` and whose effect is still to be measured."""
 
@@ -60,7 +61,7 @@ class Awaited:
         return 0.0 if self.sampled_at is None else (self.decided_at - self.sampled_at).total_seconds()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Evicting:
     """An eviction that was asked for and of whose end nothing was heard yet."""
 
@@ -79,7 +80,7 @@ class Evicting:
         return self.deadline + max(ends, FORGET_EVICTION)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Guarded:
     """One node. `generation` is that of its intent document (0 = never declared); `version` counts writes of the row;
     `policy_generation` is that of the policy it was last declared under (0 = before this was noted).

@@ -8,7 +8,7 @@ who takes over, or reads anew after a commit whose end he does not know, sees it
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import eviction_id
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.identifiers import new_id
+from slackwater.model.records import record
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.spans import Attributes, span
@@ -47,7 +48,7 @@ DEFAULT_GRACE_SECONDS: Final = 30.0
 """Of an eviction whose action names none: Kubernetes' own default."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Decided:
     """One record, and the report in the step that made it."""
 
@@ -55,7 +56,7 @@ class _Decided:
     cause: Event[UsageReported]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Answer:
     """What one report leads to. `before` is what the node was, for the gauges."""
 
@@ -77,7 +78,7 @@ class _Answer:
         return changed or bool(self.decided) or self.after.closed != self.before.closed
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Ready:
     """An answer that was worked out while nobody had the node, and what it stands on besides the report."""
 
