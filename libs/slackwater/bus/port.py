@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -17,17 +16,18 @@ from slackwater.bus.quick import Read
 from slackwater.events.envelope import Event, Payload, Told
 from slackwater.events.written import Written
 from slackwater.model.errors import Conflict, InvalidInput, Unavailable
+from slackwater.model.records import record
 
 P = TypeVar("P", bound=Payload)
 T = TypeVar("T", bound=Told)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Done:
     """Handled, or already handled before: acknowledge."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Retry:
     """Deliver again, after `delay_seconds` or, if None, after a growing pause. Counts towards the consumer's
     `max_deliver`, unless `away`: a dependency did not answer, which says nothing against the message."""
@@ -37,7 +37,7 @@ class Retry:
     away: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Reject:
     """Will never be handled: to the dead letters with a stable `reason`, then terminate."""
 
@@ -48,7 +48,7 @@ class Reject:
 Settlement = Done | Retry | Reject
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Received(Generic[P]):
     """One delivered event. `deliveries` counts from 1; `stream_sequence` is the position in its stream (0 = unknown);
     `subject_key` is the key as the subject carries it: trust it over the body when they differ. `stored_at_seconds` is
@@ -67,7 +67,7 @@ Worth = Callable[[str], bool]
 """Whether a message is worth reading, by the key that its subject carries."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Mark:
     """Where the last event of some types stands now. `epoch` names this life of the stream: positions of another one
     mean nothing here. `sequence` is 0 where there is none."""
@@ -199,7 +199,7 @@ class Bus(Protocol):
 CONFLICT_SECONDS = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class OneByOne(Generic[P]):
     """A batch handler made of a handler of one event; made by `each`."""
 

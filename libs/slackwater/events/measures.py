@@ -5,13 +5,12 @@ Plain dataclasses, not models: a report holds two hundred of them, and every one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from slackwater.model.pods import Pod
+from slackwater.model.records import record
 from slackwater.model.tiers import Tier
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Distribution:
     """A series over one window, in the unit its field names (milli-cores or bytes).
 
@@ -28,7 +27,7 @@ class Distribution:
     count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Usage:
     """CPU in milli-cores and memory in bytes over one window."""
 
@@ -36,7 +35,7 @@ class Usage:
     memory_bytes: Distribution
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Pressure:
     """Share of wall time (0..1) in which some task waited, over the last sampling interval and over the window.
 
@@ -50,7 +49,7 @@ class Pressure:
     io_some_avg: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class HostAppUsage:
     """A program of the machine outside of pods that its operator wants counted apart, in one window."""
 
@@ -59,7 +58,7 @@ class HostAppUsage:
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PodUsage:
     """One pod in one window: who it is, what it used, how it waited, what it was limited to.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Literal
 
@@ -10,9 +9,10 @@ from pydantic import Field
 
 from slackwater.events.envelope import Payload
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PodPeak:
     """The predicted peak of one pod; `cold_start` when the model has not seen enough and the request stands in."""
 
@@ -28,7 +28,7 @@ Cause = Literal["", "first", "report", "diff", "force"]
 published by more than the policy's threshold, or a last one that got too old. Empty: not said (before it was kept)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Calibration:
     """How good the model of one resource has been in the node's pool, and what it was asked to be.
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
 from slackwater.events.envelope import Payload
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ZoneOffered:
     """What batch may use of one NUMA node; all zones together never exceed the node's offer."""
 
@@ -18,7 +18,7 @@ class ZoneOffered:
     batch: Resources
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class StatusOffered:
     """What a node's status says of batch: the offer in CPUs of the normal kind (times `cpu_ratio`), less what other
     schedulers hold of it already. `before` is without the latter."""

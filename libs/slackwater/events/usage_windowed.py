@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
@@ -11,10 +10,11 @@ from pydantic import Field
 
 from slackwater.events.envelope import Payload
 from slackwater.model.pods import Pod
+from slackwater.model.records import record
 from slackwater.model.tiers import Tier
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class WindowedUsage:
     """Average, p90, p95 and maximum in one window: CPU in milli-cores, memory in bytes. `samples` 0 means absent."""
 
@@ -29,7 +29,7 @@ class WindowedUsage:
     samples: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class WindowedPod:
     """A pod that was measured in the window."""
 
@@ -37,7 +37,7 @@ class WindowedPod:
     usage: WindowedUsage
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class WindowedHostApp:
     """A host application that was measured in the window; the system's usage does not contain it."""
 

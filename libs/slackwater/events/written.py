@@ -6,7 +6,6 @@ Reading a row back into its payload and writing it once more was a fifth of what
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,11 +14,12 @@ from pydantic import ValidationError
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.registry import EVENTS
 from slackwater.model.errors import InvalidInput
+from slackwater.model.records import record
 
 _PAYLOADS: Mapping[str, type[Payload]] = {f"{payload.TYPE}.v{payload.VERSION}": payload for payload in EVENTS}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Written:
     """An event as text: `type` as in `usage.windowed.v1`, `time` in ISO 8601 with an offset, `body` is JSON."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from slackwater.model.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class DiskUse:
     """A disk: the share of the time (0..1) in which it had something to do."""
 
@@ -13,7 +13,7 @@ class DiskUse:
     usage_ratio: float
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class LinkUse:
     """A network interface: bytes per second each way, and what it could carry each way; None where it does not tell
     (most virtual ones do not)."""

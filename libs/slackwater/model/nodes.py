@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class CpuTopology:
     """Logical CPUs, physical cores, sockets and NUMA nodes, as /sys tells them."""
 
@@ -17,7 +18,7 @@ class CpuTopology:
     numa_nodes: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NumaNode:
     """CPUs and memory that are near each other, `node0` as the kernel names them."""
 
@@ -25,7 +26,7 @@ class NumaNode:
     capacity: Resources
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodeFacts:
     """What a node is: changes rarely, is published on start and on change.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 from slackwater.model.tiers import QoSClass, Tier
 
 LABEL_NUMA = "slackwater.io/numa-node"
@@ -13,7 +14,7 @@ LABEL_NUMA = "slackwater.io/numa-node"
 started the pod has."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Pod:
     """Identity and claim of a pod; never its usage.
 

@@ -6,10 +6,10 @@ Parsing is exact (decimal, never binary floating point) and rounds up, as the Ku
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 
 from slackwater.model.errors import InvalidInput
+from slackwater.model.records import record
 
 _BYTE_UNITS = {
     "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50,
@@ -20,7 +20,7 @@ MOST = 2**63 - 1
 _SHOWN = 40
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Resources:
     """An amount of both resources: CPU in milli-cores, memory in bytes. May be negative as a difference."""
 

@@ -15,20 +15,19 @@ alone, which the offer declares as degraded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from slackwater.colocation.domain.amounts import said
 from slackwater.colocation.domain.holding import TierHolds, requested_by, tier_holds
 from slackwater.colocation.domain.reservation import safety_margin
 from slackwater.colocation.domain.snapshot import LOWER_TIERS, NodeSnapshot, amount, percent_of
 from slackwater.colocation.domain.strategy import MarginMode, Policy, Strategy
 from slackwater.decisions.record import Term
+from slackwater.model.records import record
 
 _NAMED = 3
 _ONCE = "requests leave more than prod's use and mid's offer do"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Computed:
     """An offer of one resource before gating. `ceiling` is capacity - margin - reserved within caps, never negative."""
 
@@ -37,7 +36,7 @@ class Computed:
     terms: tuple[Term, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class BatchOffer:
     """Both resources of one node."""
 

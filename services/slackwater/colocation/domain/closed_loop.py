@@ -16,11 +16,12 @@ import numpy as np
 from slackwater.colocation.domain.fleet import Flags, Fleet, GateRows, Ints, no_gates
 from slackwater.colocation.domain.fleet_offers import FleetOffers, recompute
 from slackwater.colocation.domain.strategy import Strategy
+from slackwater.model.records import record
 
 _RESOURCES = ("cpu", "memory")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Period:
     """One control period of the same nodes in the same order: what prod used in it, and what is known at its end."""
 
@@ -35,7 +36,7 @@ Decide = Callable[[Fleet, GateRows, Ints], FleetOffers]
 """The offers of a fleet, given its gates and the ends of its windows."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Step:
     """What became of one period, all (nodes, 2)."""
 
@@ -73,7 +74,7 @@ class Filling:
         return Step(mid, batch, over, offers.mid != mid, offers.batch != batch)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class LoopFigures:
     """One resource. Periods of nodes: one node in one period is one."""
 
@@ -109,7 +110,7 @@ class _Tally:
     periods: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Loop:
     """Both resources."""
 

@@ -7,19 +7,20 @@ no effect. Fields of the field (koordinator's ColocationStrategy) keep their nam
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
 from slackwater.colocation.domain.strategy import MarginMode, MidMode, Policy, Strategy
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 
 Spec = Mapping[str, Any]
 MEMORY_POLICIES = ("usageWithoutPageCache", "usageWithHotPageCache", "usageWithPageCache")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Field:
     """One field: its default, which values it takes, that in words, and as JSON Schema says it."""
 

@@ -7,7 +7,7 @@ it. Amounts are (rows, 2): milli-cores and bytes. Zones are not here: they follo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from slackwater.colocation.domain.gating import Gate
 from slackwater.colocation.domain.node_offer import Gates
 from slackwater.colocation.domain.snapshot import LOWER_TIERS, NodeSnapshot, PodUse, tier_of
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -25,7 +26,7 @@ NONE = -1
 """Of a gate that has published nothing yet."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PodRows:
     """All pods of the fleet; an amount that is not known is 0, and its flag says so."""
 
@@ -44,7 +45,7 @@ class PodRows:
     """How long ago; infinite where that is not known."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Fleet:
     """All nodes, and the pods on them."""
 
@@ -69,7 +70,7 @@ class Fleet:
         return len(self.capacity)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class GateRows:
     """The gates of all nodes: (nodes, 4), in the order of the fields of `Gates`; `published` NONE before the first."""
 

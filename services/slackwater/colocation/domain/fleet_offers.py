@@ -6,20 +6,19 @@ bytes, eight petabytes on one node.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from slackwater.colocation.domain.fleet import TIERS, Fleet, Floats, GateRows, Ints, PodRows
 from slackwater.colocation.domain.fleet_gates import pass_gates
 from slackwater.colocation.domain.mid import without_guesses
 from slackwater.colocation.domain.strategy import MarginMode, MidMode, Policy, Strategy
+from slackwater.model.records import record
 
 _RESOURCES = ("cpu", "memory")
 _WITHOUT_CAP = np.int64(2**62)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class FleetOffers:
     """(nodes, 2) each, in force from now on."""
 
@@ -28,7 +27,7 @@ class FleetOffers:
     gates: GateRows
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Sums:
     """What pods hold of each node, (nodes, 2): by the policy `usage`, and as the strategy's policies count."""
 

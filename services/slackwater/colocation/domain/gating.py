@@ -8,12 +8,13 @@ that offers do not drift from what justifies them. Never: noise within the thres
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from slackwater.colocation.domain.strategy import Strategy
+from slackwater.model.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Gate:
     """Of one resource: the value in force (None: none yet) and the change that is being watched.
 

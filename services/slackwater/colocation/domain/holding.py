@@ -21,13 +21,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from math import ceil
 from operator import itemgetter
 
 from slackwater.colocation.domain.snapshot import NodeSnapshot, PodUse, amount, tier_of
 from slackwater.colocation.domain.strategy import Policy, Strategy
+from slackwater.model.records import record
 
 
 class Basis(StrEnum):
@@ -58,7 +58,7 @@ Held = tuple[int, Basis]
 _FIRST = itemgetter(0)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class TierHolds:
     """What a tier holds, how its pods were counted, and which input that stands on."""
 

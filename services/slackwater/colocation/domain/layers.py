@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from slackwater.colocation.domain.document import DEFAULTS, Spec, field_problems, problems_of, strategy_of
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.errors import InvalidInput
+from slackwater.model.records import record
 
 ANNOTATION = ("slackwater.io/colocation-strategy", "node.koordinator.sh/colocation-strategy")
 _PREFIXES = ("slackwater.io", "node.koordinator.sh")
@@ -34,7 +35,7 @@ POOL_LABEL = "slackwater.io/node-pool"
 NOTHING: Spec = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Selector:
     """Labels and expressions, all of which must hold; an empty one matches every node."""
 
@@ -48,7 +49,7 @@ class Selector:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PoolStrategy:
     """What a pool of nodes has otherwise; None selects nobody."""
 
@@ -57,7 +58,7 @@ class PoolStrategy:
     spec: Spec
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodeWords:
     """What a node says of its strategy itself."""
 
@@ -78,7 +79,7 @@ class NodeWords:
         return NodeWords(self.labels, {name: self.annotations[name] for name in ANNOTATION if name in self.annotations})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Layer:
     """One source of fields, in words and in the closed set `cluster`, `pool/NAME`, `node-annotation`, `node-label`.
 
@@ -91,7 +92,7 @@ class Layer:
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Resolved:
     """The strategy of a node. `reason` says why it is not the one that was written, empty where it is.
 

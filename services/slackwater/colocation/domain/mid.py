@@ -13,7 +13,7 @@ rest, so Σ offers <= max(0, capacity - reserve - what prod is predicted to need
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from slackwater.colocation.domain.amounts import said
 from slackwater.colocation.domain.batch import Computed, compute, reserved_of, slack, system_of
@@ -22,9 +22,10 @@ from slackwater.colocation.domain.snapshot import LOWER_TIERS, NodeSnapshot, amo
 from slackwater.colocation.domain.strategy import MidMode, Policy, Strategy
 from slackwater.decisions.record import Term
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Offers:
     """Both offers of one resource, made of one slack: `batch` is what mid left. `mid_share` is what mid may have at
     most in the end, and what batch therefore goes without, even where mid is offered less for now."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from slackwater.colocation.domain.gating import Gate
@@ -12,9 +12,10 @@ from slackwater.colocation.domain.node_notes import NodeNotes, NodeStatus
 from slackwater.colocation.domain.node_offer import Gates, NodeOffer
 from slackwater.colocation.domain.snapshot import HostApp, PodUse, Zone
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Source:
     """The event a part comes from, and the time the part speaks of."""
 
@@ -22,7 +23,7 @@ class Source:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class KnownPeak:
     """The predicted peak of a pod; `cold` if its request stands in."""
 
@@ -30,7 +31,7 @@ class KnownPeak:
     cold: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodeState:
     """One node. A part whose source is None has never been told; times without a zone are seconds since 1970.
 
@@ -105,7 +106,7 @@ class NodeState:
         return self.whole_end or self.window_end
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Measured:
     """One window of a node. `node_usage` and `system` are None where they were not measured; `is_whole`: enough of it
     was heard to go on as before."""
@@ -118,7 +119,7 @@ class Measured:
     host_apps: tuple[HostApp, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PoolTotals:
     """One pool: what its nodes have and offer together, and how many offer more than they have (never any)."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 from typing import Any
 
@@ -16,13 +16,14 @@ from slackwater.colocation.domain.publishing import ThirdParty, parse_ratio, pre
 from slackwater.colocation.domain.reservation import annotated_reservation, kubelet_reservation
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources, parse_cpu_milli, parse_memory_bytes
+from slackwater.model.records import record
 
 PREFIXES = ("slackwater.io/", "node.koordinator.sh/")
 _SHOWN = 80
 _TIERS = {"koord-batch": "batch", "koord-mid": "mid", "koord-prod": "prod", "koord-free": "free"}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodeStatus:
     """What the status of a node says of batch: its offer in CPUs of the normal kind, cut to whole milli-cores, less
     what others hold of it. `before` is without the latter."""
@@ -32,7 +33,7 @@ class NodeStatus:
     cpu_ratio: str
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodeNotes:
     """`reserved` is kept back whatever else the node says, `allocatable` is raw (None: not said). `cpu_ratio` is what a
     CPU of this node is worth, as text. `problems` say what could not be read, and why."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from slackwater.colocation.domain.gating import Gate
 from slackwater.colocation.domain.mid import node_offers
@@ -12,9 +12,10 @@ from slackwater.colocation.domain.snapshot import NodeSnapshot
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.colocation.domain.zones import ZoneOffer, after_gate, borne, zone_offers
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Both:
     """The decisions on one tier's offer."""
 
@@ -26,7 +27,7 @@ class Both:
         return Resources(self.cpu.value, self.memory.value)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Gates:
     """One gate for each tier and resource."""
 
@@ -36,7 +37,7 @@ class Gates:
     batch_memory: Gate = field(default_factory=Gate)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodeOffer:
     """What a node offers from now on."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from slackwater.colocation.domain.batch import Computed
@@ -14,11 +14,12 @@ from slackwater.colocation.domain.snapshot import LOWER_TIERS, NodeSnapshot, Pod
 from slackwater.colocation.domain.snapshot_json import snapshot_from_json, snapshot_to_json
 from slackwater.colocation.domain.strategy import Strategy, strategy_from_json, strategy_to_json
 from slackwater.decisions.record import Term
+from slackwater.model.records import record
 
 FUNCTION = "slackwater.colocation.domain.offer:decide"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Decided:
     """The value to be in force, the terms behind it, and the gate afterwards."""
 

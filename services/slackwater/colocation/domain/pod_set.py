@@ -10,12 +10,12 @@ that was bound a moment before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 from slackwater.colocation.domain.snapshot import PodUse
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 
 
 class ListedPod(NamedTuple):
@@ -39,7 +39,7 @@ class MeasuredPod(NamedTuple):
     qos: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PodSet:
     """Who holds what, and of when that is: the older of both times."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from slackwater.colocation.domain.snapshot import amount
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 
 MOST_RATIO = Decimal(5)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ThirdParty:
     """Another scheduler that hands out lower-tier resources of the node, and how much it has handed out already."""
 
@@ -22,7 +22,7 @@ class ThirdParty:
     allocated: Resources
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Prepared:
     """What the status says (None: the resource is taken away) and what it was before others' parts were subtracted."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 
 RESOURCES = ("cpu", "memory")
 HIGH_TIERS = ("prod", "mid")
@@ -12,7 +11,7 @@ LOWER_TIERS = frozenset({"batch", "free"})
 """Tiers that hold nothing against an offer. Any other word, and none, is held like prod."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PodUse:
     """A pod's claim: current p95 (None: not measured), predicted peak (None: none), and whether that is cold.
 
@@ -33,7 +32,7 @@ class PodUse:
     bound_seconds_ago: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class HostApp:
     """An application beside the pods, and its current p95; the system's usage does not contain it."""
 
@@ -42,7 +41,7 @@ class HostApp:
     usage: Resources
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Zone:
     """A NUMA node: what of it pods can have."""
 
@@ -50,7 +49,7 @@ class Zone:
     allocatable: Resources
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodeSnapshot:
     """Everything an offer is made of. `system` None: never measured; `system_is_current` False: an older value.
 

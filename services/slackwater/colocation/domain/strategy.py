@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from enum import StrEnum
 from typing import Any
 
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 
 
 class Policy(StrEnum):
@@ -33,7 +34,7 @@ class MidMode(StrEnum):
     STATIC = "static"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Strategy:
     """Percentages as the field writes them. `reserved` is what the strategy keeps beside the node's own reservation.
 

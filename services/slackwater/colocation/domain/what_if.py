@@ -6,16 +6,17 @@ No gate holds a value back here, so a difference between two answers is one betw
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from slackwater.colocation.domain.fleet import fleet_of, no_gates
 from slackwater.colocation.domain.fleet_offers import recompute
 from slackwater.colocation.domain.snapshot import NodeSnapshot
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Offers:
     """What a node offers to each lower tier."""
 

@@ -9,16 +9,17 @@ each gives in proportion; a node that offers nothing has zones that offer nothin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from slackwater.colocation.domain.batch import compute
 from slackwater.colocation.domain.degrade import aged
 from slackwater.colocation.domain.snapshot import HostApp, NodeSnapshot, PodUse, Zone, amount
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ZoneOffer:
     """What batch may use of one zone."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from slackwater.colocation.ports import Followers, FollowerStore
@@ -11,13 +10,14 @@ from slackwater.colocation.usecases.colocation_strategy import CLUSTER, Colocati
 from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce, document_of
 from slackwater.colocation.usecases.strategy_set import StrategySet
 from slackwater.model.errors import Conflict, InvalidInput, NotFound
+from slackwater.model.records import record
 from slackwater.runtime.documents import DocumentStore, StoredDocument, refuse_old, row_of
 
 MOST_PROBLEMS = 10
 """Nodes whose words cannot be used that a status names; it counts all of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Change:
     """What was (or would be) stored (None: it is gone), what was there before (empty: nothing), and, of a change that
     was only tried, what nodes would follow."""
@@ -142,7 +142,7 @@ class ChangeStrategies:
         return document.with_status(self._in_force.status_of(name, counts.get(source, Followers())))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Staged:
     """A document as it would be stored; `row` is what is there already where nothing changes."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 
 from slackwater.colocation.domain.mid import allocatable_of
@@ -13,11 +12,12 @@ from slackwater.colocation.domain.strategy import MidMode
 from slackwater.colocation.ports import Followed
 from slackwater.decisions.record import Input
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 
 UNITS = {"cpu": "milli-cores", "memory": "bytes"}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Facts:
     """What is known of one resource of a node. `mid_lent` is what batch goes without for mid, `mid_source` the record
     that says why."""

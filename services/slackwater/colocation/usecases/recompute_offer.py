@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -17,10 +17,11 @@ from slackwater.colocation.usecases.tell_offer import offer_events
 from slackwater.decisions.reasons import Reason
 from slackwater.events.envelope import Event
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
+from slackwater.model.records import record
 from slackwater.model.time import Clock
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Offering:
     """What every use case here needs; `published` is told what was put into the outbox and how long ago its
     cause was published, `decided` each node that was decided because of an event, after the commit."""
@@ -32,7 +33,7 @@ class Offering:
     decided: Callable[[str], None] = lambda node: None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class News:
     """One event, the node it speaks of, and what it changes there."""
 

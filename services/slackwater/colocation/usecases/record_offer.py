@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from slackwater.colocation.domain.amounts import said
@@ -18,9 +18,10 @@ from slackwater.colocation.ports import Followed
 from slackwater.colocation.usecases.offer_inputs import UNITS, Facts, inputs_of, measured
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import Alternative, DecisionRecord, Input, Replay
+from slackwater.model.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Told:
     """What all records of an offer share. `identity` gives the id of what is told about a subject."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from slackwater.colocation.domain.document import DEFAULTS, SELECTION, Spec, field_problems, problems_of
@@ -22,10 +22,11 @@ from slackwater.colocation.usecases.colocation_strategy import (
 )
 from slackwater.colocation.usecases.strategy_set import Kept, StrategySet
 from slackwater.model.errors import InvalidInput, NotFound
+from slackwater.model.records import record
 from slackwater.runtime.documents import DocumentMeter, DocumentStore, StoredDocument, keep_settings
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class InForce:
     """`kept` has every document as it counts, by name, and `documents` where that is from; `problems` says by name why
     the stored generation is not it; `generations` are those that are stored, `gone` of what was deleted; `base` is what

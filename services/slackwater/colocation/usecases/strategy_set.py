@@ -4,20 +4,21 @@ that somebody only wants to try."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from slackwater.colocation.domain.document import Spec
 from slackwater.colocation.domain.layers import NodeWords, PoolStrategy, Resolved, Selector, pool_of, resolve
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import Followed
+from slackwater.model.records import record
 
 MOST_KNOWN = 20_000
 """Nodes that are selected alike and say the same of themselves share an answer; beyond so many different ones answers
 are found anew."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Kept:
     """A document as it counts. `selector` None: the cluster's. `accepted_at`: when this generation was stored, None if
     nobody knows (any more)."""

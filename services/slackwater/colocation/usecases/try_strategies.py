@@ -12,13 +12,14 @@ from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.domain.present import snapshot_of
 from slackwater.colocation.domain.what_if import Offers, offers_under
 from slackwater.colocation.ports import Followed, FollowerStore, Strategies
+from slackwater.model.records import record
 from slackwater.model.time import Clock
 
 PAGE = 50
 """States that are read and computed at once; in between others have their turn."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodeTried:
     """One node. `in_force` is what was told last; `before` and `after` are what is computed now under the strategies in
     force and under the wanted ones, without hysteresis. `changed` is the largest difference as a share of capacity."""
@@ -46,7 +47,7 @@ class PoolTried:
     after: Offers = field(default_factory=Offers)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Tried:
     """`nodes` are those that change most, the most changed first, and `left_out` how many more there are; sums are over
     all. `unknown` nodes were not described or never measured: nothing can be computed for them."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from slackwater.ingestion.domain.reports import Liveness
+from slackwater.model.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class LivenessLimits:
     """Stale after so many expected report intervals without one, lost after `lost_seconds`."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 from slackwater.model.tiers import Tier
 
 
@@ -69,7 +70,7 @@ class MeasuredApp(NamedTuple):
     memory: Series
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Report:
     """One node, from `sampled_at - window_seconds` to `sampled_at`, by the agent's clock."""
 
@@ -92,7 +93,7 @@ class Report:
         return self.sampled_at - timedelta(seconds=self.window_seconds / 2)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Arrival:
     """A report with what its journey says: the key of its subject, and when the server got it."""
 
@@ -101,7 +102,7 @@ class Arrival:
     received_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class SequenceTrack:
     """What has come of an agent's numbered reports. `missing` holds the newest holes below `last`."""
 
@@ -111,7 +112,7 @@ class SequenceTrack:
     missing: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class KnownNode:
     """What ingestion keeps of a node between reports.
 
@@ -133,7 +134,7 @@ class KnownNode:
     hole_seen_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class HistoryRow:
     """An accepted report as history keeps it. `gap_delta` is how many reports are missing right before it, -1 for
     one that was believed missing and came after all. `late` ones came after their window was closed."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from slackwater.ingestion.domain.reports import SequenceTrack
+from slackwater.model.records import record
 
 REMEMBERED = 256
 """So many holes are remembered: reports older than that are repeats in every practical sense."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Fresh:
     """A report not seen before: the track after it, and by how much the count of missing reports changes."""
 
@@ -18,7 +17,7 @@ class Fresh:
     gap_delta: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Repeated:
     """A sequence that was seen, or that belongs to an agent that has been replaced."""
 

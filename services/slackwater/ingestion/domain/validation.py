@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from slackwater.ingestion.domain.reports import Arrival, KnownNode, MeasuredPod, Report, SequenceTrack, Series
 from slackwater.ingestion.domain.sequences import Repeated, observe
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 
 ABSURD_CPU_MILLI = 10_000_000
 ABSURD_MEMORY_BYTES = 2**50
@@ -39,7 +39,7 @@ class Refusal(StrEnum):
     UNSTORABLE = "unstorable"
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Limits:
     """How far the agent's clock may be ahead of or behind the server's, and how far usage may pass capacity.
 
@@ -51,7 +51,7 @@ class Limits:
     capacity_factor: float = 2.0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Bounds:
     """No usage of a node may be above this."""
 
@@ -59,7 +59,7 @@ class Bounds:
     memory_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Accepted:
     """The track after the report, and how the count of missing reports changes with it."""
 
@@ -67,7 +67,7 @@ class Accepted:
     gap_delta: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Refused:
     """`detail` names the field and the value, for the dead letter."""
 

@@ -16,13 +16,13 @@ from __future__ import annotations
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, groupby, pairwise
 
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, MeasuredApp, MeasuredPod, Report, Series
 from slackwater.model.identifiers import SHARDS
 from slackwater.model.pods import Pod
+from slackwater.model.records import record
 from slackwater.model.tiers import Tier
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ SHARES = (50, 40, 5, 4, 1)  # percent of the samples at p50, p90, p95, p99, max
 _VOID = Series(0, 0, 0, 0, 0, 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Merged:
     """One series over one window."""
 
@@ -41,7 +41,7 @@ class Merged:
     samples: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Amounts:
     """CPU in milli-cores and memory in bytes over one window."""
 
@@ -49,7 +49,7 @@ class Amounts:
     memory: Merged
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class HostApp:
     """A host application over one window."""
 
@@ -58,7 +58,7 @@ class HostApp:
     usage: Amounts
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Window:
     """One node in one closed window. `number` is its start in seconds since 1970 // its length."""
 
@@ -111,7 +111,7 @@ def begins_window(before: datetime | None, newest_at: datetime | None, seconds: 
     return number_of(before, seconds, phase) != number_of(newest_at, seconds, phase)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Waiting:
     """What closing waits for: windows that ended before `over_at` have had their time; a node is silent if it was last
     heard before `silent_since`; holes noticed after `holes_since` may still be filled by redelivery."""
@@ -148,7 +148,7 @@ def is_late(known: KnownNode, report: Report) -> bool:
     return known.closed_until is not None and report.midpoint_at < known.closed_until
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Before:
     """What had come of an agent before the first report of a span: the newest that was in time (its sequence, None if
     there is none), and how many came late after that one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from slackwater.bus.port import Done, Received, Reject, Retry, Settlement
@@ -20,6 +20,7 @@ from slackwater.ingestion.domain.windowing import is_late
 from slackwater.ingestion.ports import Ledgers, Meter
 from slackwater.ingestion.usecases.reading import history_from, report_from
 from slackwater.model.errors import Conflict, Fenced, InvalidInput, Unavailable
+from slackwater.model.records import record
 from slackwater.model.time import Clock
 from slackwater.store.port import Database, UnitOfWork
 
@@ -27,7 +28,7 @@ SOURCE = "ingestion"
 HOLD_SECONDS = 0.25
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class _Verdict:
     settlement: Settlement
     row: HistoryRow | None = None

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from slackwater.ingestion.domain.windowing import Phase, Window, aligned, heads, number_of, start_of
 from slackwater.ingestion.domain.windows_at_once import close_windows_at_once
 from slackwater.ingestion.ports import Ledger, Ledgers
+from slackwater.model.records import record
 from slackwater.model.time import Clock
 from slackwater.store.port import Database
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class WindowPage:
     """Windows in the order of time; `behind` is from when on the next page goes, None where nothing is left."""
 

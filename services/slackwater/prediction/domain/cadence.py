@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from slackwater.model.records import record
 from slackwater.prediction.domain.models.port import Floats
 from slackwater.prediction.domain.policy import Cadence
 
 Cause = Literal["first", "report", "diff", "force"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Published:
     """What was last published of a node: up to which end of a window (seconds since 1970), when, under which policy.
 

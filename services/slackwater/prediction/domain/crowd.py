@@ -9,12 +9,12 @@ one call of each model.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slackwater.model.records import record
 from slackwater.prediction.domain.models.port import ByClass, Floats, KeptModel, Listening, Members, Peaks, Rows
 from slackwater.prediction.domain.models.tables import Column, State, Table, named, part_of
 from slackwater.prediction.domain.numbers import Numbers
@@ -44,7 +44,7 @@ class Member(NamedTuple):
     """Which one of its workload, as a number; 0 where nobody says."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Gone:
     """Seconds of the stream after which a series, group or workload that was not heard of is forgotten."""
 

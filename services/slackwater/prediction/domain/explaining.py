@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from slackwater.decisions.record import Term
+from slackwater.model.records import record
 from slackwater.prediction.domain.forecast import Seen
 from slackwater.prediction.domain.models.port import Floats
 from slackwater.prediction.domain.models.workload_profile import four_terms, insured_risk
@@ -37,7 +37,7 @@ NOTES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Reasons:
     """What a peak follows from, in JSON's types. `formula` has B, S, L and k; empty for models that do not say."""
 

@@ -11,10 +11,10 @@ reclaimable, because unknown is not zero. Peaks are cut up to whole units.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from slackwater.model.records import record
 from slackwater.prediction.domain.crowd import QOS, RESOURCES, TIERS, Crowd, Flags
 from slackwater.prediction.domain.models.port import Floats, Peaks, Rows
 from slackwater.prediction.domain.policy import PoolPolicy
@@ -26,7 +26,7 @@ _LEAST = 1e-6
 """Of a unit: what a peak may be above a whole number and still be cut to it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Seen:
     """One resource of a pool. Columns by node number, except those of groups."""
 
@@ -45,7 +45,7 @@ class Seen:
     reclaimable: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Forecast:
     """A pool at a moment. `values` (nodes, …) are what a check compares, whole units."""
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from slackwater.model.records import record
 from slackwater.prediction.domain.policy import ModelChoice, Policies, PoolPolicy
 
 RATE = "violation_rate"
 """The setting of a model that a stated rate becomes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Wish:
     """What one document says; None and what is not in a mapping is left out. By resource: `cpu`, `memory`."""
 

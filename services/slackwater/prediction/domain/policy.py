@@ -7,15 +7,17 @@ are follows the node prediction proposal of the field; see docs/how-to/set-a-pre
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from slackwater.model.records import record
 
 DEFAULT_MODEL = "workload-profile"
 CLUSTER = "default"
 """Name of the policy for every pool that has none of its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Cadence:
     """When samples are folded and predictions are looked at, in seconds of each node's stream and of the clock."""
 
@@ -30,7 +32,7 @@ class Cadence:
     force_update_seconds: float = 600.0
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ModelChoice:
     """A model by its name in the registry, and its settings as an operator writes them (JSON values)."""
 
@@ -38,7 +40,7 @@ class ModelChoice:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PoolPolicy:
     """In force for one pool. `name` is CLUSTER or the pool's."""
 
@@ -54,7 +56,7 @@ class PoolPolicy:
         return self.cpu if resource == "cpu" else self.memory
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Policies:
     """All that are in force; a pool without one follows the cluster's."""
 

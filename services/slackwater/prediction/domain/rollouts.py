@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from slackwater.model.records import record
 from slackwater.prediction.domain.models.port import Floats, Rows
 from slackwater.prediction.domain.models.profiles import HOUR
 from slackwater.prediction.domain.models.tables import Column, State, Table
@@ -53,7 +53,7 @@ SAID: Mapping[Cause, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Rules:
     """See above."""
 
@@ -69,7 +69,7 @@ class Span(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Sighting:
     """Some pods of one window that are new or ask for something else: columns."""
 

@@ -8,10 +8,10 @@ CPU of one that owns its cores.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from slackwater.model.records import record
 from slackwater.prediction.domain.crowd import RESOURCES, Flags
 from slackwater.prediction.domain.forecast import Forecast, protected
 from slackwater.prediction.domain.models.port import Floats, Rows
@@ -19,7 +19,7 @@ from slackwater.prediction.domain.policy import PoolPolicy
 from slackwater.prediction.domain.state import Pool
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Shares:
     """Pods of some nodes, node by node. `peaks`, `limits`, `cold` and `held` (n, 2) by resource."""
 

@@ -11,13 +11,13 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.model.errors import InvalidInput
+from slackwater.model.records import record
 from slackwater.prediction.domain.crowd import RESOURCES, Crowd
 from slackwater.prediction.domain.models.tables import State, named, part_of
 from slackwater.prediction.domain.policy import Policies
@@ -30,7 +30,7 @@ _QUICK = 1
 """zlib's level: numbers compress little better with more effort."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Snapshot:
     """State up to and with `position` in the stream WINDOWS."""
 
@@ -40,7 +40,7 @@ class Snapshot:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Frozen:
     """A copy of the state, which goes on changing."""
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from slackwater.model.errors import InvalidInput
 from slackwater.model.pods import Pod
+from slackwater.model.records import record
 from slackwater.prediction.domain.crowd import QOS, RESOURCES, TIERS, Crowd, Gone, Member
 from slackwater.prediction.domain.models.port import Faltering, Floats, KeptModel
 from slackwater.prediction.domain.numbers import joined
@@ -35,7 +36,7 @@ _TIER = {tier: number for number, tier in enumerate(TIERS)}
 _QOS = {qos: number for number, qos in enumerate(QOS)}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Keeping:
     """Seconds of the stream for which what was not heard of is kept; workloads longest, for they come back."""
 
@@ -65,7 +66,7 @@ class Heard(NamedTuple):
     traceparent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Sight:
     """One window: who was on the node, and the amounts (CPU in milli-cores, memory in bytes) of each.
 

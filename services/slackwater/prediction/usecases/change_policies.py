@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from slackwater.model.errors import Conflict, InvalidInput, NotFound
+from slackwater.model.records import record
 from slackwater.prediction.domain.policy import CLUSTER
 from slackwater.prediction.usecases.policies_in_force import PoliciesInForce, document_of, pools_taken
 from slackwater.prediction.usecases.predict_policy import PredictPolicy
 from slackwater.runtime.documents import DocumentStore, StoredDocument, refuse_old, row_of
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Change:
     """What was (or would be) stored, what was there before (empty: nothing), and what of it differs in its spec."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from slackwater.model.errors import InvalidInput, Misconfigured, NotFound
+from slackwater.model.records import record
 from slackwater.prediction.domain.inheriting import RATE, Wish, effective
 from slackwater.prediction.domain.policy import CLUSTER, Policies, PoolPolicy
 from slackwater.prediction.ports import Predictors
@@ -22,7 +23,7 @@ from slackwater.runtime.documents import DocumentMeter, DocumentStore, StoredDoc
 Told = Callable[[Policies], None]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class InForce:
     """Policies with what is behind them. `followed` has the policy of every document by its name; `problems` says by
     name why the stored generation is not the one that is followed."""

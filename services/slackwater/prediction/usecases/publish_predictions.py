@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
 
 from slackwater.model.errors import Fenced, Unavailable
 from slackwater.model.identifiers import PARTITIONS
+from slackwater.model.records import record
 from slackwater.model.time import Clock
 from slackwater.prediction.domain.cadence import Cause, Published, causes
 from slackwater.prediction.domain.crowd import QOS, RESOURCES, TIERS, Crowd, kind_of
@@ -41,7 +41,7 @@ _NAMED = 3
 """Workloads that are named when many on a node change."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Due:
     """Nodes of one pool that are to be published, and why; columns of `found` are by node number."""
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from slackwater.events.envelope import Event
 from slackwater.model.errors import Fenced, InvalidInput
+from slackwater.model.records import record
 from slackwater.prediction.domain.cadence import Published
 from slackwater.prediction.domain.policy import Policies
 from slackwater.prediction.domain.snapshot import Snapshot, decode, freeze, pack
@@ -22,7 +23,7 @@ from slackwater.prediction.domain.state import DEFAULT_POOL, Keeping, MakeModel,
 from slackwater.prediction.ports import Described, PredictionStore, PredictionTransaction
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PredictionPolicy:
     """How predictions are made where no other policies are handed over, and how long what is kept."""
 
@@ -32,7 +33,7 @@ class PredictionPolicy:
     keep_snapshots: int = 2
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Restored:
     """What a start found: the position to replay from, why newer snapshots could not be used, and which models begin
     anew because those in force cannot take their history."""
@@ -43,7 +44,7 @@ class Restored:
     anew: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Look:
     """When the last look at a pool was due (monotonic seconds), how often it had been folded by then, and from when on
     (seconds since 1970) something is due even if nothing is folded."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +13,7 @@ from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.peak_predicted import Calibration, PeakPredicted, PodPeak
 from slackwater.model.quantities import Resources
+from slackwater.model.records import record
 from slackwater.prediction.domain.cadence import Cause
 from slackwater.prediction.domain.explaining import Reasons, explain, reasons
 from slackwater.prediction.domain.forecast import LENT_TIERS, Forecast
@@ -29,7 +29,7 @@ _UNITS = {"cpu": "milli-cores", "memory": "bytes"}
 _RATIOS = frozenset({"insured", "novelty", "noise", "knob", "young_share", "rollout", "rollout_share"})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class PodPart:
     """A pod and its part of the peak of its group; `cold`: its limit stands in."""
 
@@ -41,7 +41,7 @@ class PodPart:
     cold: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class UsedModel:
     """A model and how it stands to what it was asked for."""
 
@@ -54,7 +54,7 @@ class UsedModel:
     """What the model could not do; the limits stand in where it could not."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NodePrediction:
     """Everything that is told of one node; columns of `found` are by node number."""
 

@@ -11,12 +11,12 @@ only once it is known itself. Percentiles are ends of buckets: never too low, up
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slackwater.model.records import record
 from slackwater.prediction.domain.buckets import Buckets
 from slackwater.prediction.domain.histogram import EPSILON, HistogramMatrix
 from slackwater.prediction.domain.models.acquaintance import Acquaintance
@@ -25,7 +25,7 @@ from slackwater.prediction.domain.models.port import Floats, Members, Peaks, Row
 from slackwater.prediction.domain.models.tables import State, named, part_of, unusable
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class DecayingOptions:
     """`percentile` 0..1; `margin` 0.1 = 10 %; samples count half after `half_life_seconds`.
 

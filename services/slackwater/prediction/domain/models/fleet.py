@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from slackwater.model.records import record
 from slackwater.prediction.domain.models.port import Floats, Members, Peaks, Rows
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Fleet:
     """Members grouped by machine; sums are over the machines that have any, in the order of `machines`."""
 

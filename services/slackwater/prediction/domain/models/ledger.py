@@ -15,13 +15,13 @@ are all there is, after two weeks they are hardly worth anything.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slackwater.model.records import record
 from slackwater.prediction.domain.histogram import HistogramMatrix
 from slackwater.prediction.domain.models.fleet import Fleet
 from slackwater.prediction.domain.models.port import Floats, Rows
@@ -39,7 +39,7 @@ REFERENCE_TAIL = (
 """(z, share above it) on machines of 20 VMs with two weeks of history; the last three are guesses beyond the data."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class LedgerOptions:
     """Weights in machine-days; records count half after `half_life_seconds`."""
 
@@ -62,7 +62,7 @@ class Scores:
         return np.maximum(np.searchsorted(self.starts, values, side="right") - 1, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Record:
     """What machines present write down: B, R, the knob in force, and how well their members were known (0..1)."""
 

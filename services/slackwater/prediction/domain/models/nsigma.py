@@ -8,12 +8,12 @@ the sum over pods, each at most its limit. Source: the EuroSys'21 paper and the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slackwater.model.records import record
 from slackwater.prediction.domain.models.acquaintance import Acquaintance
 from slackwater.prediction.domain.models.fleet import Fleet, fleet_of, measured
 from slackwater.prediction.domain.models.moments import Moments
@@ -21,7 +21,7 @@ from slackwater.prediction.domain.models.port import Floats, Members, Peaks, Row
 from slackwater.prediction.domain.models.tables import State, named, part_of
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class NSigma:
     """`sigmas` on top of the mean of the last `blocks` blocks; known after `warm_seconds` of samples."""
 

@@ -9,11 +9,13 @@ Amounts are milli-cores or bytes; times are seconds since 1970 of the stream.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from slackwater.model.records import record
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -22,7 +24,7 @@ HORIZON_SECONDS = 86_400.0
 """How far ahead a peak looks."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Members:
     """Who is on which machine at one moment, ordered by machine (`machine` never decreases). One resource.
 
@@ -43,7 +45,7 @@ class Members:
     """(m,) a number of each one's class, by tier and QoS; None where nobody asked for it (see `ByClass`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Peaks:
     """The predicted peak of each machine over the next `HORIZON_SECONDS`."""
 
@@ -57,7 +59,7 @@ class Peaks:
     """Each (machines,): what the terms were made of, for who wants to make them again; may be empty."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Standing:
     """How a model stands to what it was asked for. Rates are ratios (0..1)."""
 

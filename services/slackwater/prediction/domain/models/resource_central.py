@@ -7,12 +7,12 @@ Each pod keeps the largest share of its limit that it used in each slot of time,
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slackwater.model.records import record
 from slackwater.prediction.domain.models.acquaintance import Acquaintance
 from slackwater.prediction.domain.models.fleet import fleet_of, measured
 from slackwater.prediction.domain.models.port import Floats, Members, Peaks, Rows
@@ -23,7 +23,7 @@ STEPS = 65_534
 _AT_ONCE = 16_384
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ResourceCentralOptions:
     """`percentile` (0..1) of the last `slots` slots; known after `warm_seconds` of samples. 2 bytes a slot and pod."""
 

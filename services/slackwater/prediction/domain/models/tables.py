@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from slackwater.model.errors import InvalidInput
+from slackwater.model.records import record
 from slackwater.prediction.domain.models.port import Rows
 
 State = dict[str, NDArray[Any]]
 _FIRST = 64
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Column:
     """One number of each series (or one per block and series, where `blocked`), `empty` until something is known."""
 

@@ -22,12 +22,13 @@ The knob is given, or follows from a stated rate of violations and the ledger of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slackwater.model.records import record
 from slackwater.prediction.domain.models.fleet import Fleet, fleet_of, measured
 from slackwater.prediction.domain.models.ledger import Ledger, LedgerOptions, Record
 from slackwater.prediction.domain.models.port import Floats, Members, Peaks, Rows, Standing
@@ -39,7 +40,7 @@ REQUEST, CLASS_PRIOR = "request", "class-prior"
 """What stands in for a workload that is not known."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class ProfileOptions:
     """`knob` 0.20 is balanced, 0.30 safe; `violation_rate` (0..1) lets the ledger find it."""
 
@@ -65,7 +66,7 @@ class ProfileOptions:
     ledger: LedgerOptions = field(default_factory=LedgerOptions)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True, slots=True)
 class Bounds:
     """What a peak is made of, by machine present; `cold` by member."""
 
