@@ -36,6 +36,9 @@ POLL_SECONDS = 5.0
 _BATCH = 200
 _FLYING = 1000
 """Subjects on their way at once; what has come for others waits then, and only then, for one of them to land."""
+_MANY = 10
+"""So many subjects that failed, and none that did not, are a bus that is away: the rest of the outbox is not tried one
+after the other. Fewer rest by themselves: what is committed for another meanwhile must not wait for them."""
 _PRUNE_SECONDS = 600.0
 
 _DELETE = "DELETE FROM outbox WHERE position = ANY($1::bigint[])"
@@ -136,7 +139,7 @@ class OutboxRelay:
     async def _pass(self, connection: asyncpg.Connection[Any], sender: Sender) -> None:
         """Settle what has landed and begin with one batch more."""
         outcome, ended = sender.take_outcome()
-        if outcome.has_failed and not outcome.published and not outcome.refused:
+        if outcome.failed >= _MANY and not outcome.published and not outcome.refused:
             await self._rest()  # nothing gets through: the bus is away
         await self._mark_refused(connection, outcome)
         rows = await self._exchange(connection, sender, outcome.published, ended)

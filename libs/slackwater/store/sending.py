@@ -24,11 +24,11 @@ then it goes on without the subjects that have none yet."""
 
 @dataclass(slots=True)
 class Outcome:
-    """Rows that are through, and rows the bus will never take, with its reason; and whether a subject failed."""
+    """Rows that are through, and rows the bus will never take, with its reason; and how many subjects failed."""
 
     published: list[int] = field(default_factory=list)
     refused: list[tuple[int, str]] = field(default_factory=list)
-    has_failed: bool = False
+    failed: int = 0
 
 
 @dataclass(slots=True)
@@ -131,7 +131,7 @@ class Sender:
             self._resting.pop(subject, None)
 
     def _rest(self, subject: str) -> None:
-        self._outcome.has_failed = True
+        self._outcome.failed += 1
         known = self._resting.get(subject)
         pause = FIRST_PAUSE_SECONDS if known is None else min(known.pause * 2, LONGEST_PAUSE_SECONDS)
         self._resting[subject] = _Rest(pause, self._clock.monotonic() + random.uniform(0.5, 1.0) * pause)

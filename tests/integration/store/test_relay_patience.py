@@ -96,3 +96,36 @@ async def test_the_commit_of_another_process_wakes_the_relay(
             await eventually(lambda number=number: broker.numbers("a")[-1:] == [number])  # type: ignore[misc]
     await ours.close()
     await theirs.close()
+
+
+async def test_a_subject_that_fails_alone_keeps_nobody_waiting(
+    probe: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "FIRST_PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(outbox, "LONGEST_PAUSE_SECONDS", 3600.0)
+    broker = Broker()
+    broker.failing_nodes.add("ill")
+    async with running(probe.relay(broker.carry)):
+        async with probe.unit_of_work() as unit:
+            await unit.publish(liveness("ill", 1))
+        await eventually(lambda: broker.attempts >= 2)
+        async with probe.unit_of_work() as unit:
+            await unit.publish(liveness("a", 1))
+        await eventually(lambda: broker.numbers("a") == [1])
+
+
+async def test_a_bus_that_is_away_is_not_tried_with_the_whole_outbox(
+    probe: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "FIRST_PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(outbox, "LONGEST_PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(outbox, "_BATCH", 20)
+    broker = Broker()
+    broker.away = True
+    async with probe.unit_of_work() as unit:
+        for number in range(60):
+            await unit.publish(liveness(f"n{number}", 1))
+    async with running(probe.relay(broker.carry)):
+        await eventually(lambda: broker.attempts >= 20)
+        await asyncio.sleep(0.3)
+    assert broker.attempts <= 40
