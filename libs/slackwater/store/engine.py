@@ -92,7 +92,7 @@ class PostgresDatabase:
             yield unit
             await unit.flush()
             await connection.commit()
-        unit.committed()
+            unit.committed()  # and only then the session goes back, by way of a task of its own
 
     async def ping(self) -> bool:
         try:

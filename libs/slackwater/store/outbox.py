@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import asyncpg
@@ -39,6 +39,9 @@ _FLYING = 1000
 _MANY = 10
 """So many subjects that failed, and none that did not, are a bus that is away: the rest of the outbox is not tried one
 after the other. Fewer rest by themselves: what is committed for another meanwhile must not wait for them."""
+_SETTLE_SECONDS = 0.02
+"""What has landed is deleted with the next commit's rows, or after so long: an exchange of its own would be in the way
+of whatever is committed meanwhile. Where rows are waiting for room it is done at once."""
 _PRUNE_SECONDS = 600.0
 
 _DELETE = "DELETE FROM outbox WHERE position = ANY($1::bigint[])"
@@ -83,6 +86,7 @@ class OutboxRelay:
         bell.wakes(self._wake.set)
         if fence is not None:
             fence.on_change(self._wake.set)
+        self._has_backlog = False
         self._pause = FIRST_PAUSE_SECONDS
         self._pruned_at = float("-inf")
 
@@ -112,7 +116,7 @@ class OutboxRelay:
 
     async def _session(self) -> None:
         connection = await self._connect()
-        sender = Sender(self._carry, self._is_mine, self._clock, self._wake.set)
+        sender = Sender(self._carry, self._is_mine, self._clock, self._landed)
         try:
             connection.add_termination_listener(lambda _: self._wake.set())
             await connection.add_listener(outbox_channel(self._service), lambda *told: self._bell.hear(told[3]))
@@ -142,19 +146,26 @@ class OutboxRelay:
         if outcome.failed >= _MANY and not outcome.published and not outcome.refused:
             await self._rest()  # nothing gets through: the bus is away
         await self._mark_refused(connection, outcome)
-        rows = await self._exchange(connection, sender, outcome.published, ended)
+        room = min(_BATCH, _FLYING - sender.flying(but=ended))
+        rows = await self._exchange(connection, outcome.published, sender.busy(but=ended), room)
         sender.forget(ended)
         sender.begin(rows)
-        if len(rows) == _BATCH:
-            self._wake.set()  # there may be more
+        self._has_backlog = len(rows) == room
+        if self._has_backlog and rows:
+            self._wake.set()
+
+    def _landed(self) -> None:
+        if self._has_backlog:
+            self._wake.set()
+        else:
+            asyncio.get_running_loop().call_later(_SETTLE_SECONDS, self._wake.set)
 
     async def _exchange(
-        self, connection: asyncpg.Connection[Any], sender: Sender, published: Sequence[int], ended: Collection[str]
+        self, connection: asyncpg.Connection[Any], published: Sequence[int], busy: Sequence[str], room: int
     ) -> Sequence[asyncpg.Record]:
         """Delete what is through; read what waits, in order, of subjects of which nothing is on its way."""
         if published:
             self._pause = FIRST_PAUSE_SECONDS
-        busy, room = sender.busy(but=ended), min(_BATCH, _FLYING - sender.flying(but=ended))
         if self._fence is None:
             return list(await connection.fetch(_PENDING + _FIRST, published, busy, room))
         mine = [partition for partition in self._fence.held() if self._fence.holds(partition)]
