@@ -14,6 +14,7 @@ from nats.errors import Error as NatsError
 from slackwater.bus.access import without_login
 from slackwater.bus.encrypted import EncryptedClient
 from slackwater.bus.refusals import Refusals
+from slackwater.bus.steady import SteadyClient
 from slackwater.bus.streams import ConsumerSpec
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
@@ -43,7 +44,7 @@ class Dialer:
 
     async def dial(self, suffix: str = "", on_reconnect: Callable[[], None] | None = None) -> Client:
         """A connected client. Raises Unavailable if there is no broker in time."""
-        client = EncryptedClient() if self._url.startswith("tls://") else Client()
+        client = EncryptedClient() if self._url.startswith("tls://") else SteadyClient()
         name, is_first = f"{self._name}{suffix}", on_reconnect is None
         until, is_waiting = asyncio.get_running_loop().time() + self._wait_seconds, True
         refusals = Refusals()

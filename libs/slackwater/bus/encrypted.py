@@ -5,13 +5,13 @@ from __future__ import annotations
 from logging import LogRecord
 from typing import Any
 
-from nats.aio.client import Client
 from nats.errors import SecureConnRequiredError
 
+from slackwater.bus.steady import SteadyClient
 from slackwater.telemetry.logs import leave_out
 
 
-class EncryptedClient(Client):
+class EncryptedClient(SteadyClient):
     """For URLs with tls://. The plain client follows a broker that says it has no TLS, and sends it the password."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
