@@ -27,7 +27,7 @@ from slackwater.demo.contest import BATCH_PODS, BATCH_SHARE, Contest
 from slackwater.demo.kernel import Gauge, Kernel, QuotaWatch
 from slackwater.demo.narrator import Narrator
 from slackwater.demo.reaction import PressureSample, reaction
-from slackwater.demo.summary import ALONE, ALONE_AGAIN, PLAIN, SLACKWATER, WEIGHTS, Summary
+from slackwater.demo.summary import ALONE, PAIRS, PLAIN, SLACKWATER, WEIGHTS, Summary, nth
 from slackwater.demo.workloads import Load, Workloads
 from slackwater.runtime.state import Endpoint, write_atomically
 
@@ -137,23 +137,31 @@ class Production:
         await self.api.set_mode("observe", "by-tier", self.waterline)
         await asyncio.sleep(parts.settle)
         await surge.phase(WEIGHTS, "tier weights only")
-        with self.kernel.batch_stands_still():
-            await surge.phase(ALONE, "the service alone, batch stands still: what Slackwater is held against")
-        await asyncio.sleep(_LAST_SURGE_IS_OVER_SECONDS)
-        with QuotaWatch(self.kernel) as watch:
-            await self.api.set_mode("throttle", "by-tier", self.waterline)
-            await asyncio.sleep(parts.settle)
-            found = await surge.guarded(watch)
-        compared = await self._compare(port, parts, crunch)
+        found = await self._pair(surge, 1)
         if summary.is_too_slow(self.phases):
-            with self.kernel.batch_stands_still():
-                await surge.phase(ALONE_AGAIN, "too slow: is it us, or the machine? The service alone again")
+            self.narrator.say("too slow: is it us, or the machine? Two more pairs; the middle one of the three decides")
+            longer = replace(surge, parts=schedule.in_doubt(parts))
+            for number in range(2, PAIRS + 1):
+                await self.api.set_mode("observe", "by-tier", self.waterline)
+                await self._pair(longer, number)
+        compared = await self._compare(port, parts, crunch)
         workload = {"workers": self.workloads.cpus, "rounds": rounds, "request_cpu_ms": round(cost * 1000, 3)}
         loads = {"rest_rate": round(rates.rest, 1), "surge_rate": round(rates.surge, 1)}
         result = await self._conclude(found, {**workload, **loads}, compared)
         if self.seconds is None:
             await self._go_on(surge, result)
         return result
+
+    async def _pair(self, surge: Surge, number: int) -> summary.Reaction:
+        """The service alone, and at once the same surge under Slackwater."""
+        with self.kernel.batch_stands_still():
+            doing = "the service alone, batch stands still: what Slackwater is held against"
+            await surge.phase(nth(ALONE, number), doing)
+        await asyncio.sleep(_LAST_SURGE_IS_OVER_SECONDS)
+        with QuotaWatch(self.kernel) as watch:
+            await self.api.set_mode("throttle", "by-tier", self.waterline)
+            await asyncio.sleep(surge.parts.settle)
+            return await surge.guarded(nth(SLACKWATER, number), watch)
 
     async def _compare(self, port: int, parts: schedule.Lengths, crunch: Process) -> Comparison:
         """The two policies in turn, if there is time for it. What a request costs, and what everything else here takes,
@@ -297,11 +305,11 @@ class Surge:
         if keep:
             self._measure(name, load, began, ended)
 
-    async def guarded(self, watch: QuotaWatch) -> summary.Reaction:
+    async def guarded(self, name: str, watch: QuotaWatch) -> summary.Reaction:
         """The phase in which the waterline acts; ends when batch has everything back, or nobody waits any longer."""
         production = self.production
         doing = "Slackwater: tier weights and the waterline"
-        load, began, ended = await self._begin(SLACKWATER, doing, tail=self.parts.restore_patience)
+        load, began, ended = await self._begin(name, doing, tail=self.parts.restore_patience)
         await self._until(ended + 0.1)
         production.doing = "surge over, batch gets its CPU back"
         for _ in range(int(self.parts.restore_patience / 0.05)):
@@ -309,7 +317,7 @@ class Surge:
                 break
             await asyncio.sleep(0.05)
         await production.workloads.stop(load.process)
-        self._measure(SLACKWATER, load, began, ended)
+        self._measure(name, load, began, ended)
         pressures = production.gauge.pressures(began, ended + 1)
         return reaction(watch.changes, pressures, watch.originals, (began, ended), production.waterline or 1.0)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slackwater.demo.load import percentile
 
 FULL_SECONDS = 90
 COMPARED_SECONDS, _COMPARED_SHARE = 110, 0.66
 _LEAST_SECONDS, DEFAULT_SECONDS = 20, 120
+_SURE_SURGE_SECONDS = 8.0
 EXCESS_RATIO = 1.0
 """Release twice the measured gap: "some" pressure is a lower bound, and a surge of seconds leaves few cycles."""
 REST_LOAD = 0.05
@@ -51,6 +52,11 @@ def lengths(seconds: int | None) -> Lengths:
     scale = (given - comparison) / FULL_SECONDS
     rest, first, surge, settle = max(1.0, 3.0 * scale), max(2.0, 6.0 * scale), 11.5 * scale, max(0.5, 1.0 * scale)
     return Lengths(rest, first, surge, settle, restore_patience=45.0, comparison=comparison)
+
+
+def in_doubt(given: Lengths) -> Lengths:
+    """For surges that are given again because of a doubt: the p99 of the shortest ones hangs on five requests."""
+    return replace(given, surge=max(given.surge, _SURE_SURGE_SECONDS))
 
 
 def rates(cpus: int, seconds_per_request: float) -> Rates:

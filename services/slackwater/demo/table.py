@@ -12,7 +12,7 @@ from rich.table import Table
 from slackwater.demo import versus
 from slackwater.demo.summary import (
     ALONE,
-    ALONE_AGAIN,
+    PAIRS,
     PLAIN,
     SLACKWATER,
     WEIGHTS,
@@ -20,6 +20,9 @@ from slackwater.demo.summary import (
     Summary,
     disturbance,
     nothing_was_to_be_taken,
+    nth,
+    pairs,
+    told_pairs,
 )
 from slackwater.model.quantities import format_cpu, format_memory
 
@@ -28,7 +31,11 @@ TITLES = {
     WEIGHTS: "tier weights only",
     ALONE: "service alone",
     SLACKWATER: "Slackwater",
-    ALONE_AGAIN: "alone again",
+    **{
+        nth(name, number): f"{title} {number}"
+        for number in range(2, PAIRS + 1)
+        for name, title in ((ALONE, "service alone"), (SLACKWATER, "Slackwater"))
+    },
 }
 
 
@@ -60,6 +67,8 @@ def lines(summary: Summary) -> list[str]:
     if nothing_was_to_be_taken(summary):
         highest = summary.phases[SLACKWATER].pressure_p90 or 0
         found.append(f"prod hardly waited above the waterline (p90 {highest:.3f}): nothing was to be taken from batch")
+    if len(measured := pairs(summary.phases)) == PAIRS:
+        found.append(f"p99 under Slackwater of what it may be: {told_pairs(measured)} ms; the middle one decides")
     for offer in summary.offers[:3]:
         ids = ", ".join(f"{subject} {decision}" for subject, decision in sorted(offer.decision_ids.items()))
         found.append(

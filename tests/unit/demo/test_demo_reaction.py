@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,3 +94,11 @@ def test_a_compared_surge_leaves_batch_a_third_of_what_it_wants_where_the_machin
     if 0.30 * cpus < kept - others - wanted / 3 < 0.60 * cpus:
         assert kept - others - prod == pytest.approx(wanted / 3)
     assert found.rest == pytest.approx(schedule.rates(cpus, cost).rest)
+
+
+@given(st.integers(1, 400))
+def test_a_doubt_is_settled_by_surges_that_are_long_enough(seconds: int) -> None:
+    parts = schedule.lengths(seconds)
+    longer = schedule.in_doubt(parts)
+    assert longer.surge == max(8.0, parts.surge)
+    assert replace(longer, surge=parts.surge) == parts
