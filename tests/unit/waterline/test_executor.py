@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
@@ -17,14 +18,16 @@ from waterline_cycle import CPU, MEMORY, batch_crowds, cycle, evicted
 from waterline_rules import EXACT, UNBOUND, at, policies, rule
 
 from slackwater.decisions.reasons import Mode
+from slackwater.waterline.actuation.cpu_quota import QuotaChange
 from slackwater.waterline.analysis.analyzer import Excess
 from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.cycle import Cycle, CycleState, Options, run_cycle
 from slackwater.waterline.execution.executor import refused
 from slackwater.waterline.execution.limits import Limits
-from slackwater.waterline.execution.plan import ExecutorState, Underway
+from slackwater.waterline.execution.plan import ExecutorState, Plan, Remaining, Spared, Step, Underway
 from slackwater.waterline.facts.node import Series
 from slackwater.waterline.facts.pods import Container, PodUse
+from slackwater.waterline.replaying import plan_json
 
 D = Decimal
 
@@ -264,9 +267,28 @@ def test_who_is_leaving_gets_nothing_back() -> None:
 def test_all_that_a_cycle_takes_and_gives_survives_json(crowd: list[PodUse], cpu: int) -> None:
     rules = policies(rule(CPU, 1000), rule(CPU, 1200, "evict"))
     done = cycle(rules, *crowd, **{CPU: cpu})
-    for value in (done.state, done.plan, rules, view(*crowd)):
+    for value in (done.state, rules, view(*crowd)):
         kind = TypeAdapter[Any](type(value))
         assert kind.validate_json(kind.dump_json(value)) == value
+
+
+@settings(max_examples=30)
+@given(crowds, st.integers(1001, 9000))
+def test_a_plan_survives_json(crowd: list[PodUse], cpu: int) -> None:
+    done = cycle(policies(rule(CPU, 1000), rule(CPU, 1200, "evict")), *crowd, **{CPU: cpu})
+    told = json.loads(json.dumps(plan_json(done.plan)))
+    steps = tuple(_step(one) for one in told["steps"])
+    spared = tuple(Spared(**one | {"kind": Kind(one["kind"])}) for one in told["spared"])
+    remaining = TypeAdapter(tuple[Remaining, ...]).validate_python(told["remaining"])
+    assert Plan(steps, spared, remaining, done.state.executor) == done.plan
+    assert told == plan_json(done.plan)
+
+
+def _step(told: dict[str, Any]) -> Step:
+    changes = TypeAdapter(tuple[QuotaChange, ...]).validate_python(told["changes"])
+    released = tuple((metric, D(amount)) for metric, amount in told["released"])
+    read = {"kind": Kind(told["kind"]), "keys": tuple(told["keys"]), "released": released, "changes": changes}
+    return Step(**told | read)
 
 
 def test_a_preview_leaves_everything_as_it_is() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from slackwater.model.records import record
+from msgspec import Struct
+
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.facts.amounts import Number
 from slackwater.waterline.facts.pods import PodUse
@@ -16,8 +17,7 @@ PROTECTED_TIERS: Final = frozenset({Tier.PROD, Tier.MID})
 OWNERS_OF_CPUS: Final = frozenset({QoSClass.LSE, QoSClass.LSR})
 
 
-@record(frozen=True, slots=True)
-class Exposure:
+class Exposure(Struct, frozen=True, gc=False):
     """What may happen to one pod: the actions that policies allow, or why none may."""
 
     pod: PodUse

@@ -11,6 +11,8 @@ from dataclasses import replace
 from decimal import Decimal
 from enum import StrEnum
 
+from msgspec import Struct, structs
+
 from slackwater.model.records import record
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds, waited_milli
 from slackwater.waterline.analysis.candidates import Exposed
@@ -31,8 +33,7 @@ class Kind(StrEnum):
     EVICT = "evict"
 
 
-@record(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True, gc=False):
     """A pod within one demand. `gap` is what it may be asked to help closing, None if that cannot be told.
 
     Of several actions the most careful limits hold: the highest floors, the smallest step, the shortest grace.
@@ -136,7 +137,9 @@ def _with_shortest_grace(made: Sequence[Demand]) -> tuple[Demand, ...]:
         replace(
             demand,
             candidates=tuple(
-                one if (grace := shortest.get(one.pod.uid)) == one.grace_seconds else replace(one, grace_seconds=grace)
+                one
+                if (grace := shortest.get(one.pod.uid)) == one.grace_seconds
+                else structs.replace(one, grace_seconds=grace)
                 for one in demand.candidates
             ),
         )
@@ -201,8 +204,7 @@ def _candidates(
     return tuple(found)
 
 
-@record(frozen=True, slots=True)
-class _Asked:
+class _Asked(Struct, frozen=True, gc=False):
     gap: Decimal | None
     throttle: ThrottleBounds | None
     grace_seconds: int | None

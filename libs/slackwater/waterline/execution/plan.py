@@ -6,14 +6,15 @@ from dataclasses import field
 from datetime import datetime
 from decimal import Decimal
 
+from msgspec import Struct
+
 from slackwater.model.records import record
 from slackwater.waterline.actuation.cpu_quota import QuotaChange
 from slackwater.waterline.analysis.demands import Kind
 from slackwater.waterline.facts.amounts import Number
 
 
-@record(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True, gc=False):
     """One pod that was chosen. `keys` are its place in the order, `released` what it means per metric (a restore:
     what it may cost). `metric` is the demand that chose it."""
 
@@ -27,8 +28,7 @@ class Step:
     grace_seconds: int | None = None
 
 
-@record(frozen=True, slots=True)
-class Spared:
+class Spared(Struct, frozen=True, gc=False):
     """A pod that was looked at and left alone."""
 
     kind: Kind
