@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import event, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from slackwater.model.errors import InvalidInput, Unavailable
@@ -87,7 +87,7 @@ class PostgresDatabase:
         async with AsyncExitStack() as stack:
             stack.enter_context(translated())
             with connecting():
-                connection = await stack.enter_async_context(self._engine.connect())
+                connection = await stack.enter_async_context(session_of(self._engine))
             unit = PostgresUnitOfWork(connection, self._service, self._bell, guard)
             yield unit
             await unit.flush()
@@ -97,7 +97,7 @@ class PostgresDatabase:
     async def ping(self) -> bool:
         try:
             with connecting():
-                async with self._engine.connect() as connection:
+                async with session_of(self._engine) as connection:
                     return bool((await connection.execute(_TAKES_WRITES)).scalar())
         except Unavailable:
             return False
@@ -105,7 +105,7 @@ class PostgresDatabase:
     async def backlog(self) -> Backlog | None:
         """What waits in the outbox; None where there is none. Raises Unavailable."""
         with connecting():
-            async with self._engine.connect() as connection:
+            async with session_of(self._engine) as connection:
                 self._has_outbox = self._has_outbox or bool((await connection.execute(_HAS_OUTBOX)).scalar())
                 if not self._has_outbox:
                     return None
@@ -129,6 +129,23 @@ class PostgresDatabase:
 
     async def close(self) -> None:
         await self._engine.dispose()
+
+
+@asynccontextmanager
+async def session_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A session of the pool, which has it back afterwards or ends it.
+
+    Where the rollback fails and the driver does not say yet that the server is gone (its last word was read, its EOF
+    not), SQLAlchemy gives nothing back: the session would keep its locks, and its place in the pool, until a garbage
+    collection, and services collect rarely.
+    """
+    connection = engine.connect()
+    try:
+        async with connection:
+            yield connection
+    finally:
+        if connection.sync_connection is not None and not connection.closed:
+            await connection.invalidate()
 
 
 def connect_database(dsn: str, service: str, clock: Clock) -> PostgresDatabase:

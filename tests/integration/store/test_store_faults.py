@@ -10,12 +10,13 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 from probe_service import PROBE, Broker, eventually, liveness, running
 from sqlalchemy import text
+from sqlalchemy.exc import InterfaceError
 
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import SystemClock
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 from slackwater.store.copying import copy_rows
-from slackwater.store.engine import PostgresDatabase, connect_database
+from slackwater.store.engine import Connections, PostgresDatabase, connect_database
 from slackwater.store.leases import PostgresLeases
 from slackwater.store.provision import prepare_database
 from slackwater.testing.postgres_server import FreshDatabase
@@ -93,6 +94,30 @@ async def test_copied_rows_belong_to_the_transaction(fresh_database: FreshDataba
     await copy(fail=False)
     async with database.unit_of_work() as unit:
         assert (await unit.connection.execute(text("SELECT sum(value) FROM facts"))).scalar() == 3
+    await database.close()
+
+
+async def test_a_session_whose_rollback_fails_is_ended(fresh_database: FreshDatabase) -> None:
+    """As one whose server has said that it ends, and has not yet."""
+    database = connect_database((await fresh_database([PROBE]))["probe"], "probe", SystemClock())
+
+    async def leave_it_busy() -> None:
+        async with database.unit_of_work() as unit:
+            await unit.connection.execute(text("INSERT INTO facts VALUES ('a', 1)"))
+            driver = (await unit.connection.get_raw_connection()).driver_connection
+            assert driver is not None
+            busy.append(asyncio.create_task(driver.fetch("SELECT pg_sleep(60)")))
+            await asyncio.sleep(0.05)
+            raise RuntimeError("on purpose")
+
+    busy: list[asyncio.Task[object]] = []
+    with pytest.raises(InterfaceError, match="another operation is in progress"):
+        await leave_it_busy()
+    assert database.connections() == Connections(in_use=0, idle=1)
+    assert isinstance((await asyncio.gather(*busy, return_exceptions=True))[0], Exception)
+    assert await write(database, 2)
+    async with database.unit_of_work() as unit:
+        assert (await unit.connection.execute(text("SELECT name FROM facts"))).scalars().all() == ["2"]
     await database.close()
 
 
