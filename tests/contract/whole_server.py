@@ -36,8 +36,8 @@ class WholeServer:
 
     def __init__(self, postgres: str, nats: str, state_dir: Path) -> None:
         self._postgres, self._nats, self._state_dir = postgres, nats, state_dir
-        self._ready, self._loop = threading.Event(), asyncio.new_event_loop()
-        self._stop = asyncio.Event()
+        self._ready, self._stop = threading.Event(), asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.url = ""
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="whole server")
@@ -50,20 +50,20 @@ class WholeServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        assert self._loop is not None
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(30)
-        self._loop.close()
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_until_complete(self._serve())
+            asyncio.run(self._serve())  # which ends every task that is left, too
         except BaseException as error:  # noqa: BLE001 - raised again in the thread of the test
             self.failure = error
         finally:
             self._ready.set()
 
     async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
         addresses = await prepare_database(self._postgres, [Schema.of(part.name) for part in SHARED if part.has_schema])
         databases = Databases(addresses)
         async with connect_bus(self._nats, name="conforms", declares=False) as bus:

@@ -78,6 +78,7 @@ class _Server(uvicorn.Server):
         await self._until_idle(GRACE_SECONDS)
         for task in list(self.server_state.tasks):
             task.cancel()
+        await self._until_idle(GRACE_SECONDS)  # a request that ends now still gives its session back
         self.force_exit = True
 
     async def _until_idle(self, seconds: float) -> None:

@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 from sqlalchemy import event, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DisconnectionError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.time import Clock
 from slackwater.store.bell import Bell
-from slackwater.store.dialing import engine_of
+from slackwater.store.dialing import engine_of, session_of
 from slackwater.store.faults import connecting, translated
 from slackwater.store.leases import PostgresLeases
 from slackwater.store.names import schema_of
@@ -129,23 +129,6 @@ class PostgresDatabase:
 
     async def close(self) -> None:
         await self._engine.dispose()
-
-
-@asynccontextmanager
-async def session_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """A session of the pool, which has it back afterwards or ends it.
-
-    Where the rollback fails and the driver does not say yet that the server is gone (its last word was read, its EOF
-    not), SQLAlchemy gives nothing back: the session would keep its locks, and its place in the pool, until a garbage
-    collection, and services collect rarely.
-    """
-    connection = engine.connect()
-    try:
-        async with connection:
-            yield connection
-    finally:
-        if connection.sync_connection is not None and not connection.closed:
-            await connection.invalidate()
 
 
 def connect_database(dsn: str, service: str, clock: Clock) -> PostgresDatabase:

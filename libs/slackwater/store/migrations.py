@@ -17,7 +17,7 @@ from sqlalchemy import text
 from sqlalchemy.pool import NullPool
 
 from slackwater.model.errors import Misconfigured
-from slackwater.store.dialing import engine_of
+from slackwater.store.dialing import engine_of, session_of
 from slackwater.store.faults import connecting
 from slackwater.store.names import lock_key, schema_of
 from slackwater.telemetry.logs import get_logger
@@ -73,7 +73,7 @@ async def migrate(dsn: str, schema: Schema) -> str:
     engine = engine_of(dsn, timeout_seconds=5, settings=settings, poolclass=NullPool)
     try:
         with connecting():
-            async with engine.begin() as connection:
+            async with session_of(engine) as connection, connection.begin():
                 await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ONE_AT_A_TIME})
                 await connection.run_sync(_upgrade, schema)
     finally:

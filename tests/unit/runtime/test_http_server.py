@@ -209,6 +209,37 @@ async def test_it_stops_while_a_reader_hangs_on_a_stream_and_leaves_signals_alon
             await late.get(server.url + "/livez")
 
 
+async def test_it_waits_for_the_end_of_the_requests_that_it_ends() -> None:
+    """Whoever stops closes what requests use right afterwards, and the loop is gone a moment later."""
+    asked, told = asyncio.Event(), list[str]()
+    router = Routes()
+
+    @router.get("/slow", role=Role.VIEWER)
+    async def slow() -> None:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.05)
+            told.append("given back")
+
+    async def answer() -> Sequence[Check]:
+        return ()
+
+    server, ready = HttpServer(LOCAL), asyncio.Event()
+    serving = asyncio.create_task(server.run(build_app([router], answer, LOCAL), ready.set))
+    await ready.wait()
+    async with httpx2.AsyncClient(base_url=server.url) as client:
+        asking = asyncio.create_task(client.get("/slow"))
+        await asked.wait()
+        serving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+        assert told == ["given back"]
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await asking
+
+
 @pytest.mark.parametrize("path", ["/livez", "/number?value=3", "/number", "/fail/NotFound", "/v1/openapi.json"])
 async def test_head_is_answered_like_get_without_a_body(path: str) -> None:
     async with client_of(app_of()) as client:
