@@ -13,6 +13,8 @@ VENV_PYTHON = .venv/bin/python
 .NOTPARALLEL:
 .PHONY: help run test check conformance contracts bench faults sbom rehearse lock clean environment environment-dev
 unexport PYTHONPATH PYTHONHOME
+# Dozens of processes start from this tree: without its bytecode each of them compiles it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20

@@ -1,12 +1,16 @@
-"""How the tests share a machine when several lanes run them (`make test`; see docs/decisions/0026)."""
+"""How the tests share a machine when several lanes run them (`make test`; see docs/decisions/0026 and 0065)."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 from slackwater.testing.servers import VARIABLE, chosen
 
@@ -26,6 +30,7 @@ LONGEST_FIRST = (
     "integration/ingestion/test_ingestion_kill.py",
     "integration/bus/test_bus_faults.py",
     "integration/deploy/test_kubernetes_rehearsal.py",
+    "integration/cli/test_backup_and_restore.py",
     "scenario/test_one_trace_and_its_figures.py",
     "scenario/test_cut_surge_heal.py",
     "integration/ingestion/test_ingestion_service.py",
@@ -39,13 +44,38 @@ LONGEST_FIRST = (
     "contract/test_api_conforms.py",
     "integration/console/test_read_model.py",
 )
-"""Files of more than ten seconds. A lane takes a whole file: one that came last would keep the others waiting."""
+"""Files that take more than ten seconds, most of which they wait. A lane takes a whole file: one that came last would
+keep the others waiting."""
+BUSIEST_LAST = (
+    "unit/backtest/test_strangers.py",
+    "unit/cli/test_backtest_verb.py",
+    "unit/prediction/test_model_properties.py",
+    "unit/ensurance/test_histories.py",
+)
+"""Those that compute for more than twenty seconds: they come first in the lane that begins at the end."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The long files first, all else in its order; every lane comes to the same order."""
-    ranks = {TESTS / name: rank for rank, name in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+    """The long files first, the busy ones last, all else in its order; every lane comes to the same order."""
+    ranks = {TESTS / name: rank - len(LONGEST_FIRST) for rank, name in enumerate(LONGEST_FIRST)}
+    ranks |= {TESTS / name: rank for rank, name in enumerate(BUSIEST_LAST, start=1)}
+    items.sort(key=lambda item: ranks.get(item.path, 0))
+
+
+class FromBothEnds(LoadFileScheduling):
+    """The first lane takes the files from the end, where tests compute, the others from the front, where they wait for
+    leases, servers and windows: together they use the machine all the time (decision 0065)."""
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if node.gateway.id == "gw0":
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> FromBothEnds | None:
+    """None: what was asked for with --dist."""
+    return FromBothEnds(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -57,3 +87,11 @@ def pytest_xdist_auto_num_workers() -> int:
     if chosen(os.environ.get(VARIABLE, "")).kind == "given":
         return 0
     return len(os.sched_getaffinity(0)) + 1
+
+
+@pytest.fixture(autouse=True)
+def as_nice_as_before() -> Iterator[None]:
+    """Nobody takes its niceness back: one test that runs a service in here makes all that follow in this lane wait."""
+    before = os.nice(0)
+    yield
+    assert os.nice(0) == before, "this test has made its lane nicer: run the service in a process of its own"

@@ -10,20 +10,19 @@ import os
 from typing import Any
 
 import pytest
+from described import described
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as limits
 from schemathesis import openapi
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from whole_server import ADMIN, WholeServer, server
 
-from slackwater.cli.openapi import document
-
 __all__ = ["server"]
 
 EXAMPLES = int(os.environ.get("SLACKWATER_SCHEMATHESIS_EXAMPLES", "12"))
 STREAM = "/v1/stream"
 """It does not end by itself: test_stream_parameters.py asks it."""
-SCHEMA = openapi.from_dict(document())
+SCHEMA = openapi.from_dict(described())
 OPERATIONS = {
     f"{operation.method.upper()} {operation.path}": operation
     for operation in (found.ok() for found in SCHEMA.get_all_operations())

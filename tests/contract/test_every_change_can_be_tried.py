@@ -8,12 +8,12 @@ from typing import Any
 
 import httpx2
 import pytest
+from described import described
 from whole_server import ADMIN, WholeServer, server
 
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.encoding import encode
 from slackwater.bus.nats import connect_bus
-from slackwater.cli.openapi import document
 from slackwater.cli.unasked import unasked_services
 from slackwater.runtime.service import SpeaksRpc
 from slackwater.testing.clock import EPOCH
@@ -151,7 +151,7 @@ def client(server: WholeServer) -> Iterator[httpx2.Client]:
 
 
 def operations() -> dict[str, Any]:
-    paths = document()["paths"]
+    paths = described()["paths"]
     return {f"{verb.upper()} {path}": one for path, verbs in paths.items() for verb, one in verbs.items()}
 
 

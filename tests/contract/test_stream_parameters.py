@@ -11,20 +11,20 @@ from urllib.parse import urlencode
 
 import httpx2
 import pytest
+from described import described
 from hypothesis import HealthCheck, example, given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
 from whole_server import ADMIN, WholeServer, server
 
 from slackwater.bus.streams import load
-from slackwater.cli.openapi import document
 from slackwater.events.registry import EVENTS
 
 __all__ = ["server"]
 
 EXAMPLES = int(os.environ.get("SLACKWATER_SCHEMATHESIS_EXAMPLES", "40"))
 TYPES = [payload.TYPE for payload in EVENTS]
-DESCRIBED = document()["paths"]["/v1/stream"]["get"]["responses"]
+DESCRIBED = described()["paths"]["/v1/stream"]["get"]["responses"]
 
 words = st.text(max_size=30)
 patterns = st.text("abz*?[]!-.,/ \x00=%>\u00e4", max_size=12)

@@ -119,7 +119,8 @@ def test_run_knows_every_service_that_shares_servers() -> None:
     assert all(part_named(part.name) is part for part in SHARED)
 
 
-def test_run_refuses_an_address_of_another_form_without_repeating_it() -> None:
+def test_run_refuses_an_address_of_another_form_without_repeating_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slackwater.runtime.niceness.give_way", str)  # it is this process that would give way
     arguments = ["run", "console", "--postgres", "mysql://u:secret@h/d", "--nats", "nats://h"]
     done = CliRunner().invoke(main.app, arguments)
     assert done.exit_code == 2
