@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -48,9 +49,7 @@ def record(model: MemoryReadModel, clock: FakeClock) -> RecordEvents:
     return RecordEvents(model, clock, usage_retention=days, decision_retention=days)
 
 
-@pytest.fixture(scope="session")
-def told() -> MemoryReadModel:
-    """The read model after the whole story; tests only read it."""
+def _after_the_story() -> MemoryReadModel:
     model = MemoryReadModel()
     days = timedelta(days=1)
     recorder = RecordEvents(model, FakeClock(NOW), usage_retention=days, decision_retention=days)
@@ -59,3 +58,24 @@ def told() -> MemoryReadModel:
         with pytest.raises(StopIteration):  # it waits for nothing, so one step runs it to its end
             handlers[payload](events).__await__().__next__()
     return model
+
+
+@pytest.fixture(scope="session")
+def told() -> Iterator[MemoryReadModel]:
+    """The read model after the whole story; tests only read it."""
+    model = _after_the_story()
+    before = _counts(model)
+    yield model
+    assert _counts(model) == before, "a test wrote into the read model that all share: give it told_anew"
+
+
+@pytest.fixture
+def told_anew() -> MemoryReadModel:
+    """The same for a test that goes on from there."""
+    return _after_the_story()
+
+
+def _counts(model: MemoryReadModel) -> Any:
+    with pytest.raises(StopIteration) as ended:
+        model.counts().__await__().__next__()
+    return ended.value.value

@@ -87,24 +87,24 @@ async def test_the_node_page_shows_forecast_against_actual_and_how_good_forecast
 
 
 async def test_a_rate_that_is_clearly_missed_stands_out(
-    told: MemoryReadModel, streams: Streams, clock: FakeClock
+    told_anew: MemoryReadModel, streams: Streams, clock: FakeClock
 ) -> None:
-    (latest,) = (await told.forecasts("edge-7", clock.now(), clock.now()))[-1:]
+    (latest,) = (await told_anew.forecasts("edge-7", clock.now(), clock.now()))[-1:]
     missed = replace(latest.calibrations["cpu"], measured_rate=0.03)
-    await told.save_forecasts([replace(latest, event_id="missed", calibrations={"cpu": missed})])
-    async with client_of(told, streams, clock) as client:
+    await told_anew.save_forecasts([replace(latest, event_id="missed", calibrations={"cpu": missed})])
+    async with client_of(told_anew, streams, clock) as client:
         assert '<td class="num bad">3.00 %</td>' in await text(client, "/nodes/edge-7")
     few = replace(missed, machine_days=20.0)
     assert (missed.is_too_low, few.is_too_low) == (True, False)
 
 
 async def test_a_prediction_from_before_models_could_be_chosen_has_its_chart_and_no_more(
-    told: MemoryReadModel, streams: Streams, clock: FakeClock
+    told_anew: MemoryReadModel, streams: Streams, clock: FakeClock
 ) -> None:
-    (latest,) = (await told.forecasts("edge-7", clock.now(), clock.now()))[-1:]
+    (latest,) = (await told_anew.forecasts("edge-7", clock.now(), clock.now()))[-1:]
     old = replace(latest, event_id="old", version="", calibrations={}, confidence=0.0, cause="")
-    await told.save_forecasts([old])
-    async with client_of(told, streams, clock) as client:
+    await told_anew.save_forecasts([old])
+    async with client_of(told_anew, streams, clock) as client:
         body = await text(client, "/nodes/edge-7")
     assert "windows seen" in body
     assert "Machine-days" not in body
