@@ -245,7 +245,7 @@ def _limit_action(step: Step, tier: str, namespace: str = "", keys: tuple[Number
 
 
 def _keys(keys: tuple[Number, ...]) -> tuple[float, ...]:
-    return tuple(float(str(key)) for key in keys)
+    return tuple(map(float, keys))
 
 
 def _alternatives(
