@@ -18,7 +18,6 @@ from slackwater.bus.recalling import Recalled
 from slackwater.events.measures import PodUsage
 from slackwater.events.pod_columns import PodsByColumns, table_of
 from slackwater.events.usage_reported import UsageReported
-from slackwater.model.pods import Pod
 
 
 class ColumnarReader:
@@ -26,15 +25,12 @@ class ColumnarReader:
     the same object as before."""
 
     def __init__(self) -> None:
-        self._pods = Recalled(msgspec.json.Decoder(Pod).decode)
+        self._pods = Recalled(quick.decode_pod)
 
     def __call__(self, payload: type[quick.P], body: bytes) -> quick.P | None:
         if payload is not UsageReported:
             return quick.read(payload, body)
-        try:
-            return quick.read_with(payload, body, self._report)
-        except OverflowError:
-            return None
+        return quick.read_with(payload, body, self._report)
 
     def _report(self, body: bytes) -> msgspec.Struct:
         report = quick.LEAN_REPORT(body)

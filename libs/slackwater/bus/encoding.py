@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from slackwater.bus import quick
 from slackwater.events.envelope import Event, Payload, built
 from slackwater.events.written import Written, written
+from slackwater.model.bounds import MOST_NAME, TimeSpan
 from slackwater.model.errors import InvalidInput
 
 P = TypeVar("P", bound=Payload)
@@ -29,13 +30,18 @@ TYPE_PREFIX = "io.slackwater."
 _KEY_POSITION = 5  # sw . v1 . usage . reported . 17 . key…
 _UNSAFE = re.compile(r"[^!#$&-~]|%")
 _ESCAPED = re.compile(r"(?:=[0-9A-F]{2})+")
+_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+"""One escape of a JSON string, so that an escaped backslash before a `u` is not mistaken for one."""
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_CONTROL = re.compile(r"[\x00-\x1f]")
+_SHOWN = 80
 
 
 class Undecodable(InvalidInput):
     """A message that no version of us that is running here can read.
 
-    `code` is one of `unknown_type`, `wrong_version`, `missing_attribute`, `malformed_json`, `invalid_payload`,
-    `wrong_subject`.
+    `code` is one of `unknown_type`, `wrong_version`, `missing_attribute`, `invalid_attribute`, `malformed_text`,
+    `malformed_json`, `invalid_payload`, `wrong_subject`.
     """
 
     code = "invalid_payload"
@@ -85,13 +91,12 @@ def attributes_of(payload: type[Payload], headers: Mapping[str, str] | None) -> 
     version = _attribute(attributes, "ce-specversion")
     if version != SPEC_VERSION:
         raise Undecodable(f"ce-specversion is {version!r}, {SPEC_VERSION!r} is understood", code="wrong_version")
-    causedby, traceparent = attributes.get("ce-causedby"), attributes.get("traceparent")
     return {
-        "id": unquote(_attribute(attributes, "ce-id")),
-        "source": unquote(_attribute(attributes, "ce-source")),
+        "id": _text_of("ce-id", _attribute(attributes, "ce-id")),
+        "source": _text_of("ce-source", _attribute(attributes, "ce-source")),
         "time": _time(_attribute(attributes, "ce-time")),
-        "causedby": None if causedby is None else unquote(causedby),
-        "traceparent": None if traceparent is None else unquote(traceparent),
+        "causedby": _text_of("ce-causedby", attributes["ce-causedby"]) if "ce-causedby" in attributes else None,
+        "traceparent": _trace_of(attributes.get("traceparent", "")),
     }
 
 
@@ -145,20 +150,70 @@ def _check_type(payload: type[Payload], found: str) -> None:
     raise Undecodable(f"ce-type is {found!r}, {expected!r} is understood here", code=code, field="ce-type")
 
 
+def _text_of(name: str, text: str) -> str:
+    """The value of an attribute without its escapes: UTF-8, one line, as long as a name may be."""
+    try:
+        value = unquote(text, errors="strict")
+    except UnicodeDecodeError as error:
+        raise Undecodable(f"{name} is not UTF-8: {error.reason}", code="invalid_attribute", field=name) from None
+    if not 0 < len(value) <= MOST_NAME or _CONTROL.search(value):
+        message = f"{name}: {value[:_SHOWN]!r} must be one line of 1 to {MOST_NAME} characters"
+        raise Undecodable(message, code="invalid_attribute", field=name)
+    return value
+
+
+def _trace_of(text: str) -> str | None:
+    """A trace context that no one can follow is left out, as W3C Trace Context asks; the event itself counts."""
+    return text if _TRACEPARENT.fullmatch(text) else None
+
+
 def _time(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        message = f"ce-time is {text!r}; an RFC 3339 time with an offset is needed"
+        message = f"ce-time is {text[:_SHOWN]!r}; an RFC 3339 time with an offset is needed"
         raise Undecodable(message, code="missing_attribute", field="ce-time")
+    problem = TimeSpan().problem(moment)
+    if problem is not None:
+        raise Undecodable(f"ce-time: {problem}", code="invalid_attribute", field="ce-time")
     return moment
 
 
 def _payload(payload: type[P], body: bytes, read: quick.Read) -> P:
+    check_text(body)
     known = read(payload, body)
     return judged(payload, body) if known is None else known
+
+
+def check_text(body: bytes) -> None:
+    """Raises Undecodable (`malformed_text`) unless the body is UTF-8 without NUL and without lone surrogates, escaped
+    ones too: what PostgreSQL and every JSON reader can hold. 1 us for a report of 30 pods.
+    """
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        message = f"body is not UTF-8 at byte {error.start}: {error.reason}"
+        raise Undecodable(message, code="malformed_text") from None
+    if b"\\u" in body:
+        _check_escapes(body)
+
+
+def _check_escapes(body: bytes) -> None:
+    high_ends_at = -1
+    """Behind the first half of a surrogate pair."""
+    for match in _ESCAPE.finditer(body):
+        unit = -1 if match[1] is None else int(match[1], 16)
+        is_second_half = 0xDC00 <= unit <= 0xDFFF
+        if unit == 0 or is_second_half != (high_ends_at == match.start()):
+            break
+        high_ends_at = match.end() if 0xD800 <= unit <= 0xDBFF else -1
+        if high_ends_at >= 0 and body[high_ends_at : high_ends_at + 2] != b"\\u":
+            break
+    else:
+        return
+    raise Undecodable(f"body has a NUL or a lone surrogate at byte {match.start()}", code="malformed_text")
 
 
 def judged(payload: type[P], body: bytes) -> P:

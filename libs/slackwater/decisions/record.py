@@ -7,12 +7,12 @@ function and the exact JSON of its arguments: calling it again must give the sam
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, Self
+from typing import Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
+from slackwater.model.bounds import Amount, AnyAmount, CpuMilli, Items, JsonDocument, Moment, Name, Text
 
 
 class Input(BaseModel):
@@ -20,11 +20,11 @@ class Input(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    name: str
-    value: float | int | str | None
-    unit: str
-    source: str
-    observed_at: datetime | None = None
+    name: Name
+    value: Amount | AnyAmount | Text | None
+    unit: Name
+    source: Text
+    observed_at: Moment | None = None
 
 
 class Term(BaseModel):
@@ -32,10 +32,10 @@ class Term(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    name: str
-    value: int
-    note: str = ""
-    input: str = ""
+    name: Name
+    value: AnyAmount
+    note: Text = ""
+    input: Name = ""
 
 
 class Alternative(BaseModel):
@@ -45,12 +45,12 @@ class Alternative(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    what: str
-    rejected_because: str
-    keys: tuple[float, ...] = ()
-    would_release: int | None = None
-    pod_uid: str = ""
-    namespace: str = ""
+    what: Text
+    rejected_because: Text
+    keys: Items[Amount] = ()
+    would_release: AnyAmount | None = None
+    pod_uid: Name = ""
+    namespace: Name = ""
 
 
 class Action(BaseModel):
@@ -59,15 +59,15 @@ class Action(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    pod_uid: str
-    pod_name: str
-    tier: str
-    cpu_limit_before_milli: int | None
-    cpu_limit_after_milli: int | None
-    released_milli: int
+    pod_uid: Name
+    pod_name: Name
+    tier: Name
+    cpu_limit_before_milli: CpuMilli | None
+    cpu_limit_after_milli: CpuMilli | None
+    released_milli: AnyAmount
     evicted: bool = False
-    keys: tuple[float, ...] = ()
-    namespace: str = ""
+    keys: Items[Amount] = ()
+    namespace: Name = ""
 
 
 class Replay(BaseModel):
@@ -75,8 +75,8 @@ class Replay(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    function: str
-    arguments: dict[str, Any]
+    function: Name
+    arguments: JsonDocument
 
 
 class DecisionRecord(BaseModel):
@@ -89,27 +89,27 @@ class DecisionRecord(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    id: str
+    id: Name
     kind: DecisionKind
-    node: str
-    subject: str
-    service: str
-    rule: str
+    node: Name
+    subject: Name
+    service: Name
+    rule: Name
     mode: Mode | None = None
     reason: Reason
-    decided_at: datetime
-    trigger_event_id: str | None
-    inputs: tuple[Input, ...]
-    terms: tuple[Term, ...]
-    result: int
-    unit: str
-    alternatives: tuple[Alternative, ...] = ()
-    actions: tuple[Action, ...] = ()
-    remaining: int = 0
-    remaining_because: str = ""
-    order: str = ""
+    decided_at: Moment
+    trigger_event_id: Name | None
+    inputs: Items[Input]
+    terms: Items[Term]
+    result: AnyAmount
+    unit: Name
+    alternatives: Items[Alternative] = ()
+    actions: Items[Action] = ()
+    remaining: AnyAmount = 0
+    remaining_because: Text = ""
+    order: Text = ""
     replay: Replay
-    trace_id: str | None = None
+    trace_id: Name | None = None
     """The trace that led here and goes on with what follows (32 hex digits); None where nothing was measured."""
 
     @model_validator(mode="after")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import ClassVar
 
 from slackwater.events.envelope import Payload
+from slackwater.model.bounds import Amount, Moment, Name, SecondsDifference
 
 
 class EffectMeasured(Payload):
@@ -19,17 +19,17 @@ class EffectMeasured(Payload):
     TYPE: ClassVar[str] = "effect.measured"
     STREAM: ClassVar[str] = "DECISIONS"
 
-    decision_id: str
-    node: str
-    metric: str
-    before: float
-    after: float
-    waterline: float
+    decision_id: Name
+    node: Name
+    metric: Name
+    before: Amount
+    after: Amount
+    waterline: Amount
     relieved: bool
-    actuated_at: datetime
-    measured_at: datetime
-    seconds_to_actuation: float
-    seconds_to_measurement: float
+    actuated_at: Moment
+    measured_at: Moment
+    seconds_to_actuation: SecondsDifference
+    seconds_to_measurement: SecondsDifference
 
     def key(self) -> str:
         return f"{self.node}/{self.decision_id}"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from annotated_types import Interval
+from pydantic import BaseModel, ConfigDict
 
 from slackwater.model.identifiers import PARTITIONS, new_id, partition_of, partition_of_shard, shard_of, shards_in
 
@@ -44,7 +45,7 @@ class Told(Payload):
 
     STREAM: ClassVar[str] = ""
 
-    partition: int = Field(ge=0, lt=PARTITIONS)
+    partition: Annotated[int, Interval(ge=0, le=PARTITIONS - 1)]
 
 
 P = TypeVar("P", bound=Payload)

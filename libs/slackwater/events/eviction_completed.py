@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
 from slackwater.events.envelope import Payload
+from slackwater.model.bounds import Moment, Name, Text
 
 
 class EvictionOutcome(StrEnum):
@@ -27,14 +27,14 @@ class EvictionCompleted(Payload):
     TYPE: ClassVar[str] = "eviction.completed"
     STREAM: ClassVar[str] = "DECISIONS"
 
-    id: str
-    node: str
-    pod_uid: str
-    writer: str
+    id: Name
+    node: Name
+    pod_uid: Name
+    writer: Name
     outcome: EvictionOutcome
-    detail: str = ""
-    completed_at: datetime
-    decision_id: str
+    detail: Text = ""
+    completed_at: Moment
+    decision_id: Name
 
     def key(self) -> str:
         return f"{self.node}/{self.id}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
 from slackwater.events.envelope import Payload
+from slackwater.model.bounds import Count, Items, Moment, Name, Seconds, SecondsDifference, Text
 
 
 class HealthCheck(BaseModel):
@@ -15,9 +15,9 @@ class HealthCheck(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    name: str
+    name: Name
     ok: bool
-    detail: str = ""
+    detail: Text = ""
 
 
 class LeaseHealth(BaseModel):
@@ -26,10 +26,10 @@ class LeaseHealth(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    partition: int
-    owner: str | None
-    epoch: int
-    since: datetime | None = None
+    partition: Count
+    owner: Name | None
+    epoch: Count
+    since: Moment | None = None
 
 
 class ServiceHealth(BaseModel):
@@ -40,19 +40,19 @@ class ServiceHealth(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    name: str
-    state: str
-    restarts: int = 0
-    last_error: str = ""
-    checks: tuple[HealthCheck, ...] = ()
-    outbox_depth: int | None = None
-    outbox_oldest_seconds: float | None = None
-    outbox_refused: int | None = None
-    member: str | None = None
+    name: Name
+    state: Name
+    restarts: Count = 0
+    last_error: Text = ""
+    checks: Items[HealthCheck] = ()
+    outbox_depth: Count | None = None
+    outbox_oldest_seconds: SecondsDifference | None = None
+    outbox_refused: Count | None = None
+    member: Name | None = None
     """This replica's name among the owners; None for a service that is not sharded, or before its first heartbeat."""
-    members: int = 0
+    members: Count = 0
     """Living replicas, this one included."""
-    leases: tuple[LeaseHealth, ...] = ()
+    leases: Items[LeaseHealth] = ()
     """All partitions, not only its own: any replica that answers tells of all."""
 
 
@@ -61,14 +61,14 @@ class ConsumerHealth(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    name: str
-    delivered: int = 0
-    done: int = 0
-    retried: int = 0
-    rejected: int = 0
-    undecodable: int = 0
-    exhausted: int = 0
-    handler_failures: int = 0
+    name: Name
+    delivered: Count = 0
+    done: Count = 0
+    retried: Count = 0
+    rejected: Count = 0
+    undecodable: Count = 0
+    exhausted: Count = 0
+    handler_failures: Count = 0
 
 
 class HealthReported(Payload):
@@ -77,13 +77,13 @@ class HealthReported(Payload):
     TYPE: ClassVar[str] = "health.reported"
     STREAM: ClassVar[str] = "USAGE"
 
-    instance: str
-    version: str
-    started_at: datetime
-    reported_at: datetime
-    interval_seconds: float
-    services: tuple[ServiceHealth, ...]
-    consumers: tuple[ConsumerHealth, ...] = ()
+    instance: Name
+    version: Name
+    started_at: Moment
+    reported_at: Moment
+    interval_seconds: Seconds
+    services: Items[ServiceHealth]
+    consumers: Items[ConsumerHealth] = ()
 
     def key(self) -> str:
         return self.instance

@@ -5,11 +5,13 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from annotated_types import Interval
+from pydantic import BaseModel, ConfigDict
 
 from slackwater.events.envelope import Payload
+from slackwater.model.bounds import Amount, Count, CpuMilli, DocumentText, Items, Moment, Name, Text
 
-Seconds = Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)]
+Seconds = Annotated[float, Interval(ge=0, le=86400)]
 """A lease or a grace: a day is the most. What cannot be reckoned with is refused before it reaches an agent, which
 would fall over it at every start, for the last document is handed out again."""
 
@@ -28,9 +30,9 @@ class CpuThrottle(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    pod_uid: str
-    cpu_limit_milli: int
-    decision_id: str
+    pod_uid: Name
+    cpu_limit_milli: CpuMilli
+    decision_id: Name
 
 
 class Eviction(BaseModel):
@@ -38,12 +40,12 @@ class Eviction(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    id: str
-    pod_uid: str
+    id: Name
+    pod_uid: Name
     grace_seconds: Seconds
-    deadline: AwareDatetime
-    reason: str
-    decision_id: str
+    deadline: Moment
+    reason: Text
+    decision_id: Name
 
 
 def eviction_id(decision_id: str, number: int) -> str:
@@ -60,8 +62,8 @@ class LocalWaterline(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    metric: str
-    value: Annotated[float, Field(allow_inf_nan=False)]
+    metric: Name
+    value: Amount
 
 
 class IntentDeclared(Payload):
@@ -76,19 +78,19 @@ class IntentDeclared(Payload):
     TYPE: ClassVar[str] = "intent.declared"
     STREAM: ClassVar[str] = "INTENTS"
 
-    node: str
-    writer: str
-    generation: int
-    epoch: int = 0
+    node: Name
+    writer: Name
+    generation: Count
+    epoch: Count = 0
     """Of the writer's lease on the node's partition: a document of an older epoch comes from a replica that has lost
     it, and is refused. 0 = a writer without leases."""
-    declared_at: AwareDatetime
+    declared_at: Moment
     lease_seconds: Seconds
     weights: WeightPolicy = WeightPolicy.BY_TIER
-    throttles: tuple[CpuThrottle, ...] = ()
-    evictions: tuple[Eviction, ...] = ()
-    waterlines: tuple[LocalWaterline, ...] = ()
-    rules: str = ""
+    throttles: Items[CpuThrottle] = ()
+    evictions: Items[Eviction] = ()
+    waterlines: Items[LocalWaterline] = ()
+    rules: DocumentText = ""
     """What the agent guards the node by when the lease has run out and nobody renews it, as JSON of
     slackwater.waterline.handover; empty: it only lets go."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
 from slackwater.events.envelope import Payload
+from slackwater.model.bounds import Count, CpuMilli, Items, Moment, Name, Text
 
 
 class ObservedLimit(BaseModel):
@@ -15,10 +15,10 @@ class ObservedLimit(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    pod_uid: str
-    cpu_limit_milli: int | None
-    error: str | None = None
-    decision_id: str | None = None
+    pod_uid: Name
+    cpu_limit_milli: CpuMilli | None
+    error: Text | None = None
+    decision_id: Name | None = None
 
 
 class IntentObserved(Payload):
@@ -28,14 +28,14 @@ class IntentObserved(Payload):
     TYPE: ClassVar[str] = "intent.observed"
     STREAM: ClassVar[str] = "DECISIONS"
 
-    node: str
-    writer: str
-    generation: int
-    boot_epoch: str
-    received_at: datetime
-    observed_at: datetime
-    limits: tuple[ObservedLimit, ...] = ()
-    foreign_writers: tuple[str, ...] = ()
+    node: Name
+    writer: Name
+    generation: Count
+    boot_epoch: Name
+    received_at: Moment
+    observed_at: Moment
+    limits: Items[ObservedLimit] = ()
+    foreign_writers: Items[Text] = ()
 
     def key(self) -> str:
         return f"{self.node}/{self.writer}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import ClassVar
 
 from pydantic import Field
 
 from slackwater.events.envelope import Told
+from slackwater.model.bounds import Count, Moment, Name, Seconds
 
 
 class LeaseRenewed(Told):
@@ -20,12 +20,12 @@ class LeaseRenewed(Told):
 
     TYPE: ClassVar[str] = "lease.renewed"
 
-    writer: str
-    epoch: int
-    read_up_to: int = Field(ge=0)
+    writer: Name
+    epoch: Count
+    read_up_to: Count
     """The position in the stream of reports up to which they have been read; 0 = none yet."""
-    heard_within_seconds: float = Field(gt=0)
-    sent_at: datetime
+    heard_within_seconds: Seconds = Field(gt=0)
+    sent_at: Moment
     """By the sender's clock; nobody reckons with it."""
 
     def key(self) -> str:

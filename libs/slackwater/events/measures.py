@@ -5,6 +5,7 @@ Plain dataclasses, not models: a report holds two hundred of them, and every one
 
 from __future__ import annotations
 
+from slackwater.model.bounds import CpuMilli, MachineAmount, Name, Ratio, Samples
 from slackwater.model.pods import Pod
 from slackwater.model.records import record
 from slackwater.model.tiers import Tier
@@ -17,14 +18,14 @@ class Distribution:
     Percentiles are nearest-rank over the samples. `count` is the number of samples; 0 means the rest is void.
     """
 
-    avg: int = 0
-    p50: int = 0
-    p90: int = 0
-    p95: int = 0
-    p99: int = 0
-    max: int = 0
-    last: int = 0
-    count: int = 0
+    avg: MachineAmount = 0
+    p50: MachineAmount = 0
+    p90: MachineAmount = 0
+    p95: MachineAmount = 0
+    p99: MachineAmount = 0
+    max: MachineAmount = 0
+    last: MachineAmount = 0
+    count: Samples = 0
 
 
 @record(frozen=True, slots=True)
@@ -42,18 +43,18 @@ class Pressure:
     From the kernel's PSI totals, not its decaying averages: exact for the interval. None where the kernel has none.
     """
 
-    cpu_some_last: float | None = None
-    cpu_some_avg: float | None = None
-    cpu_some_max: float | None = None
-    memory_some_avg: float | None = None
-    io_some_avg: float | None = None
+    cpu_some_last: Ratio | None = None
+    cpu_some_avg: Ratio | None = None
+    cpu_some_max: Ratio | None = None
+    memory_some_avg: Ratio | None = None
+    io_some_avg: Ratio | None = None
 
 
 @record(frozen=True, slots=True)
 class HostAppUsage:
     """A program of the machine outside of pods that its operator wants counted apart, in one window."""
 
-    name: str
+    name: Name
     tier: Tier
     usage: Usage
 
@@ -69,6 +70,6 @@ class PodUsage:
     pod: Pod
     usage: Usage
     pressure: Pressure = Pressure()
-    cpu_limit_milli: int | None = None
-    original_cpu_limit_milli: int | None = None
-    throttled_ratio: float | None = None
+    cpu_limit_milli: CpuMilli | None = None
+    original_cpu_limit_milli: CpuMilli | None = None
+    throttled_ratio: Ratio | None = None

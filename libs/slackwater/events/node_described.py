@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import ClassVar
 
 from slackwater.events.envelope import Payload
+from slackwater.model.bounds import Moment, Name
 from slackwater.model.nodes import NodeFacts
 
 
@@ -16,8 +16,8 @@ class NodeDescribed(Payload):
     STREAM: ClassVar[str] = "STATE"
 
     facts: NodeFacts
-    boot_epoch: str
-    described_at: datetime
+    boot_epoch: Name
+    described_at: Moment
 
     def key(self) -> str:
         return self.facts.name

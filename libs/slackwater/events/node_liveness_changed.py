@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
 from slackwater.events.envelope import Payload
+from slackwater.model.bounds import Moment, Name
 
 
 class Liveness(StrEnum):
@@ -23,11 +23,11 @@ class NodeLivenessChanged(Payload):
     TYPE: ClassVar[str] = "node.liveness_changed"
     STREAM: ClassVar[str] = "STATE"
 
-    node: str
+    node: Name
     liveness: Liveness
     previous: Liveness | None
-    last_report_at: datetime
-    changed_at: datetime
+    last_report_at: Moment
+    changed_at: Moment
 
     def key(self) -> str:
         return self.node

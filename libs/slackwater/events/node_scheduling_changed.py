@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import ClassVar
 
 from slackwater.events.envelope import Payload
+from slackwater.model.bounds import Items, Moment, Name
 
 
 class NodeSchedulingChanged(Payload):
@@ -21,14 +21,14 @@ class NodeSchedulingChanged(Payload):
     TYPE: ClassVar[str] = "node.scheduling_changed"
     STREAM: ClassVar[str] = "STATE"
 
-    node: str
+    node: Name
     closed: bool
-    reason: str
-    decision_id: str
-    rules: tuple[str, ...]
-    since: datetime
-    told_at: datetime
-    valid_until: datetime | None
+    reason: Name
+    decision_id: Name
+    rules: Items[Name]
+    since: Moment
+    told_at: Moment
+    valid_until: Moment | None
 
     def key(self) -> str:
         return self.node

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from slackwater.events.envelope import Payload
+from slackwater.model.bounds import (
+    Amount,
+    Count,
+    Items,
+    Mapped,
+    Moment,
+    Name,
+    Ratio,
+    Seconds,
+    SecondsDifference,
+    WindowSeconds,
+)
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 
@@ -16,9 +27,9 @@ from slackwater.model.records import record
 class PodPeak:
     """The predicted peak of one pod; `cold_start` when the model has not seen enough and the request stands in."""
 
-    uid: str
-    workload: str
-    tier: str
+    uid: Name
+    workload: Name
+    tier: Name
     peak: Resources
     cold_start: bool
 
@@ -39,14 +50,14 @@ class Calibration:
     (see docs/how-to/choose-a-model.md), None for models without one. Rates are ratios (0..1).
     """
 
-    model: str
-    version: str = ""
-    stated_rate: float | None = None
-    measured_rate: float | None = None
-    machine_days: float = 0.0
-    knob: float | None = None
-    policy: str = ""
-    generation: int = 0
+    model: Name
+    version: Name = ""
+    stated_rate: Ratio | None = None
+    measured_rate: Ratio | None = None
+    machine_days: Seconds = 0.0
+    knob: Amount | None = None
+    policy: Name = ""
+    generation: Count = 0
 
 
 class PeakPredicted(Payload):
@@ -64,25 +75,25 @@ class PeakPredicted(Payload):
     TYPE: ClassVar[str] = "peak.predicted"
     STREAM: ClassVar[str] = "STATE"
 
-    node: str
-    predicted_at: datetime
-    window_number: int
-    window_seconds: int
-    model: str
-    samples: int
-    cold_start_share: float
+    node: Name
+    predicted_at: Moment
+    window_number: Count
+    window_seconds: WindowSeconds
+    model: Name
+    samples: Count
+    cold_start_share: Ratio
     node_peak: Resources
     system_peak: Resources
-    tier_peaks: dict[str, Resources]
+    tier_peaks: Mapped[Resources]
     prod_peak: Resources
     prod_reclaimable: Resources
-    pods: tuple[PodPeak, ...]
-    decision_id: str
-    version: str = ""
-    confidence: float = 0.0
-    sample_age_seconds: float = 0.0
+    pods: Items[PodPeak]
+    decision_id: Name
+    version: Name = ""
+    confidence: Ratio = 0.0
+    sample_age_seconds: SecondsDifference = 0.0
     cause: Cause = ""
-    calibrations: dict[str, Calibration] = Field(default_factory=dict)
+    calibrations: Mapped[Calibration] = Field(default_factory=dict)
 
     def key(self) -> str:
         return self.node

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import ClassVar
 
 from slackwater.events.envelope import Payload
+from slackwater.model.bounds import Count, Items, Labels, Moment, Name, Text
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 
@@ -14,7 +14,7 @@ from slackwater.model.records import record
 class ZoneOffered:
     """What batch may use of one NUMA node; all zones together never exceed the node's offer."""
 
-    name: str
+    name: Name
     batch: Resources
 
 
@@ -25,7 +25,7 @@ class StatusOffered:
 
     batch: Resources
     before: Resources
-    cpu_ratio: str
+    cpu_ratio: Name
 
 
 class ResourcesOffered(Payload):
@@ -42,16 +42,16 @@ class ResourcesOffered(Payload):
     TYPE: ClassVar[str] = "resources.offered"
     STREAM: ClassVar[str] = "STATE"
 
-    node: str
-    offered_at: datetime
-    generation: int
+    node: Name
+    offered_at: Moment
+    generation: Count
     batch: Resources
-    degraded: str | None
-    decision_ids: dict[str, str]
+    degraded: Text | None
+    decision_ids: Labels
     mid: Resources = Resources()
-    zones: tuple[ZoneOffered, ...] = ()
-    reason: str = ""
-    strategies: tuple[str, ...] = ()
+    zones: Items[ZoneOffered] = ()
+    reason: Name = ""
+    strategies: Items[Name] = ()
     status: StatusOffered | None = None
 
     def key(self) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import ClassVar
 
 from slackwater.events.envelope import Payload
+from slackwater.model.bounds import Count, Items, Moment, Name, Text
 
 
 class StrategyChecked(Payload):
@@ -19,13 +19,13 @@ class StrategyChecked(Payload):
     TYPE: ClassVar[str] = "strategy.checked"
     STREAM: ClassVar[str] = "DECISIONS"
 
-    document: str | None = None
-    generation: int = 0
-    node: str | None = None
+    document: Name | None = None
+    generation: Count = 0
+    node: Name | None = None
     usable: bool
-    problem: str
-    followed: tuple[str, ...]
-    checked_at: datetime
+    problem: Text
+    followed: Items[Name]
+    checked_at: Moment
 
     def key(self) -> str:
         return self.node or self.document or "-"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pydantic import Field
 
 from slackwater.events.envelope import Payload
+from slackwater.model.bounds import AnyAmount, Count, JsonDocument, Moment, Name, Text
 
 
 class StrategyFollowed(Payload):
@@ -22,18 +22,18 @@ class StrategyFollowed(Payload):
     TYPE: ClassVar[str] = "strategy.followed"
     STREAM: ClassVar[str] = "STATE"
 
-    document: str
-    generation: int
-    observed_generation: int = 0
-    nodes: str = ""
-    precedence: int = 0
-    fields: dict[str, Any] = Field(default_factory=dict)
-    effective: dict[str, Any] = Field(default_factory=dict)
-    problem: str = ""
-    changed_by: str = ""
-    accepted_at: datetime | None = None
+    document: Name
+    generation: Count
+    observed_generation: Count = 0
+    nodes: Text = ""
+    precedence: AnyAmount = 0
+    fields: JsonDocument = Field(default_factory=dict)
+    effective: JsonDocument = Field(default_factory=dict)
+    problem: Text = ""
+    changed_by: Name = ""
+    accepted_at: Moment | None = None
     gone: bool = False
-    told_at: datetime
+    told_at: Moment
 
     def key(self) -> str:
         return self.document

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-from datetime import datetime
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from slackwater.events.envelope import Payload
 from slackwater.events.measures import HostAppUsage, PodUsage, Pressure, Usage
+from slackwater.model.bounds import Count, Items, Moment, Name, Seconds
 from slackwater.model.devices import DiskUse, LinkUse
 
 
@@ -26,21 +26,21 @@ class UsageReported(Payload):
     TYPE: ClassVar[str] = "usage.reported"
     STREAM: ClassVar[str] = "USAGE"
 
-    node: str
-    boot_epoch: str
-    sequence: int
-    sampled_at: datetime
-    window_seconds: float
+    node: Name
+    boot_epoch: Name
+    sequence: Count
+    sampled_at: Moment
+    window_seconds: Seconds
     trigger: Literal["interval", "waterline", "shutdown"] = "interval"
-    dropped_reports: int = 0
+    dropped_reports: Count = 0
     node_usage: Usage
     system_usage: Usage | None = None
     node_pressure: Pressure = Pressure()
     prod_pressure: Pressure = Pressure()
-    pods: tuple[PodUsage, ...] = ()
-    disks: tuple[DiskUse, ...] = ()
-    links: tuple[LinkUse, ...] = ()
-    host_apps: tuple[HostAppUsage, ...] = Field(default=(), exclude_if=operator.not_)
+    pods: Items[PodUsage] = ()
+    disks: Items[DiskUse] = ()
+    links: Items[LinkUse] = ()
+    host_apps: Items[HostAppUsage] = Field(default=(), exclude_if=operator.not_)
     alone: bool = Field(default=False, exclude_if=operator.not_)
 
     def key(self) -> str:

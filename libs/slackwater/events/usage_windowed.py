@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import operator
-from datetime import datetime
 from typing import ClassVar
 
 from pydantic import Field
 
 from slackwater.events.envelope import Payload
+from slackwater.model.bounds import Count, CpuMilliSum, Items, Mapped, MemoryBytesSum, Moment, Name, WindowSeconds
 from slackwater.model.pods import Pod
 from slackwater.model.records import record
 from slackwater.model.tiers import Tier
@@ -18,15 +18,15 @@ from slackwater.model.tiers import Tier
 class WindowedUsage:
     """Average, p90, p95 and maximum in one window: CPU in milli-cores, memory in bytes. `samples` 0 means absent."""
 
-    cpu_avg_milli: int
-    cpu_p90_milli: int
-    cpu_p95_milli: int
-    cpu_max_milli: int
-    memory_avg_bytes: int
-    memory_p90_bytes: int
-    memory_p95_bytes: int
-    memory_max_bytes: int
-    samples: int
+    cpu_avg_milli: CpuMilliSum
+    cpu_p90_milli: CpuMilliSum
+    cpu_p95_milli: CpuMilliSum
+    cpu_max_milli: CpuMilliSum
+    memory_avg_bytes: MemoryBytesSum
+    memory_p90_bytes: MemoryBytesSum
+    memory_p95_bytes: MemoryBytesSum
+    memory_max_bytes: MemoryBytesSum
+    samples: Count
 
 
 @record(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class WindowedPod:
 class WindowedHostApp:
     """A host application that was measured in the window; the system's usage does not contain it."""
 
-    name: str
+    name: Name
     tier: Tier
     usage: WindowedUsage
 
@@ -56,17 +56,17 @@ class UsageWindowed(Payload):
     TYPE: ClassVar[str] = "usage.windowed"
     STREAM: ClassVar[str] = "WINDOWS"
 
-    node: str
-    number: int
-    window_start: datetime
-    window_seconds: int
+    node: Name
+    number: Count
+    window_start: Moment
+    window_seconds: WindowSeconds
     node_usage: WindowedUsage
     system_usage: WindowedUsage | None
-    tiers: dict[str, WindowedUsage]
-    pods: tuple[WindowedPod, ...]
-    reports: int
-    gaps: int
-    host_apps: tuple[WindowedHostApp, ...] = Field(default=(), exclude_if=operator.not_)
+    tiers: Mapped[WindowedUsage]
+    pods: Items[WindowedPod]
+    reports: Count
+    gaps: Count
+    host_apps: Items[WindowedHostApp] = Field(default=(), exclude_if=operator.not_)
 
     def key(self) -> str:
         return self.node

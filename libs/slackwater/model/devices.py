@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slackwater.model.bounds import BytesPerSecond, Name, Ratio
 from slackwater.model.records import record
 
 
@@ -9,8 +10,8 @@ from slackwater.model.records import record
 class DiskUse:
     """A disk: the share of the time (0..1) in which it had something to do."""
 
-    name: str
-    usage_ratio: float
+    name: Name
+    usage_ratio: Ratio
 
 
 @record(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class LinkUse:
     """A network interface: bytes per second each way, and what it could carry each way; None where it does not tell
     (most virtual ones do not)."""
 
-    name: str
-    received_per_second: int
-    sent_per_second: int
-    capacity_per_second: int | None = None
+    name: Name
+    received_per_second: BytesPerSecond
+    sent_per_second: BytesPerSecond
+    capacity_per_second: BytesPerSecond | None = None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Annotated
 
+from slackwater.model.bounds import Annotations, Count, Items, Labels, Name, OfOneMachine
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 
@@ -12,18 +14,18 @@ from slackwater.model.records import record
 class CpuTopology:
     """Logical CPUs, physical cores, sockets and NUMA nodes, as /sys tells them."""
 
-    cpus: int
-    cores: int
-    sockets: int
-    numa_nodes: int
+    cpus: Count
+    cores: Count
+    sockets: Count
+    numa_nodes: Count
 
 
 @record(frozen=True, slots=True)
 class NumaNode:
     """CPUs and memory that are near each other, `node0` as the kernel names them."""
 
-    name: str
-    capacity: Resources
+    name: Name
+    capacity: Annotated[Resources, OfOneMachine()]
 
 
 @record(frozen=True, slots=True)
@@ -35,15 +37,15 @@ class NodeFacts:
     where all of the machine is one zone.
     """
 
-    name: str
-    pool: str
-    capacity: Resources
-    reserved: Resources
+    name: Name
+    pool: Name
+    capacity: Annotated[Resources, OfOneMachine()]
+    reserved: Annotated[Resources, OfOneMachine()]
     topology: CpuTopology
-    kernel: str
-    cgroup_version: str
-    driver: str
-    agent_version: str
-    labels: dict[str, str] = field(default_factory=dict)
-    annotations: dict[str, str] = field(default_factory=dict)
-    numa: tuple[NumaNode, ...] = ()
+    kernel: Name
+    cgroup_version: Name
+    driver: Name
+    agent_version: Name
+    labels: Labels = field(default_factory=dict)
+    annotations: Annotations = field(default_factory=dict)
+    numa: Items[NumaNode] = ()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import field
-from datetime import datetime
+from typing import Annotated
 
+from slackwater.model.bounds import Labels, Moment, Name, OfOneMachine, PodPriority
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 from slackwater.model.tiers import QoSClass, Tier
@@ -22,13 +23,13 @@ class Pod:
     (what prediction learns by), `request` is what was asked for.
     """
 
-    uid: str
-    name: str
-    namespace: str
-    workload: str
+    uid: Name
+    name: Name
+    namespace: Name
+    workload: Name
     tier: Tier
     qos: QoSClass
-    priority: int
-    request: Resources
-    started_at: datetime
-    labels: dict[str, str] = field(default_factory=dict)
+    priority: PodPriority
+    request: Annotated[Resources, OfOneMachine()]
+    started_at: Moment
+    labels: Labels = field(default_factory=dict)

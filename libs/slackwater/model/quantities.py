@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 
+from slackwater.model.bounds import CpuMilliSum, MemoryBytesSum
 from slackwater.model.errors import InvalidInput
 from slackwater.model.records import record
 
@@ -24,8 +25,8 @@ _SHOWN = 40
 class Resources:
     """An amount of both resources: CPU in milli-cores, memory in bytes. May be negative as a difference."""
 
-    cpu_milli: int = 0
-    memory_bytes: int = 0
+    cpu_milli: CpuMilliSum = 0
+    memory_bytes: MemoryBytesSum = 0
 
     def __add__(self, other: Resources) -> Resources:
         return Resources(self.cpu_milli + other.cpu_milli, self.memory_bytes + other.memory_bytes)

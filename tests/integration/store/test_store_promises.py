@@ -26,6 +26,9 @@ async def database(request: pytest.FixtureRequest, fresh_database: FreshDatabase
     await real.close()
 
 
+TRACE = f"00-{1:032x}-{2:016x}-01"
+
+
 async def commit(database: Database, *numbers: int, node: str = "a") -> None:
     async with database.unit_of_work() as unit:
         for number in numbers:
@@ -51,14 +54,14 @@ async def test_what_is_committed_is_published_in_order(database: Database) -> No
 
 async def test_an_event_arrives_as_it_was_published(database: Database) -> None:
     broker = Broker()
-    event = liveness("a").model_copy(update={"causedby": "the-cause", "traceparent": "00-1-2-01"})
+    event = liveness("a").model_copy(update={"causedby": "the-cause", "traceparent": TRACE})
     async with database.unit_of_work() as unit:
         await unit.publish(event)
     async with running(database.relay(broker.carry)):
         await eventually(lambda: bool(broker.arrived))
     arrived = broker.arrived[0]
     assert (arrived.id, arrived.source, arrived.time) == (event.id, event.source, event.time)
-    assert (arrived.causedby, arrived.traceparent) == ("the-cause", "00-1-2-01")
+    assert (arrived.causedby, arrived.traceparent) == ("the-cause", TRACE)
     assert arrived.data == event.data
     assert arrived.subject == event.subject
 

@@ -37,6 +37,9 @@ def no_database(service: str) -> NoReturn:
     raise AssertionError(f"{service} needs no database")
 
 
+TRACE = f"00-{10:032x}-{11:016x}-01"
+
+
 @dataclass
 class World:
     """One agent, its machine and its bus."""
@@ -66,7 +69,10 @@ class World:
                 await task
 
     async def declare(
-        self, writer: str = "ensurance", traceparent: str = "00-a-b-01", **wanted: Any
+        self,
+        writer: str = "ensurance",
+        traceparent: str = TRACE,
+        **wanted: Any,
     ) -> Event[IntentDeclared]:
         self.generation += 1
         document: dict[str, Any] = {

@@ -34,7 +34,7 @@ from slackwater.runtime.embedded_nats import EmbeddedNats
 
 SERVICES, AGENT = registry()
 NODES = ["n.1", "n.2"]
-names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/"), min_size=1, max_size=20)
+names = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/"), min_size=1, max_size=20)
 
 
 def matches(pattern: str, subject: str) -> bool:

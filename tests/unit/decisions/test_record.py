@@ -27,7 +27,10 @@ def test_a_record_whose_terms_add_up_survives_the_wire(values: list[int]) -> Non
     assert DecisionRecord.model_validate_json(made.model_dump_json()) == made
 
 
-@given(st.lists(st.integers(min_value=-(10**6), max_value=10**6), max_size=5), st.integers().filter(lambda n: n != 0))
+@given(
+    st.lists(st.integers(min_value=-(10**6), max_value=10**6), max_size=5),
+    st.integers(-(10**18), 10**18).filter(lambda n: n != 0),
+)
 def test_a_record_that_does_not_add_up_cannot_be_made(values: list[int], error: int) -> None:
     with pytest.raises(ValidationError, match="add up"):
         record(values, sum(values) + error)

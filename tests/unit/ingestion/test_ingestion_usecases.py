@@ -35,7 +35,7 @@ async def test_the_good_of_a_batch_are_kept_and_the_others_refused_each_with_its
     await world.describe(_description("n", 4000))
     batch = [
         received(report("n", 1, now)),
-        received(report("n", 2, now, window_seconds=math.nan)),
+        received(report("n", 2, now).model_copy(update={"window_seconds": math.nan})),
         received(report("n", 1, now)),
         received(report("n", 3, now), key="m"),
         received(report("n", 4, now, cpu_milli=50_000)),

@@ -30,6 +30,8 @@ NEVER_ANSWERED = frozenset(
         "wrong_version",
         "unknown_type",
         "missing_attribute",
+        "invalid_attribute",
+        "malformed_text",
         "malformed_json",
         "wrong_subject",
         "message_too_large",

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import TypeVar
 
-from slackwater.bus.deferring import read_deferred
+from slackwater.bus.deferring import DeferredReader
 from slackwater.bus.port import Bus, Consumption, Holds, Received, Retry, Settlement, each
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.guard_node import GuardNode
@@ -68,7 +68,7 @@ async def consume_all(
     observations = bus.consume(IntentObserved, "ensurance-intent-observed", each(settling(seen)), holds=holds)
     evictions = bus.consume(EvictionCompleted, "ensurance-eviction-completed", each(settling(evicted)), holds=holds)
     reports = bus.consume(
-        UsageReported, USAGE_CONSUMER, each(reported), batch=REPORTS_AT_ONCE, holds=holds, read=read_deferred
+        UsageReported, USAGE_CONSUMER, each(reported), batch=REPORTS_AT_ONCE, holds=holds, read=DeferredReader()
     )
     crossings = bus.consume(WaterlineCrossed, URGENT_CONSUMER, each(settling(urgent)), holds=holds)
     consumers = nodes, observations, evictions, crossings, reports

@@ -1,0 +1,276 @@
+"""Bounds of every value that crosses a process boundary: stated here once, and used by both readers and the schemas.
+
+Each alias carries its bounds twice: for pydantic and the JSON Schema (`annotated_types`), and for msgspec (`Meta`),
+which reads the bodies that come by the thousand. `Rule`s are for what neither can express; pydantic calls them while it
+validates, the fast reader calls `rule_check` of the whole payload afterwards. A test compares the two readers.
+
+The limits are plausible for machines, not only for columns: ten thousand cores and 1 PiB a node, 4,096 pods a report.
+All integers fit 64 bits, also as sums over the pods of a node.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from annotated_types import Interval, Len
+from msgspec import Meta, Struct
+from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler, StringConstraints
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+MOST_CPU_MILLI = 10_000_000
+"""Ten thousand cores: more than any machine has."""
+MOST_MEMORY_BYTES = 2**50
+"""1 PiB: more than any machine has."""
+MOST_PODS = 4096
+"""Of one node, in one message. The broker's limit of 1 MiB a message is reached at about 1,900."""
+MOST_SUM_CPU_MILLI = 10**10
+MOST_SUM_MEMORY_BYTES = 2**56
+"""What the pods of a node can claim together: times a hundred it still fits 64 bits."""
+MOST_COUNT = 2**53
+"""Counters and generations: what JSON numbers hold exactly in every language."""
+MOST_BYTES_PER_SECOND = 10**15
+MOST_RATIO = 1.5
+"""A share of time may pass 1: counters of the kernel are read an instant apart."""
+MOST_SECONDS = 10**10
+MOST_STORED = 2**63 - 1
+"""What a bigint column holds."""
+MOST_AMOUNT = float(2**63)
+"""A value of any metric: memory in bytes is the largest there is."""
+MOST_PRIORITY = 2**31 - 1
+MOST_NAME = 512
+MOST_TEXT = 262_144
+MOST_DOCUMENT = 1_048_576
+MOST_LABELS = 1024
+MOST_ITEMS = 65_536
+EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+"""Times within: what every library and column of ours holds, with room for horizons and leases behind the end."""
+MOST_DEPTH = 32
+"""Levels of a free-form document."""
+
+_NO_CONTROL = r"^[^\x00-\x1f]*$"
+
+
+class Rule:
+    """A bound that needs Python. Pydantic calls `problem` after its own validation of the type."""
+
+    __slots__ = ()
+
+    def problem(self, value: Any) -> str | None:
+        """What is wrong with a value of the annotated type and what is allowed; None if nothing is."""
+        raise NotImplementedError
+
+    def schema(self) -> Mapping[str, Any]:
+        """What the rule adds to the JSON Schema."""
+        return {}
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._validate, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(core), **self.schema()}
+
+    def _validate(self, value: Any) -> Any:
+        problem = self.problem(value)
+        if problem is not None:
+            raise PydanticCustomError("out_of_bounds", "{problem}", {"problem": problem})
+        return value
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TimeSpan(Rule):
+    """A time with an offset, from `EARLIEST` until before `LATEST`."""
+
+    def problem(self, value: datetime) -> str | None:
+        if value.tzinfo is None:
+            return f"{value.isoformat()} has no offset; an RFC 3339 time with one is needed"
+        if EARLIEST <= value < LATEST:
+            return None
+        return f"{value.isoformat()} is outside of {EARLIEST.isoformat()} to {LATEST.isoformat()}"
+
+    def schema(self) -> Mapping[str, Any]:
+        return {"formatMinimum": EARLIEST.isoformat(), "formatExclusiveMaximum": LATEST.isoformat()}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OfOneMachine(Rule):
+    """Resources that one machine can have: no negative amount, no node of 10^9 cores."""
+
+    def problem(self, value: Any) -> str | None:
+        if 0 <= value.cpu_milli <= MOST_CPU_MILLI and 0 <= value.memory_bytes <= MOST_MEMORY_BYTES:
+            return None
+        return (
+            f"{value.cpu_milli} milli-cores and {value.memory_bytes} bytes are outside of what a machine has: "
+            f"0 to {MOST_CPU_MILLI} milli-cores, 0 to {MOST_MEMORY_BYTES} bytes"
+        )
+
+    def schema(self) -> Mapping[str, Any]:
+        return {
+            "description": f"At most {MOST_CPU_MILLI} milli-cores and {MOST_MEMORY_BYTES} bytes, none below zero.",
+        }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FreeForm(Rule):
+    """JSON of any shape: bounded depth, number of values, texts and numbers."""
+
+    def problem(self, value: Any) -> str | None:
+        left = MOST_ITEMS
+        waiting = [(value, 1)]
+        while waiting:
+            item, depth = waiting.pop()
+            left -= 1
+            if left < 0:
+                return f"more than {MOST_ITEMS} values"
+            if depth > MOST_DEPTH:
+                return f"nested more than {MOST_DEPTH} levels deep"
+            if isinstance(item, dict):
+                waiting += [(part, depth + 1) for pair in item.items() for part in pair]
+            elif isinstance(item, list | tuple):
+                waiting += [(part, depth + 1) for part in item]
+            elif (problem := _leaf_problem(item)) is not None:
+                return problem
+        return None
+
+    def schema(self) -> Mapping[str, Any]:
+        return {"description": f"JSON of at most {MOST_DEPTH} levels and {MOST_ITEMS} values."}
+
+
+def _leaf_problem(value: Any) -> str | None:
+    match value:
+        case bool() | None:
+            return None
+        case str():
+            return None if len(value) <= MOST_DOCUMENT else f"a text of {len(value)} characters"
+        case int() | float():
+            return None if -MOST_AMOUNT <= value <= MOST_AMOUNT else "a number beyond 2^63, or none"
+    return f"a value of type {type(value).__name__}, which JSON has not"
+
+
+CpuMilli = Annotated[int, Interval(ge=0, le=MOST_CPU_MILLI), Meta(ge=0, le=MOST_CPU_MILLI)]
+"""Milli-cores of one machine or pod."""
+MemoryBytes = Annotated[int, Interval(ge=0, le=MOST_MEMORY_BYTES), Meta(ge=0, le=MOST_MEMORY_BYTES)]
+"""Bytes of memory of one machine or pod."""
+MachineAmount = Annotated[int, Interval(ge=0, le=MOST_MEMORY_BYTES), Meta(ge=0, le=MOST_MEMORY_BYTES)]
+"""Milli-cores or bytes, where one shape serves both; `model.plausibility` narrows it to the machine."""
+CpuMilliSum = Annotated[
+    int,
+    Interval(ge=-MOST_SUM_CPU_MILLI, le=MOST_SUM_CPU_MILLI),
+    Meta(ge=-MOST_SUM_CPU_MILLI, le=MOST_SUM_CPU_MILLI),
+]
+"""Milli-cores over the pods of a node; negative as a difference."""
+MemoryBytesSum = Annotated[
+    int,
+    Interval(ge=-MOST_SUM_MEMORY_BYTES, le=MOST_SUM_MEMORY_BYTES),
+    Meta(ge=-MOST_SUM_MEMORY_BYTES, le=MOST_SUM_MEMORY_BYTES),
+]
+AnyAmount = Annotated[int, Interval(ge=-MOST_STORED, le=MOST_STORED), Meta(ge=-MOST_STORED, le=MOST_STORED)]
+"""A summand or result of a decision in the unit that is named beside it: what a column holds."""
+Count = Annotated[int, Interval(ge=0, le=MOST_COUNT), Meta(ge=0, le=MOST_COUNT)]
+Samples = Annotated[int, Interval(ge=0, le=1_000_000), Meta(ge=0, le=1_000_000)]
+"""Samples in one window."""
+WindowSeconds = Annotated[int, Interval(ge=1, le=86_400), Meta(ge=1, le=86_400)]
+PodPriority = Annotated[int, Interval(ge=-MOST_PRIORITY, le=MOST_PRIORITY), Meta(ge=-MOST_PRIORITY, le=MOST_PRIORITY)]
+BytesPerSecond = Annotated[int, Interval(ge=0, le=MOST_BYTES_PER_SECOND), Meta(ge=0, le=MOST_BYTES_PER_SECOND)]
+Ratio = Annotated[float, Interval(ge=0, le=MOST_RATIO), Meta(ge=0, le=MOST_RATIO)]
+"""A share; see MOST_RATIO."""
+Seconds = Annotated[float, Interval(ge=0, le=MOST_SECONDS), Meta(ge=0, le=MOST_SECONDS)]
+SecondsDifference = Annotated[
+    float, Interval(ge=-MOST_SECONDS, le=MOST_SECONDS), Meta(ge=-MOST_SECONDS, le=MOST_SECONDS)
+]
+Amount = Annotated[float, Interval(ge=-MOST_AMOUNT, le=MOST_AMOUNT), Meta(ge=-MOST_AMOUNT, le=MOST_AMOUNT)]
+"""A value of any metric."""
+Name = Annotated[str, StringConstraints(max_length=MOST_NAME, pattern=_NO_CONTROL), Meta(max_length=MOST_NAME)]
+"""A name or identifier: one line. The fast reader leaves bodies with escapes to pydantic, so it needs no pattern."""
+Key = Annotated[str, StringConstraints(max_length=MOST_NAME), Meta(max_length=MOST_NAME)]
+"""A name in a mapping."""
+Text = Annotated[str, StringConstraints(max_length=MOST_TEXT), Meta(max_length=MOST_TEXT)]
+"""Words for people, values of annotations."""
+DocumentText = Annotated[str, StringConstraints(max_length=MOST_DOCUMENT), Meta(max_length=MOST_DOCUMENT)]
+"""A document as text; as large as a message can be."""
+Moment = Annotated[datetime, Meta(tz=True), TimeSpan()]
+JsonDocument = Annotated[dict[str, Any], Len(0, MOST_ITEMS), FreeForm()]
+Labels = Annotated[dict[Key, Key], Len(0, MOST_LABELS), Meta(max_length=MOST_LABELS)]
+Annotations = Annotated[dict[Key, Text], Len(0, MOST_LABELS), Meta(max_length=MOST_LABELS)]
+T = TypeVar("T")
+Items = Annotated[tuple[T, ...], Len(0, MOST_PODS), Meta(max_length=MOST_PODS)]
+"""A list in an event: pods, disks, terms of a decision."""
+Mapped = Annotated[dict[Key, T], Len(0, MOST_LABELS), Meta(max_length=MOST_LABELS)]
+"""Values by name."""
+
+Check = Callable[[Any], str | None]
+
+
+def rule_check(kind: Any) -> Check | None:
+    """A function that applies all `Rule`s inside a type to one value of it and returns the first problem, with the
+    path to it; None if the type has no rules. Made once per type: branches without rules cost nothing.
+    """
+    origin = get_origin(kind)
+    if origin is Annotated:
+        return _all_of([*_rules_in(kind.__metadata__), rule_check(kind.__origin__)])
+    if origin in (Union, UnionType):
+        return _optional([rule_check(part) for part in get_args(kind) if part is not type(None)])
+    if origin in (tuple, list):
+        return _each(rule_check(get_args(kind)[0]))
+    if origin is dict:
+        return _each_value(rule_check(get_args(kind)[1]))
+    if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, BaseModel | Struct)):
+        return _fields(kind)
+    return None
+
+
+def _rules_in(metadata: tuple[Any, ...]) -> Iterator[Check]:
+    return (item.problem for item in metadata if isinstance(item, Rule))
+
+
+def _all_of(checks: list[Check | None]) -> Check | None:
+    own = [check for check in checks if check is not None]
+    if len(own) <= 1:
+        return own[0] if own else None
+    return lambda value: next((problem for check in own if (problem := check(value)) is not None), None)
+
+
+def _optional(checks: list[Check | None]) -> Check | None:
+    """Of `X | None`; no event has a union of several shapes with rules."""
+    inner = _all_of(checks)
+    return None if inner is None else lambda value: None if value is None else inner(value)
+
+
+def _each(inner: Check | None) -> Check | None:
+    if inner is None:
+        return None
+    return lambda values: next(
+        (f"{place}: {problem}" for place, value in enumerate(values) if (problem := inner(value)) is not None), None
+    )
+
+
+def _each_value(inner: Check | None) -> Check | None:
+    if inner is None:
+        return None
+    return lambda values: next(
+        (f"{name}: {problem}" for name, value in values.items() if (problem := inner(value)) is not None), None
+    )
+
+
+def _fields(shape: type) -> Check | None:
+    checks = [
+        (name, check)
+        for name, kind in get_type_hints(shape, include_extras=True).items()
+        if get_origin(kind) is not None or isinstance(kind, type)
+        if (check := rule_check(kind)) is not None
+    ]
+    if not checks:
+        return None
+
+    def problem_of(value: Any) -> str | None:
+        for name, check in checks:
+            problem = check(getattr(value, name))
+            if problem is not None:
+                return f"{name}: {problem}"
+        return None
+
+    return problem_of
