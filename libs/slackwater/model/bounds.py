@@ -33,6 +33,7 @@ MOST_SUM_MEMORY_BYTES = 2**56
 """What the pods of a node can claim together: times a hundred it still fits 64 bits."""
 MOST_COUNT = 2**53
 """Counters and generations: what JSON numbers hold exactly in every language."""
+MOST_SAMPLES = 1_000_000
 MOST_BYTES_PER_SECOND = 10**15
 MOST_RATIO = 1.5
 """A share of time may pass 1: counters of the kernel are read an instant apart."""
@@ -171,7 +172,7 @@ MemoryBytesSum = Annotated[
 AnyAmount = Annotated[int, Interval(ge=-MOST_STORED, le=MOST_STORED), Meta(ge=-MOST_STORED, le=MOST_STORED)]
 """A summand or result of a decision in the unit that is named beside it: what a column holds."""
 Count = Annotated[int, Interval(ge=0, le=MOST_COUNT), Meta(ge=0, le=MOST_COUNT)]
-Samples = Annotated[int, Interval(ge=0, le=1_000_000), Meta(ge=0, le=1_000_000)]
+Samples = Annotated[int, Interval(ge=0, le=MOST_SAMPLES), Meta(ge=0, le=MOST_SAMPLES)]
 """Samples in one window."""
 WindowSeconds = Annotated[int, Interval(ge=1, le=86_400), Meta(ge=1, le=86_400)]
 PodPriority = Annotated[int, Interval(ge=-MOST_PRIORITY, le=MOST_PRIORITY), Meta(ge=-MOST_PRIORITY, le=MOST_PRIORITY)]

@@ -31,6 +31,7 @@ NEVER_ANSWERED = frozenset(
         "unknown_type",
         "missing_attribute",
         "invalid_attribute",
+        "implausible",
         "malformed_text",
         "malformed_json",
         "wrong_subject",

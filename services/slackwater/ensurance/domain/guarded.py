@@ -9,6 +9,9 @@ from typing import Any, Final
 
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.ensurance.domain.closing import Closed
+from slackwater.model.bounds import MOST_MEMORY_BYTES
+from slackwater.model.plausibility import implausible_usage
+from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 from slackwater.waterline import guarding
 from slackwater.waterline.execution.limits import AFTER_GRACE_SECONDS, Limits
@@ -141,6 +144,11 @@ def outdated(guarded: Guarded, report: LastReport, now: datetime, max_age_second
         report.sequence > last.sequence if report.boot_epoch == last.boot_epoch else report.sampled_at > last.sampled_at
     )
     return None if newer else "replayed"
+
+
+def implausible(guarded: Guarded, usage: Resources) -> str | None:
+    """Why usage cannot be that of the node as it was described, or None."""
+    return implausible_usage(usage, Resources(guarded.capacity_milli, guarded.capacity_bytes or MOST_MEMORY_BYTES))
 
 
 def carried_out(

@@ -15,7 +15,15 @@ from typing import Any, Final
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.closing import VALID_SECONDS
-from slackwater.ensurance.domain.guarded import Awaited, Evicting, Guarded, LastReport, carried_out, outdated
+from slackwater.ensurance.domain.guarded import (
+    Awaited,
+    Evicting,
+    Guarded,
+    LastReport,
+    carried_out,
+    implausible,
+    outdated,
+)
 from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
 from slackwater.ensurance.ports import Meter
 from slackwater.ensurance.usecases.book import Book
@@ -26,8 +34,11 @@ from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
 from slackwater.ensurance.usecases.sampling import glimpse_of, view_of
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import eviction_id
+from slackwater.events.measures import Usage
 from slackwater.events.usage_reported import UsageReported
+from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import new_id
+from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
@@ -114,7 +125,8 @@ class GuardNode:
         self._closing_seconds = closing_seconds
 
     async def __call__(self, report: Event[UsageReported]) -> None:
-        """Handle one report. Raises Unavailable or Conflict when the decision could not be committed."""
+        """Handle one report. Raises Unavailable or Conflict when the decision could not be committed, InvalidInput
+        (`implausible`) for usage that the node as it was described cannot have."""
         ready: _Ready | None = None
         if self._book.is_free(report.data.node):
             ready = self._ready(report)
@@ -127,6 +139,7 @@ class GuardNode:
             if guarded is None or why is not None:
                 self._meter.ignored(why or "")
                 return
+            _check_plausible(guarded, [report.data.node_usage])
             self._heard(guarded, report, now)
             if ready is not None and ready.holds(self._book, guarded):
                 now, answer = ready.at, ready.answer
@@ -156,6 +169,7 @@ class GuardNode:
         if guarded is None or why is not None:
             self._meter.ignored(why or "")
             return None
+        _check_plausible(guarded, [report.data.node_usage])
         answer = self._glance(guarded, report, now) or self._answer(guarded, report, now)
         if answer.is_written:
             return _Ready(answer, now, self._book.rules, self._book.standing(guarded.pool))
@@ -193,6 +207,7 @@ class GuardNode:
 
     def _answer(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> _Answer:
         rules, metrics = self._book.rules, self._book.metrics
+        _check_plausible(guarded, [one.usage for one in report.data.pods])
         view = view_of(report.data, guarded, self._concerned(guarded, report, now))
         effects, measured = measure_effects(guarded, view, report, rules.loop.settle_seconds, now, metrics)
         standing = self._stands(guarded, now, effects)
@@ -380,6 +395,14 @@ def _traced(record: DecisionRecord, report: Event[UsageReported], generation: in
     with span("ensurance decide", sampled(report.traceparent), attributes) as step:
         cause = report.model_copy(update={"traceparent": step.traceparent})
     return _Decided(record.model_copy(update={"trace_id": trace_id_of(cause.traceparent)}), cause)
+
+
+def _check_plausible(guarded: Guarded, usages: Sequence[Usage]) -> None:
+    """Raises InvalidInput (`implausible`)."""
+    for usage in usages:
+        problem = implausible(guarded, Resources(usage.cpu_milli.max, usage.memory_bytes.max))
+        if problem is not None:
+            raise InvalidInput(f"usage of {guarded.node}: {problem}", code="implausible", field="node_usage")
 
 
 def _position(report: Event[UsageReported]) -> LastReport:

@@ -15,20 +15,18 @@ from numpy.typing import NDArray
 
 from slackwater.ingestion.domain.columns import NO_LIMIT, Asides, History, table_of
 from slackwater.ingestion.domain.reports import Report
-from slackwater.ingestion.domain.validation import (
-    ABSURD_COUNT,
-    ABSURD_CPU_MILLI,
-    ABSURD_MEMORY_BYTES,
-    ABSURD_RATIO,
-    ABSURD_SEQUENCE,
-    ABSURD_WINDOW_SECONDS,
-    LONGEST_NAME,
-    Bounds,
-    refused_apps,
+from slackwater.ingestion.domain.validation import ABSURD_WINDOW_SECONDS, refused_apps
+from slackwater.model.bounds import (
+    MOST_COUNT,
+    MOST_CPU_MILLI,
+    MOST_MEMORY_BYTES,
+    MOST_NAME,
+    MOST_PRIORITY,
+    MOST_RATIO,
+    MOST_SAMPLES,
 )
 from slackwater.model.pods import Pod
-
-_LARGEST_PRIORITY = 2**31 - 1
+from slackwater.model.quantities import Resources
 
 
 class Descriptions:
@@ -48,7 +46,7 @@ class Descriptions:
         return fine
 
 
-def sound(history: History, bounds: Sequence[Bounds], descriptions: Descriptions) -> list[bool]:
+def sound(history: History, bounds: Sequence[Resources], descriptions: Descriptions) -> list[bool]:
     """For each report, with the bounds of its node: True when it is sound, False when `judge` has to look.
 
     Raises OverflowError for a number that no column holds.
@@ -66,7 +64,7 @@ def sound(history: History, bounds: Sequence[Bounds], descriptions: Descriptions
     ]
 
 
-def _columns_in_order(history: History, bounds: Sequence[Bounds]) -> list[bool]:
+def _columns_in_order(history: History, bounds: Sequence[Resources]) -> list[bool]:
     """Whether every series of a report is ordered and within the bounds of its node, and what stands beside them is
     within its own."""
     cpu_limit = np.array([bound.cpu_milli for bound in bounds], dtype=np.int64)
@@ -94,16 +92,16 @@ def _columns_in_order(history: History, bounds: Sequence[Bounds]) -> list[bool]:
 def _asides_in_order(asides: Asides | None) -> NDArray[np.bool_]:
     assert asides is not None  # noqa: S101 - they come from reports
     limit = asides.cpu_limit
-    fine: NDArray[np.bool_] = (limit == NO_LIMIT) | ((limit >= 0) & (limit <= ABSURD_CPU_MILLI))
+    fine: NDArray[np.bool_] = (limit == NO_LIMIT) | ((limit >= 0) & (limit <= MOST_CPU_MILLI))
     for share in (asides.throttled, asides.cpu_pressure):
-        fine &= np.isnan(share) | ((share >= 0) & (share <= ABSURD_RATIO))
+        fine &= np.isnan(share) | ((share >= 0) & (share <= MOST_RATIO))
     return fine
 
 
 def _rows_in_order(table: NDArray[np.int64], limit: NDArray[np.int64]) -> NDArray[np.bool_]:
     avg, highest, last, samples = table[:, 0], table[:, 5], table[:, 6], table[:, 7]
     rising = (table[:, 1:5] <= table[:, 2:6]).all(axis=1) & (avg <= highest) & (last <= highest)
-    within = (table.min(axis=1) >= 0) & (table[:, :7].max(axis=1) <= limit) & (samples <= ABSURD_COUNT)
+    within = (table.min(axis=1) >= 0) & (table[:, :7].max(axis=1) <= limit) & (samples <= MOST_SAMPLES)
     found: NDArray[np.bool_] = within & (rising | (samples == 0))
     return found
 
@@ -112,12 +110,12 @@ def _is_head_in_order(report: Report) -> bool:
     """Identity, the window and every share of time; NaN is within no bounds."""
     texts = (report.node, report.boot_epoch)
     return (
-        all(text and len(text) <= LONGEST_NAME and text.isprintable() for text in texts)
+        all(text and len(text) <= MOST_NAME and text.isprintable() for text in texts)
         and (report.system_cpu is None) == (report.system_memory is None)
         and report.sampled_at.tzinfo is not None
-        and 1 <= report.sequence <= ABSURD_SEQUENCE
+        and 1 <= report.sequence <= MOST_COUNT
         and 0 < report.window_seconds <= ABSURD_WINDOW_SECONDS
-        and all(value is None or 0 <= value <= ABSURD_RATIO for value in report.pressures)
+        and all(value is None or 0 <= value <= MOST_RATIO for value in report.pressures)
     )
 
 
@@ -133,16 +131,13 @@ def _named(pods: Sequence[Pod]) -> bool:
             return False
         uids.add(pod.uid)
     return (
-        "".join(texts).isprintable()
-        and max(map(len, texts)) <= LONGEST_NAME
-        and len(uids) == len(pods)
-        and "" not in uids
+        "".join(texts).isprintable() and max(map(len, texts)) <= MOST_NAME and len(uids) == len(pods) and "" not in uids
     )
 
 
 def _claims(pod: Pod) -> bool:
     return (
-        0 <= pod.request.cpu_milli <= ABSURD_CPU_MILLI
-        and 0 <= pod.request.memory_bytes <= ABSURD_MEMORY_BYTES
-        and -_LARGEST_PRIORITY <= pod.priority <= _LARGEST_PRIORITY
+        0 <= pod.request.cpu_milli <= MOST_CPU_MILLI
+        and 0 <= pod.request.memory_bytes <= MOST_MEMORY_BYTES
+        and -MOST_PRIORITY <= pod.priority <= MOST_PRIORITY
     )

@@ -13,17 +13,20 @@ from enum import StrEnum
 
 from slackwater.ingestion.domain.reports import Arrival, KnownNode, MeasuredPod, Report, SequenceTrack, Series
 from slackwater.ingestion.domain.sequences import Repeated, observe
+from slackwater.model.bounds import (
+    MOST_COUNT,
+    MOST_CPU_MILLI,
+    MOST_MEMORY_BYTES,
+    MOST_NAME,
+    MOST_PRIORITY,
+    MOST_RATIO,
+    MOST_SAMPLES,
+)
+from slackwater.model.plausibility import CAPACITY_FACTOR, plausible_usage
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 
-ABSURD_CPU_MILLI = 10_000_000
-ABSURD_MEMORY_BYTES = 2**50
-ABSURD_RATIO = 1.5
-"""Pressure and throttling are shares; the kernel's counters and ours are read an instant apart, hence the slack."""
 ABSURD_WINDOW_SECONDS = 3600.0
-ABSURD_COUNT = 1_000_000
-ABSURD_SEQUENCE = 2**53
-LONGEST_NAME = 512
 
 
 class Refusal(StrEnum):
@@ -48,15 +51,7 @@ class Limits:
 
     ahead_seconds: float
     behind_seconds: float
-    capacity_factor: float = 2.0
-
-
-@record(frozen=True, slots=True)
-class Bounds:
-    """No usage of a node may be above this."""
-
-    cpu_milli: int
-    memory_bytes: int
+    capacity_factor: float = CAPACITY_FACTOR
 
 
 @record(frozen=True, slots=True)
@@ -75,14 +70,9 @@ class Refused:
     detail: str
 
 
-def bounds_of(capacity: Resources | None, limits: Limits) -> Bounds:
-    """What is absurd for a node of this capacity, None while it is unknown."""
-    if capacity is None:
-        return Bounds(ABSURD_CPU_MILLI, ABSURD_MEMORY_BYTES)
-    return Bounds(
-        min(ABSURD_CPU_MILLI, int(capacity.cpu_milli * limits.capacity_factor)),
-        min(ABSURD_MEMORY_BYTES, int(capacity.memory_bytes * limits.capacity_factor)),
-    )
+def bounds_of(capacity: Resources | None, limits: Limits) -> Resources:
+    """No usage of a node of this capacity is above, None while it is unknown."""
+    return plausible_usage(capacity, limits.capacity_factor)
 
 
 def judge(arrival: Arrival, known: KnownNode, limits: Limits, *, sound: bool = False) -> Accepted | Refused:
@@ -104,15 +94,15 @@ def judge(arrival: Arrival, known: KnownNode, limits: Limits, *, sound: bool = F
     return Accepted(seen.track, seen.gap_delta)
 
 
-def _content(report: Report, bounds: Bounds) -> Refused | None:
+def _content(report: Report, bounds: Resources) -> Refused | None:
     return _form(report) or _ratios(report) or _amounts(report, bounds) or refused_apps(report, bounds)
 
 
-def refused_apps(report: Report, bounds: Bounds) -> Refused | None:
+def refused_apps(report: Report, bounds: Resources) -> Refused | None:
     """What is wrong with the host applications, which are few: each is looked at alone."""
     names = [app.name for app in report.host_apps]
     if len(set(names)) != len(names) or not all(
-        name and len(name) <= LONGEST_NAME and name.isprintable() for name in names
+        name and len(name) <= MOST_NAME and name.isprintable() for name in names
     ):
         return Refused(Refusal.MALFORMED, "host_apps: every name must be there once, printable, and not be empty")
     for app in report.host_apps:
@@ -125,16 +115,14 @@ def refused_apps(report: Report, bounds: Bounds) -> Refused | None:
 
 def _form(report: Report) -> Refused | None:
     for name, text in _texts(report):
-        if len(text) > LONGEST_NAME or not text.isprintable():
-            return Refused(
-                Refusal.MALFORMED, f"{name}: {text[:40]!r} must be printable and at most {LONGEST_NAME} long"
-            )
+        if len(text) > MOST_NAME or not text.isprintable():
+            return Refused(Refusal.MALFORMED, f"{name}: {text[:40]!r} must be printable and at most {MOST_NAME} long")
     if not (report.node and report.boot_epoch):
         return Refused(Refusal.MALFORMED, "node, boot_epoch: must not be empty")
     for name, moment in _moments(report):
         if moment.tzinfo is None:
             return Refused(Refusal.MALFORMED, f"{name}: {moment.isoformat()} has no time zone")
-    if not 1 <= report.sequence <= ABSURD_SEQUENCE:
+    if not 1 <= report.sequence <= MOST_COUNT:
         return Refused(Refusal.MALFORMED, f"sequence: {report.sequence} must count from 1")
     uids = [measured.pod.uid for measured in report.pods]
     if len(set(uids)) != len(uids) or not all(uids):
@@ -173,7 +161,7 @@ def _ratios(report: Report) -> Refused | None:
             return Refused(Refusal.NOT_FINITE, f"{name}: {value}")
         if value < 0:
             return Refused(Refusal.NEGATIVE, f"{name}: {value}")
-        if value > ABSURD_RATIO:
+        if value > MOST_RATIO:
             return Refused(Refusal.ABSURD, f"{name}: {value} is a share of time")
     return None
 
@@ -185,7 +173,7 @@ def _shares(report: Report) -> Iterator[tuple[str, float | None]]:
         yield f"cpu_pressure of {measured.pod.uid}", measured.cpu_pressure
 
 
-def _amounts(report: Report, bounds: Bounds) -> Refused | None:
+def _amounts(report: Report, bounds: Resources) -> Refused | None:
     for name, series in _cpu_series(report):
         if refused := _series(name, series, bounds.cpu_milli):
             return refused
@@ -220,7 +208,7 @@ def _series(name: str, series: Series, bound: int) -> Refused | None:
         return Refused(Refusal.NEGATIVE, f"{name}: {lowest}")
     if highest > bound:
         return Refused(Refusal.ABSURD, f"{name}: {highest} is above {bound}")
-    if series.samples > ABSURD_COUNT:
+    if series.samples > MOST_SAMPLES:
         return Refused(Refusal.ABSURD, f"{name}: {series.samples} samples")
     ordered = series.p50 <= series.p90 <= series.p95 <= series.p99 <= series.max
     if series.samples and not (ordered and series.avg <= series.max and series.last <= series.max):
@@ -233,9 +221,9 @@ def _claims(measured: MeasuredPod) -> Refused | None:
     limit = measured.cpu_limit_milli or 0
     if min(request.cpu_milli, request.memory_bytes, limit) < 0:
         return Refused(Refusal.NEGATIVE, f"request or limit of {measured.pod.uid}: {request}, {limit}")
-    if max(request.cpu_milli, limit) > ABSURD_CPU_MILLI or request.memory_bytes > ABSURD_MEMORY_BYTES:
+    if max(request.cpu_milli, limit) > MOST_CPU_MILLI or request.memory_bytes > MOST_MEMORY_BYTES:
         return Refused(Refusal.ABSURD, f"request or limit of {measured.pod.uid}: {request}, {limit}")
-    if abs(measured.pod.priority) >= 2**31:
+    if abs(measured.pod.priority) > MOST_PRIORITY:
         return Refused(Refusal.ABSURD, f"priority of {measured.pod.uid}: {measured.pod.priority}")
     return None
 
