@@ -132,7 +132,7 @@ async def test_a_quiet_filter_does_not_let_the_place_grow_old(world: World) -> N
 def large(number: int, size: int) -> Event[IntentObserved]:
     event = observed(generation=number)
     return event.model_copy(
-        update={"id": f"large-{number}", "data": event.data.model_copy(update={"boot_epoch": "x" * size})}
+        update={"id": f"large-{number}", "data": event.data.model_copy(update={"foreign_writers": ("x" * size,)})}
     )
 
 

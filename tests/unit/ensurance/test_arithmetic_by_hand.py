@@ -15,7 +15,7 @@ from slackwater.decisions.record import DecisionRecord, Input
 from slackwater.ensurance.usecases.documents_in_force import NODES
 from slackwater.events.measures import Distribution
 
-CROWDS = st.dictionaries(st.sampled_from([f"b{number}" for number in range(6)]), st.integers(0, 900), min_size=1)
+CROWDS = st.dictionaries(st.sampled_from([f"b{number}" for number in range(6)]), st.integers(0, 340), min_size=1)
 
 
 def inputs(record: DecisionRecord) -> Mapping[str, Input]:
