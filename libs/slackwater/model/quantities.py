@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 
-from slackwater.model.bounds import CpuMilliSum, MemoryBytesSum
+from slackwater.model.bounds import MOST_CPU_MILLI, MOST_MEMORY_BYTES, CpuMilliSum, MemoryBytesSum
 from slackwater.model.errors import InvalidInput
 from slackwater.model.records import record
 
@@ -16,8 +16,6 @@ _BYTE_UNITS = {
     "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50,
     "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15,
 }  # fmt: skip
-MOST = 2**63 - 1
-"""More milli-cores or bytes are no quantity but a slip, and cannot be stored."""
 _SHOWN = 40
 
 
@@ -46,17 +44,17 @@ class Resources:
         return Resources(min(self.cpu_milli, other.cpu_milli), min(self.memory_bytes, other.memory_bytes))
 
 
-def _units(text: str, factor: int, whole: str, field: str, allowed: str) -> int:
-    """So many times `factor`, rounded up to a whole unit."""
+def _units(text: str, factor: int, whole: str, field: str, allowed: str, most: int) -> int:
+    """So many times `factor`, rounded up to a whole unit; at most `most`, what any machine has."""
     try:
         number = Decimal(text)
     except InvalidOperation:
         raise InvalidInput(f"{field}: {whole!r} is not a quantity; allowed: {allowed}", field=field) from None
     if not number.is_finite() or number < 0:
         raise InvalidInput(f"{field}: {whole!r} must be finite and not negative; allowed: {allowed}", field=field)
-    if number > MOST // factor:
+    if number > Decimal(most) / factor:
         said = f"{whole[:_SHOWN]!r}{'…' if len(whole) > _SHOWN else ''}"
-        raise InvalidInput(f"{field}: {said} is more than any machine has; allowed: {allowed}", field=field)
+        raise InvalidInput(f"{field}: {said} is more than any machine has ({most}); allowed: {allowed}", field=field)
     return int((number * factor).to_integral_value(ROUND_CEILING))
 
 
@@ -65,8 +63,8 @@ def parse_cpu_milli(text: str, field: str = "cpu") -> int:
     allowed = "cores like 2 or 0.5, milli-cores like 1500m"
     stripped = text.strip()
     if stripped.endswith("m"):
-        return _units(stripped[:-1], 1, text, field, allowed)
-    return _units(stripped, 1000, text, field, allowed)
+        return _units(stripped[:-1], 1, text, field, allowed, MOST_CPU_MILLI)
+    return _units(stripped, 1000, text, field, allowed, MOST_CPU_MILLI)
 
 
 def parse_memory_bytes(text: str, field: str = "memory") -> int:
@@ -75,8 +73,8 @@ def parse_memory_bytes(text: str, field: str = "memory") -> int:
     stripped = text.strip()
     for suffix, factor in _BYTE_UNITS.items():
         if stripped.endswith(suffix):
-            return _units(stripped[: -len(suffix)], factor, text, field, allowed)
-    return _units(stripped, 1, text, field, allowed)
+            return _units(stripped[: -len(suffix)], factor, text, field, allowed, MOST_MEMORY_BYTES)
+    return _units(stripped, 1, text, field, allowed, MOST_MEMORY_BYTES)
 
 
 def format_cpu(milli: int) -> str:
