@@ -13,8 +13,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from slackwater.bus.encoding import Undecodable, attributes_of, subject_key
+from slackwater.bus.decoding import decode_attributes
+from slackwater.bus.encoding import Undecodable, subject_key
 from slackwater.events.envelope import Payload
+from slackwater.model.errors import Unavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ def followed(
     if payload is None:
         return None
     try:
-        attributes = attributes_of(payload, headers)
-    except Undecodable:
+        attributes = decode_attributes(payload, headers)
+    except (Undecodable, Unavailable):
         return None
     return Followed(payload, **attributes, key=subject_key(subject), stream=stream, sequence=sequence, body=body)

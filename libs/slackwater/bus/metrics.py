@@ -30,6 +30,20 @@ class BusMetrics:
             ["consumer", "reason"],
             look="Any growth: somebody sends what nobody understands.",
         )
+        self.dead_letters_by_node = meters.counter(
+            "slackwater_bus_dead_letters_by_node_total",
+            "Messages of agents given up, by the node whose agent published them (stored and dropped; the first 50"
+            " nodes of a process have a name, all others are `other`).",
+            ["node"],
+            look="Growth for one node: its agent sends what cannot be handled.",
+        )
+        self.dead_letters_dropped = meters.counter(
+            "slackwater_bus_dead_letters_dropped_total",
+            "Messages of agents given up without a dead letter, because their node had too many: 20 for each consumer,"
+            " then one in 10 seconds.",
+            ["consumer"],
+            look="Any growth: slackwater_bus_dead_letters_by_node_total names the node.",
+        )
         self.skipped = meters.counter(
             "slackwater_bus_skipped_total",
             "Messages left unread by a consumer that was too far behind and went on with the newest.",
@@ -87,7 +101,7 @@ class ConsumerMeter:
             self._retry.inc(len(verdicts) - done - rejected)
 
     def buried(self, reason: str) -> None:
-        """A dead letter is stored. Reasons are codes of our own errors, so there are few."""
+        """A message is given up. Reasons are codes of our own errors, so there are few."""
         self._metrics.dead_letters.labels(self._consumer, reason).inc()
         if reason == "max_deliver":
             self._metrics.messages.labels(self._consumer, "exhausted").inc()

@@ -12,17 +12,17 @@ from functools import partial
 from typing import Any, TypeVar
 
 from nats.aio.client import Client
-from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 
 from slackwater.bus.access import API_PREFIX, NatsAccess
 from slackwater.bus.backlogs import Backlogs, backlogs
 from slackwater.bus.connecting import CONNECT_SECONDS, Bulk, Dialer, ended
+from slackwater.bus.dead_letter_office import DeadLetterOffice
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.declaring import declare
 from slackwater.bus.delivering import NatsDelivery, ReadDelivery
-from slackwater.bus.encoding import Message, Undecodable, decode_on, encode
+from slackwater.bus.encoding import Message, encode
 from slackwater.bus.jumping import jumps_of
 from slackwater.bus.looking import Look, NatsFollowing
 from slackwater.bus.marking import mark_of
@@ -42,10 +42,12 @@ from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.bus.streams import DLQ, ConsumerSpec, Topology, load
 from slackwater.bus.telling import T, Telling
 from slackwater.bus.tracing import publishing
+from slackwater.bus.watching import show
 from slackwater.events.envelope import Event, Payload, partition_subjects, subjects_of
 from slackwater.events.written import Written, written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
+from slackwater.model.time import SystemClock
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
 from slackwater.telemetry.spans import exporting
@@ -89,6 +91,7 @@ class NatsBus:
         self._counters: dict[str, Counters] = {}
         self._rounds = Rounds(self._heal)
         self._metrics = BusMetrics(process_meters())
+        self._office = DeadLetterOffice(self._bury, SystemClock(), self._metrics)
         self._declares = declares
         self._healed_at = float("-inf")
         self._pings: set[asyncio.Task[bool]] = set()
@@ -152,7 +155,7 @@ class NatsBus:
     ) -> AsyncIterator[Consumption]:
         spec = self._spec(payload, consumer)
         counters = self._counted(consumer)
-        settler = Settler(payload, consumer, spec, handler, self.bury, counters, read=read, worth=worth)
+        settler = Settler(payload, consumer, spec, handler, self._office.bury, counters, read=read, worth=worth)
         if spec.partitioned:
             async with self._consume_partitions(settler, payload, consumer, batch, holds) as consumption:
                 yield consumption
@@ -211,7 +214,7 @@ class NatsBus:
         async def work() -> bool:
             messages = await reader.next()
             for message in messages:
-                await self._show(payload, handler, message)
+                await show(payload, handler, Message(message.subject, message.headers or {}, message.data))
             return bool(messages)
 
         async with self._rounds.reading(f"watch of {payload.TYPE}", work, reader):
@@ -238,7 +241,7 @@ class NatsBus:
         filters = [subjects_of(payload)] if partition is None else partition_subjects(payload, partition)
         reader = OrderedReader(self._client, self._js, payload.STREAM, filters, Start(after_sequence), batch)
         name = f"{self._name}-replay-{payload.TYPE.replace('.', '-').replace('_', '-')}"
-        replayer = Replayer(payload, name, handler, self.bury, self._counters.setdefault(name, Counters()))
+        replayer = Replayer(payload, name, handler, self._office.bury, self._counters.setdefault(name, Counters()))
 
         async def work() -> bool:
             messages = await reader.next()
@@ -312,8 +315,11 @@ class NatsBus:
         return await backlogs(self._js, self._topology, own)
 
     async def bury(self, letter: DeadLetter) -> None:
-        """Store a dead letter. Raises Unavailable."""
-        await self._store(DLQ, letter.message())
+        """Store a dead letter as it is. Raises Unavailable."""
+        await self._bury(letter, letter.message())
+
+    async def _bury(self, letter: DeadLetter, message: Message) -> None:
+        await self._store(DLQ, message)
 
     async def close(self) -> None:
         """End the connection; nobody waits for answers any more. Done by `connect_bus`."""
@@ -353,17 +359,6 @@ class NatsBus:
         if spec is None or spec.event != payload.TYPE:
             raise Misconfigured(f"consumer {consumer!r} for {payload.TYPE} is not in contracts/streams.yaml")
         return spec
-
-    async def _show(self, payload: type[P], handler: Callable[[Event[P]], Awaitable[None]], message: Msg) -> None:
-        try:
-            event = decode_on(message.subject, payload, message.headers, message.data)
-        except Undecodable as error:
-            log.warning("watched message skipped", type=payload.TYPE, subject=message.subject, error=error.message)
-            return
-        try:
-            await handler(event)
-        except Exception:
-            log.exception("watch handler failed", type=payload.TYPE, subject=message.subject)
 
     async def _heal(self) -> None:
         """Declare again what a broker without its store has forgotten, or what somebody has deleted. What cannot be

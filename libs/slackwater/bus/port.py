@@ -125,8 +125,9 @@ class Bus(Protocol):
         A partitioned one begins with all partitions, or, with `holds`, with none: `take` and `give` say which, and
         only what is of a partition that `holds` says is ours is handled and acknowledged.
 
-        Undecodable messages never reach the handler: they are dead-lettered. If the handler raises, the whole
-        batch is delivered again with a growing pause; after the consumer's `max_deliver` it is dead-lettered.
+        Undecodable messages never reach the handler: they are dead-lettered. If the handler raises, each message of
+        the batch is handled again at once, alone; what it raises at then is dead-lettered as `handler_failed`.
+        Unavailable and Conflict are no failures of a message: it is delivered again.
         Leaving the context waits for the batch in hand to be settled.
         """
         ...
@@ -163,7 +164,7 @@ class Bus(Protocol):
         partition: int | None = None,
     ) -> AbstractAsyncContextManager[None]:
         """Everything of a type (in one partition) after a stream position, in order, then live; the caller keeps the
-        position."""
+        position. What the handler raises at, alone too, is dead-lettered, and the replay goes on behind it."""
         ...
 
     def follow(
@@ -224,6 +225,6 @@ def each(handle: Callable[[Received[P]], Awaitable[Settlement | None]]) -> OneBy
     """A batch handler from a function of one event: None means Done, InvalidInput rejects, Unavailable retries, and so
     does Conflict, soon: somebody else wrote meanwhile.
 
-    Any other exception is a defect: it is raised for the whole batch, so that it is logged once and redelivered.
+    Any other exception is a failure at this event: it is handled once more, and then dead-lettered.
     """
     return OneByOne(handle)

@@ -26,6 +26,7 @@ HEARTBEAT_SECONDS = 10.0
 QUIET_SECONDS = 2.5 * HEARTBEAT_SECONDS
 RECEIVE_LIMIT_BYTES = 256 * 1024 * 1024
 FIRST_PAUSE_SECONDS = 0.05
+_ACKNOWLEDGED_ON = "$JS.ACK."
 LONGEST_PAUSE_SECONDS = 5.0
 
 
@@ -176,8 +177,9 @@ class Puller:
 
 
 def status_of(message: Msg) -> str | None:
-    """The status code of a message that carries no data; None for data."""
-    if message.data or not message.headers:
+    """The status code of a word of the broker; None for a message of the stream, whatever headers its publisher gave
+    it: it has a subject for its acknowledgement, and a word of the broker has none."""
+    if message.data or not message.headers or message.reply.startswith(_ACKNOWLEDGED_ON):
         return None
     return message.headers.get("Status")
 

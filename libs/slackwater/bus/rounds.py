@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from nats.errors import Error as NatsError
@@ -17,6 +17,9 @@ from slackwater.telemetry.logs import get_logger
 log = get_logger(__name__)
 
 DRAIN_SECONDS = 2.0
+
+Work = Callable[[], Awaitable[bool]]
+"""One round; whether there was anything to do."""
 
 
 class Interruptible(Protocol):
@@ -38,10 +41,9 @@ class Rounds:
         for reader in self._readers:
             reader.interrupt(reason)
 
-    @asynccontextmanager
-    async def reading(
-        self, what: str, work: Callable[[], Awaitable[bool]], reader: OrderedReader
-    ) -> AsyncIterator[None]:
+    def reading(self, what: str, work: Work, reader: OrderedReader) -> AbstractAsyncContextManager[None]:
+        """As `running`, for a reader that is made anew after a failure and closed on leaving."""
+
         async def work_or_reset() -> bool:
             try:
                 return await work()
@@ -49,31 +51,13 @@ class Rounds:
                 await reader.reset()
                 raise
 
-        async with self.running(what, work_or_reset, reader):
-            try:
-                yield
-            finally:
-                await reader.reset()
+        return _Running(self._readers, reader, lambda leaving: self._repeat(what, work_or_reset, leaving), reader.reset)
 
-    @asynccontextmanager
-    async def running(
-        self, what: str, work: Callable[[], Awaitable[bool]], reader: Interruptible
-    ) -> AsyncIterator[None]:
+    def running(self, what: str, work: Work, reader: Interruptible) -> AbstractAsyncContextManager[None]:
         """Repeat `work` beside the body; on leaving, let the round in hand finish, for DRAIN_SECONDS at most."""
-        leaving = asyncio.Event()
-        task = asyncio.create_task(self._repeat(what, work, leaving), name=what)
-        self._readers.add(reader)
-        try:
-            yield
-        finally:
-            leaving.set()
-            self._readers.discard(reader)
-            reader.interrupt("leaving")
-            await asyncio.wait({task}, timeout=DRAIN_SECONDS)
-            task.cancel()
-            await asyncio.wait({task})
+        return _Running(self._readers, reader, lambda leaving: self._repeat(what, work, leaving))
 
-    async def _repeat(self, what: str, work: Callable[[], Awaitable[bool]], leaving: asyncio.Event) -> None:
+    async def _repeat(self, what: str, work: Work, leaving: asyncio.Event) -> None:
         pauses = Pauses()
         while not leaving.is_set():
             try:
@@ -99,6 +83,44 @@ class Rounds:
             await self._heal()
         finally:
             self._healing = False
+
+
+class _Running(AbstractAsyncContextManager[None]):
+    """A reader's task while the context is open. A class and no generator: a process that ends closes the generators
+    that are still open all at once, and one that stands in another would be closed while the other closes it."""
+
+    def __init__(
+        self,
+        readers: set[Interruptible],
+        reader: Interruptible,
+        repeat: Callable[[asyncio.Event], Coroutine[Any, Any, None]],
+        close: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._readers = readers
+        self._reader = reader
+        self._repeat = repeat
+        self._close = close
+        self._leaving = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> None:
+        self._task = asyncio.create_task(self._repeat(self._leaving))
+        self._readers.add(self._reader)
+
+    async def __aexit__(self, *exception: object) -> None:
+        task, self._task = self._task, None
+        if task is None:
+            return
+        self._leaving.set()
+        self._readers.discard(self._reader)
+        self._reader.interrupt("leaving")
+        try:
+            await asyncio.wait({task}, timeout=DRAIN_SECONDS)
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+            if self._close is not None:
+                await self._close()
 
 
 async def _first_of(*waits: Awaitable[Any]) -> None:

@@ -1,6 +1,7 @@
 """Settlement: what happens to each message of a batch, the same on the real bus and on its twin in memory.
 
-Nothing is dropped without a trace: a message ends acknowledged, or in the dead letters, or it comes again.
+Nothing is dropped without a trace: a message ends acknowledged, or in the dead letters, or it comes again. What a
+decoder or a handler raises costs the message at fault and no other (slackwater.bus.isolation).
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from slackwater.bus import quick
 from slackwater.bus.breathing import AT_ONCE, breathe
 from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.encoding import Undecodable, decode_on, subject_key
+from slackwater.bus.decoding import decode_message
+from slackwater.bus.encoding import Undecodable, subject_key
+from slackwater.bus.isolation import Isolation
 from slackwater.bus.metrics import BusMetrics
 from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement, Worth
 from slackwater.bus.stats import Counters
 from slackwater.bus.streams import ConsumerSpec
-from slackwater.bus.tracing import traced
 from slackwater.events.envelope import Payload, is_in_its_shard
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
@@ -64,7 +66,8 @@ class Delivery(Protocol):
     async def in_progress(self) -> None: ...
 
 
-Bury = Callable[[DeadLetter], Awaitable[None]]
+Bury = Callable[[DeadLetter], Awaitable[bool]]
+"""Stores a dead letter; False where it is given up without one. Raises Unavailable. See DeadLetterOffice."""
 
 
 class Settler(Generic[P]):
@@ -87,11 +90,10 @@ class Settler(Generic[P]):
         self._is_worth_reading = worth
         self._consumer = consumer
         self._spec = spec
-        self._handler = traced(consumer, handler)
+        self._handler = Isolation(consumer, handler, counters)
         self._bury_letter = bury
         self._counters = counters
         self._meter = BusMetrics(process_meters()).of(consumer)
-        self._suspects: set[int] = set()
         self._excused: dict[int, int] = {}
 
     async def settle(self, batch: Sequence[Delivery]) -> None:
@@ -115,13 +117,7 @@ class Settler(Generic[P]):
             if self._spec.latest_only:
                 await breathe(number)
             received = await self._read(delivery)
-            if received is None:
-                continue
-            if delivery.stream_sequence in self._suspects:  # its batch failed: alone, it cannot take others along
-                await self._handle([*together])
-                together.clear()
-                await self._handle([(delivery, received)])
-            else:
+            if received is not None:
                 together.append((delivery, received))
         await self._handle(together)
 
@@ -149,23 +145,30 @@ class Settler(Generic[P]):
             await self._exhausted(delivery, f"delivered {delivery.deliveries - 1} times and never settled")
             return None
         try:
-            event = decode_on(delivery.subject, self._payload, delivery.headers, delivery.body, read=self._read_body)
+            event = decode_message(
+                delivery.subject, self._payload, delivery.headers, delivery.body, read=self._read_body
+            )
         except Undecodable as error:
-            self._counters.undecodable += 1
-            self._meter.undecodable()
-            await self._bury(delivery, error.code, error.message)
+            await self._undecodable(delivery, error.code, error.message)
+            return None
+        except Unavailable as error:
+            await self._carry_out(delivery, Retry(error.message))
             return None
         key = subject_key(delivery.subject)
         if self._spec.partitioned and not is_in_its_shard(delivery.subject, key):
-            self._counters.undecodable += 1
-            await self._bury(delivery, "wrong_shard", f"{key!r} does not belong to the shard of {delivery.subject}")
+            why = f"{key!r} does not belong to the shard of {delivery.subject}"
+            await self._undecodable(delivery, "wrong_shard", why)
             return None
         return Received(event, delivery.stream_sequence, delivery.deliveries, key, delivery.stored_at_seconds)
 
+    async def _undecodable(self, delivery: Delivery, reason: str, detail: str) -> None:
+        self._counters.undecodable += 1
+        self._meter.undecodable()
+        await self._bury(delivery, reason, detail)
+
     def _used_up(self, delivery: Delivery) -> bool:
         """Whether it was delivered too often before this time."""
-        known = delivery.stream_sequence in self._excused or delivery.stream_sequence in self._suspects
-        if not known:
+        if delivery.stream_sequence not in self._excused:
             return delivery.deliveries > UNSEEN_FACTOR * self._spec.max_deliver
         return self._counted(delivery) > self._spec.max_deliver
 
@@ -176,26 +179,14 @@ class Settler(Generic[P]):
     async def _handle(self, pairs: Sequence[tuple[Delivery, Received[P]]]) -> None:
         if not pairs:
             return
-        deliveries = [delivery for delivery, _ in pairs]
-        verdicts = await self._verdicts(deliveries, [received for _, received in pairs])
-        for delivery, verdict in zip(deliveries, verdicts, strict=True):
+        verdicts = await self._verdicts([received for _, received in pairs])
+        for (delivery, _), verdict in zip(pairs, verdicts, strict=True):
             await self._carry_out(delivery, verdict)
 
-    async def _verdicts(self, deliveries: Sequence[Delivery], batch: Sequence[Received[P]]) -> Sequence[Settlement]:
+    async def _verdicts(self, batch: Sequence[Received[P]]) -> Sequence[Settlement]:
         begun = time.perf_counter()
-        try:
-            verdicts = await self._handler(batch)
-            if len(verdicts) != len(batch):
-                raise ValueError(f"handler gave {len(verdicts)} verdicts for {len(batch)} messages")
-        except Exception as error:
-            self._counters.handler_failures += 1
-            self._suspects.update(delivery.stream_sequence for delivery in deliveries)
-            log.exception("handler failed", consumer=self._consumer, batch_size=len(batch))
-            verdicts = [Retry(f"handler failed: {type(error).__name__}: {error}")] * len(batch)
-            self._meter.handled(time.perf_counter() - begun, verdicts)
-            return verdicts
+        verdicts = await self._handler.verdicts(batch)
         self._meter.handled(time.perf_counter() - begun, verdicts)
-        self._suspects.difference_update(delivery.stream_sequence for delivery in deliveries)
         return verdicts
 
     async def _carry_out(self, delivery: Delivery, verdict: Settlement) -> None:
@@ -232,22 +223,24 @@ class Settler(Generic[P]):
             delivery.stream_sequence,
         )
         try:
-            await self._bury_letter(letter)
+            is_stored = await self._bury_letter(letter)
         except Unavailable as error:  # never terminate what is not in the dead letters
             log.warning("dead letter not stored", consumer=self._consumer, error=error.message)
             await delivery.nak(self._pause(delivery))
             return
         self._meter.buried(reason)
-        self._suspects.discard(delivery.stream_sequence)
         self._excused.pop(delivery.stream_sequence, None)
-        log.warning(
-            "dead letter",
-            consumer=self._consumer,
-            reason=reason,
-            subject=delivery.subject,
-            detail=detail,
-            traceparent=delivery.headers.get("traceparent"),
-        )
+        if is_stored:
+            log.warning(
+                "dead letter",
+                consumer=self._consumer,
+                reason=reason,
+                subject=delivery.subject,
+                detail=detail,
+                traceparent=delivery.headers.get("traceparent"),
+            )
+        else:
+            self._counters.letters_dropped += 1
         await delivery.term()
 
     def _pause(self, delivery: Delivery) -> float:

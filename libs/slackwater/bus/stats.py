@@ -8,7 +8,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class ConsumerStats:
     """Counts since this process opened the consumer. `pending` is what the broker still held at the last delivery;
-    `skipped` messages were left unread under overload."""
+    `skipped` messages were left unread under overload; `letters_dropped` were given up without a dead letter, because
+    their node had too many."""
 
     delivered: int = 0
     done: int = 0
@@ -19,6 +20,7 @@ class ConsumerStats:
     handler_failures: int = 0
     pending: int = 0
     skipped: int = 0
+    letters_dropped: int = 0
 
 
 @dataclass(slots=True)
@@ -34,6 +36,7 @@ class Counters:
     handler_failures: int = 0
     pending: int = 0
     skipped: int = 0
+    letters_dropped: int = 0
 
     def snapshot(self) -> ConsumerStats:
         return ConsumerStats(
@@ -46,4 +49,5 @@ class Counters:
             self.handler_failures,
             self.pending,
             self.skipped,
+            self.letters_dropped,
         )

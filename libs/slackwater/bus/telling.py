@@ -13,7 +13,8 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 
-from slackwater.bus.encoding import Message, Undecodable, decode_on, encode
+from slackwater.bus.decoding import decode_message
+from slackwater.bus.encoding import Message, Undecodable, encode
 from slackwater.events.envelope import Event, Told, told_subjects
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
@@ -34,8 +35,8 @@ class Ear(Generic[T]):
     async def take(self, message: Message) -> None:
         """Everybody hears it, whatever becomes of it with another. What cannot be read reaches nobody."""
         try:
-            event = decode_on(message.subject, self.payload, message.headers, message.body)
-        except Undecodable as error:
+            event = decode_message(message.subject, self.payload, message.headers, message.body)
+        except (Undecodable, Unavailable) as error:
             log.warning("told message skipped", type=self.payload.TYPE, subject=message.subject, error=error.message)
             return
         for handler in tuple(self.handlers.values()):

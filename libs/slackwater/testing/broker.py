@@ -100,8 +100,9 @@ class MemoryBroker:
             if message.subject.startswith(subject.removesuffix("*")):
                 await ear.take(message)
 
-    async def bury(self, letter: DeadLetter) -> None:
-        self.store("DLQ", letter.message())
+    async def bury(self, letter: DeadLetter, message: Message | None = None) -> None:
+        """Store a dead letter, in the form of `message` where one is given. Raises Unavailable."""
+        self.store("DLQ", message or letter.message())
         self.dead_letters.append(letter)
 
     def wake(self) -> None:

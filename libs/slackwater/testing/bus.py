@@ -10,9 +10,11 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
+from slackwater.bus.dead_letter_office import DeadLetterOffice
 from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.encoding import Undecodable, decode_on, encode
+from slackwater.bus.encoding import encode
 from slackwater.bus.following import Following
+from slackwater.bus.metrics import BusMetrics
 from slackwater.bus.owning import InHand
 from slackwater.bus.partitions import WHOLE
 from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark, Worth
@@ -21,11 +23,13 @@ from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.bus.telling import Ear, T
+from slackwater.bus.watching import show
 from slackwater.events.envelope import Event, Payload, subject_token, told_subjects
 from slackwater.events.written import Written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.time import Clock
+from slackwater.telemetry.metrics import process_meters
 from slackwater.testing.broker import MemoryBroker, MemoryDelivery
 from slackwater.testing.looking import MemoryFollowing
 
@@ -60,6 +64,7 @@ class MemoryBus:
         self.published: list[Event[Any]] = []
         self._name = name
         self._counters: dict[str, Counters] = {}
+        self._office = DeadLetterOffice(self.broker.bury, self.broker.clock, BusMetrics(process_meters()))
         self._busy = 0
 
     @property
@@ -91,7 +96,7 @@ class MemoryBus:
         if spec is None or spec.event != payload.TYPE:
             raise Misconfigured(f"consumer {consumer!r} for {payload.TYPE} is not in contracts/streams.yaml")
         counters = self._counters.setdefault(consumer, Counters())
-        settler = Settler(payload, consumer, spec, handler, self.broker.bury, counters, read=read, worth=worth)
+        settler = Settler(payload, consumer, spec, handler, self._office.bury, counters, read=read, worth=worth)
         if spec.partitioned:
             async with self._consume_partitions(consumer, settler, batch, holds) as consumption:
                 yield consumption
@@ -144,11 +149,7 @@ class MemoryBus:
                 superseded = last is not None and last[message.subject] != at
                 if superseded or (wanted is not None and tokens[: len(wanted)] != wanted):
                     continue
-                try:
-                    event = decode_on(message.subject, payload, message.headers, message.body)
-                except Undecodable:
-                    continue
-                await handler(event)
+                await show(payload, handler, message)
             return None
 
         async with self._running(work):
@@ -179,7 +180,7 @@ class MemoryBus:
         partition: int | None = None,
     ) -> AsyncIterator[None]:
         name = f"{self._name}-replay-{payload.TYPE.replace('.', '-').replace('_', '-')}"
-        replayer = Replayer(payload, name, handler, self.broker.bury, self._counters.setdefault(name, Counters()))
+        replayer = Replayer(payload, name, handler, self._office.bury, self._counters.setdefault(name, Counters()))
         position = after_sequence
 
         async def work() -> float | None:

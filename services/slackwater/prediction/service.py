@@ -96,6 +96,8 @@ class PredictionService:
             finally:
                 for task in tasks:
                     task.cancel()
+                if self._closing:
+                    await asyncio.wait(self._closing)
 
     async def checks(self) -> Sequence[Check]:
         connected, answers = await asyncio.gather(self._platform.bus.connected(), self._database.ping())

@@ -75,7 +75,7 @@ def _memory() -> Given:
         yield MemoryBus(broker, name="test")
 
     async def letters() -> list[Message]:
-        return [letter.message() for letter in broker.dead_letters]
+        return [message for _, message in broker.after("DLQ", "sw.v1.dlq.", 0)]
 
     async def inject(stream: str, message: Message) -> None:
         broker.store(stream, message)

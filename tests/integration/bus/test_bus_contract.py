@@ -140,7 +140,9 @@ async def test_a_malformed_message_never_blocks(given: Any, change: Any, body: b
     assert [letter.headers["sw-reason"] for letter in letters] == [reason]
 
 
-async def test_when_the_handler_raises_the_batch_comes_again(given: Any, caplog: pytest.LogCaptureFixture) -> None:
+async def test_when_the_handler_raises_its_message_is_tried_once_more(
+    given: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     def answer(received: Received[NodeLivenessChanged]) -> Settlement:
         if received.deliveries == 1:
             raise RuntimeError("defect")
@@ -171,7 +173,7 @@ async def test_a_poisonous_message_takes_nobody_along(given: Any) -> None:
             letters = await until(given.letters)
             await until(lambda: _true(len(done) == 2))
     assert done == ["a", "b"]
-    assert [letter.headers["sw-reason"] for letter in letters] == ["max_deliver"]
+    assert [letter.headers["sw-reason"] for letter in letters] == ["handler_failed"]
 
 
 async def _true(value: bool) -> bool:

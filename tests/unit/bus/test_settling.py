@@ -61,8 +61,9 @@ class Told:
 
 
 class Letters(list[DeadLetter]):
-    async def __call__(self, letter: DeadLetter) -> None:
+    async def __call__(self, letter: DeadLetter) -> bool:
         self.append(letter)
+        return True
 
 
 def answering(*verdicts: Settlement) -> BatchHandler[NodeLivenessChanged]:
@@ -141,37 +142,13 @@ async def test_where_only_the_latest_counts_older_ones_of_a_subject_are_done_unr
 
 
 async def test_what_cannot_be_buried_is_not_terminated() -> None:
-    async def no_broker(letter: DeadLetter) -> None:
+    async def no_broker(letter: DeadLetter) -> bool:
         raise Unavailable("full")
 
     told = Told(body=b"?")
     settler = Settler(NodeLivenessChanged, "c", SPEC, answering(), no_broker, Counters())
     await settler.settle([told])
     assert told.words == [("nak", 1)]
-
-
-async def test_too_few_verdicts_are_a_defect_and_settle_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    told = [Told(1), Told(2)]
-    _, stats = await settle(answering(Done()), *told)
-    assert [t.words for t in told] == [[("nak", 1)], [("nak", 1)]]
-    assert stats.handler_failures == 1
-    assert "1 verdicts for 2 messages" in caplog.text
-
-
-async def test_after_a_failed_batch_its_messages_are_handled_alone_and_in_order() -> None:
-    sizes: list[list[int]] = []
-
-    async def handler(batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Settlement]:
-        sizes.append([received.stream_sequence for received in batch])
-        if len(sizes) == 1:
-            raise RuntimeError("defect")
-        return [Done()] * len(batch)
-
-    settler = Settler(NodeLivenessChanged, "c", SPEC, handler, Letters(), Counters())
-    await settler.settle([Told(1), Told(2)])
-    await settler.settle([Told(1, deliveries=2), Told(2, deliveries=2), Told(3), Told(4)])
-    await settler.settle([Told(1), Told(2)])
-    assert sizes == [[1, 2], [1], [2], [3, 4], [1, 2]]
 
 
 async def test_a_slow_handler_is_kept_in_progress() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from slackwater.bus.port import Done, Received, Retry
+from slackwater.bus.isolation import Isolation
+from slackwater.bus.port import Done, Received, Reject, Retry
+from slackwater.bus.stats import Counters
 from slackwater.console import CONSUMES
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.events import routes, whole_batch
@@ -85,3 +88,22 @@ async def test_a_database_that_is_away_means_again_later_for_the_whole_batch(clo
     assert await whole_batch(away, told.append)(batch) == [Retry("PostgreSQL does not answer", away=True)] * 3
     assert await whole_batch(there, told.append)(batch) == [Done()] * 3
     assert told == [[one.event for one in batch]]
+
+
+async def test_a_batch_that_fails_after_its_write_is_recorded_once(
+    record: RecordEvents, model: MemoryReadModel, clock: FakeClock
+) -> None:
+    events = reports(clock)[-20:]
+    bad = events[-5]
+
+    async def write(batch: Sequence[Event[Any]]) -> None:
+        await record.usage_reported([event for event in batch if event is not bad])
+        if bad in batch:
+            raise OverflowError("defect after the write")
+
+    handler = Isolation("console-usage-reported", whole_batch(write, lambda _: None), Counters())
+    verdicts = await handler.verdicts(received(events))
+    counts, pods = await model.counts(), await model.pods()
+    assert [isinstance(verdict, Reject) for verdict in verdicts] == [event is bad for event in events]
+    await record.usage_reported([event for event in events if event is not bad])
+    assert (await model.counts(), await model.pods()) == (counts, pods)

@@ -79,3 +79,20 @@ def test_restarts_are_counted_from_nought_so_the_third_is_told_of() -> None:
     failing: Series = lambda now: min(3.0, max(0, (now - FIRST) // MINUTE))  # noqa: E731 - a drawing
     series = {("slackwater_service_restarts_total", named(instance="one", service="idle")): failing}
     assert set(fired(RESTARTS, series, FIRST + 5 * MINUTE)) == {named(service="idle")}
+
+
+POISON = "SlackwaterAgentSendsPoison"
+
+
+@pytest.mark.parametrize(("number", "fires"), [(4, False), (6, True)])
+def test_an_agent_that_sends_poison_is_named_from_its_first_messages_on(number: int, fires: bool) -> None:
+    series = {("slackwater_bus_dead_letters_by_node_total", named(instance="one", node="n1")): begins_at_once(number)}
+    assert fired(POISON, series, FIRST - 30) == {}
+    assert fired(POISON, series, FIRST + MINUTE) == ({named(node="n1"): number} if fires else {})
+    assert fired(POISON, series, FIRST + 11 * MINUTE) == {}
+
+
+def test_an_agent_that_goes_on_sending_poison_is_named_as_long_as_it_does() -> None:
+    growing: Series = lambda now: max(0.0, (now - FIRST) / 60)  # noqa: E731 - a drawing
+    series = {("slackwater_bus_dead_letters_by_node_total", named(instance="one", node="n1")): growing}
+    assert set(fired(POISON, series, FIRST + 30 * MINUTE)) == {named(node="n1")}

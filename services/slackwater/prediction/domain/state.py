@@ -170,13 +170,18 @@ class PartitionState:
         is_back = node is not None and now - node.taken.end >= self.keeping.pod_seconds / 2
         windows = 1 if node is None else node.taken.windows + 1
         heard = Heard(sight.end, sight.number, sight.end - sight.start, windows, sight.event_id, sight.traceparent)
-        if node is None:
-            node = self._enter(sight.name, pool_name, heard)
+        is_new = node is None
+        node = node or self._enter(sight.name, pool_name, heard)
+        span = Span(sight.start, sight.end)
+        try:
+            pool.pods.take(node.number, slot, span, *_pods_of(sight), is_back=is_back)
+            pool.whole.take(node.number, slot, span, *_whole_of(sight, pool.whole))
+        except Exception:
+            if is_new:  # tried once more, its window must not pass for one that was taken before
+                self._withdraw(node, pool)
+            raise
         node.taken = heard
         pool.waiting[node.name] = node
-        span = Span(sight.start, sight.end)
-        pool.pods.take(node.number, slot, span, *_pods_of(sight), is_back=is_back)
-        pool.whole.take(node.number, slot, span, *_whole_of(sight, pool.whole))
         self.latest_seconds = max(self.latest_seconds, sight.end)
         return True
 
@@ -245,6 +250,14 @@ class PartitionState:
             self.by_number.append(None)
         node = self.nodes[name] = self.by_number[number] = Node(number, name, pool, heard)
         return node
+
+    def _withdraw(self, node: Node, pool: Pool) -> None:
+        """As if it had not been entered."""
+        for _, crowd in pool.crowds():
+            crowd.let_go(node.number)
+        del self.nodes[node.name]
+        self.by_number[node.number] = None
+        self.free.append(node.number)
 
     def _move(self, node: Node, pool_name: str) -> None:
         """What was learned of its pods and of itself stays behind with the models of the old pool."""

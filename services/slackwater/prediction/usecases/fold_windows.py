@@ -8,24 +8,51 @@ import numpy as np
 
 from slackwater.events.envelope import Event
 from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
+from slackwater.model.errors import InvalidInput
 from slackwater.prediction.domain.state import Sight
 from slackwater.prediction.usecases.state import LivingState
 
 _UNKNOWN = (np.nan, np.nan)
+_LATEST = 253_402_300_799
+"""The end of the year 9999, in seconds since 1970."""
+_MOST = 2**63 - 1
 
 
 async def fold_windows(living: LivingState, batch: Sequence[tuple[int, Event[UsageWindowed]]]) -> int:
-    """Take a batch of (stream position, event); returns how many windows were new."""
+    """Take a batch of (stream position, event); returns how many windows were new.
+
+    Every window is read before the first is taken, so that a batch with one that cannot be leaves nothing behind.
+    Raises InvalidInput, and then nothing was taken.
+    """
     new = 0
     async with living.lock:
-        for sequence, event in batch:
-            new += living.models.take(sight_of(event), living.pool_of(event.data.node))
+        sights = [(sequence, sight_of(event)) for sequence, event in batch]
+        for sequence, sight in sights:
+            new += living.models.take(sight, living.pool_of(sight.name))
             living.position = sequence
     return new
 
 
 def sight_of(event: Event[UsageWindowed]) -> Sight:
-    """The p90 of everything that was measured in the window."""
+    """The p90 of everything that was measured in the window. Raises InvalidInput (`window_out_of_range`) for times and
+    amounts that the columns of the models cannot hold."""
+    try:
+        return _in_range(_sight_of(event))
+    except (ArithmeticError, ValueError) as error:
+        raise InvalidInput(f"window of {event.data.node}: {error}", code="window_out_of_range") from error
+
+
+def _in_range(sight: Sight) -> Sight:
+    """Raises ValueError."""
+    if not 0 <= sight.start <= sight.end <= _LATEST:
+        raise ValueError(f"it lasts from {sight.start} to {sight.end}; 0 to {_LATEST} is possible")
+    for pod in sight.pods:
+        if max(pod.request.cpu_milli, pod.request.memory_bytes) > _MOST:
+            raise ValueError(f"pod {pod.uid[:80]!r} requests more than {_MOST}")
+    return sight
+
+
+def _sight_of(event: Event[UsageWindowed]) -> Sight:
     window = event.data
     start = int(window.window_start.timestamp())
     usage = [_pair(measured.usage) or _UNKNOWN for measured in window.pods]

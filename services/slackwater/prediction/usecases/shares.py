@@ -67,8 +67,12 @@ class Shares:
             living = LivingState(self._store, self._policy, partition, self._policies)
             self._restored(await living.restore())
             self._living[partition] = living
-            stack = self._readers[partition] = AsyncExitStack()
+            stack = AsyncExitStack()
             await stack.enter_async_context(self._reading(living))
+            if living.is_dropped:  # while its reader was opened
+                await stack.aclose()
+            else:
+                self._readers[partition] = stack
 
     async def give(self, partitions: Collection[int]) -> None:
         """End reading, then keep a snapshot: the next one replays nothing."""

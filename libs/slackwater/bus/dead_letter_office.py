@@ -1,0 +1,114 @@
+"""Stores dead letters: names the node they come from, limits how many one agent may fill the queue with, and stores a
+letter that the broker refuses in a smaller form, so that no message stays in hand because of its letter."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from urllib.parse import unquote
+
+from slackwater.bus.deadletters import BODY_BYTES, DeadLetter
+from slackwater.bus.encoding import Message
+from slackwater.bus.metrics import BusMetrics
+from slackwater.bus.token_buckets import TokenBuckets
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.usage_reported import UsageReported
+from slackwater.events.waterline_crossed import WaterlineCrossed
+from slackwater.model.errors import Unavailable
+from slackwater.model.time import Clock
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
+
+LETTERS_AT_ONCE, LETTER_SECONDS = 20, 10.0
+"""Of one node for one consumer: so many letters at once, then one in so many seconds."""
+MOST_NODES = 50
+"""Nodes with a name in the metric. An alert names a few; the others are one series."""
+OTHER = "other"
+CUT_BYTES = 32_768
+
+AGENT_EVENTS = frozenset(
+    event.TYPE
+    for event in (
+        NodeDescribed,
+        UsageReported,
+        WaterlineCrossed,
+        IntentObserved,
+        EvictionCompleted,
+        DecisionRecorded,
+    )
+)
+"""What agents publish (PUBLISHES of slackwater.agent)."""
+_SERVICES = frozenset({"ensurance", "colocation", "prediction", "ingestion", "quota", "migration", "descheduler"})
+"""Sources of decisions that no agent made."""
+
+Store = Callable[[DeadLetter, Message], Awaitable[None]]
+"""Stores a letter in the form of this message. Raises Unavailable."""
+
+
+class DeadLetterOffice:
+    """The dead letters of one process."""
+
+    def __init__(self, store: Store, clock: Clock, metrics: BusMetrics) -> None:
+        self._store = store
+        self._clock = clock
+        self._metrics = metrics
+        self._buckets = TokenBuckets[tuple[str, str]](LETTERS_AT_ONCE, LETTER_SECONDS)
+        self._named: set[str] = set()
+
+    async def bury(self, letter: DeadLetter) -> bool:
+        """Whether it is stored; False if the message is given up without a letter. Raises Unavailable: try again."""
+        if not is_of_agent(letter):
+            return await self._stored(letter, {})
+        key = letter.consumer, letter.node
+        if not self._buckets.take(key, self._clock.monotonic()):
+            self._dropped(key)
+            self._count(letter.node)
+            return False
+        is_stored = await self._stored(letter, self._about_dropped(key))
+        self._buckets.settle(key)
+        self._count(letter.node)
+        return is_stored
+
+    def _dropped(self, key: tuple[str, str]) -> None:
+        """Logged once for each letter that is stored, so at most once in LETTER_SECONDS."""
+        self._metrics.dead_letters_dropped.labels(key[0]).inc()
+        refused = self._buckets.refused(key)
+        if refused is not None and refused.count == 1:
+            log.warning("dead letters dropped", consumer=key[0], node=key[1], stored_again_every_seconds=LETTER_SECONDS)
+
+    def _about_dropped(self, key: tuple[str, str]) -> Mapping[str, str]:
+        refused = self._buckets.refused(key)
+        if refused is None:
+            return {}
+        since = self._clock.now() - timedelta(seconds=self._clock.monotonic() - refused.since)
+        return {"sw-also-dropped": f"{refused.count} since {since.isoformat(timespec='seconds')}"}
+
+    async def _stored(self, letter: DeadLetter, also: Mapping[str, str]) -> bool:
+        for most in (BODY_BYTES, CUT_BYTES, 0):
+            try:
+                await self._store(letter, letter.message(most_body_bytes=most, also=also))
+            except Unavailable:
+                raise
+            except Exception as error:  # noqa: BLE001 - the letter is at fault: a smaller form is tried, and it is logged
+                log.warning("dead letter refused", consumer=letter.consumer, body_bytes=most, error=repr(error)[:500])
+                continue
+            return True
+        log.error("dead letter lost", consumer=letter.consumer, reason=letter.reason, subject=letter.subject)
+        return False
+
+    def _count(self, node: str) -> None:
+        if len(self._named) < MOST_NODES:
+            self._named.add(node)
+        self._metrics.dead_letters_by_node.labels(node if node in self._named else OTHER).inc()
+
+
+def is_of_agent(letter: DeadLetter) -> bool:
+    """Whether an agent published it. Services record decisions too, under a source of their own."""
+    event = ".".join(letter.subject.split(".")[2:4])
+    if event not in AGENT_EVENTS:
+        return False
+    return event != DecisionRecorded.TYPE or unquote(letter.headers.get("ce-source", "")) not in _SERVICES

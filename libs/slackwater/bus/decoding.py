@@ -1,0 +1,44 @@
+"""Decoding where it must not fail otherwise than by refusing the message: the boundary of every reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from slackwater.bus import quick
+from slackwater.bus.encoding import Undecodable, attributes_of, decode_on
+from slackwater.bus.failures import DECODER_FAILED, detail_of, is_of_machine
+from slackwater.events.envelope import Event, Payload
+from slackwater.model.errors import Unavailable
+
+P = TypeVar("P", bound=Payload)
+T = TypeVar("T")
+
+
+def decode_message(
+    subject: str,
+    payload: type[P],
+    headers: Mapping[str, str] | None,
+    body: bytes,
+    *,
+    read: quick.Read = quick.read,
+) -> Event[P]:
+    """As slackwater.bus.encoding.decode_on. Raises Undecodable, with code `decoder_failed` for whatever a decoder
+    raises otherwise; Unavailable when the machine has no memory to decode now."""
+    return _refusing(lambda: decode_on(subject, payload, headers, body, read=read))
+
+
+def decode_attributes(payload: type[Payload], headers: Mapping[str, str] | None) -> dict[str, Any]:
+    """As slackwater.bus.encoding.attributes_of. Raises as `decode_message`."""
+    return _refusing(lambda: attributes_of(payload, headers))
+
+
+def _refusing(decode: Callable[[], T]) -> T:
+    try:
+        return decode()
+    except Undecodable:
+        raise
+    except Exception as error:
+        if is_of_machine(error):
+            raise Unavailable(f"decoder failed: {detail_of(error)}") from error
+        raise Undecodable(detail_of(error), code=DECODER_FAILED) from error

@@ -1,0 +1,71 @@
+"""Token buckets by key, in the time that they are handed: how often something may happen for each of many keys."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+MOST_KEYS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What was refused for a key since it was last granted. `since` is the time of the first refusal."""
+
+    count: int
+    since: float
+
+
+@dataclass(slots=True)
+class _Bucket:
+    full_at: float
+    """When it will be full again if nothing more is taken: exact where a count of tokens would sum up fractions."""
+    refused: int = 0
+    refused_since: float = 0.0
+
+
+class TokenBuckets(Generic[K]):
+    """`burst` at once, then one in `every_seconds`, for each key. The key used longest ago goes when there are more
+    than `most_keys`; it then has its burst again."""
+
+    def __init__(self, burst: int, every_seconds: float, most_keys: int = MOST_KEYS) -> None:
+        self._burst = burst
+        self._every = every_seconds
+        self._most_keys = most_keys
+        self._buckets: OrderedDict[K, _Bucket] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def take(self, key: K, now: float) -> bool:
+        """Whether it may happen now. A refusal is counted."""
+        bucket = self._used(key, now)
+        if bucket.full_at - now <= (self._burst - 1) * self._every:
+            bucket.full_at = max(bucket.full_at, now) + self._every
+            return True
+        if not bucket.refused:
+            bucket.refused_since = now
+        bucket.refused += 1
+        return False
+
+    def refused(self, key: K) -> Refused | None:
+        """What was refused since `settle`; None if nothing was."""
+        bucket = self._buckets.get(key)
+        return Refused(bucket.refused, bucket.refused_since) if bucket is not None and bucket.refused else None
+
+    def settle(self, key: K) -> None:
+        """The refusals of a key have been reported: count anew."""
+        bucket = self._buckets.get(key)
+        if bucket is not None:
+            bucket.refused = 0
+
+    def _used(self, key: K, now: float) -> _Bucket:
+        bucket = self._buckets.pop(key, None) or _Bucket(now)
+        self._buckets[key] = bucket
+        while len(self._buckets) > self._most_keys:
+            self._buckets.popitem(last=False)
+        return bucket

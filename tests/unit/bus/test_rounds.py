@@ -1,0 +1,103 @@
+"""Readers: what becomes of one whose context is left open, or that is left while it works."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+
+from slackwater.bus.ordered import OrderedReader
+from slackwater.bus.rounds import Rounds
+
+
+class Reader:
+    """Waits for ever, as a pull request does on a quiet stream."""
+
+    def __init__(self) -> None:
+        self.interrupted = asyncio.Event()
+        self.resets = 0
+
+    def interrupt(self, reason: str) -> None:
+        self.interrupted.set()
+
+    async def reset(self) -> None:
+        await asyncio.sleep(0)
+        self.resets += 1
+
+    async def work(self) -> bool:
+        await self.interrupted.wait()
+        return False
+
+
+async def heal() -> None:
+    """Nothing to mend."""
+
+
+@asynccontextmanager
+async def replay(reader: Reader) -> AsyncIterator[None]:
+    """As the bus does it: a context around that of the reader."""
+    async with Rounds(heal).reading("replay", reader.work, cast(OrderedReader, reader)):
+        yield
+
+
+@pytest.mark.parametrize("how", ["the process ends", "it is collected"])
+def test_a_reader_that_is_left_open_is_closed_once(how: str) -> None:
+    complaints: list[dict[str, Any]] = []
+    readers: list[Reader] = []
+
+    async def leave_open() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        readers.append(Reader())
+        context = replay(readers[0])
+        await context.__aenter__()
+        await asyncio.sleep(0)
+        if how == "it is collected":
+            del context
+            gc.collect()
+            for _ in range(20):
+                await asyncio.sleep(0)
+        else:
+            kept.append(context)
+
+    kept: list[Any] = []
+    asyncio.run(leave_open())
+    assert [str(each.get("exception") or each["message"]) for each in complaints] == []
+
+
+async def test_leaving_ends_the_round_and_then_closes_the_reader() -> None:
+    reader = Reader()
+    async with replay(reader):
+        await asyncio.sleep(0)
+    assert reader.interrupted.is_set()
+    assert reader.resets == 1
+
+
+async def test_a_leave_that_is_cancelled_ends_the_round_as_well() -> None:
+    class Busy(Reader):
+        ended = False
+
+        async def work(self) -> bool:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.ended = True
+            return False
+
+    reader = Busy()
+
+    async def read() -> None:
+        async with replay(reader):
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(read())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
+    assert reader.ended
+    assert reader.resets == 1

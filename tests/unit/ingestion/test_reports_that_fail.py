@@ -1,0 +1,32 @@
+"""A batch of reports that fails after its commit: alone, each is known as one that was committed, and is no replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from ingestion_world import World
+
+from slackwater.bus.isolation import Isolation
+from slackwater.bus.port import Done, Received
+from slackwater.bus.stats import Counters
+from slackwater.events.usage_reported import UsageReported
+from slackwater.ingestion.domain.validation import Limits
+from slackwater.ingestion.usecases.accept_reports import AcceptReports
+from slackwater.testing.reports import received, report
+
+
+async def test_what_fails_after_the_commit_makes_no_replays_of_honest_reports() -> None:
+    world, failures = World(), [RuntimeError("defect after the commit")]
+
+    def took(batch: Sequence[Received[UsageReported]], at: datetime) -> None:
+        if failures:
+            raise failures.pop()
+
+    accept = AcceptReports(world.database, world.books.ledgers(), world.clock, Limits(30, 900), world.meter, took=took)
+    counters = Counters()
+    handler = Isolation("ingestion-usage-reported", accept, counters)
+    batch = [received(report(node, 1, world.clock.now())) for node in ("a", "b", "c")]
+    assert await handler.verdicts(batch) == [Done()] * 3
+    assert counters.handler_failures == 1
+    assert [await world.report(2, node) for node in ("a", "b", "c")] == [Done()] * 3
