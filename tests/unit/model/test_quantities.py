@@ -38,7 +38,9 @@ def test_what_is_no_quantity_is_refused_by_name_of_the_field(text: str) -> None:
 def test_what_no_machine_has_is_refused(text: str) -> None:
     """And quickly: the number itself is never written out."""
     for read in (parse_cpu_milli, parse_memory_bytes):
-        with pytest.raises(InvalidInput, match=r"'.{1,40}'…? is more than any machine has \(\d+\); allowed: ") as caught:
+        with pytest.raises(
+            InvalidInput, match=r"'.{1,40}'…? is more than any machine has \(\d+\); allowed: "
+        ) as caught:
             read(text)
         assert len(caught.value.message) < 200
 
