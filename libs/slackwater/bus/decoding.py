@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from slackwater.bus import quick
-from slackwater.bus.encoding import Undecodable, attributes_of, decode_on
+from slackwater.bus.encoding import Undecodable, attributes_of, decode_body, decode_on
 from slackwater.bus.failures import DECODER_FAILED, detail_of, is_of_machine
 from slackwater.events.envelope import Event, Payload
 from slackwater.model.errors import Unavailable
@@ -26,6 +26,11 @@ def decode_message(
     """As slackwater.bus.encoding.decode_on. Raises Undecodable, with code `decoder_failed` for whatever a decoder
     raises otherwise; Unavailable when the machine has no memory to decode now."""
     return _refusing(lambda: decode_on(subject, payload, headers, body, read=read))
+
+
+def decode_payload(payload: type[P], body: bytes) -> P:
+    """As slackwater.bus.encoding.decode_body. Raises as `decode_message`."""
+    return _refusing(lambda: decode_body(payload, body))
 
 
 def decode_attributes(payload: type[Payload], headers: Mapping[str, str] | None) -> dict[str, Any]:

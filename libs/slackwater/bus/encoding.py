@@ -81,7 +81,7 @@ def decode(
     payload: type[P], headers: Mapping[str, str] | None, body: bytes, *, read: quick.Read = quick.read
 ) -> Event[P]:
     """The event in a message that should hold a `payload`. Raises Undecodable with the reason as code."""
-    return built(Event, attributes_of(payload, headers) | {"data": _payload(payload, body, read)})
+    return built(Event, attributes_of(payload, headers) | {"data": decode_body(payload, body, read)})
 
 
 def attributes_of(payload: type[Payload], headers: Mapping[str, str] | None) -> dict[str, Any]:
@@ -181,7 +181,8 @@ def _time(text: str) -> datetime:
     return moment
 
 
-def _payload(payload: type[P], body: bytes, read: quick.Read) -> P:
+def decode_body(payload: type[P], body: bytes, read: quick.Read = quick.read) -> P:
+    """The payload in a body, validated wholly. Raises Undecodable."""
     check_text(body)
     known = read(payload, body)
     return judged(payload, body) if known is None else known

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from slackwater.bus.decoding import decode_attributes
+from slackwater.bus.decoding import decode_attributes, decode_payload
 from slackwater.bus.encoding import Undecodable, subject_key
 from slackwater.events.envelope import Payload
 from slackwater.model.errors import Unavailable
@@ -33,6 +33,10 @@ class Followed:
     stream: str
     sequence: int
     body: bytes
+
+    def data(self) -> Payload:
+        """The payload, validated wholly. Raises Undecodable, Unavailable."""
+        return decode_payload(self.payload, self.body)
 
 
 class Cause(StrEnum):

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
-from pydantic import ValidationError
-
+from slackwater.bus.encoding import Undecodable
 from slackwater.bus.following import Followed, Following, Item
 from slackwater.bus.port import Bus, Mark
 from slackwater.console.domain.offer_table import OfferTable
@@ -135,8 +134,8 @@ def _put(table: OfferTable, item: Item) -> None:
     if not isinstance(item, Followed) or item.sequence <= table.position:
         raise _BeganAnewError(f"{item!r} comes after position {table.position}")
     try:
-        data = item.payload.model_validate_json(item.body)
-    except ValidationError:
+        data = item.data()
+    except Undecodable:
         return  # its consumers dead-letter it
     if isinstance(data, ResourcesOffered):
         table.offered(item.sequence, offer_of(item.id, data))

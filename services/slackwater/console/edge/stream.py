@@ -16,10 +16,10 @@ from typing import Any
 
 from fastapi import Response
 from fastapi.responses import StreamingResponse
-from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
+from slackwater.bus.encoding import Undecodable
 from slackwater.bus.following import Followed, Following, Item, Missed
 from slackwater.bus.port import Bus
 from slackwater.console import CONSUMES
@@ -225,8 +225,8 @@ def _event(item: Followed, wanted: Wanted) -> str | None:
         "node": node_of(item),
     }
     try:
-        data = item.payload.model_validate_json(item.body).model_dump_json() if not wanted.brief else "null"
-    except ValidationError:
+        data = item.data().model_dump_json() if not wanted.brief else "null"
+    except Undecodable:
         return None
     data = data.translate(_LINE_ENDS)
     return f'{_json(attributes)[:-1]},"data":{data}}}'
