@@ -8,7 +8,7 @@ from datetime import timedelta
 from urllib.parse import unquote
 
 from slackwater.bus.deadletters import BODY_BYTES, DeadLetter
-from slackwater.bus.encoding import Message
+from slackwater.bus.encoding import UNDECODABLE_CODES, Message
 from slackwater.bus.metrics import BusMetrics
 from slackwater.bus.token_buckets import TokenBuckets
 from slackwater.events.decision_recorded import DecisionRecorded
@@ -107,8 +107,13 @@ class DeadLetterOffice:
 
 
 def is_of_agent(letter: DeadLetter) -> bool:
-    """Whether an agent published it. Services record decisions too, under a source of their own."""
+    """Whether an agent published it, as far as can be told.
+
+    Services record decisions, too, under a source of their own. A source can be forged, but no service publishes what
+    cannot be decoded: such a letter is counted as the agent's, whatever source it names.
+    """
     event = ".".join(letter.subject.split(".")[2:4])
-    if event not in AGENT_EVENTS:
-        return False
-    return event != DecisionRecorded.TYPE or unquote(letter.headers.get("ce-source", "")) not in _SERVICES
+    if event != DecisionRecorded.TYPE:
+        return event in AGENT_EVENTS
+    names_a_service = unquote(letter.headers.get("ce-source", "")) in _SERVICES
+    return letter.reason in UNDECODABLE_CODES or not names_a_service

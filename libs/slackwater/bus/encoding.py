@@ -37,12 +37,16 @@ _CONTROL = re.compile(r"[\x00-\x1f]")
 _SHOWN = 80
 
 
-class Undecodable(InvalidInput):
-    """A message that no version of us that is running here can read.
+UNDECODABLE_CODES = frozenset(
+    {
+        *("unknown_type", "wrong_version", "missing_attribute", "invalid_attribute", "malformed_text"),
+        *("malformed_json", "invalid_payload", "wrong_subject", "decoder_failed"),
+    }
+)
 
-    `code` is one of `unknown_type`, `wrong_version`, `missing_attribute`, `invalid_attribute`, `malformed_text`,
-    `malformed_json`, `invalid_payload`, `wrong_subject`.
-    """
+
+class Undecodable(InvalidInput):
+    """A message that no version of us that is running here can read. `code` is one of UNDECODABLE_CODES."""
 
     code = "invalid_payload"
 

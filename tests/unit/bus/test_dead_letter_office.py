@@ -51,8 +51,8 @@ class Scene:
 
 
 def letter(node: str = "n1", event: str = "usage.reported", number: int = 1, **more: object) -> DeadLetter:
-    made = {"consumer": "ingestion-usage-reported", "headers": {"ce-id": "i"}, "body": b"{}", **more}
-    return DeadLetter(reason="r", detail="d", subject=f"sw.v1.{event}.7.{node}", stream_sequence=number, **made)  # type: ignore[arg-type]
+    made = {"consumer": "ingestion-usage-reported", "headers": {"ce-id": "i"}, "body": b"{}", "reason": "r", **more}
+    return DeadLetter(detail="d", subject=f"sw.v1.{event}.7.{node}", stream_sequence=number, **made)  # type: ignore[arg-type]
 
 
 def test_the_events_of_agents_are_what_the_agent_says_that_it_publishes() -> None:
@@ -102,6 +102,15 @@ async def test_facts_between_services_are_never_dropped(event: str, source: str,
     stored = [await scene.office.bury(letter(event=event, number=n, headers=headers)) for n in range(100)]
     assert all(stored) is not is_limited
     assert (scene.value("dead_letters_by_node", node="n1") is not None) is is_limited
+
+
+async def test_what_cannot_be_decoded_is_the_agents_whatever_source_it_names() -> None:
+    """No service publishes it, and a source is easily forged."""
+    scene = Scene()
+    forged = {"headers": {"ce-source": "ensurance"}, "reason": "invalid_payload", "event": "decision.recorded"}
+    stored = [await scene.office.bury(letter(number=n, **forged)) for n in range(100)]  # type: ignore[arg-type]
+    assert sum(stored) == LETTERS_AT_ONCE
+    assert scene.value("dead_letters_by_node", node="n1") == 100
 
 
 async def test_fifty_nodes_have_a_name_in_the_metric_and_memory_is_bounded() -> None:
