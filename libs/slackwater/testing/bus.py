@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
+from slackwater.bus.blocks import BlockGate, Blocks
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.encoding import Undecodable, decode_on, encode
 from slackwater.bus.following import Following
+from slackwater.bus.metrics import BusMetrics
 from slackwater.bus.owning import InHand
 from slackwater.bus.partitions import WHOLE
 from slackwater.bus.port import BatchHandler, Consumption, Holds, Mark, Worth
@@ -21,15 +23,18 @@ from slackwater.bus.replaying import Replayer
 from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.bus.telling import Ear, T
+from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.envelope import Event, Payload, subject_token, told_subjects
 from slackwater.events.written import Written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.time import Clock
+from slackwater.telemetry.metrics import process_meters
 from slackwater.testing.broker import MemoryBroker, MemoryDelivery
 from slackwater.testing.looking import MemoryFollowing
 
 P = TypeVar("P", bound=Payload)
+_BLOCKS = f"sw.v1.{AgentBlockChanged.TYPE}."
 
 
 class MemoryConsumption:
@@ -61,11 +66,26 @@ class MemoryBus:
         self._name = name
         self._counters: dict[str, Counters] = {}
         self._busy = 0
+        self._blocks = Blocks()
+        self._blocks_read = (self.broker.epoch, 0)
 
     @property
     def dead_letters(self) -> Sequence[DeadLetter]:
         """What was given up, in order."""
         return tuple(self.broker.dead_letters)
+
+    @property
+    def blocks(self) -> Blocks:
+        """Which agents are blocked, as the broker says now."""
+        stands_at = self.broker.epoch, self.broker.ends(AgentBlockChanged.STREAM)[1]
+        if stands_at == self._blocks_read:
+            return self._blocks
+        self._blocks_read = stands_at
+        for _, message in self.broker.after(AgentBlockChanged.STREAM, _BLOCKS, 0):
+            with suppress(Undecodable):
+                event = decode_on(message.subject, AgentBlockChanged, message.headers, message.body)
+                self._blocks.note(event.data)
+        return self._blocks
 
     async def publish(self, event: Event[Any]) -> int:
         position = self.broker.store(event.data.STREAM, encode(event))
@@ -91,7 +111,11 @@ class MemoryBus:
         if spec is None or spec.event != payload.TYPE:
             raise Misconfigured(f"consumer {consumer!r} for {payload.TYPE} is not in contracts/streams.yaml")
         counters = self._counters.setdefault(consumer, Counters())
-        settler = Settler(payload, consumer, spec, handler, self.broker.bury, counters, read=read, worth=worth)
+        meter, keeps_last = BusMetrics(process_meters()).of(consumer), self.broker.topology.keeps_last(payload.STREAM)
+        gate = BlockGate(payload, lambda: self.blocks, counters, meter, keeps_last=keeps_last)
+        settler = Settler(
+            payload, consumer, spec, handler, self.broker.bury, counters, read=read, worth=worth, gate=gate
+        )
         if spec.partitioned:
             async with self._consume_partitions(consumer, settler, batch, holds) as consumption:
                 yield consumption
