@@ -136,6 +136,7 @@ DEAD_LETTER = (
     Column("ID", _text_at("position"), right=True),
     Column("GIVEN-UP", _age_at("buried_at"), right=True),
     Column("REASON", _text_at("reason")),
+    Column("NODE", lambda item: item.get("node") or UNKNOWN),
     Column("CONSUMER", _text_at("consumer")),
     Column("EVENT", lambda item: item["event_type"].removeprefix("io.slackwater.") or UNKNOWN),
     Column("REPLAYED", lambda item: age(item["replays"][-1]["replayed_at"], _now()) if item["replays"] else UNKNOWN),
