@@ -25,6 +25,9 @@ class LeaseRenewed(Told):
     read_up_to: int = Field(ge=0)
     """The position in the stream of reports up to which they have been read; 0 = none yet."""
     heard_within_seconds: float = Field(gt=0)
+    blocked: tuple[str, ...] = ()
+    """Nodes of the partition whose reports are left unread, because an operator has blocked their agents: nothing is
+    renewed for these, whatever stands before `read_up_to`."""
     sent_at: datetime
     """By the sender's clock; nobody reckons with it."""
 

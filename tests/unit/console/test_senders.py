@@ -77,7 +77,9 @@ class Scene:
     async def bury(self, node: str, count: int = 1) -> None:
         for number in range(count):
             subject = f"sw.v1.usage.reported.3.{node}"
-            letter = DeadLetter("ingestion-usage-reported", "invalid_payload", "d", subject, {"ce-id": f"{node}-{number}"}, b"{}", 1)
+            letter = DeadLetter(
+                "ingestion-usage-reported", "invalid_payload", "d", subject, {"ce-id": f"{node}-{number}"}, b"{}", 1
+            )
             await self.bus.broker.bury(letter)
 
     async def block(self, node: str) -> None:
