@@ -15,6 +15,11 @@ from slackwater.events.registry import EVENTS, TOLD
 READ_WITHOUT_CONSUMER = {
     ("agent", "intent.declared"),  # watched: only the last document per node counts
     ("agent", "lease.renewed"),  # told: no stream keeps it
+    ("colocation", "agent.block_changed"),  # watched by the bus itself, which skips what blocked agents publish
+    ("console", "agent.block_changed"),
+    ("ensurance", "agent.block_changed"),
+    ("ingestion", "agent.block_changed"),
+    ("prediction", "agent.block_changed"),
     ("prediction", "usage.windowed"),  # replayed from the position that the snapshot contains
 }
 

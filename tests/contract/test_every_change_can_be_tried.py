@@ -131,6 +131,19 @@ def dead_letter(client: httpx2.Client, nats: str) -> Attempt:
     return Attempt(client, "POST", f"{path}/replay", None, path)
 
 
+BLOCK = {"reason": "sends poison"}
+
+
+def new_block(client: httpx2.Client, nats: str) -> Attempt:
+    return Attempt(client, "PUT", "/v1/nodes/tried-block/block", BLOCK, "/v1/blocks")
+
+
+def old_block(client: httpx2.Client, nats: str) -> Attempt:
+    path = "/v1/nodes/tried-unblock/block"
+    assert client.put(path, json=BLOCK).status_code == 200
+    return Attempt(client, "DELETE", path, None, "/v1/blocks")
+
+
 ATTEMPTS: Mapping[str, Callable[[httpx2.Client, str], Attempt]] = {
     "PUT /v1/nodeqos/default": new_policy,
     "PUT /v1/predictpolicies/{name}": predict_policy,
@@ -139,6 +152,8 @@ ATTEMPTS: Mapping[str, Callable[[httpx2.Client, str], Attempt]] = {
     "POST /v1/colocationstrategies": several_strategies,
     "DELETE /v1/colocationstrategies/{name}": strategy_of_a_pool,
     "POST /v1/deadletters/{id}/replay": dead_letter,
+    "PUT /v1/nodes/{name}/block": new_block,
+    "DELETE /v1/nodes/{name}/block": old_block,
     **{f"PUT {path}/{{name}}": guard_put(path) for path in GUARDS},
     **{f"DELETE {path}/{{name}}": guard_delete(path) for path in GUARDS},
 }

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from slackwater.bus.encoding import encode
+from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDeclared
@@ -81,6 +82,8 @@ def _valid(now: datetime) -> Iterator[Event[Any]]:
     told[NodeSchedulingChanged] = event_of(closed, source="poison", time=now)
     followed = StrategyFollowed(document="poison", generation=1, fields={"riseWindows": 3}, told_at=now)
     told[StrategyFollowed] = event_of(followed, source="poison", time=now)
+    block = AgentBlockChanged(node=NODE, blocked=False, reason="poison", changed_by="poison", since=now)
+    told[AgentBlockChanged] = event_of(block, source="poison", time=now)
     for payload in EVENTS:
         yield told[payload].model_copy(update={"time": now})
 

@@ -12,11 +12,7 @@ from slackwater.bus.encoding import UNDECODABLE_CODES, Message
 from slackwater.bus.metrics import BusMetrics
 from slackwater.bus.token_buckets import TokenBuckets
 from slackwater.events.decision_recorded import DecisionRecorded
-from slackwater.events.eviction_completed import EvictionCompleted
-from slackwater.events.intent_observed import IntentObserved
-from slackwater.events.node_described import NodeDescribed
-from slackwater.events.usage_reported import UsageReported
-from slackwater.events.waterline_crossed import WaterlineCrossed
+from slackwater.events.registry import FROM_AGENTS, RECORDERS
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
@@ -30,20 +26,7 @@ MOST_NODES = 50
 OTHER = "other"
 CUT_BYTES = 32_768
 
-AGENT_EVENTS = frozenset(
-    event.TYPE
-    for event in (
-        NodeDescribed,
-        UsageReported,
-        WaterlineCrossed,
-        IntentObserved,
-        EvictionCompleted,
-        DecisionRecorded,
-    )
-)
-"""What agents publish (PUBLISHES of slackwater.agent)."""
-_SERVICES = frozenset({"ensurance", "colocation", "prediction", "ingestion", "quota", "migration", "descheduler"})
-"""Sources of decisions that no agent made."""
+AGENT_EVENTS = frozenset(event.TYPE for event in FROM_AGENTS)
 
 Store = Callable[[DeadLetter, Message], Awaitable[None]]
 """Stores a letter in the form of this message. Raises Unavailable."""
@@ -115,5 +98,5 @@ def is_of_agent(letter: DeadLetter) -> bool:
     event = ".".join(letter.subject.split(".")[2:4])
     if event != DecisionRecorded.TYPE:
         return event in AGENT_EVENTS
-    names_a_service = unquote(letter.headers.get("ce-source", "")) in _SERVICES
+    names_a_service = unquote(letter.headers.get("ce-source", "")) in RECORDERS
     return letter.reason in UNDECODABLE_CODES or not names_a_service

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NoReturn, Protocol, runtime_checkable
 
-from slackwater.bus.encoding import MESSAGE_ID, Message
+from slackwater.bus.encoding import MESSAGE_ID, Message, subject_key
+from slackwater.events.registry import FROM_AGENTS, RECORDED_BY_SERVICES_TOO, RECORDERS
 from slackwater.model.errors import Unavailable
 
 REPLAYED_FROM = "sw-replayed-from"
@@ -55,6 +56,16 @@ class Letter:
     @property
     def event_type(self) -> str:
         return self.headers.get("ce-type", "")
+
+    @property
+    def sender(self) -> str:
+        """The node whose agent sent the message, by its subject; empty if a service sent it."""
+        if not any(self.subject.startswith(f"sw.v1.{payload.TYPE}.") for payload in FROM_AGENTS):
+            return ""
+        shared = any(self.subject.startswith(f"sw.v1.{payload.TYPE}.") for payload in RECORDED_BY_SERVICES_TOO)
+        if shared and self.headers.get("ce-source") in RECORDERS:
+            return ""
+        return subject_key(self.subject).split("/", 1)[0]
 
     def again(self, message_id: str) -> Message:
         """The message as it was, under a new message id. The event's own id stays: who handled it drops it by that."""

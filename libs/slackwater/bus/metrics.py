@@ -50,6 +50,12 @@ class BusMetrics:
             ["consumer"],
             look="Any growth: more is reported than can be handled.",
         )
+        self.blocked = meters.counter(
+            "slackwater_bus_blocked_total",
+            "Messages acknowledged unread because an operator has blocked the agent that sent them.",
+            ["consumer"],
+            look="Growth is expected while an agent is blocked; `slackwater get blocked` names it.",
+        )
         self.handling = meters.histogram(
             "slackwater_bus_handling_seconds",
             "How long a handler took for one batch.",
@@ -83,12 +89,17 @@ class ConsumerMeter:
         self._retry = metrics.messages.labels(consumer, "retry")
         self._reject = metrics.messages.labels(consumer, "reject")
         self._redeliveries = metrics.redeliveries.labels(consumer)
+        self._blocked = metrics.blocked.labels(consumer)
         self._handling = metrics.handling.labels(consumer)
 
     def delivered(self, again: int) -> None:
         """A batch arrived, with so many messages that had been delivered before."""
         if again:
             self._redeliveries.inc(again)
+
+    def blocked(self) -> None:
+        """A message of a blocked agent was left unread."""
+        self._blocked.inc()
 
     def handled(self, seconds: float, verdicts: Sequence[Settlement]) -> None:
         self._handling.observe(seconds)

@@ -17,6 +17,8 @@ from nats.js import JetStreamContext
 
 from slackwater.bus.access import API_PREFIX, NatsAccess
 from slackwater.bus.backlogs import Backlogs, backlogs
+from slackwater.bus.block_watch import BlockWatch
+from slackwater.bus.blocks import BlockGate, Blocks
 from slackwater.bus.connecting import CONNECT_SECONDS, Bulk, Dialer, ended
 from slackwater.bus.dead_letter_office import DeadLetterOffice
 from slackwater.bus.deadletters import DeadLetter
@@ -44,6 +46,7 @@ from slackwater.bus.telling import T, Telling
 from slackwater.bus.tracing import publishing
 from slackwater.bus.watching import show
 from slackwater.events.envelope import Event, Payload, partition_subjects, subjects_of
+from slackwater.events.registry import FROM_AGENTS
 from slackwater.events.written import Written, written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
@@ -92,6 +95,9 @@ class NatsBus:
         self._rounds = Rounds(self._heal)
         self._metrics = BusMetrics(process_meters())
         self._office = DeadLetterOffice(self._bury, SystemClock(), self._metrics)
+        self.blocks = Blocks()
+        """Which agents are blocked; known while this process consumes what agents publish."""
+        self._block_watch = BlockWatch(client, self._js, self._rounds, self.blocks)
         self._declares = declares
         self._healed_at = float("-inf")
         self._pings: set[asyncio.Task[bool]] = set()
@@ -155,7 +161,12 @@ class NatsBus:
     ) -> AsyncIterator[Consumption]:
         spec = self._spec(payload, consumer)
         counters = self._counted(consumer)
-        settler = Settler(payload, consumer, spec, handler, self._office.bury, counters, read=read, worth=worth)
+        if payload in FROM_AGENTS:
+            await self._block_watch.load()
+        gate = self._gate(payload, consumer)
+        settler = Settler(
+            payload, consumer, spec, handler, self._office.bury, counters, read=read, worth=worth, gate=gate
+        )
         if spec.partitioned:
             async with self._consume_partitions(settler, payload, consumer, batch, holds) as consumption:
                 yield consumption
@@ -325,6 +336,7 @@ class NatsBus:
         """End the connection; nobody waits for answers any more. Done by `connect_bus`."""
         for ping in self._pings:
             ping.cancel()
+        await self._block_watch.close()
         await self._bulk.close()
         await ended(self._client)
 
@@ -353,6 +365,11 @@ class NatsBus:
 
     def _counted(self, consumer: str) -> Counters:
         return self._counters.setdefault(consumer, Counters())
+
+    def _gate(self, payload: type[Payload], consumer: str) -> BlockGate:
+        keeps_last = self._topology.keeps_last(payload.STREAM)
+        counters, meter = self._counted(consumer), self._metrics.of(consumer)
+        return BlockGate(payload, lambda: self.blocks, counters, meter, keeps_last=keeps_last)
 
     def _spec(self, payload: type[Payload], consumer: str) -> ConsumerSpec:
         spec = self._topology.consumers.get(consumer)

@@ -30,6 +30,8 @@ from slackwater.telemetry.metrics import process_meters
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from slackwater.bus.blocks import BlockGate
+
 P = TypeVar("P", bound=Payload)
 
 log = get_logger(__name__)
@@ -84,10 +86,12 @@ class Settler(Generic[P]):
         *,
         read: quick.Read | None = None,
         worth: Worth | None = None,
+        gate: BlockGate | None = None,
     ) -> None:
         self._payload = payload
         self._read_body = read or quick.read
         self._is_worth_reading = worth
+        self._gate = gate
         self._consumer = consumer
         self._spec = spec
         self._handler = Isolation(consumer, handler, counters)
@@ -101,6 +105,8 @@ class Settler(Generic[P]):
         self._counters.delivered += len(batch)
         self._counters.pending = batch[-1].pending
         self._meter.delivered(sum(delivery.deliveries > 1 for delivery in batch))
+        if self._gate is not None:
+            batch = await self._gate.admit(batch)
         left = list(await self._worth_reading(batch))
         async with _kept_in_progress(left, self._spec.ack_wait_seconds / 2):
             if not self._spec.latest_only:

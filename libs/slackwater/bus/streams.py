@@ -87,6 +87,11 @@ class Topology(BaseModel):
         """The streams that outlive the broker, which are those that a backup holds."""
         return [name for name, spec in self.streams.items() if spec.storage == "file"]
 
+    def keeps_last(self, stream: str) -> bool:
+        """Whether a stream holds the last value of each subject for as long as it lives."""
+        spec = self.streams[stream]
+        return spec.max_messages_per_subject == 1 and spec.max_age_seconds is None
+
     def stream_of(self, consumer: str) -> str:
         """The stream that a consumer reads."""
         return event_named(self.consumers[consumer].event).STREAM

@@ -7,7 +7,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from slackwater.events.envelope import Told
-from slackwater.model.bounds import Count, Moment, Name, Seconds
+from slackwater.model.bounds import Count, Items, Moment, Name, Seconds
 
 
 class LeaseRenewed(Told):
@@ -25,6 +25,9 @@ class LeaseRenewed(Told):
     read_up_to: Count
     """The position in the stream of reports up to which they have been read; 0 = none yet."""
     heard_within_seconds: Seconds = Field(gt=0)
+    blocked: Items[Name] = ()
+    """Nodes of the partition whose reports are left unread, because an operator has blocked their agents: nothing is
+    renewed for these, whatever stands before `read_up_to`."""
     sent_at: Moment
     """By the sender's clock; nobody reckons with it."""
 

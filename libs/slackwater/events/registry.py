@@ -3,6 +3,7 @@ made from these lists."""
 
 from __future__ import annotations
 
+from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Payload, Told
@@ -38,6 +39,7 @@ EVENTS: tuple[type[Payload], ...] = (
     EffectMeasured,
     NodeSchedulingChanged,
     DecisionRecorded,
+    AgentBlockChanged,
     HealthReported,
 )
 
@@ -50,3 +52,20 @@ STREAMED: tuple[type[Payload], ...] = (StrategyChecked,)
 COMMANDS: tuple[type[Payload], ...] = (IntentDeclared,)
 """What tells a node to do something. Only who declares it may publish it; nobody but the agents acts on it, and they
 have no dead letters, so it is never put back either."""
+
+FROM_AGENTS: tuple[type[Payload], ...] = (
+    NodeDescribed,
+    UsageReported,
+    WaterlineCrossed,
+    IntentObserved,
+    EvictionCompleted,
+    DecisionRecorded,
+)
+"""What agents publish, each about its own node: the node in the subject is the sender. A block stops these."""
+
+RECORDED_BY_SERVICES_TOO: tuple[type[Payload], ...] = (DecisionRecorded,)
+"""Of FROM_AGENTS those that services publish too, on the same subjects. A block never stops what a service publishes
+about the node."""
+
+RECORDERS = frozenset({"prediction", "colocation", "ensurance"})
+"""The services, as `ce-source` names them, that publish RECORDED_BY_SERVICES_TOO."""

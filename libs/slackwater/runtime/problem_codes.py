@@ -117,6 +117,12 @@ _CODES = (
         "List them with GET /v1/deadletters.",
     ),
     ProblemCode(
+        "block_not_found",
+        404,
+        "The agent of this node is not blocked.",
+        "GET /v1/blocks lists the agents that are; PUT blocks one.",
+    ),
+    ProblemCode(
         "predictpolicy_not_found",
         404,
         "There is no PredictPolicy of this name.",

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
+from slackwater.bus.blocks import BlockGate, Blocks
 from slackwater.bus.dead_letter_office import DeadLetterOffice
 from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.encoding import encode
+from slackwater.bus.decoding import decode_message
+from slackwater.bus.encoding import Undecodable, encode
 from slackwater.bus.following import Following
 from slackwater.bus.metrics import BusMetrics
 from slackwater.bus.owning import InHand
@@ -24,6 +26,7 @@ from slackwater.bus.settling import Settler
 from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.bus.telling import Ear, T
 from slackwater.bus.watching import show
+from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.envelope import Event, Payload, subject_token, told_subjects
 from slackwater.events.written import Written
 from slackwater.model.errors import Misconfigured, Unavailable
@@ -34,6 +37,7 @@ from slackwater.testing.broker import MemoryBroker, MemoryDelivery
 from slackwater.testing.looking import MemoryFollowing
 
 P = TypeVar("P", bound=Payload)
+_BLOCKS = f"sw.v1.{AgentBlockChanged.TYPE}."
 
 
 class MemoryConsumption:
@@ -66,11 +70,26 @@ class MemoryBus:
         self._counters: dict[str, Counters] = {}
         self._office = DeadLetterOffice(self.broker.bury, self.broker.clock, BusMetrics(process_meters()))
         self._busy = 0
+        self._blocks = Blocks()
+        self._blocks_read = (self.broker.epoch, 0)
 
     @property
     def dead_letters(self) -> Sequence[DeadLetter]:
         """What was given up, in order."""
         return tuple(self.broker.dead_letters)
+
+    @property
+    def blocks(self) -> Blocks:
+        """Which agents are blocked, as the broker says now."""
+        stands_at = self.broker.epoch, self.broker.ends(AgentBlockChanged.STREAM)[1]
+        if stands_at == self._blocks_read:
+            return self._blocks
+        self._blocks_read = stands_at
+        for _, message in self.broker.after(AgentBlockChanged.STREAM, _BLOCKS, 0):
+            with suppress(Undecodable):
+                event = decode_message(message.subject, AgentBlockChanged, message.headers, message.body)
+                self._blocks.note(event.data)
+        return self._blocks
 
     async def publish(self, event: Event[Any]) -> int:
         position = self.broker.store(event.data.STREAM, encode(event))
@@ -96,7 +115,11 @@ class MemoryBus:
         if spec is None or spec.event != payload.TYPE:
             raise Misconfigured(f"consumer {consumer!r} for {payload.TYPE} is not in contracts/streams.yaml")
         counters = self._counters.setdefault(consumer, Counters())
-        settler = Settler(payload, consumer, spec, handler, self._office.bury, counters, read=read, worth=worth)
+        meter, keeps_last = BusMetrics(process_meters()).of(consumer), self.broker.topology.keeps_last(payload.STREAM)
+        gate = BlockGate(payload, lambda: self.blocks, counters, meter, keeps_last=keeps_last)
+        settler = Settler(
+            payload, consumer, spec, handler, self._office.bury, counters, read=read, worth=worth, gate=gate
+        )
         if spec.partitioned:
             async with self._consume_partitions(consumer, settler, batch, holds) as consumption:
                 yield consumption

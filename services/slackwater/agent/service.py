@@ -231,8 +231,8 @@ class Running:
 
     async def hear(self, event: Event[LeaseRenewed]) -> None:
         """A writer renews what it wants of us, if it has read what we said of late."""
-        told, now = event.data, self.service.platform.clock.monotonic()
-        if self._stored.is_read(told.read_up_to, told.heard_within_seconds, now):
+        told, own, now = event.data, self.facts.name, self.service.platform.clock.monotonic()
+        if own not in told.blocked and self._stored.is_read(told.read_up_to, told.heard_within_seconds, now):
             self.converge.renew(told.writer, told.epoch)
 
     def _keep(self, event: Event[IntentDeclared]) -> None:

@@ -64,10 +64,14 @@ class HttpReader:
 
     def post(self, path: str, params: Params | None = None) -> Any:
         """The JSON of what was done; the error of the server otherwise."""
+        return self.send("POST", path, params)
+
+    def send(self, method: str, path: str, params: Params | None = None, body: object = None) -> Any:
+        """The same with any method, and a body as JSON (None: no body)."""
         import httpx2
 
         try:
-            response = self.client.post(path, params=given(params))
+            response = self.client.request(method, path, params=given(params), json=body)
         except httpx2.HTTPError as error:
             raise Unavailable(f"no answer from {self.client.base_url}: {error}; look before you repeat it") from None
         return answer_of(response)

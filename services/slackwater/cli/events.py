@@ -226,6 +226,10 @@ def _health(data: Item) -> tuple[str, str]:
     return "", f"{data['instance']}: {states}"
 
 
+def _blocked(data: Item) -> tuple[str, str]:
+    return "block" if data["blocked"] else "unblock", f"by {data['changed_by']}: {data['reason']}"
+
+
 _SAYINGS: Mapping[str, Callable[[Item], tuple[str, str]]] = {
     "decision.recorded": _decision,
     "effect.measured": _effect,
@@ -235,6 +239,7 @@ _SAYINGS: Mapping[str, Callable[[Item], tuple[str, str]]] = {
     "strategy.followed": _followed,
     "node.liveness_changed": _liveness,
     "node.scheduling_changed": _scheduling,
+    "agent.block_changed": _blocked,
     "peak.predicted": _predicted,
     "usage.windowed": _windowed,
     "eviction.completed": _evicted,

@@ -131,7 +131,8 @@ def _asked(holder: int, endpoint: Endpoint) -> Instance:
         return Instance(holder, endpoint.http_url, trouble=f"no answer ({type(error).__name__})")
     if answer.status_code == 200:
         shards = _shards(endpoint.http_url, headers)
-        return Instance(holder, endpoint.http_url, rpc_address=endpoint.rpc_address, shards=shards)
+        blocked = _blocked(endpoint.http_url, headers)
+        return Instance(holder, endpoint.http_url, rpc_address=endpoint.rpc_address, shards=shards, blocked=blocked)
     lines = [line.removeprefix("[-]") for line in answer.text.splitlines() if line.startswith("[-]")]
     return Instance(holder, endpoint.http_url, failed_checks=lines or [f"HTTP {answer.status_code}"])
 
@@ -149,6 +150,16 @@ def _shards(url: str, headers: Mapping[str, str]) -> Mapping[str, Mapping[str, i
         owner = (item["owner"] or "").partition("/")[0]
         owners[owner] = owners.get(owner, 0) + 1
     return found or None
+
+
+def _blocked(url: str, headers: Mapping[str, str]) -> Mapping[str, str]:
+    """Without ingestion there is nobody to ask."""
+    try:
+        answer = httpx2.get(f"{url}/v1/blocks", headers=headers, timeout=ASK_SECONDS, trust_env=False)
+        items = answer.json()["items"] if answer.status_code == 200 else []
+        return {str(item["node"]): str(item["reason"]) for item in items}
+    except (httpx2.HTTPError, ValueError, KeyError):
+        return {}
 
 
 def _has_pressure(hierarchy: Hierarchy) -> bool:

@@ -46,6 +46,8 @@ class Instance:
     """Lines of /readyz that are not well."""
     shards: Mapping[str, Mapping[str, int]] | None = None
     """How many partitions each replica of each service owns, `` for nobody; None when that could not be asked."""
+    blocked: Mapping[str, str] = field(default_factory=dict)
+    """Reason by node of each agent that is blocked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +218,15 @@ def _shards(seen: Snapshot) -> Sequence[Finding]:
     return [Finding("shards", Level.OK, f"every partition has an owner; replicas: {told}")]
 
 
+def _blocked(seen: Snapshot) -> Sequence[Finding]:
+    """Nothing to say while no agent is blocked."""
+    advice = "services ignore what it sends; when it is repaired: `slackwater unblock NODE`"
+    return [
+        Finding("blocked", Level.WARN, f"the agent of {node} is blocked: {reason}", advice)
+        for node, reason in sorted(seen.instance.blocked.items())
+    ]
+
+
 def _access(seen: Snapshot) -> Sequence[Finding]:
     found = [Finding("access", Level.FAIL, trouble, "see docs/how-to/secure.md") for trouble in seen.access_trouble]
     if seen.asks_for_token:
@@ -260,5 +271,5 @@ def _claims(count: int) -> str:
 
 _LOOKS: Sequence[Callable[[Snapshot], Sequence[Finding]]] = (
     *(_python, _kernel, _cgroups, _pressure, _idle, _cpus, _clock),
-    *(_servers, _state, _instance, _shards, _access, _leftovers, _journal),
+    *(_servers, _state, _instance, _shards, _blocked, _access, _leftovers, _journal),
 )

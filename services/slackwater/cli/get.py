@@ -1,4 +1,4 @@
-"""`slackwater get`: lists of nodes, pods, offers, decisions, dead letters and shards."""
+"""`slackwater get`: lists of nodes, pods, offers, decisions, dead letters, blocked agents and shards."""
 
 from __future__ import annotations
 
@@ -136,12 +136,19 @@ DEAD_LETTER = (
     Column("ID", _text_at("position"), right=True),
     Column("GIVEN-UP", _age_at("buried_at"), right=True),
     Column("REASON", _text_at("reason")),
+    Column("NODE", lambda item: item.get("node") or UNKNOWN),
     Column("CONSUMER", _text_at("consumer")),
     Column("EVENT", lambda item: item["event_type"].removeprefix("io.slackwater.") or UNKNOWN),
     Column("REPLAYED", lambda item: age(item["replays"][-1]["replayed_at"], _now()) if item["replays"] else UNKNOWN),
     Column("DETAIL", _text_at("detail")),
     Column("SUBJECT", _text_at("subject"), wide=True),
     Column("EVENT-ID", _text_at("event_id"), wide=True),
+)
+BLOCKED = (
+    Column("NODE", _text_at("node")),
+    Column("SINCE", _age_at("since"), right=True),
+    Column("BY", _text_at("changed_by")),
+    Column("REASON", _text_at("reason")),
 )
 SHARDS = (
     Column("SERVICE", _text_at("service")),
@@ -203,6 +210,14 @@ KINDS = (
         key=lambda item: str(item["position"]),
         columns=DEAD_LETTER,
         events="health.reported",
+    ),
+    Kind(
+        names=("blocked", "blocks", "block"),
+        path="/v1/blocks",
+        item_path="/v1/nodes/{}/block",
+        key=lambda item: str(item["node"]),
+        columns=BLOCKED,
+        events="",
     ),
     Kind(
         names=("shards", "shard", "leases", "sh"),
@@ -267,8 +282,8 @@ def command(
         str,
         typer.Argument(
             metavar="KIND[/NAME]",
-            help="nodes, pods, offers, decisions, deadletters, shards, nodeqos, podqos, avoidanceactions, autonomies, "
-            "pools, predictpolicies, colocationstrategies or predictors",
+            help="nodes, pods, offers, decisions, deadletters, blocked, shards, nodeqos, podqos, avoidanceactions, "
+            "autonomies, pools, predictpolicies, colocationstrategies or predictors",
         ),
     ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="only this one")] = None,
@@ -288,9 +303,10 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Show nodes, pods, offers, decisions, dead letters, which replica owns which shards, the documents of ensurance
-    (nodeqos, podqos, avoidanceactions, autonomies), how far each pool may go now (pools), how peaks are predicted
-    (predictpolicies), by which models they can be (predictors), or how much is offered (colocationstrategies).
+    """Show nodes, pods, offers, decisions, dead letters, which agents are blocked and why (blocked), which replica owns
+    which shards, the documents of ensurance (nodeqos, podqos, avoidanceactions, autonomies), how far each pool may go
+    now (pools), how peaks are predicted (predictpolicies), by which models they can be (predictors), or how much is
+    offered (colocationstrategies).
 
     Examples: `slackwater get nodes`, `slackwater get node/edge-7 -o json`, `slackwater get decisions --node edge-7 -w`,
     `slackwater get decisions --pool edge --where kind=evict --where since=1h --where carriedOut=false`

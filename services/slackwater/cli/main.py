@@ -25,6 +25,7 @@ from slackwater.model.errors import InvalidInput, SlackwaterError
 VERBS: Sequence[str] = (
     *("up", "run", "agent", "exec"),
     *("apply", "diff", "delete", "get", "describe", "why", "events", "replay"),
+    *("block", "unblock"),
     *("simulate", "assess", "backtest"),
     *("doctor", "openapi", "nats-config", "secrets", "migrate", "backup", "restore"),
 )

@@ -5,6 +5,6 @@ when its inputs grow old; published at once on a drop and after a while on a ris
 for each tier and resource, and is looked at again every now and then.
 """
 
-CONSUMES = ("node.described", "node.liveness_changed", "usage.windowed", "peak.predicted")
+CONSUMES = ("node.described", "node.liveness_changed", "usage.windowed", "peak.predicted", "agent.block_changed")
 PUBLISHES = ("resources.offered", "decision.recorded", "strategy.checked", "strategy.followed", "health.reported")
 OWNS = ("node states", "offers", "ColocationStrategy documents")

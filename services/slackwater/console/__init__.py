@@ -17,6 +17,7 @@ CONSUMES = (
     "effect.measured",
     "intent.observed",
     "eviction.completed",
+    "agent.block_changed",
     "health.reported",
 )
 PUBLISHES = ("health.reported",)

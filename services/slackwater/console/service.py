@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from fastapi import APIRouter
 
+from slackwater.bus.blocks import Blocks, blocks_of
 from slackwater.bus.desk import ClosedDesk, Desk, desk_of
 from slackwater.console.adapters.metrics import ConsoleMetrics
 from slackwater.console.adapters.offer_board import OfferBoard
@@ -23,6 +24,7 @@ from slackwater.console.ports import Meter, ReadModel
 from slackwater.console.settings import ConsoleSettings
 from slackwater.console.usecases.keep_level import KeepLevel
 from slackwater.console.usecases.record_events import RecordEvents
+from slackwater.console.usecases.senders import Senders
 from slackwater.console.usecases.thinning import Thinning
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
@@ -93,7 +95,8 @@ class ConsoleService:
         return [Check("console-read-model", well, "" if well else "PostgreSQL does not answer, or takes no writes")]
 
     def routers(self) -> Sequence[APIRouter]:
-        return routers_of(self._model, self._streams, self._platform.clock, desk_of(self._platform.bus))
+        bus = self._platform.bus
+        return routers_of(self._model, self._streams, self._platform.clock, desk_of(bus), lambda: blocks_of(bus))
 
     def rpc_parts(self) -> Sequence[RpcPart]:
         from slackwater.console.edge.rpc import Colocation, rpc_part  # loads grpc
@@ -102,15 +105,22 @@ class ConsoleService:
         return [rpc_part(Colocation(self._model, self._offers, self._platform.clock, validity))]
 
 
-def routers_of(model: ReadModel, streams: Streams, clock: Clock, desk: Desk | None = None) -> list[APIRouter]:
+def routers_of(
+    model: ReadModel,
+    streams: Streams,
+    clock: Clock,
+    desk: Desk | None = None,
+    blocks: Callable[[], Blocks] = Blocks,
+) -> list[APIRouter]:
     """The API and the pages over any read model. No I/O."""
     desk = desk or ClosedDesk()
+    senders = Senders(desk, blocks, clock)
     return [
         api_router(model, streams, clock),
         deadletters_router(model, desk, clock),
-        html_router(model, clock, desk),
+        html_router(model, clock, desk, senders),
         strategies_router(model, clock),
-        loop_router(model, desk, clock),
+        loop_router(model, desk, clock, senders),
     ]
 
 

@@ -7,7 +7,14 @@ policy, the records of every decision and the measurement of what each really di
 
 from __future__ import annotations
 
-CONSUMES = ("node.described", "usage.reported", "waterline.crossed", "intent.observed", "eviction.completed")
+CONSUMES = (
+    "node.described",
+    "usage.reported",
+    "waterline.crossed",
+    "intent.observed",
+    "eviction.completed",
+    "agent.block_changed",
+)
 PUBLISHES = (
     "intent.declared",
     "lease.renewed",

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 
 from fastapi import APIRouter
 
+from slackwater.bus.blocks import blocks_of
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.adapters.postgres import PostgresGuardStore
 from slackwater.ensurance.edge.documents import document_router
@@ -79,7 +80,15 @@ class EnsuranceService:
         self._evicted = NoteEvicted(book, clock, meter, lease)
         self._anew = DeclareAnew(book, clock, lease, settings.silent_seconds)
         self._renew = RenewLeases(
-            book, clock, meter, platform.bus, self._may_act_for, self._waiting, lease, settings.silent_seconds
+            book,
+            clock,
+            meter,
+            platform.bus,
+            self._may_act_for,
+            self._waiting,
+            lease,
+            settings.silent_seconds,
+            lambda: blocks_of(platform.bus).in_force(),
         )
         self._look = LookAtPools(book, clock, meter)
         self._change = change = ChangePolicy(book, clock, meter, lease)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Protocol
 
+from slackwater.ingestion.domain.blocks import AgentBlock
 from slackwater.ingestion.domain.columns import History
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Liveness
 from slackwater.ingestion.domain.validation import Refusal
@@ -101,6 +102,26 @@ class Ledger(Protocol):
         ...
 
 
+class BlockBook(Protocol):
+    """Blocks of agents within one transaction. Every change is kept."""
+
+    async def lock(self) -> None:
+        """Let no other transaction change a block until this one ends."""
+        ...
+
+    async def last(self, node: str) -> AgentBlock | None:
+        """The newest change of a node; None if its agent was never blocked."""
+        ...
+
+    async def in_force(self) -> Sequence[AgentBlock]:
+        """The newest change of every node whose agent is blocked, by node."""
+        ...
+
+    async def append(self, block: AgentBlock) -> None:
+        """Add a change, which is the newest of its node from then on."""
+        ...
+
+
 class Meter(Protocol):
     """What operators watch."""
 
@@ -120,3 +141,4 @@ class Meter(Protocol):
 
 
 Ledgers = Callable[[UnitOfWork], Ledger]
+BlockBooks = Callable[[UnitOfWork], BlockBook]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from slackwater.bus.port import Bus
 from slackwater.bus.streams import load
+from slackwater.ingestion.adapters.blocks import PostgresBlockBook
 from slackwater.ingestion.adapters.metrics import IngestionMetrics
 from slackwater.ingestion.adapters.postgres import PostgresLedger
 from slackwater.ingestion.domain.liveness import LivenessLimits
@@ -17,9 +18,10 @@ from slackwater.ingestion.domain.reports import KnownNode
 from slackwater.ingestion.domain.validation import Limits
 from slackwater.ingestion.domain.windowing import aligned, begins_window, staggered
 from slackwater.ingestion.edge.events import ON_REPORTED, consuming
-from slackwater.ingestion.ports import Ledgers, Meter
+from slackwater.ingestion.ports import BlockBooks, Ledgers, Meter
 from slackwater.ingestion.settings import IngestionSettings
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
+from slackwater.ingestion.usecases.block_agents import AnnounceBlocks, BlockAgents
 from slackwater.ingestion.usecases.close_windows import CloseWindows
 from slackwater.ingestion.usecases.count_nodes import CountNodes
 from slackwater.ingestion.usecases.describe_node import DescribeNode
@@ -49,6 +51,7 @@ _COUNT_SECONDS = 10.0
 _PAUSE_SECONDS = 1.0
 _GATHER_SECONDS = 0.2
 _BACKLOG_LIMIT_SECONDS = 30.0
+_ANNOUNCE_SECONDS = 60.0
 
 
 class IngestionService:
@@ -65,12 +68,15 @@ class IngestionService:
         clock: Clock,
         meter: Meter,
         ownership: Ownership,
+        blocks: BlockBooks = PostgresBlockBook,
     ) -> None:
         self._settings = settings
         self._bus = bus
         self._clock = clock
         self._ownership = ownership
+        self._blocks = BlockAgents(database, blocks, ledgers, clock)
         database = database.fenced(ownership)
+        self._announce = AnnounceBlocks(database, blocks, ownership.working)
         self._relay = database.relay(bus.carry)
         limits = Limits(settings.clock_ahead_seconds, settings.clock_behind_seconds)
         silence = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
@@ -118,6 +124,7 @@ class IngestionService:
                 tasks.create_task(self._relay.run()),
                 tasks.create_task(self._repeat(self._keep, _MAINTENANCE_SECONDS)),
                 tasks.create_task(self._repeat(self._count, _COUNT_SECONDS)),
+                tasks.create_task(self._repeat(self._announce, _ANNOUNCE_SECONDS)),
                 tasks.create_task(self._repeat(self._close_due, 0.0)),
                 tasks.create_task(self._repeat(self._liveness, self._settings.liveness_tick_seconds)),
             ]
@@ -164,9 +171,10 @@ class IngestionService:
         return self._ownership.standing()
 
     def routers(self) -> Sequence[APIRouter]:
+        from slackwater.ingestion.edge.block_routes import block_router
         from slackwater.ingestion.edge.http import window_router
 
-        return [window_router(self._read)]
+        return [window_router(self._read), block_router(self._blocks)]
 
     def _reported(self, before: KnownNode, after: KnownNode) -> None:
         """Wake the closing of windows when a report has begun the next one: the one before it is whole."""

@@ -4,6 +4,6 @@ It folds every usage.windowed exactly once, in order of arrival, into the models
 publishes peak.predicted on a clock, with one decision record for the CPU and one for the memory peak of tier prod.
 """
 
-CONSUMES = ("node.described", "usage.windowed")
+CONSUMES = ("node.described", "usage.windowed", "agent.block_changed")
 PUBLISHES = ("peak.predicted", "decision.recorded", "health.reported")
 OWNS = ("models", "snapshots", "published windows", "PredictPolicy documents")

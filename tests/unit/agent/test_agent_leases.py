@@ -59,6 +59,7 @@ async def test_a_lease_lives_as_long_as_somebody_says_that_he_reads_us(world: Wo
 @pytest.mark.parametrize(
     ("said", "why"),
     [
+        ({"blocked": (NODE,)}, "our reports are left unread"),
         ({"read_up_to": 0}, "a replica that has just taken over has read nothing"),
         ({"epoch": 6}, "who has lost the partition speaks late"),
         ({"writer": "migration"}, "another writer's lease"),

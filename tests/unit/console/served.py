@@ -141,7 +141,7 @@ def served(second: float = LENGTH_SECONDS, end: datetime = END) -> Iterator[Serv
     month = timedelta(days=30)
     record = RecordEvents(model, clock, usage_retention=month, decision_retention=month)
     server = HttpServer(HttpSettings(host="127.0.0.1", port=0))
-    routers = routers_of(model, streams, clock, MemoryDesk(bus.broker))
+    routers = routers_of(model, streams, clock, MemoryDesk(bus.broker), lambda: bus.blocks)
     app = build_app(routers, _no_checks, HttpSettings(host="127.0.0.1", port=0))
     runner = asyncio.Runner()
     loop, ready = runner.get_loop(), threading.Event()

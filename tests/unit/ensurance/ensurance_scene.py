@@ -124,6 +124,7 @@ class Scene:
     told: list[LeaseRenewed] = field(default_factory=list)
     held: Mapping[int, int] = field(default_factory=dict)
     waiting: Mapping[int, float] | None = field(default_factory=dict)
+    blocked: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.store = MemoryGuardStore(self.database)
@@ -142,7 +143,15 @@ class Scene:
         self.evicted = NoteEvicted(book, clock, meter, lease)
         self.anew = DeclareAnew(book, clock, lease, self.settings.silent_seconds)
         self.renew = RenewLeases(
-            book, clock, meter, self, lambda: self.held, self.waits, lease, self.settings.silent_seconds
+            book,
+            clock,
+            meter,
+            self,
+            lambda: self.held,
+            self.waits,
+            lease,
+            self.settings.silent_seconds,
+            lambda: self.blocked,
         )
         self.change = ChangePolicy(book, clock, meter, lease)
 

@@ -47,6 +47,15 @@ async def test_the_owner_says_who_he_is_and_what_he_has_read() -> None:
     assert scene.metric("slackwater_ensurance_lease_renewals_total", result="told") == 1
 
 
+async def test_nodes_of_the_partition_whose_agents_are_blocked_are_named() -> None:
+    scene = await reading()
+    names = [f"n{number}" for number in range(40)]
+    scene.blocked = tuple(reversed(names))
+    await scene.renew()
+    assert scene.told[0].blocked == tuple(sorted(name for name in names if partition_of(name) == MINE))
+    assert 0 < len(scene.told[0].blocked) < len(names)
+
+
 async def test_what_is_not_ours_now_is_not_renewed() -> None:
     scene = await reading()
     scene.held = {}

@@ -40,6 +40,8 @@ class LetterView:
     payload: Any
     text: str
     replays: tuple[ReplayView, ...] = ()
+    node: str = ""
+    """The node whose agent sent it; empty if a service did."""
 
 
 @dataclass(frozen=True, slots=True)

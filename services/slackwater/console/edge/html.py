@@ -24,6 +24,7 @@ from slackwater.console.usecases.offer_part import SPANS as OFFER_SPANS
 from slackwater.console.usecases.offer_part import SUBJECTS as OFFER_SUBJECTS
 from slackwater.console.usecases.offer_part import Look, look_at
 from slackwater.console.usecases.overview import RESOURCES, SPANS, Overview
+from slackwater.console.usecases.senders import Senders
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.model.errors import InvalidInput, NotFound
 from slackwater.model.time import Clock
@@ -46,12 +47,12 @@ NODES_PER_PAGE = 50
 MOST_PAGES = 1000
 
 
-def html_router(reads: Reads, clock: Clock, desk: Desk) -> Routes:
+def html_router(reads: Reads, clock: Clock, desk: Desk, senders: Senders) -> Routes:
     """The pages and their static files."""
     router = Routes(include_in_schema=False)
     pages = Pages()
-    _overview_routes(router, pages, reads, clock)
-    _node_routes(router, pages, reads, clock, desk)
+    _overview_routes(router, pages, reads, clock, senders)
+    _node_routes(router, pages, reads, clock, desk, senders)
     _decision_routes(router, pages, reads, clock)
 
     @router.get("/static/console/{name:path}", role=Role.VIEWER)
@@ -64,17 +65,18 @@ def html_router(reads: Reads, clock: Clock, desk: Desk) -> Routes:
     return router
 
 
-def _overview_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock) -> None:
+def _overview_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock, senders: Senders) -> None:
     overview = Overview(reads, clock)
 
     @router.get("/", role=Role.VIEWER)
     @pages.told
     async def front(part: bool = False, span: str = "1h", resource: str = "cpu") -> HTMLResponse:
         view = await overview(span, resource)
-        return pages("overview_part.html" if part else "overview.html", page=view, spans=SPANS, resources=RESOURCES)
+        template = "overview_part.html" if part else "overview.html"
+        return pages(template, page=view, spans=SPANS, resources=RESOURCES, worst=await senders.worst())
 
 
-def _node_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock, desk: Desk) -> None:
+def _node_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock, desk: Desk, senders: Senders) -> None:
     @router.get("/nodes", role=Role.VIEWER)
     @pages.told
     async def nodes(
@@ -97,7 +99,7 @@ def _node_routes(router: Routes, pages: Pages, reads: Reads, clock: Clock, desk:
         now = clock.now()
         view = await node_page(reads, desk, name, now, _looked_at(look_at(subject, span), at.strip(), now))
         template = "node_part.html" if part else "node.html"
-        return pages(template, page=view, subjects=OFFER_SUBJECTS, spans=OFFER_SPANS)
+        return pages(template, page=view, subjects=OFFER_SUBJECTS, spans=OFFER_SPANS, sender=await senders.of(name))
 
 
 def _looked_at(look: Look, at: str, now: datetime) -> Look:

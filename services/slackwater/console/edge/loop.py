@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from fastapi import Depends
 from fastapi.responses import HTMLResponse
 
 from slackwater.bus.desk import Desk
@@ -10,14 +13,15 @@ from slackwater.console.edge.rendering import Pages
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.dead_letters import existing_letter, letters_page
 from slackwater.console.usecases.loop_page import loop_page
+from slackwater.console.usecases.senders import Senders
 from slackwater.model.time import Clock
-from slackwater.runtime.roles import Role
-from slackwater.runtime.routes import Routes
+from slackwater.runtime.roles import Principal, Role
+from slackwater.runtime.routes import Routes, caller
 
 LETTERS = 25
 
 
-def loop_router(reads: Reads, desk: Desk, clock: Clock) -> Routes:
+def loop_router(reads: Reads, desk: Desk, clock: Clock, senders: Senders) -> Routes:
     router = Routes(include_in_schema=False)
     pages = Pages()
 
@@ -25,14 +29,22 @@ def loop_router(reads: Reads, desk: Desk, clock: Clock) -> Routes:
     @pages.told
     async def loop(part: bool = False) -> HTMLResponse:
         view = await loop_page(reads, desk, clock.now())
-        return pages("loop_part.html" if part else "loop.html", page=view)
+        return pages("loop_part.html" if part else "loop.html", page=view, worst=await senders.worst())
 
     @router.get("/deadletters", role=Role.VIEWER)
     @pages.told
-    async def letters(before: str = "") -> HTMLResponse:
+    async def letters(by: Annotated[Principal, Depends(caller)], before: str = "") -> HTMLResponse:
         behind_this = number_of(before, "before", 2**63 - 1) if before else None
         items, behind = await letters_page(reads, desk, behind_this, LETTERS)
-        return pages("letters.html", items=items, before=behind_this, behind=behind, now=clock.now())
+        return pages(
+            "letters.html",
+            items=items,
+            before=behind_this,
+            behind=behind,
+            now=clock.now(),
+            senders=await senders(),
+            may_block=by.role.allows(Role.ADMIN),
+        )
 
     @router.get("/deadletters/{position}", role=Role.VIEWER)
     @pages.told

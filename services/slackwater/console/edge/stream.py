@@ -25,6 +25,7 @@ from slackwater.bus.port import Bus
 from slackwater.console import CONSUMES
 from slackwater.console.domain.wanted import matches, names_of, token_of
 from slackwater.console.edge.events import consumer_of
+from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.envelope import Payload
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
@@ -133,7 +134,7 @@ class Streams:
         """Until the console, this replica or another, has written what it learnt of these; not for ever."""
         newest = {item.payload: item.sequence for item in items if isinstance(item, Followed)}
         for payload, sequence in newest.items():
-            if payload.TYPE not in CONSUMES:
+            if payload.TYPE not in CONSUMES or payload is AgentBlockChanged:  # that one is watched, and kept nowhere
                 continue
             with suppress(Unavailable):
                 for _ in range(RECORDED_TRIES):

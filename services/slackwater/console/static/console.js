@@ -40,6 +40,26 @@
     place.className = "answer " + (xhr.status === 200 ? "good" : "bad");
     if (xhr.status === 200 && !said.dry_run) htmx.trigger("#part", "refresh");
   };
+  const changeBlock = async (event) => {
+    const form = event.target.closest("form.blocking");
+    if (!form) return;
+    event.preventDefault();
+    const blocks = form.dataset.method === "PUT";
+    const request = { method: form.dataset.method, headers: { "Content-Type": "application/json" } };
+    if (blocks) request.body = JSON.stringify({ reason: form.elements.reason.value });
+    const place = document.getElementById("answer");
+    let said = {}, well = false;
+    try {
+      const response = await fetch(`/v1/nodes/${form.dataset.node}/block`, request);
+      well = response.ok;
+      said = await response.json();
+      if (said.code === "not_found") said.detail = "This process has no ingestion: use slackwater block with --server.";
+    } catch { /* no answer at all */ }
+    place.textContent = said.message || said.detail || "The server did not answer.";
+    place.className = "answer " + (well ? "good" : "bad");
+    if (well) setTimeout(() => location.reload(), 1500); // by then every service has read the change
+  };
+  document.addEventListener("submit", changeBlock);
   document.addEventListener("htmx:afterRequest", answered);
   document.addEventListener("htmx:afterOnLoad", () => failed(""));
   document.addEventListener("htmx:responseError", (event) => {

@@ -97,6 +97,7 @@ def view_of(letter: Letter, replays: Sequence[ReplayView]) -> LetterView:
         payload=payload,
         text=text,
         replays=tuple(each for each in replays if each.identity == letter.identity),
+        node=letter.sender,
     )
 
 

@@ -6,7 +6,7 @@ waits in the outbox for longer than a third of a lease. Which of its nodes this 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final
 
 from slackwater.ensurance.ports import Meter, Voice
@@ -15,6 +15,7 @@ from slackwater.ensurance.usecases.declaring import SOURCE
 from slackwater.events.envelope import event_of
 from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.model.errors import Unavailable
+from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
 
@@ -25,6 +26,9 @@ Held = Callable[[], Mapping[int, int]]
 """Epoch of our lease by partition, of those for which we may act now."""
 Waiting = Callable[[], Awaitable[Mapping[int, float]]]
 """By partition, the seconds that its oldest intent waits to be published. Raises Unavailable."""
+
+Blocked = Callable[[], Collection[str]]
+"""Nodes whose agents are blocked: what they send is not read."""
 
 
 class RenewLeases:
@@ -40,6 +44,7 @@ class RenewLeases:
         waiting: Waiting,
         lease_seconds: float,
         silent_seconds: float,
+        blocked: Blocked = tuple,
     ) -> None:
         self._book = book
         self._clock = clock
@@ -48,6 +53,7 @@ class RenewLeases:
         self._held = held
         self._waiting = waiting
         self._silent_seconds = silent_seconds
+        self._blocked = blocked
         self.interval_seconds = lease_seconds / RENEWALS_PER_LEASE
         self._read: dict[int, tuple[int, float]] = {}
 
@@ -85,6 +91,7 @@ class RenewLeases:
             epoch=epoch,
             read_up_to=position,
             heard_within_seconds=self._silent_seconds,
+            blocked=tuple(sorted(node for node in self._blocked() if partition_of(node) == partition)),
             sent_at=now,
         )
         await self._voice.tell(event_of(renewed, source=SOURCE, time=now))

@@ -1,0 +1,66 @@
+"""Groups the recent dead letters by the node whose agent sent them, and adds which agents are blocked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+
+from slackwater.bus.blocks import Blocks
+from slackwater.bus.desk import Desk
+from slackwater.console.domain.senders import BlockView, Sender, SentLetter, is_recent, senders_of, worst_of
+from slackwater.model.errors import Unavailable
+from slackwater.model.time import Clock
+
+PAGE = 100
+MOST = 500
+"""Letters that are read: each is one request to the broker."""
+KEPT = timedelta(seconds=5)
+
+
+class Senders:
+    """Reads letters at most once in KEPT, however many pages ask. Blocks are as the bus knows them now."""
+
+    def __init__(self, desk: Desk, blocks: Callable[[], Blocks], clock: Clock) -> None:
+        self._desk = desk
+        self._blocks = blocks
+        self._clock = clock
+        self._letters: Sequence[SentLetter] = ()
+        self._read_at: datetime | None = None
+        self._turn = asyncio.Lock()
+
+    async def __call__(self) -> Sequence[Sender]:
+        """Most letters first. While the broker does not answer: only the agents that are blocked."""
+        now = self._clock.now()
+        async with self._turn:
+            if self._read_at is None or not timedelta() <= now - self._read_at < KEPT:
+                self._letters, self._read_at = await self._recent(now), now
+        return senders_of(self._letters, self._in_force(), now)
+
+    async def of(self, node: str) -> Sender | None:
+        """The agent of a node; None if it is not blocked and nothing that it sent was given up lately."""
+        return next((sender for sender in await self() if sender.node == node), None)
+
+    async def worst(self) -> Sender | None:
+        """The agent that is not blocked and sent most of what was given up lately."""
+        return worst_of(await self())
+
+    def _in_force(self) -> dict[str, BlockView]:
+        return {
+            node: BlockView(change.reason, change.changed_by, change.since)
+            for node, change in self._blocks().in_force().items()
+        }
+
+    async def _recent(self, now: datetime) -> Sequence[SentLetter]:
+        found: list[SentLetter] = []
+        before: int | None = None
+        try:
+            while len(found) < MOST:
+                page = await self._desk.letters(before, PAGE)
+                found += [SentLetter(one.sender, one.position, one.reason, one.buried_at) for one in page]
+                if len(page) < PAGE or not is_recent(page[-1].buried_at, now):
+                    break
+                before = page[-1].position
+        except Unavailable:
+            return ()
+        return found

@@ -1,0 +1,50 @@
+"""Blocks of agents: what an operator may say, and what it makes of the block before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from slackwater.model.errors import InvalidInput
+
+LONGEST_REASON = 500
+
+
+@dataclass(frozen=True, slots=True)
+class AgentBlock:
+    """One change of a node's block; the one with the highest generation counts. `since` is when it was made."""
+
+    node: str
+    generation: int
+    blocked: bool
+    reason: str
+    changed_by: str
+    since: datetime
+
+
+def blocked(node: str, present: AgentBlock | None, reason: str, by: str, now: datetime) -> AgentBlock:
+    """The block of a node's agent; `present` itself if that says the same. Raises InvalidInput for a bad reason."""
+    reason = checked_reason(reason)
+    if present is not None and present.blocked and present.reason == reason:
+        return present
+    return AgentBlock(node, _next(present), blocked=True, reason=reason, changed_by=by, since=now)
+
+
+def unblocked(present: AgentBlock, by: str, now: datetime) -> AgentBlock:
+    """The end of a block; the reason stays, so that the history tells what was ended."""
+    return replace(present, generation=_next(present), blocked=False, changed_by=by, since=now)
+
+
+def checked_reason(reason: str) -> str:
+    """The reason in one line. Raises InvalidInput for none, for one that is too long or that cannot be stored."""
+    line = " ".join(reason.split())
+    if not line or len(line) > LONGEST_REASON or not line.isprintable():
+        raise InvalidInput(
+            f"reason: {reason[:50]!r} is not allowed; give one line of 1 to {LONGEST_REASON} printable characters",
+            field="reason",
+        )
+    return line
+
+
+def _next(present: AgentBlock | None) -> int:
+    return 1 if present is None else present.generation + 1

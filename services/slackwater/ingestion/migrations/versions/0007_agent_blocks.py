@@ -1,0 +1,28 @@
+"""Which agents an operator has blocked: every change with its author and reason; the last one of a node counts."""
+
+from __future__ import annotations
+
+from alembic import op
+
+revision = "0007"
+down_revision = "0006"
+
+
+def upgrade() -> None:
+    op.execute(
+        """
+        CREATE TABLE agent_blocks (
+            node text NOT NULL,
+            generation bigint NOT NULL,
+            blocked boolean NOT NULL,
+            reason text NOT NULL,
+            changed_by text NOT NULL,
+            changed_at timestamptz NOT NULL,
+            PRIMARY KEY (node, generation)
+        )
+        """
+    )
+
+
+def downgrade() -> None:
+    op.execute("DROP TABLE agent_blocks")

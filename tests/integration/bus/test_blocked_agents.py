@@ -1,0 +1,142 @@
+"""A blocked agent: its messages are left unread by every consumer, on the real bus and on its twin."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from test_bus_contract import until
+
+from slackwater.bus import blocks
+from slackwater.bus.encoding import Message
+from slackwater.bus.port import Done, Received, Settlement, each
+from slackwater.events.agent_block_changed import AgentBlockChanged
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.usage_reported import UsageReported
+from slackwater.testing.clock import EPOCH
+from slackwater.testing.reports import described, report
+from slackwater.testing.story import story
+
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
+REPORTS, DESCRIPTIONS, DECISIONS = "ingestion-usage-reported", "console-node-described", "console-decision-recorded"
+
+
+def block(node: str, *, blocked: bool = True) -> Event[AgentBlockChanged]:
+    change = AgentBlockChanged(node=node, blocked=blocked, reason="sends poison", changed_by="ada", since=NOW)
+    return event_of(change, source="ingestion", time=NOW)
+
+
+def reported(node: str, sequence: int = 1) -> Event[UsageReported]:
+    return event_of(report(node, sequence, NOW), source=f"agent/{node}", time=NOW)
+
+
+def description(node: str) -> Event[NodeDescribed]:
+    return event_of(described(node, NOW), source=f"agent/{node}", time=NOW)
+
+
+def decision(source: str) -> Event[DecisionRecorded]:
+    event = next(event for event in story(EPOCH) if isinstance(event.data, DecisionRecorded))
+    return event_of(event.data, source=source, time=NOW)
+
+
+class Seen:
+    """Keys of what a handler gets, with how often it was delivered."""
+
+    def __init__(self) -> None:
+        self.deliveries: list[tuple[str, int]] = []
+
+    async def __call__(self, received: Received[Any]) -> Settlement:
+        self.deliveries.append((received.subject_key.split("/")[0], received.deliveries))
+        return Done()
+
+    @property
+    def nodes(self) -> list[str]:
+        return [node for node, _ in self.deliveries]
+
+    def has(self, *nodes: str) -> Any:
+        async def found() -> bool:
+            return set(nodes) <= set(self.nodes)
+
+        return found
+
+
+def settled(bus: Any, consumer: str, count: int) -> Any:
+    async def found() -> bool:
+        return bool(bus.stats()[consumer].done >= count)
+
+    return found
+
+
+def knows(bus: Any, event: Event[AgentBlockChanged]) -> Any:
+    async def found() -> bool:
+        return bool(bus.blocks.last(event.data.node) == event.data)
+
+    return found
+
+
+async def test_a_block_holds_before_the_first_message_is_handled(given: Any) -> None:
+    seen = Seen()
+    async with given.process() as bus:
+        await bus.publish(block("bad"))
+        await bus.publish(block("once", blocked=False))
+        for node in ("bad", "good", "once"):
+            await bus.publish(reported(node))
+    async with given.process() as bus, bus.consume(UsageReported, REPORTS, each(seen)):
+        await until(settled(bus, REPORTS, 3))
+    assert sorted(seen.nodes) == ["good", "once"]
+
+
+async def test_a_block_counts_at_once_and_until_it_is_lifted(given: Any) -> None:
+    seen = Seen()
+    async with given.process() as bus, bus.consume(UsageReported, REPORTS, each(seen)):
+        for number, blocked in enumerate((False, True, False), 1):
+            await bus.publish(event := block("bad", blocked=blocked))
+            await until(knows(bus, event))
+            await bus.publish(reported("bad", number))
+            await bus.publish(reported("good", number))
+            await until(settled(bus, REPORTS, 2 * number))
+    assert (seen.nodes.count("bad"), seen.nodes.count("good")) == (2, 3)
+
+
+async def test_what_a_blocked_agent_sends_is_no_dead_letter_whatever_it_holds(given: Any) -> None:
+    seen = Seen()
+    poison = Message(reported("bad").subject, {"ce-source": "ensurance"}, b"\xed\xa0\x80")
+    async with given.process() as bus:
+        await bus.publish(block("bad"))
+        await given.inject("USAGE", poison)
+        async with bus.consume(UsageReported, REPORTS, each(seen)):
+            await until(settled(bus, REPORTS, 1))
+    assert seen.nodes == []
+    assert await given.letters() == []
+
+
+async def test_decisions_of_services_about_the_node_are_read(given: Any) -> None:
+    seen, node = Seen(), decision("x").data.record.node
+    async with given.process() as bus:
+        await bus.publish(block(node))
+        for source in (f"agent/{node}", "ensurance", "nobody"):
+            await bus.publish(decision(source))
+        async with bus.consume(DecisionRecorded, DECISIONS, each(seen)):
+            await until(settled(bus, DECISIONS, 3))
+    assert seen.nodes == [node]
+
+
+async def test_a_description_waits_for_the_end_of_the_block(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "HOLD_SECONDS", 0.05)
+    seen = Seen()
+    async with given.process() as bus:
+        await bus.publish(block("bad"))
+        for node in ("bad", "good"):
+            await bus.publish(description(node))
+        async with bus.consume(NodeDescribed, DESCRIPTIONS, each(seen)):
+            await until(seen.has("good"))
+    assert seen.nodes == ["good"]
+    async with given.process() as bus:
+        await bus.publish(block("bad", blocked=False))
+        async with bus.consume(NodeDescribed, DESCRIPTIONS, each(seen)):
+            await until(seen.has("bad"))
+    assert seen.deliveries[1:] == [("bad", 1)]
+    assert await given.letters() == []

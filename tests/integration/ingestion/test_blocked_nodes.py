@@ -1,0 +1,80 @@
+"""Ingestion on real servers: a blocked node falls silent, survives a restart of the service, and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from test_ingestion_service import eventually, ingesting
+
+from slackwater.bus.nats import connect_bus
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.ingestion.service import IngestionService
+from slackwater.runtime.http import build_app
+from slackwater.runtime.settings import HttpSettings
+from slackwater.testing.nats_server import forget_everything
+from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.reports import described, report
+
+NODE = "n.1"
+
+
+async def _no_checks() -> list[Any]:
+    return []
+
+
+async def change(service: IngestionService, method: str, body: object = None) -> int:
+    app = build_app(list(service.routers()), _no_checks, HttpSettings(host="127.0.0.1", port=0))
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
+        return (await client.request(method, f"/v1/nodes/{NODE}/block", json=body)).status_code
+
+
+async def test_a_blocked_node_is_lost_and_comes_back_with_its_next_report(
+    nats_url: str, fresh_database: FreshDatabase, tmp_path: Path
+) -> None:
+    dsn = (await fresh_database(["ingestion"]))["ingestion"]
+    seen: list[Liveness] = []
+
+    async def note(event: Event[NodeLivenessChanged]) -> None:
+        seen.append(event.data.liveness)
+
+    async with connect_bus(nats_url, name="test") as bus:
+        await forget_everything(bus)
+        await bus.declare()
+        now = datetime.now(UTC)
+        await bus.publish(event_of(described(NODE, now), source="agent", time=now))
+        sequence = 0
+
+        async def reporting(until: Callable[[], bool]) -> None:
+            """Publish reports as the agent does, whether anybody reads them or not."""
+            nonlocal sequence
+            while not until():
+                sequence += 1
+                at = datetime.now(UTC)
+                await bus.publish(event_of(report(NODE, sequence, at), source=f"agent/{NODE}", time=at))
+                with suppress(TimeoutError):
+                    await _briefly(until)
+
+        async with bus.watch(NodeLivenessChanged, note):
+            async with ingesting(bus, dsn, tmp_path) as service:
+                await reporting(lambda: seen[-1:] == [Liveness.FRESH])
+                assert await change(service, "PUT", {"reason": "sends poison"}) == 200
+                await reporting(lambda: seen[-1:] == [Liveness.STALE])
+            async with connect_bus(nats_url, name="restarted") as another, ingesting(another, dsn, tmp_path) as service:
+                assert another.blocks.last(NODE) is not None
+                before = sequence
+                await reporting(lambda: sequence >= before + 20)
+                assert seen[-1] is Liveness.STALE
+                assert await change(service, "DELETE") == 200
+                await reporting(lambda: seen[-1:] == [Liveness.FRESH])
+
+
+async def _briefly(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(0.1):
+        await eventually(condition)
