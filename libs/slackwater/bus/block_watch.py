@@ -11,8 +11,9 @@ from nats.js import JetStreamContext
 from nats.js.errors import NotFoundError
 
 from slackwater.bus.blocks import Blocks
+from slackwater.bus.decoding import decode_message
 from slackwater.bus.delivering import ReadDelivery
-from slackwater.bus.encoding import Undecodable, decode_on
+from slackwater.bus.encoding import Undecodable
 from slackwater.bus.ordered import OrderedReader, Start
 from slackwater.bus.rounds import Rounds
 from slackwater.events.agent_block_changed import AgentBlockChanged
@@ -75,7 +76,7 @@ class BlockWatch:
 
     def _note(self, message: Msg) -> None:
         try:
-            event = decode_on(message.subject, AgentBlockChanged, message.headers, message.data)
+            event = decode_message(message.subject, AgentBlockChanged, message.headers, message.data)
         except Undecodable as error:
             log.warning(
                 "watched message skipped", type=AgentBlockChanged.TYPE, subject=message.subject, error=str(error)
