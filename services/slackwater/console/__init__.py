@@ -19,5 +19,8 @@ CONSUMES = (
     "eviction.completed",
     "health.reported",
 )
-PUBLISHES = ("health.reported",)
+PUBLISHES = (
+    "health.reported",
+    "state.quarantined",
+)
 OWNS = ("console",)

@@ -15,6 +15,7 @@ PUBLISHES = (
     "decision.recorded",
     "effect.measured",
     "health.reported",
+    "state.quarantined",
 )
 OWNS = (
     "ensurance.guarded_nodes",

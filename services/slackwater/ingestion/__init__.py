@@ -5,5 +5,10 @@ usage from that history, each exactly once.
 """
 
 CONSUMES = ("node.described", "usage.reported")
-PUBLISHES = ("node.liveness_changed", "usage.windowed", "health.reported")
+PUBLISHES = (
+    "node.liveness_changed",
+    "usage.windowed",
+    "health.reported",
+    "state.quarantined",
+)
 OWNS = ("ingestion",)
