@@ -232,10 +232,10 @@ class Quarantine:
             if not await self._store.put(item):
                 self._unkept.add(item_id)
             if self._waiting.get(item_id) is item:
-                del self._waiting[item_id]
+                self._waiting.pop(item_id)
         for item_id in list(self._to_release):
             await self._store.remove(item_id, self._clock.now())
-            del self._to_release[item_id]
+            self._to_release.pop(item_id, None)
         await self.load()
         for item in list(self._to_hold.values()):
             try:

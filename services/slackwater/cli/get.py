@@ -1,7 +1,8 @@
-"""`slackwater get`: lists of nodes, pods, offers, decisions, dead letters and shards."""
+"""`slackwater get`: lists of nodes, pods, offers, decisions, dead letters, quarantines and shards."""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -143,6 +144,18 @@ DEAD_LETTER = (
     Column("SUBJECT", _text_at("subject"), wide=True),
     Column("EVENT-ID", _text_at("event_id"), wide=True),
 )
+SET_ASIDE = (
+    Column("ID", _text_at("id")),
+    Column("SERVICE", _text_at("service")),
+    Column("TABLE", _text_at("table")),
+    Column("ROW", _text_at("row")),
+    Column("REASON", _text_at("reason")),
+    Column("SINCE", _age_at("since"), right=True),
+    Column("COUNT", _text_at("count"), right=True),
+    Column("DETAIL", _text_at("detail")),
+    Column("NODE", _text_at("node"), wide=True),
+    Column("FAILED", _age_at("failed_at"), right=True, wide=True),
+)
 SHARDS = (
     Column("SERVICE", _text_at("service")),
     Column("PARTITION", _text_at("partition"), right=True),
@@ -161,6 +174,9 @@ def _documents(names: tuple[str, ...], path: str, columns: tuple[Column, ...]) -
 
 
 OFFERS = "/v1/offers"
+QUARANTINE = "/v1/quarantine"
+KEEPERS = ("ingestion", "prediction", "colocation", "ensurance", "console")
+"""Services with a quarantine, each below that path."""
 WHOLE = ""
 """Stands for the whole object among the rows seen."""
 KINDS = (
@@ -203,6 +219,14 @@ KINDS = (
         key=lambda item: str(item["position"]),
         columns=DEAD_LETTER,
         events="health.reported",
+    ),
+    Kind(
+        names=("quarantine", "quarantined", "qu"),
+        path=QUARANTINE,
+        item_path=None,
+        key=lambda item: str(item["id"]),
+        columns=SET_ASIDE,
+        events="",
     ),
     Kind(
         names=("shards", "shard", "leases", "sh"),
@@ -267,7 +291,7 @@ def command(
         str,
         typer.Argument(
             metavar="KIND[/NAME]",
-            help="nodes, pods, offers, decisions, deadletters, shards, nodeqos, podqos, avoidanceactions, autonomies, "
+            help="nodes, pods, offers, decisions, deadletters, quarantine, shards, nodeqos, podqos, avoidanceactions, autonomies, "
             "pools, predictpolicies, colocationstrategies or predictors",
         ),
     ],
@@ -288,7 +312,7 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Show nodes, pods, offers, decisions, dead letters, which replica owns which shards, the documents of ensurance
+    """Show nodes, pods, offers, decisions, dead letters, what services have set aside (quarantine), which replica owns which shards, the documents of ensurance
     (nodeqos, podqos, avoidanceactions, autonomies), how far each pool may go now (pools), how peaks are predicted
     (predictpolicies), by which models they can be (predictors), or how much is offered (colocationstrategies).
 
@@ -341,6 +365,8 @@ def _fetch(reader: Reader, kind: Kind, only: str | None, node: str | None, param
 
 def whole(reader: Reader, path: str) -> dict[str, Any]:
     """Every page of a list as one."""
+    if path == QUARANTINE:
+        return {"items": set_aside(reader)}
     items: list[Item] = []
     token: str | None = None
     while True:
@@ -349,6 +375,15 @@ def whole(reader: Reader, path: str) -> dict[str, Any]:
         token = page.get("continue")
         if token is None:
             return {**page, "items": items}
+
+
+def set_aside(reader: Reader) -> list[Item]:
+    """What every service that answers here has set aside: a process of one service has its own only."""
+    items: list[Item] = []
+    for service in KEEPERS:
+        with contextlib.suppress(NotFound):
+            items += reader.get(f"{QUARANTINE}/{service}")["items"]
+    return items
 
 
 def _only(items: Sequence[Item], kind: Kind, only: str) -> Any:

@@ -40,7 +40,6 @@ DOCUMENTS = {
     "empty": "{}",
     "no spec": '{"metadata": {"name": "edge"}}',
     "other types": '{"metadata": 5, "spec": [7]}',
-    "beyond every number": '{"metadata": {"name": "edge", "generation": 1e400}, "spec": {}}',
 }
 
 
@@ -124,7 +123,7 @@ async def test_a_broken_policy_of_the_cluster_is_stood_in_for_and_written_over(g
         wanted = present.model_copy(update={"spec": present.spec.model_copy(update={"mode": Mode.OBSERVE})})
         assert (await service._change(wanted)).metadata.generation == 8
         await eventually(lambda: any(told.id == item.id and told.released for told in guarding.told))
-        assert not service.quarantine.holds("policies", "default")
+        await eventually(lambda: not service.quarantine.holds("policies", "default"))
 
 
 STANDINGS = {
@@ -144,7 +143,7 @@ async def test_a_broken_standing_costs_its_pool_the_evictions(guarding: Site, ho
     await guarding.sql.execute(
         """INSERT INTO autonomies (name, generation, document) VALUES ('all', 1,
         '{"apiVersion": "slackwater.io/v1alpha1",
-        "kind": "Autonomy", "metadata": {"name": "all"}, "spec": {"mode": "evict"}}')"""
+        "kind": "Autonomy", "metadata": {"name": "all"}, "spec": {"nodePool": "default", "mode": "evict"}}')"""
     )
     async with guarding.running(ensurance, SETTINGS) as service:
         item = await guarding.item(service.quarantine, "pool_autonomy", "default")
