@@ -113,11 +113,6 @@ class Quarantine:
         """Whether a part of this node's state is out; then nothing is decided about the node here."""
         return node in self._nodes
 
-    def since(self, table: str, row: str) -> datetime:
-        """Since when this row is out; now, if it is not."""
-        item = self._items.get(self._key(table, row))
-        return self._clock.now() if item is None else item.since
-
     @property
     def nodes(self) -> Collection[str]:
         """Those that are out."""

@@ -291,8 +291,8 @@ def command(
         str,
         typer.Argument(
             metavar="KIND[/NAME]",
-            help="nodes, pods, offers, decisions, deadletters, quarantine, shards, nodeqos, podqos, avoidanceactions, autonomies, "
-            "pools, predictpolicies, colocationstrategies or predictors",
+            help="nodes, pods, offers, decisions, deadletters, quarantine, shards, nodeqos, podqos, avoidanceactions, "
+            "autonomies, pools, predictpolicies, colocationstrategies or predictors",
         ),
     ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="only this one")] = None,
@@ -312,7 +312,8 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Show nodes, pods, offers, decisions, dead letters, what services have set aside (quarantine), which replica owns which shards, the documents of ensurance
+    """Show nodes, pods, offers, decisions, dead letters, what services have set aside (quarantine), which replica owns
+    which shards, the documents of ensurance
     (nodeqos, podqos, avoidanceactions, autonomies), how far each pool may go now (pools), how peaks are predicted
     (predictpolicies), by which models they can be (predictors), or how much is offered (colocationstrategies).
 

@@ -24,7 +24,7 @@ from slackwater.console.settings import ConsoleSettings
 from slackwater.console.usecases.keep_level import KeepLevel
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.console.usecases.thinning import Thinning
-from slackwater.model.errors import Unavailable
+from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.time import Clock
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.quarantine_routes import quarantine_check, quarantine_router
@@ -104,8 +104,9 @@ class ConsoleService:
         while True:
             await self._platform.clock.sleep(keep.seconds_to_next())
             try:
-                await keep()
-            except Unavailable as error:
+                with self.quarantine.isolating("fleet_level", "now"):
+                    await keep()
+            except (Conflict, Unavailable) as error:
                 log.warning("the fleet's level was not kept", reason=error.message)
 
     async def checks(self) -> Sequence[Check]:

@@ -55,7 +55,8 @@ class GuardUnit(Protocol):
         ...
 
     async def autonomies(self) -> Sequence[PoolStanding]:
-        """How every pool stands that ever evicted, as last written; one that cannot be read has stepped back."""
+        """How every pool stands that ever evicted, as last written; one that cannot be read is in
+        quarantine, and empty."""
         ...
 
     async def save_autonomy(self, standing: PoolStanding) -> PoolStanding:

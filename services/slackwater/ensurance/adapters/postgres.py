@@ -24,7 +24,6 @@ from slackwater.store.port import Database, RowChange, UnitOfWork
 from slackwater.store.quarantine import Quarantine, described
 from slackwater.store.quarantine_memory import unstored
 from slackwater.waterline.nodeqos import NodeQos
-from slackwater.waterline.policies.autonomy import AutonomyState
 
 _GUARDED: Final = TypeAdapter(Guarded)
 _STANDING: Final = TypeAdapter(PoolStanding)
@@ -67,7 +66,6 @@ _UPDATE_POLICY = text(
 
 POLICIES: Final = "policies"
 UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
-IN_QUARANTINE: Final = "its state is in quarantine"
 _MOST: Final = 2**62
 _LAST_YEAR: Final = 9000
 """Later, an hour more may be beyond what a time can be."""
@@ -190,10 +188,7 @@ class PostgresGuardUnit:
             except UNREADABLE as error:
                 unreadable[row.pool] = row.version, described(error)
         self._quarantine.follow(STANDINGS, {pool: why for pool, (_, why) in unreadable.items()})
-        for pool, (version, _) in unreadable.items():
-            since = self._quarantine.since(STANDINGS, pool)
-            standings.append(PoolStanding(pool, version, AutonomyState(stepped_back_at=since, because=IN_QUARANTINE)))
-        return standings
+        return [*standings, *(PoolStanding(pool, version) for pool, (version, _) in unreadable.items())]
 
     async def save_autonomy(self, standing: PoolStanding) -> PoolStanding:
         written = replace(standing, version=standing.version + 1)

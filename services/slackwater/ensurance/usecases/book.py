@@ -12,7 +12,7 @@ from slackwater.decisions.reasons import Mode
 from slackwater.ensurance.domain.closing import lapsed
 from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.ensurance.domain.pools import PoolStanding
-from slackwater.ensurance.ports import GuardStore, GuardUnit, UnreadablePolicy
+from slackwater.ensurance.ports import STANDINGS, GuardStore, GuardUnit, UnreadablePolicy
 from slackwater.ensurance.usecases.declaring import Terms
 from slackwater.ensurance.usecases.documents_in_force import DocumentsInForce
 from slackwater.ensurance.usecases.turns import Turns
@@ -25,6 +25,7 @@ from slackwater.waterline.cycle import Options
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.handover import written
 from slackwater.waterline.nodeqos import NodeQos
+from slackwater.waterline.policies.autonomy import AutonomyPolicy
 from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.registry.plugins import all_metrics
 from slackwater.waterline.rulebook import Rulebook, rulebook_of
@@ -107,7 +108,13 @@ class Book:
         Unavailable before the first load."""
         known = rules or self.rules
         policy = known.autonomy_of(guarded.pool)
-        return known.options((standing or self.standing(guarded.pool)).mode(policy, now), guarded.pool)
+        return known.options(self.mode(standing or self.standing(guarded.pool), policy, now), guarded.pool)
+
+    def mode(self, standing: PoolStanding, policy: AutonomyPolicy, now: datetime) -> Mode:
+        """How far a pool may go now; one in quarantine evicts nobody, because what its guards have counted is lost."""
+        mode = standing.mode(policy, now)
+        is_out = mode is Mode.EVICT and self.quarantine.holds(STANDINGS, standing.pool)
+        return Mode.THROTTLE if is_out else mode
 
     def terms(self, guarded: Guarded, now: datetime, rules: Rulebook | None = None) -> Terms:
         """What its intent says, by these rules instead of those in force. The handover is written once for all nodes of
@@ -130,7 +137,7 @@ class Book:
 
     def _is_stepped_back(self, pool: str, standing: PoolStanding, now: datetime) -> bool:
         policy = self.rules.autonomy_of(pool)
-        return policy.mode is Mode.EVICT and standing.mode(policy, now) is not Mode.EVICT
+        return policy.mode is Mode.EVICT and self.mode(standing, policy, now) is not Mode.EVICT
 
     def closed(self, now: datetime) -> int:
         """How many nodes take no new pods; a closing that has lapsed is none."""
