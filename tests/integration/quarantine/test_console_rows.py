@@ -61,7 +61,7 @@ TABLES: dict[str, tuple[str, Read]] = {
         lambda model: model.processes(),
     ),
     "strategy": (
-        "INSERT INTO strategy (document, told_at, generation, body) VALUES ('s', now(), 1, $1)",
+        "INSERT INTO strategy (name, told_at, body) VALUES ('s', now(), $1)",
         lambda model: model.strategies(),
     ),
 }
