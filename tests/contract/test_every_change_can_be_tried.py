@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
+import asyncpg
 import httpx2
 import pytest
 from described import described
@@ -15,7 +17,9 @@ from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.encoding import encode
 from slackwater.bus.nats import connect_bus
 from slackwater.cli.unasked import unasked_services
+from slackwater.events.state_quarantined import QuarantineReason
 from slackwater.runtime.service import SpeaksRpc
+from slackwater.store.quarantine import Item
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.story import story
 
@@ -144,6 +148,40 @@ def old_block(client: httpx2.Client, nats: str) -> Attempt:
     return Attempt(client, "DELETE", path, None, "/v1/blocks")
 
 
+SERVICES = ("ingestion", "prediction", "colocation", "ensurance", "console")
+SET_ASIDE = "tried"
+"""The row that is in every quarantine."""
+
+
+def item_id(service: str) -> str:
+    now = datetime.now(UTC)
+    return Item(service, SET_ASIDE, SET_ASIDE, "", QuarantineReason.UNREADABLE, "", "", now, now).id
+
+
+@pytest.fixture
+def set_aside(postgres_dsn: str) -> None:
+    """An item in the quarantine of every service."""
+
+    async def plant() -> None:
+        connection = await asyncpg.connect(postgres_dsn)
+        for service in SERVICES:
+            await connection.execute(
+                f"INSERT INTO {service}.quarantine SELECT $1, 't', 't', '', 'unreadable', '', '', now(), now(), 1"
+                " ON CONFLICT DO NOTHING".replace("'t'", f"'{SET_ASIDE}'"),
+                item_id(service),
+            )
+        await connection.close()
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(plant())
+    loop.close()
+
+
+def release_from(service: str) -> Callable[[httpx2.Client, str], Attempt]:
+    path = f"/v1/quarantine/{service}"
+    return lambda client, nats: Attempt(client, "POST", f"{path}/{item_id(service)}/release", None, path)
+
+
 ATTEMPTS: Mapping[str, Callable[[httpx2.Client, str], Attempt]] = {
     "PUT /v1/nodeqos/default": new_policy,
     "PUT /v1/predictpolicies/{name}": predict_policy,
@@ -154,6 +192,7 @@ ATTEMPTS: Mapping[str, Callable[[httpx2.Client, str], Attempt]] = {
     "POST /v1/deadletters/{id}/replay": dead_letter,
     "PUT /v1/nodes/{name}/block": new_block,
     "DELETE /v1/nodes/{name}/block": old_block,
+    **{f"POST /v1/quarantine/{service}/{{id}}/release": release_from(service) for service in SERVICES},
     **{f"PUT {path}/{{name}}": guard_put(path) for path in GUARDS},
     **{f"DELETE {path}/{{name}}": guard_delete(path) for path in GUARDS},
 }
@@ -189,7 +228,9 @@ def test_nothing_is_changed_over_grpc() -> None:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_trying_changes_nothing_and_doing_does(client: httpx2.Client, nats_url: str, name: str) -> None:
+def test_trying_changes_nothing_and_doing_does(
+    client: httpx2.Client, nats_url: str, set_aside: None, name: str
+) -> None:
     attempt = ATTEMPTS[name](client, nats_url)
     before = attempt.shown()
     tried = attempt.make(dry_run=True)

@@ -17,6 +17,7 @@ from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.state_quarantined import StateQuarantined
 from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
@@ -41,12 +42,13 @@ EVENTS: tuple[type[Payload], ...] = (
     DecisionRecorded,
     AgentBlockChanged,
     HealthReported,
+    StateQuarantined,
 )
 
 TOLD: tuple[type[Told], ...] = (LeaseRenewed,)
 """What no stream keeps: it has no consumers, no dead letters and no history, and who listens hears it."""
 
-STREAMED: tuple[type[Payload], ...] = (StrategyChecked,)
+STREAMED: tuple[type[Payload], ...] = (StrategyChecked, StateQuarantined)
 """What no service acts on or keeps: people and programs read it from the stream (`slackwater events`)."""
 
 COMMANDS: tuple[type[Payload], ...] = (IntentDeclared,)

@@ -75,7 +75,8 @@ def _generation_by_settings(row: StoredDocument | None, author: str, spec: Mappi
     if row is None:
         return 1
     document = row.document or {}
-    is_ours = document.get("metadata", {}).get("changedBy") == author
+    metadata = document.get("metadata")
+    is_ours = isinstance(metadata, dict) and metadata.get("changedBy") == author
     return row.generation + 1 if is_ours and document.get("spec") != spec else None
 
 

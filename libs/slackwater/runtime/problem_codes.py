@@ -123,6 +123,12 @@ _CODES = (
         "GET /v1/blocks lists the agents that are; PUT blocks one.",
     ),
     ProblemCode(
+        "quarantine_item_not_found",
+        404,
+        "There is no item of this id in the service's quarantine (any more).",
+        "List them with GET /v1/quarantine/SERVICE.",
+    ),
+    ProblemCode(
         "predictpolicy_not_found",
         404,
         "There is no PredictPolicy of this name.",

@@ -29,7 +29,11 @@ class _Statements:
 def _statements(table: str) -> _Statements:
     return _Statements(
         text(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE"),
-        text(f"SELECT name, generation, document, changed_at FROM {table} ORDER BY name"),  # noqa: S608 - a checked name
+        text(
+            "SELECT name, generation, document,"  # noqa: S608 - a checked name
+            " least(changed_at, '9999-12-31 00:00:00+00') AS changed_at"  # later than Python can tell
+            f" FROM {table} ORDER BY name"
+        ),
         text(
             f"INSERT INTO {table} (name, generation, document)"  # noqa: S608 - a checked name
             " VALUES (:name, :generation, CAST(:document AS jsonb)) ON CONFLICT (name) DO NOTHING"
@@ -82,8 +86,14 @@ class PostgresDocumentStore:
 
 
 async def _read(unit: UnitOfWork, statements: _Statements) -> Sequence[StoredDocument]:
-    rows = await unit.connection.execute(statements.read)
-    return [StoredDocument(row.name, row.generation, row.document, row.changed_at) for row in rows]
+    return [document_of_row(row) for row in await unit.connection.execute(statements.read)]
+
+
+def document_of_row(row: Any) -> StoredDocument:
+    """A stored row as a document. One that is no JSON object is empty, which no kind can be read from: so it is told
+    and kept to its last good generation like any other that cannot be used."""
+    document = row.document if row.document is None or isinstance(row.document, dict) else {}
+    return StoredDocument(row.name, row.generation, document, row.changed_at)
 
 
 def create_document_table(op: Any, table: str) -> None:

@@ -1,4 +1,4 @@
-"""Outbox and inbox, part of every service's schema; members and leases, part of that of every sharded service."""
+"""Outbox, inbox and quarantine, part of every service's schema; members and leases of every sharded service."""
 
 from __future__ import annotations
 
@@ -67,6 +67,31 @@ def create_lease_tables(op: Operations) -> None:
 def drop_lease_tables(op: Operations) -> None:
     op.execute("DROP TABLE leases")
     op.execute("DROP TABLE members")
+
+
+_QUARANTINE = """
+    CREATE TABLE quarantine (
+        id text PRIMARY KEY,
+        state_table text NOT NULL,
+        state_row text NOT NULL,
+        node text NOT NULL,
+        reason text NOT NULL,
+        detail text NOT NULL,
+        document text NOT NULL,
+        since timestamptz NOT NULL,
+        failed_at timestamptz NOT NULL,
+        count bigint NOT NULL
+    )
+"""
+
+
+def create_quarantine_table(op: Operations) -> None:
+    """Rows and nodes of the service that cannot be read, stored or computed (store.quarantine)."""
+    op.execute(_QUARANTINE)
+
+
+def drop_quarantine_table(op: Operations) -> None:
+    op.execute("DROP TABLE quarantine")
 
 
 def create_messaging_tables(op: Operations) -> None:

@@ -22,7 +22,7 @@ _NAME = re.compile(r"slackwater_[a-z][a-z0-9_]*[a-z0-9]")
 BOUNDED_LABELS = frozenset(
     {
         *("node", "pool", "tier", "resource", "plugin", "reason", "result", "quota"),
-        *("service", "stream", "consumer", "event", "kind", "driver", "version", "python"),
+        *("service", "stream", "table", "consumer", "event", "kind", "driver", "version", "python"),
         *("stage", "state", "liveness", "writer", "method", "code"),
     }
 )

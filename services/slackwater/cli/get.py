@@ -1,7 +1,8 @@
-"""`slackwater get`: lists of nodes, pods, offers, decisions, dead letters, blocked agents and shards."""
+"""`slackwater get`: lists of nodes, pods, offers, decisions, dead letters, blocked agents, quarantines and shards."""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -150,6 +151,18 @@ BLOCKED = (
     Column("BY", _text_at("changed_by")),
     Column("REASON", _text_at("reason")),
 )
+SET_ASIDE = (
+    Column("ID", _text_at("id")),
+    Column("SERVICE", _text_at("service")),
+    Column("TABLE", _text_at("table")),
+    Column("ROW", _text_at("row")),
+    Column("REASON", _text_at("reason")),
+    Column("SINCE", _age_at("since"), right=True),
+    Column("COUNT", _text_at("count"), right=True),
+    Column("DETAIL", _text_at("detail")),
+    Column("NODE", _text_at("node"), wide=True),
+    Column("FAILED", _age_at("failed_at"), right=True, wide=True),
+)
 SHARDS = (
     Column("SERVICE", _text_at("service")),
     Column("PARTITION", _text_at("partition"), right=True),
@@ -168,6 +181,9 @@ def _documents(names: tuple[str, ...], path: str, columns: tuple[Column, ...]) -
 
 
 OFFERS = "/v1/offers"
+QUARANTINE = "/v1/quarantine"
+KEEPERS = ("ingestion", "prediction", "colocation", "ensurance", "console")
+"""Services with a quarantine, each below that path."""
 WHOLE = ""
 """Stands for the whole object among the rows seen."""
 KINDS = (
@@ -217,6 +233,14 @@ KINDS = (
         item_path="/v1/nodes/{}/block",
         key=lambda item: str(item["node"]),
         columns=BLOCKED,
+        events="",
+    ),
+    Kind(
+        names=("quarantine", "quarantined", "qu"),
+        path=QUARANTINE,
+        item_path=None,
+        key=lambda item: str(item["id"]),
+        columns=SET_ASIDE,
         events="",
     ),
     Kind(
@@ -282,7 +306,8 @@ def command(
         str,
         typer.Argument(
             metavar="KIND[/NAME]",
-            help="nodes, pods, offers, decisions, deadletters, blocked, shards, nodeqos, podqos, avoidanceactions, "
+            help="nodes, pods, offers, decisions, deadletters, blocked, quarantine, shards, nodeqos, podqos, "
+            "avoidanceactions, "
             "autonomies, pools, predictpolicies, colocationstrategies or predictors",
         ),
     ],
@@ -303,10 +328,10 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Show nodes, pods, offers, decisions, dead letters, which agents are blocked and why (blocked), which replica owns
-    which shards, the documents of ensurance (nodeqos, podqos, avoidanceactions, autonomies), how far each pool may go
-    now (pools), how peaks are predicted (predictpolicies), by which models they can be (predictors), or how much is
-    offered (colocationstrategies).
+    """Show nodes, pods, offers, decisions, dead letters, which agents are blocked and why (blocked), what services have
+    set aside (quarantine), which replica owns which shards, the documents of ensurance (nodeqos, podqos,
+    avoidanceactions, autonomies), how far each pool may go now (pools), how peaks are predicted (predictpolicies), by
+    which models they can be (predictors), or how much is offered (colocationstrategies).
 
     Examples: `slackwater get nodes`, `slackwater get node/edge-7 -o json`, `slackwater get decisions --node edge-7 -w`,
     `slackwater get decisions --pool edge --where kind=evict --where since=1h --where carriedOut=false`
@@ -357,6 +382,8 @@ def _fetch(reader: Reader, kind: Kind, only: str | None, node: str | None, param
 
 def whole(reader: Reader, path: str) -> dict[str, Any]:
     """Every page of a list as one."""
+    if path == QUARANTINE:
+        return {"items": set_aside(reader)}
     items: list[Item] = []
     token: str | None = None
     while True:
@@ -365,6 +392,15 @@ def whole(reader: Reader, path: str) -> dict[str, Any]:
         token = page.get("continue")
         if token is None:
             return {**page, "items": items}
+
+
+def set_aside(reader: Reader) -> list[Item]:
+    """What every service that answers here has set aside: a process of one service has its own only."""
+    items: list[Item] = []
+    for service in KEEPERS:
+        with contextlib.suppress(NotFound):
+            items += reader.get(f"{QUARANTINE}/{service}")["items"]
+    return items
 
 
 def _only(items: Sequence[Item], kind: Kind, only: str) -> Any:

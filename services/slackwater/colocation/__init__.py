@@ -6,5 +6,12 @@ for each tier and resource, and is looked at again every now and then.
 """
 
 CONSUMES = ("node.described", "node.liveness_changed", "usage.windowed", "peak.predicted", "agent.block_changed")
-PUBLISHES = ("resources.offered", "decision.recorded", "strategy.checked", "strategy.followed", "health.reported")
+PUBLISHES = (
+    "resources.offered",
+    "decision.recorded",
+    "strategy.checked",
+    "strategy.followed",
+    "health.reported",
+    "state.quarantined",
+)
 OWNS = ("node states", "offers", "ColocationStrategy documents")

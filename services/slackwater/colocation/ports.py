@@ -62,7 +62,8 @@ class ColocationTransaction(Protocol):
         ...
 
     async def load(self, node: str) -> NodeState:
-        """The node's state, locked until the transaction ends; an empty one for a node never heard of."""
+        """The node's state, locked until the transaction ends; an empty one for a node never heard of. Raises
+        Unreadable for one that is stored and cannot be read, which is in quarantine from then on."""
         ...
 
     async def save(self, state: NodeState) -> None: ...
@@ -91,6 +92,10 @@ class ColocationStore(Protocol):
 
     async def ageing(self, at_seconds: float) -> Sequence[str]:
         """Nodes that offer something and whose offer has been due by then (seconds since 1970) to change by itself."""
+        ...
+
+    async def told_generation(self, node: str) -> int:
+        """Of the offer that was told last, as far as that can be read; else 0."""
         ...
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from slackwater.colocation.adapters.metrics import ColocationMetrics
@@ -19,6 +20,7 @@ from slackwater.colocation.usecases.full_pass import FullPass, Passed
 from slackwater.colocation.usecases.recompute_offer import Offering, age_offers
 from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce
 from slackwater.colocation.usecases.try_strategies import TryStrategies
+from slackwater.colocation.usecases.withdraw_offer import restore_offer, withdraw_offer
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
@@ -27,10 +29,13 @@ from slackwater.model.errors import Conflict, Unavailable
 from slackwater.runtime.document_metrics import DocumentMetrics
 from slackwater.runtime.ownership import Standing
 from slackwater.runtime.platform import Platform
+from slackwater.runtime.quarantine_routes import quarantine_check, quarantine_router
 from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
 from slackwater.runtime.sharding import Ownership
 from slackwater.store.port import Database
+from slackwater.store.quarantine import Quarantine
+from slackwater.store.quarantine_table import PostgresQuarantine
 from slackwater.telemetry.metrics import process_meters
 
 if TYPE_CHECKING:
@@ -58,24 +63,38 @@ class ColocationService:
         self._platform = platform
         self._metrics = metrics
         self._ownership = ownership
+        self.quarantine = Quarantine(self.name, PostgresQuarantine(database, self.name), platform.clock)
         self._database = database = database.fenced(ownership)
         self._age_check_seconds = settings.age_check_seconds
-        store = PostgresColocationStore(database)
+        store = PostgresColocationStore(database, self.quarantine)
         meter = DocumentMetrics(process_meters(), self.name, KIND, "mostly a newer version wrote the document")
-        documents, nodes = strategy_store(database), PostgresFollowerStore(database)
+        documents, nodes = strategy_store(database), PostgresFollowerStore(database, self.quarantine)
         self.strategies = StrategiesInForce(documents, settings.base(), meter)
         self._full_pass, self._full_pass_seconds = FullPass(), settings.full_pass_seconds
-        self._offering = Offering(store, self.strategies, platform.clock, metrics.published, self._full_pass.decided)
+        self._offering = Offering(
+            store, self.strategies, platform.clock, metrics.published, self._full_pass.decided, self.quarantine
+        )
+        self.quarantine.on_hold(partial(withdraw_offer, self._offering))
+        self.quarantine.on_release(partial(restore_offer, self._offering))
         change = ChangeStrategies(documents, self.strategies, nodes)
-        self._routers = (strategy_router(change, TryStrategies(nodes, self.strategies, platform.clock)),)
+        self._routers = (
+            strategy_router(change, TryStrategies(nodes, self.strategies, platform.clock)),
+            quarantine_router(self.quarantine),
+        )
         self._news = StrategyNews(self._offering, self.strategies, nodes, ownership.working)
         ownership.on_news(self._news.tell)
+        ownership.on_news(self.quarantine.tell)
+        self.strategies.on_read(lambda problems: self.quarantine.follow("strategies", problems))
 
     async def run(self, started: Callable[[], None]) -> None:
         """Consume, relay and look at ages until cancelled."""
+        await self.quarantine.load()
         await self.strategies.load()
         async with asyncio.TaskGroup() as group:
-            works = (self._relay(), self._look_at_ages(), self._look_at_all(), self._news.read(), self._news.follow())
+            works = (
+                *(self._relay(), self._look_at_ages(), self._look_at_all()),
+                *(self._news.read(), self._news.follow(), self.quarantine.run()),
+            )
             tasks = [group.create_task(work) for work in works]
             try:
                 await self._consume(started)
@@ -89,6 +108,7 @@ class ColocationService:
             Check("colocation-bus", connected, "" if connected else "NATS does not answer"),
             Check("colocation-database", answers, "" if answers else "PostgreSQL does not answer, or takes no writes"),
             Check("colocation-strategies", True, self._news.said()),
+            quarantine_check(self.quarantine),
             ownership_check(self._ownership),
         ]
 

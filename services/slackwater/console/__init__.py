@@ -20,5 +20,8 @@ CONSUMES = (
     "agent.block_changed",
     "health.reported",
 )
-PUBLISHES = ("health.reported",)
+PUBLISHES = (
+    "health.reported",
+    "state.quarantined",
+)
 OWNS = ("console",)

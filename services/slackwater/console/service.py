@@ -26,10 +26,15 @@ from slackwater.console.usecases.keep_level import KeepLevel
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.console.usecases.senders import Senders
 from slackwater.console.usecases.thinning import Thinning
-from slackwater.model.errors import Unavailable
+from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.time import Clock
 from slackwater.runtime.platform import Platform
+from slackwater.runtime.quarantine_routes import quarantine_check, quarantine_router
 from slackwater.runtime.service import Check, RpcPart
+from slackwater.store.port import Relay
+from slackwater.store.quarantine import Quarantine
+from slackwater.store.quarantine_memory import unstored
+from slackwater.store.quarantine_table import PostgresQuarantine
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
 
@@ -42,8 +47,17 @@ class ConsoleService:
     name = "console"
 
     def __init__(
-        self, settings: ConsoleSettings, platform: Platform, model: ReadModel, meter: Meter | None = None
+        self,
+        settings: ConsoleSettings,
+        platform: Platform,
+        model: ReadModel,
+        meter: Meter | None = None,
+        quarantine: Quarantine | None = None,
+        relay: Relay | None = None,
     ) -> None:
+        """`quarantine` and `relay`: where rows that cannot be read are kept and told from; without them, in memory."""
+        self.quarantine = quarantine or unstored(self.name)
+        self._relay = relay
         self._meter = meter or ConsoleMetrics(process_meters())
         self._platform = platform
         self._model = model
@@ -65,7 +79,13 @@ class ConsoleService:
 
     async def run(self, started: Callable[[], None]) -> None:
         """Consume until cancelled. Open streams end first and with a word, so that nobody has to be cut off."""
-        keeping = asyncio.create_task(self._keep_levels(), name="console levels")
+        await self.quarantine.load()
+        beside = [
+            asyncio.create_task(self._keep_levels(), name="console levels"),
+            asyncio.create_task(self.quarantine.run(), name="console quarantine"),
+        ]
+        if self._relay is not None:
+            beside.append(asyncio.create_task(self._relay.run(), name="console outbox"))
         try:
             clock = self._platform.clock
             thinning = Thinning(clock, self._settings.reports_per_second)
@@ -76,8 +96,9 @@ class ConsoleService:
                 finally:
                     self._streams.close()
         finally:
-            keeping.cancel()
-            await asyncio.wait([keeping])
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
 
     async def _keep_levels(self) -> None:
         """A level that could not be kept is a hole in a chart, nothing more."""
@@ -85,18 +106,21 @@ class ConsoleService:
         while True:
             await self._platform.clock.sleep(keep.seconds_to_next())
             try:
-                await keep()
-            except Unavailable as error:
+                with self.quarantine.isolating("fleet_level", "now"):
+                    await keep()
+            except (Conflict, Unavailable) as error:
                 log.warning("the fleet's level was not kept", reason=error.message)
 
     async def checks(self) -> Sequence[Check]:
         """The read model answers."""
         well = await self._model.ping()
-        return [Check("console-read-model", well, "" if well else "PostgreSQL does not answer, or takes no writes")]
+        model = Check("console-read-model", well, "" if well else "PostgreSQL does not answer, or takes no writes")
+        return [model, quarantine_check(self.quarantine)]
 
     def routers(self) -> Sequence[APIRouter]:
         bus = self._platform.bus
-        return routers_of(self._model, self._streams, self._platform.clock, desk_of(bus), lambda: blocks_of(bus))
+        pages = routers_of(self._model, self._streams, self._platform.clock, desk_of(bus), lambda: blocks_of(bus))
+        return [*pages, quarantine_router(self.quarantine)]
 
     def rpc_parts(self) -> Sequence[RpcPart]:
         from slackwater.console.edge.rpc import Colocation, rpc_part  # loads grpc
@@ -126,4 +150,7 @@ def routers_of(
 
 def build(settings: ConsoleSettings, platform: Platform) -> ConsoleService:
     """A console on PostgreSQL."""
-    return ConsoleService(settings, platform, PostgresReadModel(platform.database("console")))
+    database = platform.database(ConsoleService.name)
+    quarantine = Quarantine(ConsoleService.name, PostgresQuarantine(database, ConsoleService.name), platform.clock)
+    model, relay = PostgresReadModel(database, quarantine), database.relay(platform.bus.carry)
+    return ConsoleService(settings, platform, model, None, quarantine, relay)

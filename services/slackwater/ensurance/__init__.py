@@ -22,6 +22,7 @@ PUBLISHES = (
     "decision.recorded",
     "effect.measured",
     "health.reported",
+    "state.quarantined",
 )
 OWNS = (
     "ensurance.guarded_nodes",

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event
+from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.waterline.nodeqos import NodeQos
+
+NODES: Final = "guarded_nodes"
+STANDINGS: Final = "pool_autonomy"
+"""Tables, as the quarantine names them."""
+
+
+class UnreadablePolicy(InvalidInput):
+    """The cluster's NodeQOS is stored and cannot be read; `generation` is the one that is stored."""
+
+    code = "unreadable"
+
+    def __init__(self, message: str, generation: int) -> None:
+        super().__init__(message)
+        self.generation = generation
 
 
 class GuardUnit(Protocol):
@@ -23,7 +38,11 @@ class GuardUnit(Protocol):
         ...
 
     async def nodes(self, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[Guarded]:
-        """Every node of these partitions, as last written."""
+        """Every node of these partitions, as last written. What cannot be read is left out, and in quarantine."""
+        ...
+
+    async def generation(self, node: str) -> int:
+        """Of the intent that was declared last for a node, whether its state can be read or not; 0 for none."""
         ...
 
     async def save(self, guarded: Guarded, *, last: bool = False) -> Guarded:
@@ -32,11 +51,12 @@ class GuardUnit(Protocol):
         ...
 
     async def policy(self, name: str) -> NodeQos | None:
-        """The stored document with its generation."""
+        """The stored document with its generation. Raises UnreadablePolicy."""
         ...
 
     async def autonomies(self) -> Sequence[PoolStanding]:
-        """How every pool stands that ever evicted, as last written."""
+        """How every pool stands that ever evicted, as last written; one that cannot be read is in
+        quarantine, and empty."""
         ...
 
     async def save_autonomy(self, standing: PoolStanding) -> PoolStanding:

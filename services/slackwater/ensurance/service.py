@@ -23,6 +23,7 @@ from slackwater.ensurance.usecases.change_policy import ChangePolicy
 from slackwater.ensurance.usecases.declare_anew import DeclareAnew
 from slackwater.ensurance.usecases.documents_in_force import KINDS, NODES, DocumentsInForce, Stores
 from slackwater.ensurance.usecases.guard_node import GuardNode
+from slackwater.ensurance.usecases.let_go import LetGo
 from slackwater.ensurance.usecases.look_at_pools import LookAtPools
 from slackwater.ensurance.usecases.note_described import NoteDescribed
 from slackwater.ensurance.usecases.note_evicted import NoteEvicted
@@ -34,12 +35,16 @@ from slackwater.model.identifiers import partition_of
 from slackwater.runtime.document_news import said_of
 from slackwater.runtime.ownership import Lease, Standing
 from slackwater.runtime.platform import Platform
+from slackwater.runtime.quarantine_routes import quarantine_check, quarantine_router
 from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
 from slackwater.runtime.sharding import Ownership
 from slackwater.store.backlog import oldest_waiting
 from slackwater.store.documents import PostgresDocumentStore
 from slackwater.store.port import Database
+from slackwater.store.quarantine import Quarantine
+from slackwater.store.quarantine_memory import unstored
+from slackwater.store.quarantine_table import PostgresQuarantine
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
 from slackwater.waterline.rulebook import acting_on_nobody
@@ -62,7 +67,10 @@ class EnsuranceService:
         meter: Meter,
         ownership: Ownership,
         documents: Stores,
+        quarantine: Quarantine | None = None,
     ) -> None:
+        self.quarantine = quarantine or unstored(self.name)
+        ownership.on_news(self.quarantine.tell)
         self._ownership = ownership
         self._policy_news = asyncio.Event()
         ownership.on_news(self._policy_news.set)
@@ -72,7 +80,10 @@ class EnsuranceService:
         self._platform = platform
         self._database = database
         self._documents = DocumentsInForce(documents)
-        self._book = book = Book(store, lambda partition: ownership.held().get(partition, 0), self._documents)
+        self._documents.on_read(lambda kind, problems: self.quarantine.follow(kind.table, problems))
+        self._book = book = Book(
+            store, lambda partition: ownership.held().get(partition, 0), self._documents, self.quarantine
+        )
         age, closing = settings.max_report_age_seconds, settings.closing_seconds
         self._guard = GuardNode(book, clock, meter, lease, age, closing)
         self._described = NoteDescribed(book, clock, lease)
@@ -90,18 +101,23 @@ class EnsuranceService:
             settings.silent_seconds,
             lambda: blocks_of(platform.bus).in_force(),
         )
+        let_go = LetGo(book, clock, self._anew)
+        self.quarantine.on_hold(let_go.hold)
+        self.quarantine.on_release(let_go.release)
         self._look = LookAtPools(book, clock, meter)
         self._change = change = ChangePolicy(book, clock, meter, lease)
         self._changes = {kind: ChangeDocuments(kind, kept, change.catch_up) for kind, kept in documents.items()}
 
     async def run(self, started: Callable[[], None]) -> None:
         """Load, then consume, relay and renew until cancelled. Raises Unavailable if PostgreSQL is away at start."""
+        await self.quarantine.load()
         await self._book.load(self._settings.first_policy(), ())
         async with asyncio.TaskGroup() as tasks:
             background = [
                 tasks.create_task(self._database.relay(self._platform.bus.carry).run(), name="ensurance outbox"),
                 tasks.create_task(self._keep_renewing(), name="ensurance leases"),
                 tasks.create_task(self._follow_policy(), name="ensurance policy"),
+                tasks.create_task(self.quarantine.run(), name="ensurance quarantine"),
             ]
             try:
                 async with AsyncExitStack() as stack:
@@ -124,6 +140,7 @@ class EnsuranceService:
             Check("ensurance-database", answers, "" if answers else "PostgreSQL does not answer, or takes no writes"),
             Check("ensurance-state", self._book.ready, known),
             Check("ensurance-policies", True, f"{len(problems)} unusable{said_of(problems)}{self._in_vain()}"),
+            quarantine_check(self.quarantine),
             ownership_check(self._ownership),
         ]
 
@@ -141,7 +158,7 @@ class EnsuranceService:
             document_router(change, self._change.read if kind is NODES else None)
             for kind, change in self._changes.items()
         ]
-        return [nodeqos_router(self._change), pools_router(self._look), *others]
+        return [nodeqos_router(self._change), pools_router(self._look), *others, quarantine_router(self.quarantine)]
 
     async def take(self, leases: Sequence[Lease]) -> None:
         """Nodes as last written. Their leases may be about to run out, under another epoch: declared at once."""
@@ -212,4 +229,6 @@ def build(settings: EnsuranceSettings, platform: Platform) -> EnsuranceService:
         kind: PostgresDocumentStore(fenced, service=EnsuranceService.name, kind=kind.noun, table=kind.table)
         for kind in KINDS
     }
-    return EnsuranceService(settings, platform, fenced, PostgresGuardStore(fenced), meter, ownership, documents)
+    quarantine = Quarantine(EnsuranceService.name, PostgresQuarantine(database, EnsuranceService.name), platform.clock)
+    store = PostgresGuardStore(fenced, quarantine)
+    return EnsuranceService(settings, platform, fenced, store, meter, ownership, documents, quarantine)

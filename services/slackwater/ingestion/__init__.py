@@ -5,5 +5,11 @@ usage from that history, each exactly once. It keeps which agents an operator ha
 """
 
 CONSUMES = ("node.described", "usage.reported", "agent.block_changed")
-PUBLISHES = ("node.liveness_changed", "usage.windowed", "agent.block_changed", "health.reported")
+PUBLISHES = (
+    "node.liveness_changed",
+    "usage.windowed",
+    "agent.block_changed",
+    "health.reported",
+    "state.quarantined",
+)
 OWNS = ("ingestion",)

@@ -34,10 +34,14 @@ from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.time import Clock
 from slackwater.runtime.ownership import Lease, Standing
 from slackwater.runtime.platform import Platform
+from slackwater.runtime.quarantine_routes import quarantine_check, quarantine_router
 from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
 from slackwater.runtime.sharding import Ownership
 from slackwater.store.port import Database
+from slackwater.store.quarantine import Quarantine
+from slackwater.store.quarantine_memory import unstored
+from slackwater.store.quarantine_table import PostgresQuarantine
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
 
@@ -69,7 +73,10 @@ class IngestionService:
         meter: Meter,
         ownership: Ownership,
         blocks: BlockBooks = PostgresBlockBook,
+        quarantine: Quarantine | None = None,
     ) -> None:
+        self.quarantine = quarantine or unstored(self.name)
+        ownership.on_news(self.quarantine.tell)
         self._settings = settings
         self._bus = bus
         self._clock = clock
@@ -87,7 +94,9 @@ class IngestionService:
         """Nodes whose reports have begun another window since the last look."""
         self._looked_at_all = -math.inf
         hearing = Hearing(clock)
-        self._accept = AcceptReports(database, ledgers, clock, limits, meter, self._reported, hearing.took)
+        self._accept = AcceptReports(
+            database, ledgers, clock, limits, meter, self._reported, hearing.took, self.quarantine
+        )
         self._describe = DescribeNode(database, ledgers)
         self._traces = WindowTraces(settings.window_seconds, self._phase)
         self._close = CloseWindows(
@@ -102,6 +111,7 @@ class IngestionService:
             phase=self._phase,
             traces=self._traces,
             heard_until=hearing.until,
+            quarantine=self.quarantine,
         )
         self._read = ReadWindows(
             database,
@@ -119,8 +129,10 @@ class IngestionService:
 
     async def run(self, started: Callable[[], None]) -> None:
         self._listen_anew()
+        await self.quarantine.load()
         async with asyncio.TaskGroup() as tasks:
             own = [
+                tasks.create_task(self.quarantine.run()),
                 tasks.create_task(self._relay.run()),
                 tasks.create_task(self._repeat(self._keep, _MAINTENANCE_SECONDS)),
                 tasks.create_task(self._repeat(self._count, _COUNT_SECONDS)),
@@ -165,7 +177,8 @@ class IngestionService:
         late = backlog.oldest_age_seconds > _BACKLOG_LIMIT_SECONDS
         said = f"{backlog.depth} events, oldest {backlog.oldest_age_seconds:.1f} s"
         outbox = Check("outbox", ok=not late, detail=said)
-        return (Check("database", ok=True), bus, outbox, ownership_check(self._ownership))
+        aside = quarantine_check(self.quarantine)
+        return (Check("database", ok=True), bus, outbox, ownership_check(self._ownership), aside)
 
     def standing(self) -> Standing | None:
         return self._ownership.standing()
@@ -174,7 +187,7 @@ class IngestionService:
         from slackwater.ingestion.edge.block_routes import block_router
         from slackwater.ingestion.edge.http import window_router
 
-        return [window_router(self._read), block_router(self._blocks)]
+        return [window_router(self._read), block_router(self._blocks), quarantine_router(self.quarantine)]
 
     def _reported(self, before: KnownNode, after: KnownNode) -> None:
         """Wake the closing of windows when a report has begun the next one: the one before it is whole."""
@@ -217,6 +230,10 @@ class IngestionService:
 def build(settings: IngestionSettings, platform: Platform) -> IngestionService:
     """Ingestion on PostgreSQL and the process's metrics."""
     meter = IngestionMetrics(process_meters())
-    database, ledgers = platform.database("ingestion"), PostgresLedger.remembering()
+    database = platform.database("ingestion")
+    quarantine = Quarantine("ingestion", PostgresQuarantine(database, "ingestion"), platform.clock)
+    ledgers = PostgresLedger.remembering(quarantine)
     ownership = ownership_of(platform, "ingestion", database)
-    return IngestionService(settings, platform.bus, database, ledgers, platform.clock, meter, ownership)
+    return IngestionService(
+        settings, platform.bus, database, ledgers, platform.clock, meter, ownership, quarantine=quarantine
+    )

@@ -5,5 +5,10 @@ publishes peak.predicted on a clock, with one decision record for the CPU and on
 """
 
 CONSUMES = ("node.described", "usage.windowed", "agent.block_changed")
-PUBLISHES = ("peak.predicted", "decision.recorded", "health.reported")
+PUBLISHES = (
+    "peak.predicted",
+    "decision.recorded",
+    "health.reported",
+    "state.quarantined",
+)
 OWNS = ("models", "snapshots", "published windows", "PredictPolicy documents")

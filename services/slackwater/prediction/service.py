@@ -31,11 +31,14 @@ from slackwater.runtime.document_metrics import DocumentMetrics
 from slackwater.runtime.document_news import DocumentNews, said_of
 from slackwater.runtime.ownership import Lease, Standing
 from slackwater.runtime.platform import Platform
+from slackwater.runtime.quarantine_routes import quarantine_check, quarantine_router
 from slackwater.runtime.replicas import Together, ownership_check, ownership_of
 from slackwater.runtime.service import Check
 from slackwater.runtime.sharding import Ownership
 from slackwater.store.documents import PostgresDocumentStore
 from slackwater.store.port import Database
+from slackwater.store.quarantine import Quarantine
+from slackwater.store.quarantine_table import PostgresQuarantine
 from slackwater.telemetry.metrics import process_meters
 
 if TYPE_CHECKING:
@@ -66,19 +69,29 @@ class PredictionService:
         self._settings = settings
         self._platform = platform
         self._ownership = ownership
+        self.quarantine = Quarantine(self.name, PostgresQuarantine(database, self.name), platform.clock)
         self._database = database = database.fenced(ownership)
         self._metrics = metrics
-        store = PostgresPredictionStore(database)
+        store = PostgresPredictionStore(database, self.quarantine)
         catalogue, policies = Catalogue(), policy_store(database)
         why = "a model is not installed on this replica, or a newer version wrote the document"
         meter = DocumentMetrics(process_meters(), self.name, KIND, why)
         self.policies = PoliciesInForce(policies, catalogue, settings.first_policy(), meter)
         """Ask `policies.policies` for those of now, or have `policies.on_change` told."""
-        self._routers = (policy_router(ChangePolicies(policies, self.policies)), predictor_router(catalogue))
+        self._routers = (
+            policy_router(ChangePolicies(policies, self.policies)),
+            predictor_router(catalogue),
+            quarantine_router(self.quarantine),
+        )
+        self.policies.on_read(lambda problems: self.quarantine.follow("policies", problems))
         self._meter = CalibrationMetrics(process_meters())
         self._news = DocumentNews(self.policies, platform.clock)
         ownership.on_news(self._news.tell)
-        self._shares = Shares(store, settings.policy(model_of), self._reading, self._restored, self._failed)
+        ownership.on_news(self.quarantine.tell)
+        self._shares = Shares(
+            store, settings.policy(model_of), self._reading, self._restored, self._failed, self.quarantine
+        )
+        self.quarantine.on_release(self._shares.retry)
         self._named: dict[str, str] = {}
         self._changed = asyncio.Event()
         self.policies.on_change(self._tell)
@@ -86,11 +99,12 @@ class PredictionService:
 
     async def run(self, started: Callable[[], None]) -> None:
         """Restore, then replay and fold what is ours until cancelled, with a last snapshot on the way out."""
+        await self.quarantine.load()
         await self.policies.load()
         await self._shares.follow(self.policies.policies)
         async with asyncio.TaskGroup() as group:
             works = (self._relay(), self._keep_snapshots(), self._look(), self._news.follow(), self._follow())
-            tasks = [group.create_task(work) for work in works]
+            tasks = [group.create_task(work) for work in (*works, self.quarantine.run())]
             try:
                 await self._consume(started)
             finally:
@@ -107,6 +121,7 @@ class PredictionService:
             Check("prediction-state", True, f"{self._shares.series} series"),
             Check("prediction-policies", True, self._said()),
             Check("prediction-models", True, _told(self._shares.problems)),
+            quarantine_check(self.quarantine),
             ownership_check(self._ownership),
         ]
 

@@ -25,6 +25,9 @@ NEVER_ANSWERED = frozenset(
         # of prediction's own snapshots
         "snapshot_corrupt",
         "model_state_unusable",
+        # of rows in quarantine, and of events that become dead letters
+        "unreadable",
+        "uncomputable",
         # of a bus message: reasons of dead letters
         "invalid_payload",
         "wrong_version",

@@ -28,6 +28,7 @@ UNITS = frozenset(
             "calls",
             "policies",
             "pools",
+            "rows",
         ),
     }
 )

@@ -72,6 +72,9 @@ class MemoryColocationStore:
     async def states_of(self, nodes: Sequence[str]) -> Sequence[NodeState]:
         return [self.states[node] for node in nodes if node in self.states]
 
+    async def told_generation(self, node: str) -> int:
+        return self.states[node].generation if node in self.states else 0
+
 
 def _changes_by_itself(state: NodeState, at_seconds: float) -> bool:
     return state.offers_something and state.due_at < at_seconds

@@ -9,12 +9,14 @@ from typing import Any
 
 from sqlalchemy import text
 
-from slackwater.colocation.adapters.states import kept_of, state_of
+from slackwater.colocation.adapters.states import kept_of, readable_states
 from slackwater.colocation.domain.node import NodeState, PoolTotals
 from slackwater.events.envelope import Event
 from slackwater.model.quantities import Resources
 from slackwater.store.inbox import first_times
 from slackwater.store.port import Database, UnitOfWork
+from slackwater.store.quarantine import Quarantine, Unreadable
+from slackwater.store.quarantine_memory import unstored
 
 _APPEAR = text("""
 INSERT INTO nodes (node, facts, window_end, due_at, offers)
@@ -32,31 +34,45 @@ FROM unnest(CAST(:nodes AS text[]), CAST(:facts AS text[]), CAST(:held AS text[]
     CAST(:dues AS bigint[]), CAST(:offers AS boolean[])) AS new(node, facts, held, window_end, due_at, offers)
 WHERE nodes.node = new.node
 """)
-_TOTALS = text("""
+
+
+def _number(path: str) -> str:
+    """A number within a state, kept to 64 bits; nothing where something else stands there."""
+    return (
+        f"CASE WHEN jsonb_typeof(facts#>'{path}') = 'number' THEN"
+        f" greatest(least(CAST(facts#>>'{path}' AS numeric), {2**62}), 0) END"
+    )
+
+
+_TOTALS = text(f"""
 SELECT pool, count(*) AS nodes, sum(cpu) AS cpu_milli, sum(memory) AS memory_bytes, sum(batch_cpu) AS batch_cpu_milli,
     sum(batch_memory) AS batch_memory_bytes, sum(mid_cpu) AS mid_cpu_milli, sum(mid_memory) AS mid_memory_bytes,
     count(*) FILTER (WHERE batch_cpu + mid_cpu > cpu OR batch_memory + mid_memory > memory) AS overoffered
 FROM (
     SELECT coalesce(facts->>'pool', 'default') AS pool,
-        CAST(facts#>>'{capacity,cpu_milli}' AS bigint) AS cpu,
-        CAST(facts#>>'{capacity,memory_bytes}' AS bigint) AS memory,
-        coalesce(CAST(facts#>>'{cpu,published}' AS bigint), 0) AS batch_cpu,
-        coalesce(CAST(facts#>>'{memory,published}' AS bigint), 0) AS batch_memory,
-        coalesce(CAST(facts#>>'{mid_cpu,published}' AS bigint), 0) AS mid_cpu,
-        coalesce(CAST(facts#>>'{mid_memory,published}' AS bigint), 0) AS mid_memory
-    FROM nodes
+        coalesce({_number("{capacity,cpu_milli}")}, 0) AS cpu,
+        coalesce({_number("{capacity,memory_bytes}")}, 0) AS memory,
+        coalesce({_number("{cpu,published}")}, 0) AS batch_cpu,
+        coalesce({_number("{memory,published}")}, 0) AS batch_memory,
+        coalesce({_number("{mid_cpu,published}")}, 0) AS mid_cpu,
+        coalesce({_number("{mid_memory,published}")}, 0) AS mid_memory
+    FROM nodes WHERE node <> ALL(CAST(:without AS text[]))
 ) known GROUP BY pool ORDER BY pool
-""")
+""")  # noqa: S608 - constants
+_TOLD_GENERATION = text(
+    f"SELECT CAST(coalesce({_number('{generation}')}, 0) AS bigint) AS generation FROM nodes WHERE node = :node"  # noqa: S608 - constants
+)
 _AGEING = text("SELECT node FROM nodes WHERE offers AND due_at < :at ORDER BY node")
 _AT_REST = text("SELECT node FROM nodes WHERE NOT (offers AND due_at < :at) ORDER BY node")
-_STATES = text("SELECT CAST(facts AS text) AS facts, held FROM nodes WHERE node = ANY(:nodes) ORDER BY node")
+_STATES = text("SELECT node, CAST(facts AS text) AS facts, held FROM nodes WHERE node = ANY(:nodes) ORDER BY node")
 
 
 class _Transaction:
     """States are read once and written at the end, all together."""
 
-    def __init__(self, unit: UnitOfWork) -> None:
+    def __init__(self, unit: UnitOfWork, quarantine: Quarantine) -> None:
         self._unit = unit
+        self._quarantine = quarantine
         self._states: dict[str, NodeState] = {}
         self._changed: dict[str, NodeState] = {}
         self._expected: dict[str, bool] = {}
@@ -79,6 +95,8 @@ class _Transaction:
     async def load(self, node: str) -> NodeState:
         if node not in self._states:
             await self._load({node})
+        if node not in self._states:
+            raise Unreadable(f"the state of {node} cannot be read")
         return self._states[node]
 
     async def _load(self, nodes: Collection[str]) -> None:
@@ -89,7 +107,8 @@ class _Transaction:
         empty = [kept_of(NodeState(node))[0] for node in nodes]
         await self._unit.connection.execute(_APPEAR, {"nodes": list(nodes), "facts": empty})
         for row in await self._unit.connection.execute(_LOAD, {"nodes": list(nodes)}):
-            self._states[row.node] = state_of(row.facts, row.held)
+            for state in readable_states([row], self._quarantine):
+                self._states[row.node] = state
 
     async def save(self, state: NodeState) -> None:
         self._states[state.node] = self._changed[state.node] = state
@@ -117,19 +136,20 @@ class _Transaction:
 class PostgresColocationStore:
     """See slackwater.colocation.ports.ColocationStore."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, quarantine: Quarantine | None = None) -> None:
         self._database = database
+        self._quarantine = quarantine or unstored()
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[_Transaction]:
         async with self._database.unit_of_work() as unit:
-            transaction = _Transaction(unit)
+            transaction = _Transaction(unit, self._quarantine)
             yield transaction
             await transaction.flush()
 
     async def totals(self) -> Sequence[PoolTotals]:
         async with self._database.unit_of_work() as unit:
-            rows = await unit.connection.execute(_TOTALS)
+            rows = await unit.connection.execute(_TOTALS, {"without": list(self._quarantine.nodes)})
             return [
                 PoolTotals(
                     row.pool,
@@ -155,4 +175,9 @@ class PostgresColocationStore:
     async def states_of(self, nodes: Sequence[str]) -> Sequence[NodeState]:
         async with self._database.unit_of_work() as unit:
             rows = await unit.connection.execute(_STATES, {"nodes": list(nodes)})
-            return [state_of(row.facts, row.held) for row in rows]
+            return list(readable_states(rows, self._quarantine))
+
+    async def told_generation(self, node: str) -> int:
+        async with self._database.unit_of_work() as unit:
+            row = (await unit.connection.execute(_TOLD_GENERATION, {"node": node})).first()
+            return 0 if row is None else int(row.generation)

@@ -2,41 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import TextClause, text
 
-from slackwater.colocation.adapters.states import facts_of, state_of
+from slackwater.colocation.adapters.states import readable_facts, readable_states
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import Followers
 from slackwater.events.envelope import Event
 from slackwater.store.documents import PostgresDocumentStore
 from slackwater.store.port import Database, UnitOfWork
+from slackwater.store.quarantine import Quarantine
+from slackwater.store.quarantine_memory import unstored
 
-_COUNTS = text("""
+Read = Callable[[Iterable[Any], Quarantine], Iterator[NodeState]]
+
+_STRATEGIES = "CASE WHEN jsonb_typeof(strategies) = 'array' THEN strategies ELSE '[]' END"
+_COUNTS = text(f"""
 SELECT split_part(source, '@', 1) AS title, count(*) AS nodes, count(*) FILTER (WHERE strategy_problem <> '') AS bad
-FROM nodes, jsonb_array_elements_text(strategies) AS source GROUP BY title
-""")
-_PROBLEMS = text("""
+FROM nodes, jsonb_array_elements_text({_STRATEGIES}) AS source GROUP BY title
+""")  # noqa: S608 - constants
+_PROBLEMS = text(f"""
 SELECT title, node, strategy_problem FROM (
     SELECT split_part(source, '@', 1) AS title, node, strategy_problem,
         row_number() OVER (PARTITION BY split_part(source, '@', 1) ORDER BY node) AS place
-    FROM nodes, jsonb_array_elements_text(strategies) AS source WHERE strategy_problem <> ''
+    FROM nodes, jsonb_array_elements_text({_STRATEGIES}) AS source WHERE strategy_problem <> ''
 ) found WHERE place <= :most ORDER BY title, place
-""")
+""")  # noqa: S608 - constants
 _FOLLOWING = text("""
-SELECT CAST(jsonb_build_object(
+SELECT node, CAST(jsonb_build_object(
     'node', node, 'pool', pool, 'words', words, 'good_words', good_words, 'strategies', coalesce(strategies, '[]'),
     'strategy_problem', coalesce(strategy_problem, '')) AS text) AS facts
 FROM (
     SELECT node, strategies, strategy_problem, parts.*
-    FROM nodes, jsonb_to_record(facts) AS parts(pool text, words jsonb, good_words jsonb, described_by jsonb)
+    FROM nodes, jsonb_to_record(CASE WHEN jsonb_typeof(facts) = 'object' THEN facts ELSE '{}' END)
+        AS parts(pool text, words jsonb, good_words jsonb, described_by jsonb)
     WHERE node > :after ORDER BY node
 ) known WHERE described_by IS NOT NULL AND described_by <> 'null' LIMIT :limit
 """)
-_PAGE = text("SELECT CAST(facts AS text) AS facts, held FROM nodes WHERE node > :after ORDER BY node LIMIT :limit")
+_PAGE = text(
+    "SELECT node, CAST(facts AS text) AS facts, held FROM nodes WHERE node > :after ORDER BY node LIMIT :limit"
+)
 _TOLD = text("SELECT name, problem FROM strategy_findings WHERE problem <> ''")
 _TELL = text(
     "INSERT INTO strategy_findings (name, problem) VALUES (:name, :problem)"
@@ -67,8 +75,9 @@ class _Telling:
 class PostgresFollowerStore:
     """slackwater.colocation.ports.FollowerStore."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, quarantine: Quarantine | None = None) -> None:
         self._database = database
+        self._quarantine = quarantine or unstored()
 
     async def followers(self, most: int) -> Mapping[str, Followers]:
         async with self._database.unit_of_work() as unit:
@@ -82,14 +91,20 @@ class PostgresFollowerStore:
         }
 
     async def following(self, after: str, limit: int) -> Sequence[NodeState]:
-        async with self._database.unit_of_work() as unit:
-            rows = await unit.connection.execute(_FOLLOWING, {"after": after, "limit": limit})
-            return [facts_of(row.facts) for row in rows]
+        return await self._pages(_FOLLOWING, after, limit, readable_facts)
 
     async def page(self, after: str, limit: int) -> Sequence[NodeState]:
+        return await self._pages(_PAGE, after, limit, readable_states)
+
+    async def _pages(self, statement: TextClause, after: str, limit: int, read: Read) -> Sequence[NodeState]:
+        """Until something of a page can be read: an empty one is the end."""
         async with self._database.unit_of_work() as unit:
-            rows = await unit.connection.execute(_PAGE, {"after": after, "limit": limit})
-            return [state_of(row.facts, row.held) for row in rows]
+            while True:
+                rows = (await unit.connection.execute(statement, {"after": after, "limit": limit})).all()
+                states = list(read(rows, self._quarantine))
+                if states or len(rows) < limit:
+                    return states
+                after = rows[-1].node
 
     @asynccontextmanager
     async def telling(self) -> AsyncIterator[_Telling]:

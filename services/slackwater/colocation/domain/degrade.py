@@ -39,3 +39,8 @@ def aged(offered: int, snapshot: NodeSnapshot, strategy: Strategy) -> tuple[int,
     age = f"{snapshot.age_seconds:.0f} s"
     note = f"usage is {age} old" if snapshot.is_whole else f"usage was whole {age} ago, and is not since then"
     return left, (Term(name="degraded", value=left - offered, note=note, input="usage_age"),)
+
+
+def offer_in_quarantine(reason: str) -> int:
+    """What a node offers whose state cannot be read, stored or computed: nothing, whatever the reason."""
+    return 0

@@ -7,16 +7,18 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
 from slackwater.colocation.domain.node import NodeState
-from slackwater.colocation.ports import FollowerStore
+from slackwater.colocation.ports import ColocationTransaction, FollowerStore
 from slackwater.colocation.usecases.colocation_strategy import CLUSTER, nodes_of
 from slackwater.colocation.usecases.note_followed import SOURCE, checked_event
-from slackwater.colocation.usecases.recompute_offer import Offering, decide_anew
+from slackwater.colocation.usecases.recompute_offer import STATES, Offering, decide_anew
 from slackwater.colocation.usecases.strategies_in_force import InForce, effective_of, plain_fields
 from slackwater.decisions.reasons import Reason
 from slackwater.events.envelope import event_of
 from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.events.strategy_followed import StrategyFollowed
+from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
+from slackwater.store.quarantine import Unreadable
 
 CHANGED = Reason.OFFER_STRATEGY_CHANGED
 SLICE = 20
@@ -33,13 +35,25 @@ async def follow_strategies(
     changed, page = 0, await nodes.following("", PAGE)
     while page:
         behind = [
-            state.node for state in page if partition_of(state.node) in partitions and _is_behind(offering, state)
+            state.node for state in page if partition_of(state.node) in partitions and _wants_a_turn(offering, state)
         ]
         for some in _sliced(behind):
-            changed += await _catch_up(offering, some)
+            changed += await _catch_up_or_split(offering, some)
         await asyncio.sleep(0)
         page = await nodes.following(page[-1].node, PAGE)
     return changed
+
+
+async def _catch_up_or_split(offering: Offering, some: Sequence[str]) -> int:
+    """Together; where something cannot be stored, one by one, and what fails then is set aside."""
+    try:
+        return await _catch_up(offering, some)
+    except InvalidInput:
+        changed = 0
+        for node in some:
+            with offering.quarantine.isolating(STATES, node, node=node):
+                changed += await _catch_up(offering, [node])
+        return changed
 
 
 async def _catch_up(offering: Offering, some: Sequence[str]) -> int:
@@ -48,7 +62,7 @@ async def _catch_up(offering: Offering, some: Sequence[str]) -> int:
         told = [
             await decide_anew(offering, transaction, node, _unchanged, None, CHANGED)
             for node in some
-            if _is_behind(offering, await transaction.load(node))  # an event may have been faster
+            if await _is_still_behind(offering, transaction, node)
         ]
     for node in some:
         offering.decided(node)
@@ -60,6 +74,20 @@ async def _catch_up(offering: Offering, some: Sequence[str]) -> int:
 def _is_behind(offering: Offering, state: NodeState) -> bool:
     followed = offering.strategies.of(state)
     return (state.strategies, state.strategy_problem) != (followed.sources, followed.reason)
+
+
+def _wants_a_turn(offering: Offering, state: NodeState) -> bool:
+    """Whether a node is behind; one of which that cannot be said is set aside."""
+    found = offering.quarantine.attempt(STATES, state.node, lambda: _is_behind(offering, state), node=state.node)
+    return bool(found)
+
+
+async def _is_still_behind(offering: Offering, transaction: ColocationTransaction, node: str) -> bool:
+    """An event may have been faster; what cannot be read follows nothing."""
+    try:
+        return _is_behind(offering, await transaction.load(node))
+    except Unreadable:
+        return False
 
 
 def _unchanged(state: NodeState) -> NodeState:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import Found
-from slackwater.colocation.usecases.recompute_offer import Offering, recompute, revisit
+from slackwater.colocation.usecases.recompute_offer import STATES, Offering, recompute, revisit
 from slackwater.decisions.reasons import Reason
 from slackwater.model.identifiers import partition_of
 
@@ -62,10 +62,11 @@ class FullPass:
         for some in _slices(due):
             await offering.clock.sleep(seconds * len(some) / len(due))
             for state in await offering.store.states_of(some):
-                found = await _look(offering, state, partitions())
-                passed.counts[found] += 1
-                if found is Found.HEALED:
-                    passed.healed.append(state.node)
+                with offering.quarantine.isolating(STATES, state.node, node=state.node):
+                    found = await _look(offering, state, partitions())
+                    passed.counts[found] += 1
+                    if found is Found.HEALED:
+                        passed.healed.append(state.node)
 
     def _has_its_turn(self, node: str) -> bool:
         return zlib.crc32(node.encode()) % EVERY == self._number % EVERY

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any
 
@@ -16,9 +16,17 @@ from slackwater.colocation.usecases.note_followed import note_followed
 from slackwater.colocation.usecases.tell_offer import offer_events
 from slackwater.decisions.reasons import Reason
 from slackwater.events.envelope import Event
+from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.model.records import record
 from slackwater.model.time import Clock
+from slackwater.store.quarantine import OF_NO_ROW, Quarantine, Unreadable, described
+from slackwater.store.quarantine_memory import unstored
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
+STATES = "nodes"
+"""The table of the states, as the quarantine names it."""
 
 
 @record(frozen=True, slots=True)
@@ -31,6 +39,7 @@ class Offering:
     clock: Clock
     published: Callable[[Sequence[Event[Any]], float | None], None] = lambda events, caused_seconds_ago: None
     decided: Callable[[str], None] = lambda node: None
+    quarantine: Quarantine = field(default_factory=unstored)
 
 
 @record(frozen=True, slots=True)
@@ -45,7 +54,8 @@ class News:
 async def take_news(offering: Offering, consumer: str, batch: Sequence[News]) -> int:
     """Apply events to their nodes, each in turn, and decide anew after each, all in one transaction.
 
-    Returns how many had not been handled before. Raises Unavailable.
+    What tells of a node in quarantine changes nothing. Returns how many had not been handled before. Raises
+    Unavailable, and InvalidInput for an event that makes the decision on its node impossible.
     """
     told: list[tuple[Event[Any], Sequence[Event[Any]]]] = []
     async with offering.store.begin() as transaction:
@@ -76,16 +86,17 @@ async def revisit(
     because: Reason | None = None,
 ) -> int:
     """Decide anew for these nodes without any news of them, each in a transaction of its own; those of other partitions
-    are left alone. Returns how many offers changed. Raises Unavailable, Fenced.
+    are left alone, and one that fails is set aside. Returns how many offers changed. Raises Unavailable, Fenced.
     """
     changed = 0
     for node in nodes:
-        if partition_of(node) not in partitions:
+        if partition_of(node) not in partitions or offering.quarantine.holds_node(node):
             continue
-        async with offering.store.begin() as transaction:
-            events = await decide_anew(offering, transaction, node, lambda state: state, None, because)
-        offering.published(events, None)
-        changed += bool(events)
+        with offering.quarantine.isolating(STATES, node, node=node):
+            async with offering.store.begin() as transaction:
+                events = await decide_anew(offering, transaction, node, lambda state: state, None, because)
+            offering.published(events, None)
+            changed += bool(events)
     return changed
 
 
@@ -96,18 +107,68 @@ async def decide_anew(
     change: Callable[[NodeState], NodeState],
     trigger: Event[Any] | None,
     because: Reason | None = None,
+    *,
+    tell_anew: bool = False,
 ) -> Sequence[Event[Any]]:
-    """The state of a node, changed and decided upon; returns what is published of its offer."""
-    state = await transaction.load(node)
-    changed = change(state)
-    followed, now = offering.strategies.of(changed), offering.clock.now()
-    noted, checked = note_followed(changed, followed, now, trigger)
-    after, events = recompute(noted, followed, now, trigger, because, tell_anew=bool(checked))
+    """The state of a node, changed and decided upon; returns what is published of its offer: nothing while the node is
+    in quarantine. Raises InvalidInput for a trigger with which its node cannot be decided upon."""
+    if offering.quarantine.holds_node(node):
+        return ()
+    try:
+        state = await transaction.load(node)
+    except Unreadable:
+        return ()
+    try:
+        after, checked, events = _decided(offering, state, change, trigger, because, tell_anew=tell_anew)
+    except OF_NO_ROW:
+        raise
+    except Exception as error:
+        log.exception("an offer cannot be decided", node=node)
+        _blame(offering, state, trigger, error)
+        return ()
     if after != state:
         await transaction.save(after)
     for event in (*checked, *events):
         await transaction.publish(event)
     return events
+
+
+def _decided(
+    offering: Offering,
+    state: NodeState,
+    change: Callable[[NodeState], NodeState],
+    trigger: Event[Any] | None,
+    because: Reason | None,
+    *,
+    tell_anew: bool = False,
+) -> tuple[NodeState, Sequence[Event[Any]], Sequence[Event[Any]]]:
+    """The state after, what is told of the node's words, and what is told of its offer."""
+    changed = change(state)
+    followed, now = offering.strategies.of(changed), offering.clock.now()
+    noted, checked = note_followed(changed, followed, now, trigger)
+    after, events = recompute(noted, followed, now, trigger, because, tell_anew=tell_anew or bool(checked))
+    return after, checked, events
+
+
+def _blame(offering: Offering, state: NodeState, trigger: Event[Any] | None, error: Exception) -> None:
+    """Sets the node aside if it cannot be decided upon without the event either. Raises InvalidInput if the event
+    is to blame: it becomes a dead letter, and its node is as it was before."""
+    if trigger is not None and not _fails_alone(offering, state):
+        message = f"the offer of {state.node} cannot be decided with this event: {described(error)}"
+        raise InvalidInput(message, code="uncomputable") from error
+    offering.quarantine.note(STATES, state.node, error, node=state.node, document=state)
+
+
+def _fails_alone(offering: Offering, state: NodeState) -> bool:
+    """Whether a node cannot be decided upon as it is stored."""
+    try:
+        _decided(offering, state, lambda same: same, None, None)
+    except OF_NO_ROW:
+        raise
+    except Exception:
+        log.exception("an offer cannot be decided without the event either", node=state.node)
+        return True
+    return False
 
 
 def recompute(

@@ -117,6 +117,7 @@ class StrategiesInForce:
         self._meter = meter
         self._found = InForce(StrategySet(None, (), base))
         self._tells: list[Callable[[], None]] = []
+        self._reads: list[Callable[[Mapping[str, str]], None]] = []
         self._turn = asyncio.Lock()
 
     def of(self, state: NodeState) -> Followed:
@@ -136,6 +137,10 @@ class StrategiesInForce:
         """Have `tell` called whenever nodes may follow something else than before."""
         self._tells.append(tell)
 
+    def on_read(self, tell: Callable[[Mapping[str, str]], None]) -> None:
+        """Have `tell` called with the problems of all documents whenever they have been read."""
+        self._reads.append(tell)
+
     async def load(self) -> None:
         """Follow what is stored. While nobody has changed the cluster's document, it is what the settings say.
 
@@ -154,6 +159,8 @@ class StrategiesInForce:
             before = self._found
             found = follow(await self._store.documents(), self._base, before)
             self._meter.policies(len(found.kept.keys() - found.problems.keys()), len(found.problems))
+            for read in self._reads:
+                read(found.problems)
             if _same(found, before):
                 return
             self._found = found

@@ -10,11 +10,27 @@ LEVEL_AMOUNTS = ("capacity", "offered", *NODE_AMOUNTS)
 """Order of the pairs in `fleet_level.amounts`."""
 
 _FRESH = "(sampled_at > :fresh_after AND coalesce(liveness, 'fresh') = 'fresh')"
-_PRESSURE = "coalesce(CAST(usage ->> 'prod_pressure' AS float8), 0)"
-_THROTTLED = "coalesce(CAST(usage ->> 'throttled_pods' AS int), 0)"
+
+_MOST = 2**52
+"""Whole in a float, and as many nodes as there are fit 64 bits together."""
+
+
+def _number(path: str, kind: str = "bigint") -> str:
+    """A number within a document, kept to what sums of it can hold; NULL where something else stands there: a row that
+    cannot be read costs the fleet's figures nothing."""
+    return (
+        f"CASE WHEN jsonb_typeof({path}) = 'number'"
+        f" THEN CAST(greatest(least(CAST({path} AS numeric), {_MOST}), -{_MOST}) AS {kind}) END"
+    )
+
+
+_PROD_PRESSURE = _number("usage -> 'prod_pressure'", "float8")
+_PRESSURE = f"coalesce({_PROD_PRESSURE}, 0)"
+_THROTTLED = "coalesce(" + _number("usage -> 'throttled_pods'") + ", 0)"
+_PODS = _number("usage -> 'pods'")
 _ABOVE = f"({_FRESH} AND {_PRESSURE} > :waterline)"
-_CAPACITY = "CAST(facts -> 'capacity' ->> '{}' AS bigint)"
-_OFFERED = "CAST(offer -> 'batch' ->> '{}' AS bigint)"
+_CAPACITY = _number("facts -> 'capacity' -> '{0}'")
+_OFFERED = _number("offer -> 'batch' -> '{0}'")
 
 _NODE_SUMS = ", ".join(f"coalesce(sum(amounts[{i}]), 0)" for i in range(1, 2 * len(NODE_AMOUNTS) + 1))
 LEVEL = text(
@@ -55,16 +71,16 @@ TOTALS = text(
     SELECT count(*), count(*) FILTER (WHERE {_FRESH}), count(*) FILTER (WHERE liveness = 'lost'),
         count(*) FILTER (WHERE {_ABOVE}), count(*) FILTER (WHERE {_FRESH} AND {_THROTTLED} > 0),
         coalesce(sum({_THROTTLED}) FILTER (WHERE {_FRESH}), 0),
-        coalesce(sum(CAST(usage ->> 'pods' AS int)) FILTER (WHERE {_FRESH}), 0),
-        max(CAST(usage ->> 'prod_pressure' AS float8)) FILTER (WHERE {_FRESH})
+        coalesce(sum({_PODS}) FILTER (WHERE {_FRESH}), 0),
+        max({_PROD_PRESSURE}) FILTER (WHERE {_FRESH})
     FROM node
     """  # noqa: S608 - made of constants of this module
 )
 
 _POOL = "coalesce(facts ->> 'pool', '')"
 _RESOURCES = ("cpu_milli", "memory_bytes")
-_KEPT_BACK = "CAST(facts -> 'reserved' ->> '{}' AS bigint)"
-_MID = "CAST(offer -> 'mid' ->> '{}' AS bigint)"
+_KEPT_BACK = _number("facts -> 'reserved' -> '{0}'")
+_MID = _number("offer -> 'mid' -> '{0}'")
 _DEGRADED = "offer ->> 'degraded' IS NOT NULL"
 
 
@@ -133,7 +149,7 @@ NODE_COUNT = text(f"SELECT count(*) FROM node WHERE {_WANTED}")  # noqa: S608 - 
 NODE_NAMES = text(
     f"""
     SELECT name FROM node WHERE {_WANTED}
-    ORDER BY {_RANK} DESC, floor(coalesce(CAST(usage ->> 'prod_pressure' AS float8), 0) * 20) DESC,
+    ORDER BY {_RANK} DESC, floor({_PRESSURE} * 20) DESC,
         name COLLATE "C" LIMIT :limit OFFSET :offset
     """  # noqa: S608 - made of constants of this module
 )

@@ -167,14 +167,14 @@ class PostgresReadModel(PostgresFleet, PostgresLoop, PostgresStrategies):
 
     async def forecasts(self, node: str, since: datetime, until: datetime) -> Sequence[ForecastView]:
         rows = await self._rows(sql.FORECASTS, node=node, since=since, until=until)
-        return [_FORECAST.validate_json(row[1]) for row in rows]
+        return self._readable(_FORECAST, sql.FORECASTS, (row[1] for row in rows))
 
     async def offers(self, node: str | None, since: datetime, until: datetime) -> Sequence[OfferView]:
         if node is None:
             rows = await self._rows(sql.OFFERS, since=since, until=until)
         else:
             rows = await self._rows(sql.NODE_OFFERS, node=node, since=since, until=until)
-        return [_OFFER.validate_json(row[2]) for row in rows]
+        return self._readable(_OFFER, sql.OFFERS, (row[2] for row in rows))
 
     async def offer_at(self, node: str, at: datetime) -> OfferView | None:
         return await self._one(_OFFER, sql.OFFER_AT, node=node, at=at)

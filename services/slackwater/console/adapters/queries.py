@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 from pydantic import TypeAdapter
 from sqlalchemy import TextClause
 
+from slackwater.events.state_quarantined import QuarantineReason
 from slackwater.store.port import Database
+from slackwater.store.quarantine import Quarantine
+from slackwater.store.quarantine_memory import unstored
 
 T = TypeVar("T")
 Row = Mapping[str, Any]
@@ -22,8 +27,9 @@ _KEYS = ("event_id", "id", "decision_id", "name", "instance", "at")
 class Queries:
     """Raises Unavailable when PostgreSQL does not answer."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, quarantine: Quarantine | None = None) -> None:
         self._database = database
+        self._quarantine = quarantine or unstored("console")
 
     async def ping(self) -> bool:
         return await self._database.ping()
@@ -52,11 +58,37 @@ class Queries:
             return (await unit.connection.execute(statement, parameters)).all()
 
     async def _all(self, adapter: TypeAdapter[T], statement: TextClause, **parameters: Any) -> list[T]:
-        return [adapter.validate_json(row[0]) for row in await self._rows(statement, **parameters)]
+        rows = await self._rows(statement, **parameters)
+        return self._readable(adapter, statement, (row[0] for row in rows))
+
+    def _readable(self, adapter: TypeAdapter[T], statement: TextClause, bodies: Iterable[str]) -> list[T]:
+        """Those that can be read; the others are noted, and left out of what is shown."""
+        found = []
+        for body in bodies:
+            try:
+                found.append(adapter.validate_json(body))
+            except (ValueError, OverflowError, RecursionError) as error:
+                unreadable = QuarantineReason.UNREADABLE
+                self._quarantine.note(_table(statement), _name(body), error, reason=unreadable, document=body)
+        return found
 
     async def _one(self, adapter: TypeAdapter[T], statement: TextClause, **parameters: Any) -> T | None:
         found = await self._all(adapter, statement, **parameters)
         return found[0] if found else None
+
+
+def _table(statement: TextClause) -> str:
+    """The first that it reads."""
+    found = re.search(r"\bFROM (\w+)", statement.text)
+    return found[1] if found else "read_model"
+
+
+def _name(body: str) -> str:
+    """What a body calls itself; a hash of one that does not."""
+    for key in ("event_id", "id", "decision_id", "name", "document", "instance"):
+        if found := re.search(rf'"{key}"\s*:\s*"([^"\\]{{1,100}})"', body or ""):
+            return found[1]
+    return hashlib.sha256(str(body).encode(errors="replace")).hexdigest()[:16]
 
 
 def _key(row: Row) -> str:

@@ -159,7 +159,8 @@ OFFER_AT = text("""
 """)
 
 _SUMMARY = """
-    SELECT CAST((d.body - 'replay' - 'inputs' - 'terms' - 'alternatives') || jsonb_build_object(
+    SELECT CAST((CASE WHEN jsonb_typeof(d.body) = 'object' THEN d.body ELSE '{}' END
+        - 'replay' - 'inputs' - 'terms' - 'alternatives') || jsonb_build_object(
         'relieved', e.body -> 'relieved', 'seconds_to_actuation', e.body -> 'seconds_to_actuation') AS text)
     FROM decision d LEFT JOIN effect e ON e.decision_id = d.id LEFT JOIN node n ON n.name = d.node
 """

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from slackwater.bus.desk import ConsumerState, Desk
 from slackwater.console.domain.drawing.latency_chart import height_of, latency_chart
 from slackwater.console.domain.fleet import FRESH, NodeQuery, Totals
-from slackwater.console.domain.loop import ServiceRow, Spread, service_rows, spreads_of
+from slackwater.console.domain.loop import CheckView, ServiceRow, Spread, service_rows, spreads_of
 from slackwater.console.domain.shards import ReplicaView, replicas_of, shard_views
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.overview import NodeRow, known_waterline, node_row
@@ -49,6 +49,12 @@ class LoopPage:
     def effect(self) -> Spread:
         """The whole way."""
         return self.spreads[-1]
+
+    @property
+    def set_aside(self) -> Sequence[CheckView]:
+        """Quarantines with something in them, of services that tell of themselves."""
+        told = (check for row in self.services if row.service and not row.silent for check in row.service.checks)
+        return [check for check in told if check.name.endswith("-quarantine") and check.detail != "empty"]
 
     @property
     def pending(self) -> int:

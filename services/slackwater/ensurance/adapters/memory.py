@@ -55,6 +55,9 @@ class MemoryGuardUnit:
         self._unit.on_commit(lambda: self._store.rows.__setitem__(guarded.node, written))
         return written
 
+    async def generation(self, node: str) -> int:
+        return self._store.rows[node].generation if node in self._store.rows else 0
+
     async def policy(self, name: str) -> NodeQos | None:
         return self._store.policies.get(name)
 

@@ -12,17 +12,20 @@ from slackwater.decisions.reasons import Mode
 from slackwater.ensurance.domain.closing import lapsed
 from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.ensurance.domain.pools import PoolStanding
-from slackwater.ensurance.ports import GuardStore, GuardUnit
+from slackwater.ensurance.ports import STANDINGS, GuardStore, GuardUnit, UnreadablePolicy
 from slackwater.ensurance.usecases.declaring import Terms
 from slackwater.ensurance.usecases.documents_in_force import DocumentsInForce
 from slackwater.ensurance.usecases.turns import Turns
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
+from slackwater.store.quarantine import Quarantine
+from slackwater.store.quarantine_memory import unstored
 from slackwater.telemetry.logs import get_logger
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.handover import written
 from slackwater.waterline.nodeqos import NodeQos
+from slackwater.waterline.policies.autonomy import AutonomyPolicy
 from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.registry.plugins import all_metrics
 from slackwater.waterline.rulebook import Rulebook, rulebook_of
@@ -43,7 +46,9 @@ class Book:
         store: GuardStore,
         epoch_of: Callable[[int], int] = lambda _: 0,
         documents: DocumentsInForce | None = None,
+        quarantine: Quarantine | None = None,
     ) -> None:
+        self.quarantine = quarantine or unstored()
         self._store = store
         self._epoch_of = epoch_of
         self._partitions: frozenset[int] = frozenset()
@@ -103,7 +108,13 @@ class Book:
         Unavailable before the first load."""
         known = rules or self.rules
         policy = known.autonomy_of(guarded.pool)
-        return known.options((standing or self.standing(guarded.pool)).mode(policy, now), guarded.pool)
+        return known.options(self.mode(standing or self.standing(guarded.pool), policy, now), guarded.pool)
+
+    def mode(self, standing: PoolStanding, policy: AutonomyPolicy, now: datetime) -> Mode:
+        """How far a pool may go now; one in quarantine evicts nobody, because what its guards have counted is lost."""
+        mode = standing.mode(policy, now)
+        is_out = mode is Mode.EVICT and self.quarantine.holds(STANDINGS, standing.pool)
+        return Mode.THROTTLE if is_out else mode
 
     def terms(self, guarded: Guarded, now: datetime, rules: Rulebook | None = None) -> Terms:
         """What its intent says, by these rules instead of those in force. The handover is written once for all nodes of
@@ -122,12 +133,11 @@ class Book:
 
     def stepped_back(self, now: datetime) -> Sequence[str]:
         """Pools that may evict, and only throttle for now."""
-        policies = {pool: self.rules.autonomy_of(pool) for pool in self._standings}
-        return [
-            pool
-            for pool, one in self._standings.items()
-            if policies[pool].mode is Mode.EVICT and one.mode(policies[pool], now) is not Mode.EVICT
-        ]
+        return [pool for pool, one in self._standings.items() if self._is_stepped_back(pool, one, now)]
+
+    def _is_stepped_back(self, pool: str, standing: PoolStanding, now: datetime) -> bool:
+        policy = self.rules.autonomy_of(pool)
+        return policy.mode is Mode.EVICT and self.mode(standing, policy, now) is not Mode.EVICT
 
     def closed(self, now: datetime) -> int:
         """How many nodes take no new pods; a closing that has lapsed is none."""
@@ -138,10 +148,13 @@ class Book:
         return self._policy is not None and not self._stale
 
     def node(self, name: str) -> Guarded | None:
-        return self._nodes.get(name)
+        """None for one that is not known, or in quarantine."""
+        return None if self.quarantine.holds_node(name) else self._nodes.get(name)
 
     def nodes(self) -> tuple[Guarded, ...]:
-        return tuple(self._nodes.values())
+        """Without those in quarantine."""
+        out = self.quarantine.nodes
+        return tuple(node for name, node in self._nodes.items() if name not in out) if out else (*self._nodes.values(),)
 
     def put(self, guarded: Guarded) -> None:
         """Note a node: either what was just committed, or changes that need no write (counters, last report)."""
@@ -166,7 +179,7 @@ class Book:
 
     async def _read(self, first_policy: NodeQos) -> None:
         async with self._store.unit_of_work() as unit:
-            policy = await unit.policy(first_policy.metadata.name)
+            policy = await self._stored_policy(unit, first_policy)
             if policy is None:
                 await unit.save_policy(first_policy)
             nodes = await unit.nodes(self._partitions)
@@ -175,6 +188,14 @@ class Book:
         self.adopt(policy or first_policy)
         self._nodes, self._standings = {one.node: one for one in nodes}, {one.pool: one for one in standings}
         self._stale = False
+
+    async def _stored_policy(self, unit: GuardUnit, fallback: NodeQos) -> NodeQos | None:
+        """As it is stored. One that cannot be read keeps the last that could be, or the first, in force; with its
+        generation, so that it can be written over."""
+        try:
+            return await unit.policy(fallback.metadata.name)
+        except UnreadablePolicy as error:
+            return (self._policy or fallback).with_generation(error.generation)
 
     async def _read_documents(self) -> None:
         if self._documents is not None:
@@ -190,6 +211,10 @@ class Book:
             self.heard_at.update({one.node: now for one in nodes})
             for partition in partitions:  # read by whoever had it before us
                 self.read_up_to.pop(partition, None)
+
+    def owns(self, partition: int) -> bool:
+        """Whether the nodes of a partition are here."""
+        return partition in self._partitions
 
     def drop(self, partitions: Collection[int]) -> None:
         """They are another's: forget their nodes."""
@@ -217,7 +242,7 @@ class Book:
     async def read_policy(self) -> NodeQos:
         """As PostgreSQL has it now: another replica may have changed it. Raises Unavailable."""
         async with self._store.unit_of_work() as unit:
-            policy = await unit.policy(self.policy.metadata.name) or self.policy
+            policy = await self._stored_policy(unit, self.policy) or self.policy
             standings = await unit.autonomies()
         await self._read_documents()
         self._standings = {one.pool: one for one in standings}
@@ -266,7 +291,7 @@ class Book:
 
     async def _refresh(self) -> None:
         async with self._store.unit_of_work() as unit:
-            policy = await unit.policy(self.policy.metadata.name)
+            policy = await self._stored_policy(unit, self.policy)
             nodes = await unit.nodes(self._partitions)
             standings = await unit.autonomies()
         await self._read_documents()

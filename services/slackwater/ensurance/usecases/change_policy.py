@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.guarded import Guarded, carried_out
-from slackwater.ensurance.ports import GuardUnit, Meter
+from slackwater.ensurance.ports import NODES, GuardUnit, Meter
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.closing import Closing, under_rules
 from slackwater.ensurance.usecases.declaring import declared, recorded, scheduling_told
@@ -50,7 +51,7 @@ class ChangePolicy:
             generation = self._book.rules.revision
             behind = [node for node in self._book.nodes() if node.policy_generation != generation]
             if behind:
-                await self._carry_out(policy, behind, new=False)
+                await self._carry_out_or_split(policy, behind)
             return len(behind)
 
     async def __call__(self, wanted: NodeQos, *, by: str = "", dry_run: bool = False) -> NodeQos:
@@ -78,6 +79,15 @@ class ChangePolicy:
                 await self._carry_out(changed, self._book.nodes(), new=True)
             return changed
 
+    async def _carry_out_or_split(self, policy: NodeQos, behind: Sequence[Guarded]) -> None:
+        """Together; where something cannot be stored, one by one, and what fails then is set aside."""
+        try:
+            await self._carry_out(policy, behind, new=False)
+        except InvalidInput:
+            for node in behind:
+                with self._book.quarantine.isolating(NODES, node.node, node=node.node):
+                    await self._carry_out(policy, [node], new=False)
+
     async def _carry_out(self, changed: NodeQos, affected: Sequence[Guarded], *, new: bool) -> None:
         now, rules = self._clock.now(), self._book.rules_with(changed)
         nodes, records = list[Guarded](), list[DecisionRecord]()
@@ -85,7 +95,10 @@ class ChangePolicy:
             if new:
                 await unit.save_policy(changed)
             for node in affected:
-                under = _under(node, rules, self._book.options(node, now, rules), now)
+                work = partial(self._under, node, rules, now)
+                under = self._book.quarantine.attempt(NODES, node.node, work, node=node.node)
+                if under is None:
+                    continue
                 nodes.append(await self._declare(unit, under, rules, now))
                 records += under.records
         self._book.adopt(changed)
@@ -94,6 +107,9 @@ class ChangePolicy:
             self._meter.standing(node.node, len(node.state.throttles), 0)
         for record in records:
             self._meter.decided(record, None)
+
+    def _under(self, node: Guarded, rules: Rulebook, now: datetime) -> _Under:
+        return _under(node, rules, self._book.options(node, now, rules), now)
 
     async def _declare(self, unit: GuardUnit, under: _Under, rules: Rulebook, now: datetime) -> Guarded:
         after = replace(under.after, policy_generation=rules.revision)

@@ -7,15 +7,22 @@ Documents are not renewed by being declared again; their leases are renewed for 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
+from typing import TypeVar
 
+from slackwater.ensurance.domain.guarded import Guarded
+from slackwater.ensurance.ports import NODES
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.declaring import declared
+from slackwater.events.envelope import Event
+from slackwater.events.intent_declared import IntentDeclared
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
 from slackwater.waterline.cycle import Options
 
+T = TypeVar("T")
 AT_ONCE = 200
 """Intents in one transaction; in between, reports have their turn."""
 
@@ -57,6 +64,10 @@ class DeclareAnew:
         mine = [node.node for node in self._book.nodes() if partition_of(node.node) in partitions]
         return await self._declare(mine)
 
+    async def declare(self, nodes: Sequence[str]) -> int:
+        """These, whatever was told of them before. Raises Unavailable."""
+        return await self._declare(nodes)
+
     def interrupted(self) -> None:
         """Bus or PostgreSQL were away: nobody fell silent by that."""
         self._listening_since = self._clock.now()
@@ -64,7 +75,12 @@ class DeclareAnew:
     def _pools(self, now: datetime) -> Mapping[str, Options]:
         """What the agents of each pool may do when they are alone; it changes with time."""
         of = {node.pool: node for node in self._book.nodes()}
-        return {pool: self._book.options(node, now) for pool, node in of.items()}
+        found = {pool: self._isolated(node, partial(self._book.options, node, now)) for pool, node in of.items()}
+        return {pool: options for pool, options in found.items() if options is not None}
+
+    def _isolated(self, node: Guarded, work: Callable[[], T]) -> T | None:
+        """None where it fails, and the node is in quarantine."""
+        return self._book.quarantine.attempt(NODES, node.node, work, node=node.node)
 
     def _turned(self, node: str, now: datetime) -> bool:
         """Fell silent, or is heard again."""
@@ -93,8 +109,13 @@ class DeclareAnew:
             if nodes:
                 async with self._book.writing() as unit:
                     for node in nodes:
-                        await unit.publish(declared(node, self._book.terms(node, now), self._lease_seconds, now, None))
+                        intent = self._isolated(node, partial(self._intent, node, now))
+                        if intent is not None:
+                            await unit.publish(intent)
             return len(nodes)
+
+    def _intent(self, node: Guarded, now: datetime) -> Event[IntentDeclared]:
+        return declared(node, self._book.terms(node, now), self._lease_seconds, now, None)
 
     def _note(self, node: str, now: datetime) -> None:
         if self._is_silent(node, now):

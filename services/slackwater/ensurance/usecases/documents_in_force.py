@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -49,6 +49,11 @@ class DocumentsInForce:
         self.found = Documents()
         self.problems: Mapping[str, str] = MappingProxyType({})
         """By noun and name, why the newest generation is not followed."""
+        self._reads: list[Callable[[Kind, Mapping[str, str]], None]] = []
+
+    def on_read(self, tell: Callable[[Kind, Mapping[str, str]], None]) -> None:
+        """Have `tell` called with the problems by name of every kind whenever its documents have been read."""
+        self._reads.append(tell)
 
     async def read(self) -> Documents:
         """As PostgreSQL has them now. Raises Unavailable; then all stays as it was."""
@@ -60,6 +65,10 @@ class DocumentsInForce:
                 if row.document is not None:
                     self._take(kind, row, parsed, problems)
         self._good, self.problems = parsed, MappingProxyType(problems)
+        for kind in rows:
+            of_kind = {key.partition("/")[2]: why for key, why in problems.items() if key.startswith(f"{kind.noun}/")}
+            for tell in self._reads:
+                tell(kind, of_kind)
         known = tuple(parsed[key] for key in sorted(parsed))
         self.found = Documents(
             tuple(one for one in known if isinstance(one, NodeQosRules)),

@@ -25,7 +25,7 @@ from slackwater.ensurance.domain.guarded import (
     outdated,
 )
 from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
-from slackwater.ensurance.ports import Meter
+from slackwater.ensurance.ports import NODES, Meter
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.closing import Closing, after_cycle, state_of
 from slackwater.ensurance.usecases.declaring import declared, recorded, scheduling_told
@@ -41,6 +41,7 @@ from slackwater.model.identifiers import new_id
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 from slackwater.model.time import Clock
+from slackwater.store.quarantine import OF_NO_ROW
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.spans import Attributes, span
 from slackwater.telemetry.traceparent import sampled, trace_id_of
@@ -123,10 +124,33 @@ class GuardNode:
         self._lease_seconds = lease_seconds
         self._max_report_age_seconds = max_report_age_seconds
         self._closing_seconds = closing_seconds
+        self._failed: dict[str, LastReport] = {}
+        """The last report of each node, where it could not be decided upon."""
 
     async def __call__(self, report: Event[UsageReported]) -> None:
-        """Handle one report. Raises Unavailable or Conflict when the decision could not be committed, InvalidInput
-        (`implausible`) for usage that the node as it was described cannot have."""
+        """Handle one report. Raises Unavailable or Conflict when the decision could not be committed, and what a
+        report itself makes impossible, such as InvalidInput (`implausible`) for usage that the node as it was described
+        cannot have. Where two reports in a row fail by a defect, the node is set aside."""
+        try:
+            await self._handle(report)
+        except (*OF_NO_ROW, InvalidInput):
+            raise
+        except Exception as error:
+            log.exception("a report cannot be decided upon", node=report.data.node)
+            if not self._fails_again(report):
+                raise
+            self._book.quarantine.note(NODES, report.data.node, error, node=report.data.node)
+        else:
+            self._failed.pop(report.data.node, None)
+
+    def _fails_again(self, report: Event[UsageReported]) -> bool:
+        """Whether another report of this node has failed just before: then it is not the report that is broken."""
+        node, position = report.data.node, _position(report)
+        before = self._failed.get(node)
+        self._failed[node] = position
+        return before is not None and before != position and self._book.node(node) is not None
+
+    async def _handle(self, report: Event[UsageReported]) -> None:
         ready: _Ready | None = None
         if self._book.is_free(report.data.node):
             ready = self._ready(report)

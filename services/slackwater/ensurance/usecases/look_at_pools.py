@@ -85,7 +85,7 @@ class LookAtPools:
         return Pool(
             name,
             policy,
-            autonomy.mode_of(state, policy),
+            self._book.mode(self._book.standing(name), policy, now),
             len(state.evictions_at),
             state.missed_in_a_row,
             since,

@@ -29,6 +29,8 @@ class NoteDescribed:
         capacity_milli = facts.capacity.cpu_milli
         if capacity_milli <= 0:
             raise InvalidInput(f"capacity: node {facts.name} has {capacity_milli} milli-cores; more than 0 is needed")
+        if self._book.quarantine.holds_node(facts.name):
+            return  # its row is there and stays as it is until it is released
         async with self._book.turn(facts.name):
             now = self._clock.now()
             self._book.heard_at[facts.name] = now

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+MOST_IN_A_RUN = 1_000_000
+
 
 def packed(missing: Sequence[int]) -> list[int]:
     """Ascending positive numbers, with runs of three and more put together."""
@@ -20,10 +22,13 @@ def packed(missing: Sequence[int]) -> list[int]:
 
 
 def unpacked(stored: Sequence[int]) -> tuple[int, ...]:
-    """The numbers again."""
+    """The numbers again. Raises ValueError for more than any node has ever missed, LookupError for the end of a run
+    without its beginning."""
     found: list[int] = []
     for number in stored:
         if number < 0:
+            if -number - found[-1] > MOST_IN_A_RUN:
+                raise ValueError(f"missing: a run of {-number - found[-1]} reports")
             found += range(found[-1] + 1, 1 - number)
         else:
             found.append(number)

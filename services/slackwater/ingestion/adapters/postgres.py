@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -11,6 +11,7 @@ import asyncpg
 from sqlalchemy import RowMapping, text
 from sqlalchemy.exc import DBAPIError
 
+from slackwater.events.state_quarantined import QuarantineReason
 from slackwater.ingestion.adapters import binary
 from slackwater.ingestion.adapters.presence import Memory, see
 from slackwater.ingestion.adapters.rows import (
@@ -35,6 +36,8 @@ from slackwater.model.pods import Pod
 from slackwater.store.copying import copy_binary, copy_rows
 from slackwater.store.names import lock_key, partition_of_sql
 from slackwater.store.port import UnitOfWork
+from slackwater.store.quarantine import Quarantine
+from slackwater.store.quarantine_memory import unstored
 
 _PARTITIONED = {"node_usage": "", "report_pods": " WITH (toast_tuple_target = 8160)"}
 """With what their parts are made: a report of 30 pods has 6 KB, and compressing them would cost more than storing."""
@@ -45,9 +48,15 @@ _UNSEARCHED = {
 """Columns that no statement looks for, so that the planner need not know what they hold. To keep it informed took half
 of what autovacuum takes (3 of 5.8 s of CPU in 130 s at 310 reports/s), a second of a core at a time."""
 
+_TIMES = ("last_report_at", "newest_at", "closed_until", "hole_from", "hole_seen_at")
+_TELLABLE = ", ".join(
+    f"CASE WHEN {name} NOT BETWEEN '1970-01-01' AND '9999-12-01' THEN '9999-12-01' ELSE {name} END AS {name}"
+    for name in _TIMES
+)
+"""A time that Python cannot tell would fail the whole statement; `known_node` refuses what stands for it."""
 _NODE = (
-    "SELECT name, cpu_capacity_milli, memory_capacity_bytes, boot_epoch, previous_epoch, last_sequence, missing,"
-    " last_report_at, liveness, newest_at, closed_until, gaps, hole_from, hole_seen_at FROM nodes"
+    "SELECT name, cpu_capacity_milli, memory_capacity_bytes, boot_epoch, previous_epoch, last_sequence, missing,"  # noqa: S608 - constants
+    f" {_TELLABLE}, liveness, gaps FROM nodes"
 )
 """All of a node but what it says it is, which is long and read by nobody here."""
 _NODES = text(f"{_NODE} WHERE name = ANY(:names) ORDER BY name FOR UPDATE")
@@ -59,7 +68,7 @@ _COUNT_BY_LIVENESS = text(
     "SELECT coalesce(CAST(liveness AS text), 'silent') AS liveness, count(*) AS nodes FROM nodes GROUP BY 1"
 )
 _OPEN = (
-    " newest_at IS NOT NULL AND name > :after AND (closed_until IS NULL OR ("
+    " newest_at IS NOT NULL AND name > :after AND name <> ALL(CAST(:without AS text[])) AND (closed_until IS NULL OR ("
     " newest_at >= closed_until + make_interval(secs => :seconds)"
     " AND (hole_from IS NULL OR closed_until + make_interval(secs => :seconds) <= :until)"
     ") OR ("
@@ -153,6 +162,10 @@ WHERE parent.relname = :parent AND parent.relnamespace = to_regnamespace(current
 """)
 
 
+BROKEN = (ValueError, TypeError, LookupError, OverflowError, RecursionError)
+"""What a row raises that does not hold what it should."""
+
+
 @contextmanager
 def _storable() -> Iterator[None]:
     """A value that PostgreSQL cannot hold is the reporter's fault, not an outage."""
@@ -170,23 +183,40 @@ def _storable() -> Iterator[None]:
 class PostgresLedger:
     """slackwater.ingestion.ports.Ledger on the connection of a unit of work."""
 
-    def __init__(self, unit: UnitOfWork, memory: Memory) -> None:
+    def __init__(self, unit: UnitOfWork, memory: Memory, quarantine: Quarantine) -> None:
+        self._quarantine = quarantine
         self._unit = unit
         self._connection = unit.connection
         self._memory = memory
         self._loaded: dict[str, KnownNode] = {}
 
     @classmethod
-    def remembering(cls) -> Ledgers:
+    def remembering(cls, quarantine: Quarantine | None = None) -> Ledgers:
         """Ledgers that share the memory of what they wrote of pods, so that it is not written again."""
-        memory = Memory()
-        return lambda unit: cls(unit, memory)
+        memory, aside = Memory(), quarantine or unstored()
+        return lambda unit: cls(unit, memory, aside)
 
     async def nodes(self, names: Sequence[str]) -> Mapping[str, KnownNode]:
         rows = await self._connection.execute(_NODES, {"names": list(names)})
-        found = {row["name"]: known_node(row) for row in rows.mappings()}
+        found = {node.name: node for node in self._known(rows.mappings())}
         self._loaded.update(found)
         return found
+
+    def _known(self, rows: Iterable[RowMapping]) -> list[KnownNode]:
+        """Nodes that can be read; the others are noted, and left out."""
+        found = []
+        for row in rows:
+            if self._quarantine.holds_node(row["name"]):
+                continue
+            try:
+                found.append(known_node(row))
+            except BROKEN as error:
+                unreadable, name = QuarantineReason.UNREADABLE, row["name"]
+                self._quarantine.note("nodes", name, error, reason=unreadable, node=name, document=dict(row))
+        return found
+
+    def _note(self, table: str, row: str, error: Exception, document: object = "") -> None:
+        self._quarantine.note(table, row, error, reason=QuarantineReason.UNREADABLE, document=document)
 
     async def describe(self, facts: NodeFacts, boot_epoch: str, described_at: datetime) -> bool:
         self._unit.concerns(facts.name)
@@ -233,7 +263,7 @@ class PostgresLedger:
 
     async def silent_nodes(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[KnownNode]:
         rows = await self._connection.execute(_SILENT_NODES, {"since": since, "partitions": list(partitions)})
-        return [known_node(row) for row in rows.mappings()]
+        return self._known(rows.mappings())
 
     async def count_by_liveness(self) -> Mapping[str, int]:
         rows = await self._connection.execute(_COUNT_BY_LIVENESS)
@@ -241,7 +271,13 @@ class PostgresLedger:
 
     async def gone_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
         rows = await self._connection.execute(_GONE_PODS, {"since": since, "partitions": list(partitions)})
-        return [_presence(row) for row in rows.mappings()]
+        found = []
+        for row in rows.mappings():
+            try:
+                found.append(_presence(row))
+            except BROKEN as error:
+                self._note("pods", row["uid"], error, row["liveness"])
+        return found
 
     async def pods(self) -> Sequence[PodPresence]:
         """The whole inventory of pods."""
@@ -266,11 +302,12 @@ class PostgresLedger:
     ) -> Sequence[KnownNode]:
         wanted: dict[str, Any] = {"until": until, "silent_since": silent_since, "seconds": float(seconds)}
         wanted |= {"after": after, "limit": limit, "partitions": list(partitions)}
+        wanted["without"] = list(self._quarantine.nodes)
         if among is None:
             rows = await self._connection.execute(_OPEN_NODES, wanted)
         else:
             rows = await self._connection.execute(_OPEN_AMONG, wanted | {"among": list(among)})
-        return [known_node(row) for row in rows.mappings()]
+        return self._known(rows.mappings())
 
     async def history(self, nodes: Sequence[str], since: datetime, until: datetime) -> Sequence[HistoryRow]:
         spans = _columns_of_spans(dict.fromkeys(nodes, (since, until)))
@@ -285,14 +322,47 @@ class PostgresLedger:
         seen = {uid: pod for node in spans for uid, pod in self._memory.pods_of(node)}
         uids = {uid for row in found for uid in row.uids}
         described = {uid: seen[uid] for uid in uids & seen.keys()} | await self._described(uids - seen.keys())
-        rows = history_rows(reports, (), {})
-        return History(rows, pod_columns(rows, found, described))
+        rows = self._history(reports)
+        try:
+            return History(rows, pod_columns(rows, found, described))
+        except BROKEN:
+            return History(rows, pod_columns(rows, self._whole(rows, found, described), described))
+
+    def _history(self, reports: Iterable[RowMapping]) -> list[HistoryRow]:
+        """Reports that can be read; the others are noted, and left out."""
+        found: list[HistoryRow] = []
+        for row in reports:
+            try:
+                found += history_rows([row], (), {})
+            except BROKEN as error:
+                self._note("node_usage", _place(row), error, row["host_apps"])
+        return found
+
+    def _whole(
+        self, reports: Sequence[HistoryRow], found: Sequence[Any], described: Mapping[str, Pod]
+    ) -> Sequence[Any]:
+        """Rows of pods that can be read by themselves; the others are noted, and left out."""
+        whole = []
+        for row in found:
+            try:
+                pod_columns(reports, [row], described)
+            except BROKEN as error:
+                self._note("report_pods", _place(row._mapping), error)
+            else:
+                whole.append(row)
+        return whole
 
     async def _described(self, uids: Collection[str]) -> dict[str, Pod]:
         if not uids:
             return {}
         rows = await self._connection.execute(_DESCRIPTIONS, {"uids": list(uids)})
-        return {row.uid: pod_of(row.pod) for row in rows}
+        found = {}
+        for row in rows:
+            try:
+                found[row.uid] = pod_of(row.pod)
+            except BROKEN as error:
+                self._note("pods", row.uid, error, row.pod)
+        return found
 
     async def before(self, heads: Mapping[Agent, HistoryRow], oldest: datetime) -> Mapping[Agent, Before]:
         wanted = {
@@ -345,6 +415,11 @@ class PostgresLedger:
             " (SELECT FROM nodes n WHERE n.name = pods.node AND n.last_report_at >= :day))"
         )
         await self._connection.execute(gone, {"day": datetime.combine(day, time(), UTC)})
+
+
+def _place(row: RowMapping) -> str:
+    """A report, as the quarantine names it."""
+    return f"{row['node']}/{row['boot_epoch']}/{row['sequence']}"
 
 
 def _columns_of_spans(spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, list[Any]]:

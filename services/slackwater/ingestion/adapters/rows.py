@@ -30,6 +30,9 @@ from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 
+_LAST_YEAR = 9000
+_MOST = 2**62
+"""Beyond, sums no longer fit 64 bits."""
 PODS = TypeAdapter(Pod)
 pod_of: Callable[[str], Pod] = msgspec.json.Decoder(Pod).decode
 """What PODS has written: a window needs thirty of them."""
@@ -79,7 +82,12 @@ def report_pods(row: HistoryRow) -> Sequence[Any]:
 
 
 def known_node(row: RowMapping) -> KnownNode:
-    """One row of `nodes`."""
+    """One row of `nodes`. Raises ValueError, TypeError or LookupError for what cannot be one."""
+    for name in ("last_report_at", "newest_at", "closed_until", "hole_from", "hole_seen_at"):
+        if row[name] is not None and row[name].year >= _LAST_YEAR:
+            raise ValueError(f"{name} is no time of this system")
+    if not 0 <= (row["cpu_capacity_milli"] or 0) < _MOST or not 0 <= (row["memory_capacity_bytes"] or 0) < _MOST:
+        raise ValueError(f"capacity is {row['cpu_capacity_milli']} and {row['memory_capacity_bytes']}")
     described = row["cpu_capacity_milli"] is not None
     return KnownNode(
         name=row["name"],

@@ -23,6 +23,8 @@ from slackwater.model.errors import Conflict, Fenced, InvalidInput, Unavailable
 from slackwater.model.records import record
 from slackwater.model.time import Clock
 from slackwater.store.port import Database, UnitOfWork
+from slackwater.store.quarantine import Quarantine
+from slackwater.store.quarantine_memory import unstored
 
 SOURCE = "ingestion"
 HOLD_SECONDS = 0.25
@@ -33,6 +35,10 @@ class _Verdict:
     settlement: Settlement
     row: HistoryRow | None = None
     refusal: Refusal | None = None
+
+
+class _SetAside(Exception):
+    """A node of this batch was found to be unreadable."""
 
 
 class AcceptReports:
@@ -52,7 +58,9 @@ class AcceptReports:
         meter: Meter,
         reported: Callable[[KnownNode, KnownNode], None] = lambda before, after: None,
         took: Callable[[Sequence[Received[UsageReported]], datetime], None] = lambda batch, at: None,
+        quarantine: Quarantine | None = None,
     ) -> None:
+        self._quarantine = quarantine or unstored()
         self._meter = meter
         self._database = database
         self._ledgers = ledgers
@@ -82,8 +90,16 @@ class AcceptReports:
             await self._clock.sleep(HOLD_SECONDS)
 
     async def _accept_or_split(self, batch: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:
+        """Without the reports of nodes in quarantine: these are gone, as if the node had been silent."""
+        out = [self._quarantine.holds_node(received.subject_key) for received in batch]
+        if any(out):
+            rest = [received for received, is_out in zip(batch, out, strict=True) if not is_out]
+            verdicts = iter(await self._accept_or_split(rest) if rest else ())
+            return [Done() if is_out else next(verdicts) for is_out in out]
         try:
             return await self._accept(batch)
+        except _SetAside:
+            return await self._accept_or_split(batch)
         except InvalidInput as error:
             if len(batch) > 1:  # one of them cannot be kept: find it, keep the others
                 return [(await self._accept_or_split([received]))[0] for received in batch]
@@ -97,6 +113,8 @@ class AcceptReports:
         async with self._database.unit_of_work() as unit:
             ledger = self._ledgers(unit)
             nodes = {key: KnownNode(key) for key in keys} | dict(await ledger.nodes(keys))
+            if any(map(self._quarantine.holds_node, keys)):
+                raise _SetAside
             before = dict(nodes)
             verdicts = self._judge_all(batch, history, nodes, now)
             rows = {place: verdict.row for place, verdict in enumerate(verdicts) if verdict.row is not None}

@@ -23,9 +23,15 @@ from slackwater.ingestion.usecases.tracing import WindowTraces
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.time import Clock
 from slackwater.store.port import Database
+from slackwater.store.quarantine import OF_NO_ROW, Quarantine
+from slackwater.store.quarantine_memory import unstored
+from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.spans import Attributes, span
 from slackwater.telemetry.traceparent import new_traceparent
 
+log = get_logger(__name__)
+HISTORY = "node_usage"
+"""The table of what windows are made of."""
 _NODES_AT_ONCE = 50
 """Their rows are locked meanwhile: reports of these nodes wait."""
 CATCH_UP = timedelta(days=1)
@@ -54,7 +60,9 @@ class CloseWindows:
         phase: Phase = aligned,
         traces: WindowTraces | None = None,
         heard_until: Callable[[int], datetime] | None = None,
+        quarantine: Quarantine | None = None,
     ) -> None:
+        self._quarantine = quarantine or unstored()
         self._database = database
         self._ledgers = ledgers
         self._clock = clock
@@ -80,7 +88,7 @@ class CloseWindows:
         named = None if among is None else sorted(among)
         closed, after = 0, ""
         while mine:
-            count, last = await self._close_some(now, after, mine, named)
+            count, last = await self._close_or_split(now, after, mine, named)
             closed += count
             if last is None:
                 return closed
@@ -91,6 +99,33 @@ class CloseWindows:
     def pause_seconds(self) -> float:
         """How long to wait between two looks: a small part of a window, but no less than a second."""
         return max(1.0, self._seconds / 12)
+
+    async def _close_or_split(
+        self, now: datetime, after: str, mine: Collection[int], among: Sequence[str] | None
+    ) -> tuple[int, str | None]:
+        """Together; where a node fails, one by one, and what fails then is set aside."""
+        try:
+            return await self._close_some(now, after, mine, among)
+        except OF_NO_ROW:
+            raise
+        except Exception:
+            log.exception("windows cannot be closed together", after=after)
+        names = await self._due(now, after, mine, among)
+        closed = 0
+        for name in names:
+            with self._quarantine.isolating(HISTORY, name, node=name):
+                closed += (await self._close_some(now, "", mine, [name]))[0]
+        return closed, names[-1] if names else None
+
+    async def _due(
+        self, now: datetime, after: str, mine: Collection[int], among: Sequence[str] | None
+    ) -> Sequence[str]:
+        waiting = self._waiting(now, min(map(self._heard_until, mine)))
+        async with self._database.unit_of_work() as unit:
+            nodes = await self._ledgers(unit).open_nodes(
+                waiting.over_at, waiting.silent_since, self._seconds, after, _NODES_AT_ONCE, mine, among
+            )
+        return [node.name for node in nodes]
 
     async def _close_some(
         self, now: datetime, after: str, mine: Collection[int], among: Sequence[str] | None

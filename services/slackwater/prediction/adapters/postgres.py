@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import math
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import text
 
 from slackwater.events.envelope import Event
+from slackwater.events.state_quarantined import QuarantineReason
 from slackwater.model.quantities import Resources
 from slackwater.prediction.domain.cadence import Published
 from slackwater.prediction.domain.snapshot import Snapshot
 from slackwater.prediction.ports import Described
 from slackwater.store.port import Database, UnitOfWork
+from slackwater.store.quarantine import Quarantine
+from slackwater.store.quarantine_memory import unstored
 
 _KEEP_SNAPSHOT = text(
     "INSERT INTO snapshots (partition, version, position, checksum, body)"
@@ -46,6 +50,12 @@ _DESCRIBE = text(
     " pool = excluded.pool, described_at = excluded.described_at WHERE nodes.described_at <= excluded.described_at"
     " RETURNING node"
 )
+
+
+T = TypeVar("T")
+_YEAR_9999 = 253_370_764_800
+_MOST = 2**62
+"""Beyond, sums no longer fit 64 bits."""
 
 
 class _Transaction:
@@ -91,8 +101,9 @@ class _Transaction:
 class PostgresPredictionStore:
     """See slackwater.prediction.ports.PredictionStore."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, quarantine: Quarantine | None = None) -> None:
         self._database = database
+        self._quarantine = quarantine or unstored()
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[_Transaction]:
@@ -107,14 +118,35 @@ class PostgresPredictionStore:
     async def published(self) -> Mapping[str, Published]:
         async with self._database.unit_of_work() as unit:
             rows = await unit.connection.execute(_PUBLISHED)
-            return {
-                row.node: Published(
-                    row.until_seconds, row.published_at, row.policy, row.generation, row.edition, tuple(row.amounts)
-                )
-                for row in rows
-            }
+            return self._readable("published_windows", rows, _published)
 
     async def nodes(self) -> Mapping[str, Described]:
         async with self._database.unit_of_work() as unit:
             rows = await unit.connection.execute(text("SELECT node, cpu_milli, memory_bytes, pool FROM nodes"))
-            return {row.node: Described(Resources(row.cpu_milli, row.memory_bytes), row.pool) for row in rows}
+            return self._readable("nodes", rows, _described)
+
+    def _readable(self, table: str, rows: Iterable[Any], read: Callable[[Any], T]) -> Mapping[str, T]:
+        """By node; rows that cannot be used are noted and left out."""
+        found: dict[str, T] = {}
+        for row in rows:
+            try:
+                found[row.node] = read(row)
+            except ValueError as error:
+                unreadable = QuarantineReason.UNREADABLE
+                self._quarantine.note(table, row.node, error, reason=unreadable, node=row.node, document=tuple(row))
+        return found
+
+
+def _published(row: Any) -> Published:
+    """Raises ValueError for what was never published."""
+    whole = all(isinstance(amount, int) for amount in row.amounts)
+    if not whole or not 0 <= row.until_seconds < _YEAR_9999 or not math.isfinite(row.published_at):
+        raise ValueError(f"until {row.until_seconds}, at {row.published_at}, amounts {row.amounts}")
+    return Published(row.until_seconds, row.published_at, row.policy, row.generation, row.edition, tuple(row.amounts))
+
+
+def _described(row: Any) -> Described:
+    """Raises ValueError for what no node has."""
+    if not 0 <= row.cpu_milli < _MOST or not 0 <= row.memory_bytes < _MOST:
+        raise ValueError(f"{row.cpu_milli} milli-cores, {row.memory_bytes} bytes")
+    return Described(Resources(row.cpu_milli, row.memory_bytes), row.pool)

@@ -98,6 +98,8 @@ def decode(
     snapshot: Snapshot, policies: Policies, make: MakeModel, keeping: Keeping | None = None
 ) -> tuple[PartitionState, list[str]]:
     """The state that was frozen, and why models of it begin anew: those in force now cannot take their history."""
+    if snapshot.position < 0:
+        raise _corrupt(f"position is {snapshot.position}")
     if snapshot.version not in _READABLE:
         readable = " and ".join(map(str, sorted(_READABLE)))
         raise _corrupt(f"version is {snapshot.version}, this program reads {readable}")
@@ -106,7 +108,7 @@ def decode(
     try:
         about, arrays = _unpack(snapshot.body)
         return _rebuild(about, arrays, PartitionState(policies, make, keeping), snapshot.version)
-    except (zlib.error, KeyError, IndexError, ValueError, TypeError) as error:
+    except (zlib.error, LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise _corrupt(f"not readable: {error}") from error
 
 

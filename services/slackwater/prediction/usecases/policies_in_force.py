@@ -97,6 +97,7 @@ class PoliciesInForce:
         self._meter = meter
         self._found = InForce(Policies(first))
         self._tells: list[Told] = []
+        self._reads: list[Callable[[Mapping[str, str]], None]] = []
         self._turn = asyncio.Lock()
 
     @property
@@ -113,6 +114,10 @@ class PoliciesInForce:
         """Have `tell` called with the policies now and whenever they have changed."""
         self._tells.append(tell)
         tell(self.policies)
+
+    def on_read(self, tell: Callable[[Mapping[str, str]], None]) -> None:
+        """Have `tell` called with the problems of all documents whenever they have been read."""
+        self._reads.append(tell)
 
     async def load(self) -> None:
         """Follow what is stored. While nobody has changed the cluster's document, it is what the settings say.
@@ -153,6 +158,8 @@ class PoliciesInForce:
     def _adopt(self, found: InForce) -> None:
         before, self._found = self._found, found
         self._meter.policies(len(found.followed.keys() - found.problems.keys()), len(found.problems))
+        for read in self._reads:
+            read(found.problems)
         if found.policies != before.policies:
             for tell in self._tells:
                 tell(found.policies)

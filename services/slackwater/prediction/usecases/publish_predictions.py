@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from slackwater.model.errors import Fenced, Unavailable
+from slackwater.events.envelope import Event
+from slackwater.model.errors import Fenced, InvalidInput, Unavailable
 from slackwater.model.identifiers import PARTITIONS
 from slackwater.model.records import record
 from slackwater.model.time import Clock
@@ -37,6 +40,10 @@ from slackwater.prediction.usecases.tell_prediction import NodePrediction, PodPa
 
 _AT_ONCE = 64
 """Nodes in one transaction."""
+PUBLISHED = "published_windows"
+"""The table of what was published of each node."""
+POOLS = "pools"
+"""The models of a pool in a partition, as the quarantine names what no table holds alone."""
 _NAMED = 3
 """Workloads that are named when many on a node change."""
 
@@ -69,13 +76,13 @@ async def publish_predictions(
     told: Counter[Cause] = Counter()
     async with living.looking:
         async with living.lock:
-            due = [one for name in sorted(living.models.pools) if (one := look(living, name, clock)) is not None]
+            due = [one for name in sorted(living.models.pools) if (one := _look_or_note(living, name, clock))]
         try:
             for one in due:
                 for first in range(0, len(one.nodes), _AT_ONCE):
                     some = range(first, min(first + _AT_ONCE, len(one.nodes)))
                     now = clock.now()
-                    causes_now = await _publish(living, one, some, now)
+                    causes_now = await _publish_or_split(living, one, some, now)
                     told += causes_now
                     if meter is not None:
                         _tell_meter(meter, living.partition, one, causes_now, now)
@@ -129,7 +136,7 @@ def look(living: LivingState, name: str, clock: Clock) -> Due | None:
         return None
     silent = living.models.latest_seconds - living.models.keeping.pod_seconds  # from then on its pods are forgotten
     known = (node for node in living.models.nodes.values() if node.pool == name and node.taken.end >= silent)
-    nodes = [node for node in known if node.folded is not None]
+    nodes = [node for node in known if node.folded is not None and not living.quarantine.holds_node(node.name)]
     if not nodes:
         return None
     nodes.sort(key=lambda node: node.number)
@@ -147,6 +154,14 @@ def look(living: LivingState, name: str, clock: Clock) -> Due | None:
     living.looked[name] = Look(at, pool.folds, min(waiting, default=float("inf")))
     chosen = [(node, node.folded, cause) for node, cause in zip(nodes, why, strict=True) if cause and node.folded]
     return _due(pool, name, policy, found, chosen) if chosen else None
+
+
+def _look_or_note(living: LivingState, name: str, clock: Clock) -> Due | None:
+    """One pool; where it fails, the others of the partition go on, and it is tried again when it is released."""
+    row = f"{living.partition}/{name}"
+    if living.quarantine.holds(POOLS, row):
+        return None
+    return living.quarantine.attempt(POOLS, row, lambda: look(living, name, clock))
 
 
 def _allocatable(living: LivingState) -> Floats:
@@ -236,33 +251,56 @@ def _cold(pool: Pool, seen: Shares, numbers: Sequence[int]) -> Floats:
     return found
 
 
+async def _publish_or_split(living: LivingState, due: Due, places: range, now: datetime) -> Counter[Cause]:
+    """Together; where something cannot be stored, one by one, and what fails then is set aside."""
+    try:
+        return await _publish(living, due, places, now)
+    except InvalidInput:
+        told: Counter[Cause] = Counter()
+        for place in places:
+            node = due.nodes[place][0].name
+            with living.quarantine.isolating(PUBLISHED, node, node=node):
+                told += await _publish(living, due, range(place, place + 1), now)
+        return told
+
+
 async def _publish(living: LivingState, due: Due, places: range, now: datetime) -> Counter[Cause]:
-    events, published = [], {}
+    events: list[Event[Any]] = []
+    published: dict[str, Published] = {}
     told: Counter[Cause] = Counter()
     for place in places:
-        node, heard, cause = due.nodes[place]
-        last = living.published.get(node.name)
-        edition = last.next_edition(heard.end, due.policy.name, due.policy.generation) if last else 0
-        prediction = NodePrediction(
-            node=node.name,
-            pool=due.pool,
-            number=node.number,
-            heard=heard,
-            cause=cause,
-            edition=edition,
-            found=due.found,
-            policy=due.policy,
-            models=due.models,
-            pods=due.parts[node.number],
-            rollouts={each: due.rollouts[each].get(node.number, "") for each in RESOURCES},
-            cold_of_requests=float(due.cold[place, 0]),
-            cold_of_limits=float(due.cold[place, 1]),
+        node, _, cause = due.nodes[place]
+        found = living.quarantine.attempt(
+            PUBLISHED, node.name, partial(_prediction, living, due, place, now), node=node.name
         )
-        events += events_of(prediction, now)
-        values = tuple(int(value) for value in due.found.values[node.number])
-        published[node.name] = Published(
-            heard.end, now.timestamp(), due.policy.name, due.policy.generation, edition, values
-        )
-        told[cause] += 1
+        if found is not None:
+            events += found[0]
+            published[node.name] = found[1]
+            told[cause] += 1
     await living.publish(events, published)
     return told
+
+
+def _prediction(living: LivingState, due: Due, place: int, now: datetime) -> tuple[Sequence[Event[Any]], Published]:
+    """The events of one node, and what is remembered of them."""
+    node, heard, cause = due.nodes[place]
+    last = living.published.get(node.name)
+    edition = last.next_edition(heard.end, due.policy.name, due.policy.generation) if last else 0
+    prediction = NodePrediction(
+        node=node.name,
+        pool=due.pool,
+        number=node.number,
+        heard=heard,
+        cause=cause,
+        edition=edition,
+        found=due.found,
+        policy=due.policy,
+        models=due.models,
+        pods=due.parts[node.number],
+        rollouts={each: due.rollouts[each].get(node.number, "") for each in RESOURCES},
+        cold_of_requests=float(due.cold[place, 0]),
+        cold_of_limits=float(due.cold[place, 1]),
+    )
+    values = tuple(int(value) for value in due.found.values[node.number])
+    remembered = Published(heard.end, now.timestamp(), due.policy.name, due.policy.generation, edition, values)
+    return events_of(prediction, now), remembered

@@ -10,6 +10,8 @@ from slackwater.model.identifiers import partition_of
 from slackwater.prediction.domain.policy import Policies
 from slackwater.prediction.ports import PredictionStore
 from slackwater.prediction.usecases.state import LivingState, PredictionPolicy, Restored
+from slackwater.store.quarantine import Item, Quarantine
+from slackwater.store.quarantine_memory import unstored
 
 Reading = Callable[[LivingState], AbstractAsyncContextManager[object]]
 """Folds everything after a state's position, for as long as it is open."""
@@ -25,7 +27,9 @@ class Shares:
         reading: Reading,
         restored: Callable[[Restored], None],
         failed: Callable[[SlackwaterError], None],
+        quarantine: Quarantine | None = None,
     ) -> None:
+        self._quarantine = quarantine or unstored()
         self._store = store
         self._policy = policy
         self._reading = reading
@@ -64,7 +68,7 @@ class Shares:
     async def take(self, partitions: Collection[int]) -> None:
         """Restore and begin to read. Raises Unavailable."""
         for partition in sorted(partitions):
-            living = LivingState(self._store, self._policy, partition, self._policies)
+            living = LivingState(self._store, self._policy, partition, self._policies, self._quarantine)
             self._restored(await living.restore())
             self._living[partition] = living
             stack = AsyncExitStack()
@@ -86,11 +90,19 @@ class Shares:
         """A snapshot of each that has changed; returns how many. A store that is away costs a longer replay."""
         kept = 0
         for living in states:
-            try:
-                kept += await living.snapshot()
-            except SlackwaterError as error:
-                self._failed(error)
+            with self._quarantine.isolating("snapshots", str(living.partition)):
+                try:
+                    kept += await living.snapshot()
+                except SlackwaterError as error:
+                    self._failed(error)
         return kept
+
+    async def retry(self, item: Item) -> None:
+        """Read again what was released. A snapshot is tried at the next restore. Raises Unavailable."""
+        for living in self:
+            if item.table != "snapshots" and (not item.node or partition_of(item.node) == living.partition):
+                await living.read_nodes()
+                living.look_again()
 
     def drop(self, partitions: Collection[int]) -> Sequence[AsyncExitStack]:
         """Forget; returns the readers that are still to be closed."""

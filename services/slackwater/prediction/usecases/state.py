@@ -14,6 +14,7 @@ from dataclasses import field
 from typing import Any
 
 from slackwater.events.envelope import Event
+from slackwater.events.state_quarantined import QuarantineReason
 from slackwater.model.errors import Fenced, InvalidInput
 from slackwater.model.records import record
 from slackwater.prediction.domain.cadence import Published
@@ -21,6 +22,8 @@ from slackwater.prediction.domain.policy import Policies
 from slackwater.prediction.domain.snapshot import Snapshot, decode, freeze, pack
 from slackwater.prediction.domain.state import DEFAULT_POOL, Keeping, MakeModel, PartitionState
 from slackwater.prediction.ports import Described, PredictionStore, PredictionTransaction
+from slackwater.store.quarantine import Quarantine
+from slackwater.store.quarantine_memory import unstored
 
 
 @record(frozen=True, slots=True)
@@ -59,9 +62,15 @@ class LivingState:
     predictions and snapshots."""
 
     def __init__(
-        self, store: PredictionStore, policy: PredictionPolicy, partition: int = 0, policies: Policies | None = None
+        self,
+        store: PredictionStore,
+        policy: PredictionPolicy,
+        partition: int = 0,
+        policies: Policies | None = None,
+        quarantine: Quarantine | None = None,
     ) -> None:
         self.store = store
+        self.quarantine = quarantine or unstored()
         self.partition = partition
         self.is_dropped = False
         """Another replica owns the partition: what is here is of the past and must not be written."""
@@ -84,8 +93,7 @@ class LivingState:
         """Take up the newest snapshot that is whole; without one, start from nothing at position 0."""
         refused: list[str] = []
         anew: list[str] = []
-        self.published = dict(await self.store.published())
-        self.nodes = dict(await self.store.nodes())
+        await self.read_nodes()
         for snapshot in await self.store.snapshots(self.partition):
             try:
                 self.models, anew = decode(snapshot, self.policies, self.policy.make, self.policy.keeping)
@@ -93,7 +101,19 @@ class LivingState:
                 break
             except InvalidInput as error:
                 refused.append(error.message)
+                self._note_snapshot(snapshot, error.message)
         return Restored(self.position, self.models.series, tuple(refused), tuple(anew))
+
+    async def read_nodes(self) -> None:
+        """What is stored of nodes beside the snapshot. Raises Unavailable."""
+        self.published = dict(await self.store.published())
+        self.nodes = dict(await self.store.nodes())
+
+    def _note_snapshot(self, snapshot: Snapshot, why: str) -> None:
+        """Its unit is the partition: series share matrices. An older snapshot and a replay of WINDOWS stand in."""
+        about = f"version {snapshot.version}, {len(snapshot.body)} bytes, checksum {snapshot.checksum}"
+        row, unreadable = f"{self.partition}@{snapshot.position}", QuarantineReason.UNREADABLE
+        self.quarantine.note("snapshots", row, why, reason=unreadable, document=about)
 
     async def follow(self, policies: Policies) -> Sequence[str]:
         """From now on by these. Returns which models begin anew. Raises InvalidInput if there is no such model."""

@@ -1,0 +1,339 @@
+"""What cannot be read, stored or computed costs its row or node only: it is set aside until an operator releases it.
+
+A use case or adapter calls `note` where a row or node fails and goes on with the others; from then on `holds` says that
+it is out. Writing it down, telling it and what follows from it (an offer is withdrawn) happens beside, in `run`: so a
+failure within a transaction costs no second one, and an outage loses nothing but the note, which the next try renews.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final, Protocol, TypeVar
+
+from slackwater.events.state_quarantined import QuarantineReason, StateQuarantined
+from slackwater.model.errors import Conflict, Fenced, InvalidInput, Misconfigured, NotFound, Unavailable
+from slackwater.model.time import Clock, SystemClock
+from slackwater.store.quarantine_metrics import QuarantineMetrics
+from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
+
+log = get_logger(__name__)
+
+MOST_ITEMS: Final = 1000
+"""Of one service. What fails beyond that is left out all the same, and not written down."""
+DETAIL_CHARACTERS, ROW_CHARACTERS, DOCUMENT_CHARACTERS = 500, 200, 4000
+_REPEAT: Final = timedelta(seconds=10)
+"""So often at most a repeated failure of the same item is written down."""
+_LOOK_SECONDS: Final = 30.0
+_PAUSE_SECONDS: Final = 1.0
+OF_NO_ROW: Final = (Unavailable, Conflict, Misconfigured, MemoryError)
+"""Failures that say nothing about the row or node in hand: outages, lost races and leases, the machine."""
+
+
+class Unreadable(InvalidInput):
+    """A row that is there and cannot be read; it was noted."""
+
+    code = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One row or node that is set aside. `document` is what stood in the row, as far as it can be kept."""
+
+    service: str
+    table: str
+    row: str
+    node: str
+    reason: QuarantineReason
+    detail: str
+    document: str
+    since: datetime
+    failed_at: datetime
+    count: int = 1
+
+    @property
+    def id(self) -> str:
+        """16 hexadecimal digits, the same for the same row whenever it fails."""
+        return hashlib.sha256(f"{self.service}\0{self.table}\0{self.row}".encode()).hexdigest()[:16]
+
+
+class QuarantineStore(Protocol):
+    """Where the items of one service are kept. Raises Unavailable while the store does not answer."""
+
+    async def items(self) -> Sequence[Item]:
+        """All, the oldest first."""
+        ...
+
+    async def put(self, item: Item) -> bool:
+        """Write an item down and tell it; of one that is there its count grows by `item.count`. False if there
+        is no room for another."""
+        ...
+
+    async def remove(self, item_id: str, now: datetime) -> Item | None:
+        """Take an item out and tell that it is released; None if there is none of this id."""
+        ...
+
+
+T = TypeVar("T")
+Hook = Callable[[Item], Awaitable[None]]
+
+
+class Quarantine:
+    """The quarantine of one service in one process. `holds` and `note` answer from memory."""
+
+    def __init__(self, service: str, store: QuarantineStore, clock: Clock | None = None) -> None:
+        self.service = service
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._gauge = QuarantineMetrics(process_meters()).items
+        self._items: dict[str, Item] = {}
+        self._waiting: dict[str, Item] = {}
+        self._nodes: dict[str, int] = {}
+        self._unkept: set[str] = set()
+        """Out, and not written down: there was no room."""
+        self._noted: set[str] = set()
+        """Items of documents that this replica itself could not read."""
+        self._to_hold: dict[str, Item] = {}
+        self._to_release: dict[str, Item] = {}
+        self._on_hold: list[Hook] = []
+        self._on_release: list[Hook] = []
+        self._tables: set[str] = set()
+        self._wake = asyncio.Event()
+
+    def holds(self, table: str, row: str) -> bool:
+        """Whether this row is out."""
+        return bool(self._items) and self._key(table, row) in self._items
+
+    def holds_node(self, node: str) -> bool:
+        """Whether a part of this node's state is out; then nothing is decided about the node here."""
+        return node in self._nodes
+
+    @property
+    def nodes(self) -> Collection[str]:
+        """Those that are out."""
+        return self._nodes.keys()
+
+    def note(
+        self,
+        table: str,
+        row: str,
+        error: BaseException | str,
+        *,
+        reason: QuarantineReason | None = None,
+        node: str = "",
+        document: object = "",
+    ) -> None:
+        """From now on this row is out. What is noted again counts once more."""
+        now = self._clock.now()
+        item = Item(
+            self.service,
+            table,
+            readable(row, ROW_CHARACTERS),
+            readable(node, ROW_CHARACTERS),
+            reason or reason_of(error),
+            readable(described(error), DETAIL_CHARACTERS),
+            readable(document, DOCUMENT_CHARACTERS),
+            now,
+            now,
+        )
+        known, waiting = self._items.get(item.id), self._waiting.get(item.id)
+        if known is None:
+            log.error("state is set aside", service=self.service, table=table, row=item.row, reason=item.detail)
+            self._hold(item)
+        if waiting is not None:
+            item = replace(item, since=waiting.since, count=waiting.count + 1)
+        self._waiting[item.id] = item
+        if known is None or now - known.failed_at >= _REPEAT:
+            self._wake.set()
+
+    @contextmanager
+    def isolating(self, table: str, row: str, *, node: str = "") -> Iterator[None]:
+        """What fails within is noted as this row's and goes no further; outages and lost leases do."""
+        try:
+            yield
+        except OF_NO_ROW:
+            raise
+        except Exception as error:
+            log.exception("a row or node fails", service=self.service, table=table, row=row)
+            self.note(table, row, error, node=node)
+
+    def attempt(self, table: str, row: str, work: Callable[[], T], *, node: str = "") -> T | None:
+        """What `work` returns; None where it fails, which is noted as this row's."""
+        found: list[T] = []
+        with self.isolating(table, row, node=node):
+            found.append(work())
+        return found[0] if found else None
+
+    def follow(self, table: str, problems: Mapping[str, str]) -> None:
+        """The documents of a table that cannot be read now, all of them, each with the reason. One that this replica
+        could not read and now can is released by itself; a replica of another version may read what others cannot."""
+        for row, why in problems.items():
+            self._noted.add(self._key(table, row))
+            if not self.holds(table, row):
+                self.note(table, row, why, reason=QuarantineReason.UNREADABLE)
+        for item in list(self._items.values()):
+            if item.table == table and item.row not in problems and item.id in self._noted:
+                self._noted.discard(item.id)
+                self._to_release[item.id] = item
+                self._wake.set()
+
+    def on_hold(self, hook: Hook) -> None:
+        """Have `hook` called with each item that has become known here, until it succeeds. It raises Fenced where the
+        item is another replica's."""
+        self._on_hold.append(hook)
+
+    def on_release(self, hook: Hook) -> None:
+        """Have `hook` called with each item that is tried again."""
+        self._on_release.append(hook)
+
+    def tell(self) -> None:
+        """Another replica may have changed something."""
+        self._wake.set()
+
+    async def load(self) -> None:
+        """Know what is stored. Raises Unavailable."""
+        found = {item.id: item for item in await self._store.items()}
+        for item in found.values():
+            if item.id not in self._items:
+                self._hold(item)
+            self._items[item.id] = item
+        kept = found.keys() | self._waiting.keys() | self._unkept
+        for item in [item for item_id, item in self._items.items() if item_id not in kept]:
+            await self._let_go(item)
+        self._show()
+
+    async def run(self) -> None:
+        """Work until cancelled, through outages."""
+        while True:
+            seconds = _LOOK_SECONDS
+            try:
+                await self.work()
+            except (Unavailable, Conflict) as error:
+                log.warning("the quarantine is written later", service=self.service, reason=error.message)
+                seconds = _PAUSE_SECONDS
+            if self._to_hold:
+                seconds = _PAUSE_SECONDS
+            await self._rest(seconds)
+
+    async def work(self) -> None:
+        """Write down what was noted, learn what others did, and do what follows from both. Raises Unavailable."""
+        self._wake.clear()
+        for item_id, item in list(self._waiting.items()):
+            if not await self._store.put(item):
+                self._unkept.add(item_id)
+            if self._waiting.get(item_id) is item:
+                self._waiting.pop(item_id)
+        for item_id in list(self._to_release):
+            await self._store.remove(item_id, self._clock.now())
+            self._to_release.pop(item_id, None)
+        await self.load()
+        for item in list(self._to_hold.values()):
+            try:
+                for hook in self._on_hold:
+                    await hook(item)
+            except Fenced:
+                pass  # the owner of its partition knows it too, and does it
+            except (Unavailable, Conflict) as error:
+                log.warning("what follows from a quarantine waits", item=item.id, reason=error.message)
+                continue
+            self._to_hold.pop(item.id, None)
+
+    def known(self) -> Sequence[Item]:
+        """As this process knows them."""
+        return list(self._items.values())
+
+    async def items(self) -> Sequence[Item]:
+        """As they are stored. Raises Unavailable."""
+        return await self._store.items()
+
+    async def release(self, item_id: str) -> Item:
+        """Try an item again: if it still fails it comes back. Raises NotFound, Unavailable."""
+        item = await self._store.remove(item_id, self._clock.now())
+        if item is None:
+            raise NotFound(
+                f"quarantine item {item_id} is not kept (any more)", code="quarantine_item_not_found", field="id"
+            )
+        self._waiting.pop(item_id, None)
+        await self._let_go(self._items.get(item_id, item))
+        self._show()
+        return item
+
+    def _hold(self, item: Item) -> None:
+        self._items[item.id] = self._to_hold[item.id] = item
+        if item.node:
+            self._nodes[item.node] = self._nodes.get(item.node, 0) + 1
+
+    async def _let_go(self, item: Item) -> None:
+        if self._items.pop(item.id, None) is not None and item.node:
+            self._nodes[item.node] -= 1
+            if not self._nodes[item.node]:
+                del self._nodes[item.node]
+        self._to_hold.pop(item.id, None)
+        for hook in self._on_release:
+            await hook(item)
+
+    def _show(self) -> None:
+        """Rows by table; a table that had some shows 0 from then on."""
+        self._tables |= {item.table for item in self._items.values()} | {"nodes"}
+        for table in self._tables:
+            count = sum(item.table == table for item in self._items.values())
+            self._gauge.labels(self.service, table).set(count)
+
+    def _key(self, table: str, row: str) -> str:
+        cut = readable(row, ROW_CHARACTERS)
+        return hashlib.sha256(f"{self.service}\0{table}\0{cut}".encode()).hexdigest()[:16]
+
+    async def _rest(self, seconds: float) -> None:
+        timer = asyncio.create_task(self._clock.sleep(seconds))
+        woken = asyncio.create_task(self._wake.wait())
+        try:
+            await asyncio.wait((timer, woken), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (timer, woken):
+                task.cancel()
+            await asyncio.gather(timer, woken, return_exceptions=True)
+
+
+def told_of(item: Item, now: datetime, *, released: bool) -> StateQuarantined:
+    """The event about an item."""
+    return StateQuarantined(
+        service=item.service,
+        id=item.id,
+        table=item.table,
+        row=item.row,
+        node=item.node,
+        reason=item.reason,
+        detail=item.detail,
+        since=item.since,
+        count=item.count,
+        released=released,
+        told_at=now,
+    )
+
+
+def reason_of(error: BaseException | str) -> QuarantineReason:
+    """The word for what has failed."""
+    if isinstance(error, Unreadable):
+        return QuarantineReason.UNREADABLE
+    if isinstance(error, InvalidInput) and error.code == "unstorable":
+        return QuarantineReason.UNSTORABLE
+    return QuarantineReason.UNCOMPUTABLE
+
+
+def described(error: BaseException | str) -> str:
+    """One line: the type of a defect, and what it says."""
+    if isinstance(error, str):
+        return error
+    said = str(error)
+    return said if isinstance(error, InvalidInput) else f"{type(error).__name__}: {said}"
+
+
+def readable(value: object, most: int) -> str:
+    """As text that PostgreSQL and JSON hold whatever it is, cut."""
+    whole = value if isinstance(value, str) else "" if value is None else str(value)
+    return whole[:most].replace("\0", "\\0").encode(errors="backslashreplace").decode()[: 2 * most]

@@ -1,0 +1,92 @@
+"""A node in quarantine offers nothing: told when it goes in, and what it offers told anew when it is released."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from slackwater.colocation.domain.node import NodeState
+from slackwater.colocation.usecases.recompute_offer import STATES, Offering, decide_anew
+from slackwater.colocation.usecases.tell_offer import SOURCE
+from slackwater.decisions.reasons import DecisionKind, Reason
+from slackwater.decisions.record import DecisionRecord, Input, Replay
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.model.quantities import Resources
+from slackwater.store.quarantine import Item
+
+DEGRADED = "state is in quarantine"
+SUBJECTS = {
+    "batch-cpu": "milli-cores",
+    "batch-memory": "bytes",
+    "mid-cpu": "milli-cores",
+    "mid-memory": "bytes",
+}
+_FUNCTION = "slackwater.colocation.domain.degrade:offer_in_quarantine"
+_IDS = uuid.UUID("2f4c8c64-0b0d-5f0e-9d0a-3d4b5a7c9e11")
+
+
+async def withdraw_offer(offering: Offering, item: Item) -> None:
+    """The node's offer is 0 from now on, with a record for each resource. Raises Unavailable, Fenced."""
+    if item.table != STATES or not item.node:
+        return
+    now = offering.clock.now()
+    generation = await offering.store.told_generation(item.node) + 1
+    records = [_record(item, subject, unit, now) for subject, unit in SUBJECTS.items()]
+    offered = ResourcesOffered(
+        node=item.node,
+        offered_at=now,
+        generation=generation,
+        batch=Resources(),
+        degraded=DEGRADED,
+        decision_ids={record.subject: record.id for record in records},
+        reason=Reason.OFFER_DEGRADED.value,
+    )
+    events: list[Event[Any]] = [
+        *(event_of(DecisionRecorded(record=record), source=SOURCE, time=now) for record in records),
+        event_of(offered, source=SOURCE, time=now),
+    ]
+    async with offering.store.begin() as transaction:
+        for event in events:
+            await transaction.publish(event)
+    offering.published(events, None)
+
+
+async def restore_offer(offering: Offering, item: Item) -> None:
+    """Decide on a released node and tell its offer in any case: the last word was that there is none. A node that
+    still fails goes back. Raises Unavailable, Fenced."""
+    if item.table != STATES or not item.node:
+        return
+    with offering.quarantine.isolating(STATES, item.row, node=item.node):
+        async with offering.store.begin() as transaction:
+            events = await decide_anew(offering, transaction, item.node, _after_withdrawal, None, tell_anew=True)
+        offering.published(events, None)
+
+
+def _after_withdrawal(state: NodeState) -> NodeState:
+    """The withdrawal had the next generation; the row does not know of it."""
+    return replace(state, generation=state.generation + 1)
+
+
+def _record(item: Item, subject: str, unit: str, now: datetime) -> DecisionRecord:
+    return DecisionRecord(
+        id=str(uuid.uuid5(_IDS, f"{item.id}|{subject}|{now.isoformat()}")),
+        kind=DecisionKind.OFFER,
+        node=item.node,
+        subject=subject,
+        service=SOURCE,
+        rule="quarantine",
+        reason=Reason.OFFER_DEGRADED,
+        decided_at=now,
+        trigger_event_id=None,
+        inputs=(
+            Input(name=item.reason.value, value=item.detail, unit="", source=f"quarantine/{item.id}", observed_at=now),
+        ),
+        terms=(),
+        result=0,
+        unit=unit,
+        replay=Replay(function=_FUNCTION, arguments={"reason": item.reason.value}),
+    )

@@ -1,0 +1,85 @@
+"""The console with a broken row in each table that it reads: what can be read is shown, and the rest is set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from running import Site
+
+from slackwater.console import service as console
+from slackwater.console.adapters.postgres import PostgresReadModel
+from slackwater.console.domain.views import DecisionFilter
+from slackwater.console.settings import ConsoleSettings
+
+MakeSite = Callable[[str], Awaitable[Site]]
+Read = Callable[[PostgresReadModel], Awaitable[Any]]
+SINCE, UNTIL = datetime.now(UTC) - timedelta(days=1), datetime.now(UTC) + timedelta(days=1)
+BODIES = {"not an object": "[1]", "text": '"x"', "empty": "{}", "a type is wrong": '{"node": 5, "pool": {}}'}
+TABLES: dict[str, tuple[str, Read]] = {
+    "node": (
+        "INSERT INTO node (name, facts, offer, usage, sampled_at) VALUES ('bad', $1, $1, $1, now())",
+        lambda model: model.nodes(),
+    ),
+    "usage_point": (
+        "INSERT INTO usage_point (event_id, node, sampled_at, body) VALUES ('e', 'bad', now(), $1)",
+        lambda model: model.usage("bad", SINCE, UNTIL),
+    ),
+    "forecast": (
+        "INSERT INTO forecast (event_id, node, predicted_at, body) VALUES ('e', 'bad', now(), $1)",
+        lambda model: model.forecasts("bad", SINCE, UNTIL),
+    ),
+    "offer": (
+        "INSERT INTO offer (event_id, node, offered_at, generation, body) VALUES ('e', 'bad', now(), 1, $1)",
+        lambda model: model.offers("bad", SINCE, UNTIL),
+    ),
+    "effect": (
+        "INSERT INTO effect (decision_id, measured_at, body) VALUES ('d', now(), $1)",
+        lambda model: model.effect("d"),
+    ),
+    "observation": (
+        "INSERT INTO observation (event_id, observed_at, decision_ids, body) VALUES ('e', now(), '{d}', $1)",
+        lambda model: model.observations("d"),
+    ),
+    "eviction": (
+        "INSERT INTO eviction (id, decision_id, completed_at, body) VALUES ('v', 'd', now(), $1)",
+        lambda model: model.evictions("d"),
+    ),
+    "decision": (
+        """INSERT INTO decision (id, node, kind, subject, reason, decided_at, body)
+        VALUES ('d', 'bad', 'offer', 'batch-cpu', 'offer_first', now(), $1)""",
+        lambda model: model.decision("d"),
+    ),
+    "usage_window": (
+        "INSERT INTO usage_window (event_id, closed_at, body) VALUES ('e', now(), $1)",
+        lambda model: model.window("e"),
+    ),
+    "process": (
+        "INSERT INTO process (instance, reported_at, body) VALUES ('i', now(), $1)",
+        lambda model: model.processes(),
+    ),
+    "strategy": (
+        "INSERT INTO strategy (name, told_at, body) VALUES ('s', now(), $1)",
+        lambda model: model.strategies(),
+    ),
+}
+
+
+@pytest.mark.parametrize("how", BODIES)
+@pytest.mark.parametrize("table", TABLES)
+async def test_a_row_that_is_broken_is_left_out(site: MakeSite, table: str, how: str) -> None:
+    made = await site("console")
+    plant, read = TABLES[table]
+    await made.sql.execute(plant, BODIES[how])
+    async with made.running(console, ConsoleSettings()) as service:
+        assert not await read(service._model)
+        await service.quarantine.work()
+        items = await service.quarantine.items()
+        assert [item.table for item in items] == [table]
+        await made.item(service.quarantine, table, items[0].row)
+        await service._model.totals(SINCE, 0.2)
+        await service._model.decisions(DecisionFilter())
+        await made.sql.execute(f"DELETE FROM {table}")  # noqa: S608 - ours
+        await made.release(service.quarantine, items[0])

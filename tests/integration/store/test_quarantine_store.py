@@ -1,0 +1,115 @@
+"""The promises of a quarantine, in memory and in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from slackwater.model.errors import InvalidInput, NotFound, Unavailable
+from slackwater.store.engine import connect_database
+from slackwater.store.quarantine import DOCUMENT_CHARACTERS, MOST_ITEMS, Item, Quarantine, QuarantineStore
+from slackwater.store.quarantine_memory import MemoryQuarantine
+from slackwater.store.quarantine_table import PostgresQuarantine
+from slackwater.testing.clock import FakeClock
+from slackwater.testing.postgres_server import FreshDatabase
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[QuarantineStore]:
+    if request.param == "memory":
+        yield MemoryQuarantine()
+        return
+    database = connect_database((await fresh_database(["colocation"]))["colocation"], "colocation", FakeClock())
+    yield PostgresQuarantine(database, "colocation")
+    await database.close()
+
+
+def quarantine_of(store: QuarantineStore) -> Quarantine:
+    return Quarantine("colocation", store, FakeClock())
+
+
+async def test_what_is_noted_is_out_at_once_and_kept_with_what_stood_there(store: QuarantineStore) -> None:
+    quarantine = quarantine_of(store)
+    quarantine.note(
+        "nodes", "n", InvalidInput("too large", code="unstorable"), node="n", document="\0" * 9000 + "\ud800"
+    )
+    assert quarantine.holds("nodes", "n")
+    assert quarantine.holds_node("n")
+    assert not quarantine.holds("nodes", "m")
+    await quarantine.work()
+    (item,) = await store.items()
+    assert (item.table, item.row, item.node, item.reason, item.detail) == ("nodes", "n", "n", "unstorable", "too large")
+    assert 0 < len(item.document) <= 2 * DOCUMENT_CHARACTERS
+    other = quarantine_of(store)
+    await other.load()
+    assert other.holds_node("n")
+
+
+async def test_repeats_count_and_do_not_grow(store: QuarantineStore) -> None:
+    quarantine = quarantine_of(store)
+    for _ in range(3):
+        quarantine.note("nodes", "n", "broken", node="n")
+    await quarantine.work()
+    quarantine.note("nodes", "n", "broken", node="n")
+    await quarantine.work()
+    assert [item.count for item in await store.items()] == [4]
+
+
+async def test_a_release_lets_go_on_every_replica_and_a_failure_brings_it_back(store: QuarantineStore) -> None:
+    quarantine, other = quarantine_of(store), quarantine_of(store)
+    tried: list[str] = []
+
+    async def again(item: Item) -> None:
+        tried.append(item.row)
+
+    other.on_release(again)
+    quarantine.note("nodes", "n", "broken", node="n")
+    await quarantine.work()
+    await other.load()
+    (item,) = await store.items()
+    await quarantine.release(item.id)
+    await other.load()
+    assert tried == ["n"]
+    assert not quarantine.holds_node("n")
+    assert not other.holds_node("n")
+    with pytest.raises(NotFound):
+        await quarantine.release(item.id)
+    quarantine.note("nodes", "n", "broken", node="n")
+    await quarantine.work()
+    assert [one.id for one in await store.items()] == [item.id]
+
+
+async def test_there_are_so_many_items_at_most(store: QuarantineStore) -> None:
+    now = FakeClock().now()
+    first = Item("colocation", "nodes", "n-0", "", "unreadable", "", "", now, now)  # type: ignore[arg-type] # a word
+    quarantine = quarantine_of(store)
+    for number in range(MOST_ITEMS + 2):
+        quarantine.note("nodes", f"n-{number}", "broken", node=f"n-{number}")
+    await quarantine.work()
+    assert len(await store.items()) == MOST_ITEMS
+    assert quarantine.holds_node(f"n-{MOST_ITEMS + 1}")
+    assert await store.put(replace(first, reason=(await store.items())[0].reason, failed_at=now + timedelta(1)))
+
+
+async def test_an_outage_is_no_rows_failure(store: QuarantineStore) -> None:
+    quarantine = quarantine_of(store)
+    with pytest.raises(Unavailable), quarantine.isolating("nodes", "n", node="n"):
+        raise Unavailable("away")
+    assert not quarantine.holds_node("n")
+    with quarantine.isolating("nodes", "n", node="n"):
+        raise OverflowError("too large")
+    assert quarantine.holds_node("n")
+
+
+async def test_a_document_that_can_be_read_again_is_released_by_itself(store: QuarantineStore) -> None:
+    quarantine = quarantine_of(store)
+    quarantine.follow("policies", {"default": "no spec"})
+    await quarantine.work()
+    assert quarantine.holds("policies", "default")
+    quarantine.follow("policies", {})
+    await quarantine.work()
+    assert not quarantine.holds("policies", "default")
+    assert await store.items() == []
