@@ -35,6 +35,7 @@ NEVER_ANSWERED = frozenset(
         "missing_attribute",
         "invalid_attribute",
         "implausible",
+        "window_out_of_range",
         "malformed_text",
         "malformed_json",
         "wrong_subject",
