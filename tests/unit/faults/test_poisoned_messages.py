@@ -24,10 +24,11 @@ from slackwater.events.usage_reported import UsageReported
 
 NOW = datetime(2026, 1, 5, 12, 30, 15, 123456, tzinfo=UTC)
 VALID = valid_events(NOW)
+plain: quick.Read = quick.read
 READERS: dict[str, Callable[[], quick.Read]] = {
-    "default": lambda: quick.read,
+    "default": lambda: plain,
     "columnar": ColumnarReader,
-    "deferred": lambda: vars(deferring).get("DeferredReader", lambda: deferring.read_deferred)(),
+    "deferred": vars(deferring).get("DeferredReader", lambda: vars(deferring)["read_deferred"]),
 }
 CASES = [(payload, reader) for payload in EVENTS for reader in READERS]
 LEAVES = st.sampled_from((
@@ -60,8 +61,7 @@ def read(message: Mutation, reader: str) -> Event[Any] | None:
     try:
         event = decode_on(message.subject, message.payload, message.headers, message.body, read=READERS[reader]())
         touch(event, reader)
-    except Undecodable as error:
-        assert error.code
+    except Undecodable:
         return None
     return event
 
@@ -72,7 +72,7 @@ def test_a_mutated_message_is_refused_or_a_valid_payload(payload: type[Payload],
     for message in mutations(payload):
         try:
             accepted = read(message, reader) is not None
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - all of them are listed, not the first alone
             wrong.append(f"{message.family}: {message.what}: {type(error).__name__}")
         else:
             if message.refused and accepted:

@@ -4,15 +4,16 @@ becomes a dead letter."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from functools import cache
 from itertools import count, islice
 from typing import Any
 
 import pytest
 from poisoned_services import SERVICES, ingestion
-from tests.faults.mutations import Mutation
-from tests.faults.poison import NODE, corpus, stream_of, valid_events
+from tests.faults.mutations import Mutation, mutations_of
+from tests.faults.poison import NODE, stream_of, valid_events
 
 from slackwater.bus.encoding import Message
 from slackwater.bus.streams import load
@@ -48,7 +49,7 @@ class CountingBroker(MemoryBroker):
 
 def honest_events(payload: type[Payload]) -> Iterator[Event[Any]]:
     """Valid events of one node, each a new one: the next report, the next window, or the same said again."""
-    event = valid_events(EPOCH, HONEST)[payload]
+    event = valid(HONEST)[payload]
     for number in count(1):
         changes: dict[str, Any] = {}
         if payload is UsageReported:
@@ -60,7 +61,19 @@ def honest_events(payload: type[Payload]) -> Iterator[Event[Any]]:
 
 def events_of(service: str) -> list[type[Payload]]:
     read = {spec.event for name, spec in load().consumers.items() if name.split("-")[0] == service}
-    return [payload for payload in EVENTS if payload.TYPE in read or (service, payload) == ("prediction", UsageWindowed)]
+    return [
+        payload for payload in EVENTS if payload.TYPE in read or (service, payload) == ("prediction", UsageWindowed)
+    ]
+
+
+@cache
+def valid(node: str) -> dict[type[Payload], Event[Any]]:
+    return valid_events(EPOCH, node)
+
+
+@cache
+def mutations(payload: type[Payload]) -> Sequence[Mutation]:
+    return mutations_of(valid(NODE)[payload])
 
 
 def put_in(broker: MemoryBroker, message: Mutation) -> None:
@@ -68,7 +81,7 @@ def put_in(broker: MemoryBroker, message: Mutation) -> None:
 
 
 def families_of(payload: type[Payload]) -> int:
-    return len({mutation.family for mutation in corpus(EPOCH, [payload])})
+    return len({mutation.family for mutation in mutations(payload)})
 
 
 CASES = [(service, payload) for service in SERVICES for payload in events_of(service)]
@@ -83,9 +96,9 @@ async def test_only_poison_becomes_a_dead_letter_and_nothing_waits_for_it(servic
     poison: list[Mutation] = []
     async with SERVICES[service](bus, clock):
         for node in (NODE, HONEST):
-            await bus.publish(valid_events(EPOCH, node)[NodeDescribed].model_copy(update={"id": new_id()}))
+            await bus.publish(valid(node)[NodeDescribed].model_copy(update={"id": new_id()}))
         await bus.idle()
-        waiting = stream_of(corpus(EPOCH, [payload]))
+        waiting = stream_of(mutations(payload))
         for _ in range(families_of(payload) * ROUNDS // AT_ONCE):
             for mutation in islice(waiting, AT_ONCE):
                 sent.append(next(honest))
@@ -111,12 +124,12 @@ async def test_usage_beyond_the_described_capacity_is_refused_by_ingestion() -> 
     """10^9 cores fit every column; the machine has eight."""
     clock = FakeClock(EPOCH + timedelta(seconds=1))
     bus = MemoryBus(clock=clock)
-    implausible = [m for m in corpus(EPOCH, [UsageReported]) if m.family == "implausible: 10^9 cores"]
+    implausible = [m for m in mutations(UsageReported) if m.family == "implausible: 10^9 cores"]
     usage = [m for m in implausible if "_usage.cpu_milli" in m.what or "pods.0.usage.cpu_milli" in m.what]
     honest = honest_events(UsageReported)
     async with ingestion(bus, clock) as books:
         for node in (NODE, HONEST):
-            await bus.publish(valid_events(EPOCH, node)[NodeDescribed].model_copy(update={"id": new_id()}))
+            await bus.publish(valid(node)[NodeDescribed].model_copy(update={"id": new_id()}))
         await bus.idle()
         for mutation in usage:
             put_in(bus.broker, mutation)
