@@ -25,8 +25,9 @@ METHODS = (
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 )  # fmt: skip
 HOSTILE_BYTES = (
-    b"", b"\xff", b"\xff" * 1000, b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x03\xed\xa0\x80", b"\x0a\x01\x00", b"\x08" + b"\xff" * 11,
-    b"\x0b" * 20_000, b"\x0a\x05abc", b"\x00", b"\x0a" + b"\xf0\xd1\x06" + b"x" * 110_000, b"y" * 300_000,
+    b"", b"\xff", b"\xff" * 1000, b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x03\xed\xa0\x80", b"\x0a\x01\x00",
+    b"\x08" + b"\xff" * 11,    b"\x0b" * 20_000, b"\x0a\x05abc", b"\x00",
+    b"\x0a" + b"\xf0\xd1\x06" + b"x" * 110_000, b"y" * 300_000,
 )  # fmt: skip
 
 
