@@ -166,8 +166,8 @@ async def dead_letters(bus: NatsBus, streams: Mapping[str, str]) -> list[Letter]
 
 
 def table(sent: Sequence[Sent], letters: Iterable[Letter], by_broker: Counter[str]) -> dict[str, dict[str, Any]]:
-    """By family: how many were sent, and where they ended. `no_letter` is accepted, or refused while the number of
-    letters was limited; `accepted` is the part of it that may be accepted."""
+    """By family: how many were sent, and where they ended. Without a dead letter are `limited` (must be refused) and
+    `accepted_or_limited` (may be accepted)."""
     reasons: dict[tuple[str, int], set[str]] = defaultdict(set)
     for letter in letters:
         reasons[letter.stream, letter.sequence].add(letter.reason)
