@@ -86,6 +86,47 @@ HEADERS: tuple[bytes, ...] = (
 """Between the request line and the end of the head, as bytes."""
 
 
+SPECS: Mapping[str, Mapping[str, Any]] = {
+    "predictpolicies": {
+        "nodePool": "text", "violationRate": 0.01, "cadence": {"checkPredictionIntervalSeconds": 10},
+        "protectLSR": True,
+    },
+    "colocationstrategies": {
+        "nodeSelector": {"matchLabels": {"role": "web"}}, "cpuReclaimThresholdPercent": 50,
+        "safetyMarginMode": "reserve", "midReclaimMode": "dynamic",
+    },
+    "nodeqos": {
+        "selector": {"matchLabels": {"disk": "ssd"}},
+        "rules": [{
+            "name": "memory", "metricRule": {"name": "node_memory_usage_ratio", "value": "92%", "target": "88%"},
+            "avoidanceThreshold": 2, "actionName": "evict", "coolDownSeconds": 3,
+        }],
+    },
+    "podqos": {
+        "scopeSelector": {"matchExpressions": [{"scopeName": "QOSClass", "operator": "In", "values": ["BE"]}]},
+        "allowedActions": ["throttle", "evict"],
+    },
+    "avoidanceactions": {
+        "eviction": {"terminationGracePeriodSeconds": 10}, "throttle": {"minCpu": "500m"}, "disableScheduling": False,
+    },
+    "autonomies": {"mode": "evict", "evictionsPerHour": 20, "nodeEvictionsPerCycle": 1},
+}  # fmt: skip
+"""A valid document of each kind, by the name of its routes."""
+KINDS = {
+    "predictpolicies": "PredictPolicy", "colocationstrategies": "ColocationStrategy", "nodeqos": "NodeQOS",
+    "podqos": "PodQOS", "avoidanceactions": "AvoidanceAction", "autonomies": "Autonomy",
+}  # fmt: skip
+
+
+def valid_body(method: str, path: str, name: str) -> Any:
+    """A body that the route accepts."""
+    kind = path.split("/")[2]
+    document = {
+        "apiVersion": "slackwater.io/v1alpha1", "kind": KINDS[kind], "metadata": {"name": name}, "spec": SPECS[kind],
+    }  # fmt: skip
+    return {"items": [document]} if method == "post" else document
+
+
 def sample(schema: Mapping[str, Any], description: Mapping[str, Any]) -> Any:
     """A body as the description asks for it, with every field."""
     return _value(dict(schema), description["components"]["schemas"])

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, iter_route_contexts
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.runtime.gate import admit
 from slackwater.runtime.roles import OPEN, Needed, Principal, Role
+from slackwater.runtime.strict_json import StrictRequest
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 PRINCIPAL = "slackwater.principal"
@@ -51,6 +53,15 @@ class RoleRoute(APIRoute):
         self._known_parameters = frozenset(_query_parameters(self.dependant))
         if set(self.methods or ()) - READS and not self.can_be_tried:
             raise Misconfigured(f"the route {path} changes something: add `dry_run: DryRun = False`, and obey it")
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """As its parent's, with bodies read strictly."""
+        answer = super().get_route_handler()
+
+        async def answer_strictly(request: Request) -> Response:
+            return await answer(StrictRequest(request.scope, request.receive))
+
+        return answer_strictly
 
     @property
     def can_be_tried(self) -> bool:
