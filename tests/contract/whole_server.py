@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
 from slackwater.bus.nats import connect_bus
@@ -17,10 +18,12 @@ from slackwater.cli.hosting import Databases
 from slackwater.model.time import SystemClock
 from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.platform import Platform
-from slackwater.runtime.service import Check
-from slackwater.runtime.settings import HttpSettings
+from slackwater.runtime.rpc import RpcServer
+from slackwater.runtime.service import Check, SpeaksRpc
+from slackwater.runtime.settings import HttpSettings, RpcSettings
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
+from slackwater.telemetry.metrics import Meters
 from slackwater.testing.nats_server import forget_everything
 from slackwater.testing.story import story
 
@@ -38,7 +41,9 @@ class WholeServer:
         self._postgres, self._nats, self._state_dir = postgres, nats, state_dir
         self._ready, self._stop = threading.Event(), asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.url = ""
+        self.url, self.rpc = "", ""
+        self.methods: frozenset[str] = frozenset()
+        """Every RPC, as `/package.Service/Method`."""
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="whole server")
 
@@ -79,12 +84,16 @@ class WholeServer:
                 asyncio.create_task(service.run(event.set), name=name)
                 for service, (name, event) in zip(services, started.items(), strict=True)
             ]
+            parts = [part for service in services if isinstance(service, SpeaksRpc) for part in service.rpc_parts()]
+            rpc = RpcServer(RpcSettings(port=0), settings, parts, _all_well, Meters(CollectorRegistry()))
+            started["grpc"] = asyncio.Event()
+            tasks.append(asyncio.create_task(rpc.run(started["grpc"].set), name="grpc"))
             started["http"] = asyncio.Event()
             tasks.append(asyncio.create_task(server.run(app, started["http"].set), name="http"))
             await _all_up(started, tasks)
             for event in story(datetime.now(UTC))[-400:]:
                 await bus.publish(event)
-            self.url = server.url
+            self.url, self.rpc, self.methods = server.url, rpc.address, rpc.methods
             self._ready.set()
             await self._stop.wait()
             for task in reversed(tasks):

@@ -109,6 +109,8 @@ def _run_all(chosen: list[Scenario], *, as_json: bool, whole: bool) -> int:
               f"phantom {line['phantom']}  recovery p99 {line['recovery_p99_seconds']} s", flush=True)  # fmt: skip
         if reason := line["skipped"] or line["failure"]:
             print(f"          {reason}", flush=True)  # noqa: T201
+        for text in outcome.result.lines if outcome.result is not None else ():
+            print(text, flush=True)  # noqa: T201
         if as_json:
             print(json.dumps(line, default=str), flush=True)  # noqa: T201
     took = time.monotonic() - began

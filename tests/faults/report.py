@@ -53,6 +53,7 @@ class Outcome:
             "load_average": round(os.getloadavg()[0], 2),
             "promises": result.promises,
             "facts": result.facts,
+            "table": result.lines,
             "examples": list(result.findings.examples),
         }
 
@@ -129,11 +130,14 @@ def _details(line: dict[str, object], names: dict[str, str]) -> str:
                     for text, kept in promises.items())  # fmt: skip
     reason = html.escape(str(line["skipped"] or line["failure"]))
     facts = html.escape(json.dumps(line["facts"], indent=1))
+    lines = line.get("table")
+    shown = "\n".join(map(str, lines)) if isinstance(lines, list) else ""
+    table = f"<pre>{html.escape(shown)}</pre>" if shown else ""
     title = html.escape(names.get(str(line["scenario"]), str(line["scenario"])))
     opened = " open" if word == "failed" else ""
     return (
         f'<details{opened}><summary><span class="{word}">{word}</span> {title}</summary>'
-        f"<p>{reason}</p><ul>{items}</ul><pre>{facts}</pre></details>"
+        f"<p>{reason}</p><ul>{items}</ul>{table}<pre>{facts}</pre></details>"
     )
 
 

@@ -39,6 +39,8 @@ class Result:
     recovery_seconds: list[float] = field(default_factory=list)
     facts: dict[str, object] = field(default_factory=dict)
     promises: dict[str, bool] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    """A table for people; printed below the outcome, and on the page."""
     max_rss_bytes: int = 0
 
     def promise(self, text: str, kept: bool) -> None:

@@ -16,8 +16,10 @@ import httpx2
 from nats.errors import Error as NatsError
 from tests.faults.supervisor import Memory, Program, free_port, service_command, until
 
+from slackwater.bus.access import NatsAccess
 from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.bus.streams import load
+from slackwater.cli.broker import write_config
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 
@@ -51,6 +53,8 @@ class Site:
     programs: dict[str, Program] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
     sabotage: str = ""
+    passwords: Path | None = None
+    """Where the passwords of the broker's users are; None: it asks for none."""
     memory: Memory = field(default_factory=Memory)
     http: httpx2.AsyncClient = field(default_factory=lambda: httpx2.AsyncClient(trust_env=False, timeout=3.0))
     thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "postgres"))
@@ -60,6 +64,12 @@ class Site:
     @property
     def dsn(self) -> str:
         return self.database.dsn
+
+    def access(self, user: str, **other: Any) -> NatsAccess:
+        """The credentials of a service or agent on this broker."""
+        if self.passwords is None:
+            return NatsAccess(**other)
+        return NatsAccess(user=user, password_file=self.passwords / user, **other)
 
     async def start_database(self) -> None:
         """In a thread that lives as long as the site: the kernel ties the server to the thread that started it."""
@@ -104,8 +114,14 @@ class Site:
         if self.sabotage:
             command[1:3] = ["-m", "tests.faults.sabotage", self.sabotage]
         state = {"SLACKWATER_STATE_DIR": str(self.folder / f"state-{name}")}
-        self.programs[name] = program = Program(name, command, self.folder, {**QUICK, **state, **environment})
+        login = self._login(name.split("-")[0])
+        self.programs[name] = program = Program(name, command, self.folder, {**QUICK, **state, **login, **environment})
         await program.start()
+
+    def _login(self, user: str) -> dict[str, str]:
+        if self.passwords is None:
+            return {}
+        return {"SLACKWATER_NATS_USER": user, "SLACKWATER_NATS_PASSWORD_FILE": str(self.passwords / user)}
 
     async def await_ready(self, names: Sequence[str]) -> None:
         for name in names:
@@ -201,11 +217,21 @@ async def site(
     database_folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     sabotage: str = "",
+    agents: Sequence[str] = (),
 ) -> AsyncIterator[Site]:
-    """Everything up and ready; everything gone at the end, whatever happened in between."""
+    """Everything up and ready; everything gone at the end, whatever happened in between.
+
+    `agents`: nodes of which each gets an account on the broker, as `slackwater nats-config` makes it; none: the broker
+    asks for no credentials.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    broker = EmbeddedNats(broker_folder or folder / "nats")
-    here = Site(folder, broker, EmbeddedPostgres(database_folder or folder / "database"), sabotage=sabotage)
+    if agents:
+        write_config(folder / "access", agents, "127.0.0.1", 4222, None)
+    accounts = folder / "access" / "access.conf" if agents else None
+    broker = EmbeddedNats(broker_folder or folder / "nats", include=accounts)
+    database = EmbeddedPostgres(database_folder or folder / "database")
+    passwords = folder / "access" / "passwords" if agents else None
+    here = Site(folder, broker, database, sabotage=sabotage, passwords=passwords)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(here.close)
         stack.callback(here.thread.shutdown)
@@ -223,13 +249,14 @@ async def site(
 
 
 @asynccontextmanager
-async def harness_bus(url: str, name: str = "harness") -> AsyncIterator[NatsBus]:
+async def harness_bus(url: str, name: str = "harness", access: NatsAccess | None = None) -> AsyncIterator[NatsBus]:
     """Our own view of the broker; patient, because the broker may be on its way back."""
     deadline = time.monotonic() + 20
     while True:
         async with AsyncExitStack() as stack:
             try:
-                bus = await stack.enter_async_context(connect_bus(url, name=name, declares=False, wait_seconds=2))
+                connecting = connect_bus(url, name=name, declares=False, access=access, wait_seconds=2)
+                bus = await stack.enter_async_context(connecting)
             except Exception:
                 if time.monotonic() > deadline:
                     raise

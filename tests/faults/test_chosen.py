@@ -21,7 +21,7 @@ SCENARIOS = (
     Scenario("kills", "everything is killed once", partial(kills, victims=tuple(VICTIMS), times=1)),
     Scenario("kill-agent", "the agent is killed while it acts", partial(kill_simulated, times=4)),
     Scenario("partition", "agent and broker apart", partition),
-    Scenario("poison", "poison on every subject", partial(poisoning, per_type=6)),
+    Scenario("poison", "poison beside honest agents", partial(poisoning, quiet_seconds=5, poison_seconds=8)),
 )
 
 

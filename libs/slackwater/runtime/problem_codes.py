@@ -33,6 +33,12 @@ _CODES = (
         "Leave it out of the parameter that `field` names.",
     ),
     ProblemCode(
+        "unknown_parameter",
+        400,
+        "The route has no query parameter of this name.",
+        "Choose from those that `detail` lists; a misspelt one would have been ignored.",
+    ),
+    ProblemCode(
         "unknown_event_type",
         400,
         "A pattern in `types` names no event type.",

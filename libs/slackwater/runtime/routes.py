@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator
 from typing import Annotated, Any, TypeVar
+from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, FastAPI, Query, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, iter_route_contexts
+from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
-from slackwater.model.errors import Misconfigured
+from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.runtime.gate import admit
 from slackwater.runtime.roles import OPEN, Needed, Principal, Role
+from slackwater.runtime.strict_json import StrictRequest
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 PRINCIPAL = "slackwater.principal"
@@ -21,6 +25,9 @@ ROLE_FIELD = "x-required-role"
 """The field of an operation in OpenAPI; the route itself reads it there, so that the two cannot differ."""
 SECURITY_SCHEME = "token"
 DRY_RUN = "dryRun"
+TOKEN = "token"  # noqa: S105 - the name of a parameter
+"""How a browser shows its token once; slackwater.runtime.access reads it."""
+LONGEST_NAME = 80
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 DryRun = Annotated[
     bool,
@@ -43,8 +50,18 @@ class RoleRoute(APIRoute):
         if said is None:
             raise Misconfigured(f"the route {path} says no role; add role=Role.… or role=OPEN")
         self.needed: Needed = OPEN if said == OPEN else Role(said)
+        self._known_parameters = frozenset(_query_parameters(self.dependant))
         if set(self.methods or ()) - READS and not self.can_be_tried:
             raise Misconfigured(f"the route {path} changes something: add `dry_run: DryRun = False`, and obey it")
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """As its parent's, with bodies read strictly."""
+        answer = super().get_route_handler()
+
+        async def answer_strictly(request: Request) -> Response:
+            return await answer(StrictRequest(request.scope, request.receive))
+
+        return answer_strictly
 
     @property
     def can_be_tried(self) -> bool:
@@ -54,7 +71,32 @@ class RoleRoute(APIRoute):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises Unauthorized or Forbidden, and only then, what the request itself deserves."""
         admit(self.needed, scope.get(PRINCIPAL))
+        if self.include_in_schema:  # pages take any: links to them get parameters from mail and chat programs
+            refuse_unknown_parameters(scope["query_string"], self._known_parameters)
         await super().handle(scope, receive, send)
+
+
+def _query_parameters(dependant: Dependant) -> Iterator[str]:
+    """The names of all query parameters of an endpoint and of what it depends on."""
+    yield from (field.alias for field in dependant.query_params)
+    for part in dependant.dependencies:
+        yield from _query_parameters(part)
+
+
+def refuse_unknown_parameters(query: bytes, known: Collection[str]) -> None:
+    """Raises InvalidInput (`unknown_parameter`) for the first query parameter that is not known: one that is misspelt
+    would otherwise be ignored, and the answer would be to another question."""
+    if not query:
+        return
+    for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name not in known and name != TOKEN:
+            allowed = ", ".join(sorted(known)) or "none"
+            shown = name[:LONGEST_NAME]
+            raise InvalidInput(
+                f"{shown}: there is no such query parameter here; allowed: {allowed}",
+                code="unknown_parameter",
+                field=shown,
+            )
 
 
 class Routes(APIRouter):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from slackwater.model import errors
 from slackwater.runtime.gate import Forbidden, Gate, RpcRoles, Unauthorized, admit
@@ -90,6 +91,7 @@ class Guard(grpc.aio.ServerInterceptor):
         it is closed in that task, too."""
         kind = f"{_manner(handler.request_streaming)}_{_manner(handler.response_streaming)}"
         behaviour = getattr(handler, kind)
+        parsed = _parsing(handler.request_deserializer, streams=handler.request_streaming)
         answer = _writing(behaviour) if inspect.isasyncgenfunction(behaviour) else behaviour
         if not handler.response_streaming:
             answer = _in_time(answer)
@@ -102,12 +104,12 @@ class Guard(grpc.aio.ServerInterceptor):
                     await _refuse(context, method, error)
                 with traced_call(method, context, metadata):
                     try:
-                        return await answer(request, context)
+                        return await answer(parsed(request), context)
                     except Exception as error:  # noqa: BLE001 - every fault becomes a status; defects are logged there
                         await _refuse(context, method, error)
 
         make = getattr(grpc, f"{kind}_rpc_method_handler")
-        guarded: grpc.RpcMethodHandler[Any, Any] = make(call, handler.request_deserializer, handler.response_serializer)
+        guarded: grpc.RpcMethodHandler[Any, Any] = make(call, None, handler.response_serializer)
         return guarded
 
     def _admit(self, method: str, metadata: Metadata, context: Any) -> None:
@@ -123,6 +125,22 @@ def _common_name(context: Any) -> str | None:
 
 def _manner(streams: bool) -> str:
     return "stream" if streams else "unary"
+
+
+def _parsing(deserialize: Callable[[bytes], Any], *, streams: bool) -> Callable[[Any], Any]:
+    """Reads requests here and not in the library, which answers INTERNAL to bytes that are no message of the type."""
+
+    def parse(request: bytes) -> Any:
+        try:
+            return deserialize(request)
+        except DecodeError as error:
+            raise errors.InvalidInput(f"the request is no message of this RPC: {error}", code="bad_request") from None
+
+    async def parse_each(requests: AsyncIterator[bytes]) -> AsyncIterator[Any]:
+        async for request in requests:
+            yield parse(request)
+
+    return parse_each if streams else parse
 
 
 def _writing(behaviour: Any) -> Any:

@@ -62,7 +62,12 @@ SCENARIOS: Final = (
     Scenario("slow-network", "half a second, a trickle and resets between everybody and the broker", slow, minutes=1.8),
     Scenario("frozen-owner", "an owner is stopped for longer than its lease, and wakes up", frozen, minutes=1.5),
     Scenario("order", "whole streams twice and out of order", order, minutes=1.5),
-    Scenario("poison", "poison on every subject", partial(poisoning, per_type=40), minutes=1.5),
+    Scenario(
+        "poison",
+        "one agent sends 20 poisoned messages a second for a minute, honest agents beside it",
+        partial(poisoning, quiet_seconds=30, poison_seconds=60),
+        minutes=3,
+    ),
     Scenario("broker-disk-full", "the broker's disk is full", broker_full, minutes=0.8, needs_root=True),
     Scenario("database-disk-full", "PostgreSQL's disk is full", database_full, minutes=1.1, needs_root=True),
     Scenario("up-disk-full", "the disk of a whole `slackwater up` is full", up_full, minutes=1.2, needs_root=True),

@@ -1,125 +1,293 @@
-"""Poison on every subject while good traffic flows: all of it is parked with a reason, the good is hardly delayed."""
+"""One agent sends poison with its own credentials: what honest agents report is stored within its usual time."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from nats.errors import Error as NatsError
-from tests.faults.audit import audit, on_subject
-from tests.faults.fleet import Fleet
+from prometheus_client.parser import text_string_to_metric_families
+from tests.faults.attack import Attacker, HonestAgent, Letter, StoredReports, dead_letters, lines_of, table
+from tests.faults.fleet import report_key
 from tests.faults.ledger import Ledger
-from tests.faults.poison import Poison, fresh_corpus
+from tests.faults.mutations import Mutation
+from tests.faults.poison import NODE, OF_AGENTS, corpus, stream_of, valid_events
 from tests.faults.scenario import Result, Strictness, percentile
-from tests.faults.scenarios.kills import PolicyWriter
 from tests.faults.site import Site, harness_bus, site
+from tests.faults.supervisor import until
 
+from slackwater.bus.access import AGENT_API_PREFIX
 from slackwater.bus.nats import NatsBus
+from slackwater.bus.permissions import agent_user
 from slackwater.bus.streams import load
+from slackwater.events.envelope import Payload, subject_of
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.registry import COMMANDS, EVENTS, STREAMED
+from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.waterline_crossed import WaterlineCrossed
+from slackwater.model.identifiers import partition_of
 
-DELAY_SECONDS = 1.0
-PER_SECOND = 60.0
+PER_SECOND, MISTAKES_PER_SECOND = 20.0, 2.0
+SLOWER_SECONDS = 0.5
+"""The p99 of the honest reports may rise by so much."""
+GOES_ON_SECONDS = 40.0
+DEFECTS = ("defect of a reader", "already running", '"service failed"', "service restarts", "ended unexpectedly")
+"""What no log may hold. The first two are lines of slackwater.bus.rounds and of asyncio."""
+HONEST = ("honest-a", next(f"honest-{n}" for n in range(999) if partition_of(f"honest-{n}") == partition_of(NODE)))
+"""The second one is in the partition of the attacker: the same consumer reads both."""
+FROM_SERVICES = tuple(payload for payload in EVENTS if payload not in (*OF_AGENTS, *COMMANDS, *STREAMED))
+KEPT = frozenset({"USAGE", "WINDOWS", "DECISIONS"})
+"""Streams whose every message is read. Of the others a message may be superseded before anything has read it."""
 
 
-async def poisoning(folder: Path, strictness: Strictness, per_type: int) -> Result:
-    """The whole corpus, spread over time; then everything is settled and judged."""
+@dataclass
+class Attack:
+    """All that takes part. `by_services` are mistakes of services, published with the credentials of the console."""
+
+    site: Site
+    agents: Sequence[HonestAgent]
+    stored: StoredReports
+    by_agent: Attacker
+    by_services: Attacker
+    console: NatsBus
+    letters: list[Letter] = field(default_factory=list)
+    metrics: Counter[str] = field(default_factory=Counter)
+
+
+async def poisoning(folder: Path, strictness: Strictness, quiet_seconds: float, poison_seconds: float) -> Result:
+    """A quiet time, the four cases by name, poison at a steady rate, and a restart; then everything is judged."""
     result = Result()
     async with AsyncExitStack() as stack:
-        here = await stack.enter_async_context(site(folder))
-        ledger = Ledger(folder / "ledger.jsonl")
-        stack.callback(ledger.close)
-        fleet = Fleet(10, ledger, interval_seconds=0.5)
-        stack.push_async_callback(fleet.close)
-        await fleet.start(here.broker.url)
-        bus = await stack.enter_async_context(harness_bus(here.broker.url))
-        writing = asyncio.create_task(PolicyWriter(here, ledger, 1.0).run())
-        stack.callback(writing.cancel)
-        await asyncio.sleep(3)
+        attack = await _open(stack, folder)
+        watching = asyncio.create_task(attack.stored.watch())
+        stack.callback(watching.cancel)
+        working = [asyncio.create_task(agent.run()) for agent in attack.agents]
+        stack.callback(lambda: [task.cancel() for task in working])
+        await attack.console.jetstream.stream_info("DLQ")
+        await until(lambda: _has_stored(attack), 30, "the first reports are stored")
+        quiet = await _span(quiet_seconds)
         began = datetime.now(UTC)
-        delays: list[float] = []
-        measuring = asyncio.create_task(_console_delays(here, delays))
-        stack.callback(measuring.cancel)
-        given = await _give(bus, fresh_corpus(per_type))
-        await asyncio.sleep(3)
-        measuring.cancel()
-        writing.cancel()
-        await fleet.hush()
-        result.facts["seconds_to_settle"] = round(await here.settled(bus, 150), 2)
-        result.findings = await audit(here, fleet, bus, strangers=True)
-        await _judge_delays(result, here, began, delays, strictness)
-        await _judge_letters(result, here, bus, given)
-        died = {name: program.unasked_exits for name, program in here.programs.items() if program.unasked_exits}
-        result.promise("no service died of poison", not died)
-        result.promise("every service is ready", all([await here.ready(name) for name in here.programs]))
-        result.max_rss_bytes = max(here.memory.highest.values(), default=0)
-        result.facts["max_rss_bytes"] = dict(here.memory.highest)
+        await _send_cases(attack)
+        poisoned = await _poison(attack, poison_seconds)
+        await asyncio.sleep(2.0)
+        await _judge_defects(result, attack)
+        attack.letters = await dead_letters(attack.console, _streams())
+        attack.metrics = await _read_metrics(attack.site)
+        await _judge_restart(result, attack)
+        await _judge_continuation(result, attack, began)
+        for task in working:
+            task.cancel()
+        await asyncio.sleep(2.0)
+        await _judge_reports(result, attack)
+        _judge_delays(result, attack, quiet, poisoned, strictness)
+        _judge_letters(result, attack)
+        result.max_rss_bytes = max(attack.site.memory.highest.values(), default=0)
+        result.facts["max_rss_bytes"] = dict(attack.site.memory.highest)
     return result
 
 
-async def _give(bus: NatsBus, poisons: list[Poison]) -> list[Poison]:
-    """Publish as anyone with a connection could; what the broker itself refuses does not count."""
-    given = []
-    client = bus.jetstream._nc  # the raw connection: our own publisher would not send such things
-    for poison in poisons:
-        await asyncio.sleep(1 / PER_SECOND)
-        try:
-            await client.jetstream(timeout=3).publish(poison.subject, poison.body, headers=poison.headers or None)
-        except (NatsError, TimeoutError, ValueError):
-            continue
-        given.append(poison)
-    return given
+async def _open(stack: AsyncExitStack, folder: Path) -> Attack:
+    """Services on a broker with one account per agent; everyone connected with its own credentials."""
+    here = await stack.enter_async_context(site(folder, agents=(NODE, *HONEST)))
+    ledger = Ledger(folder / "ledger.jsonl")
+    stack.callback(ledger.close)
+
+    async def agent_bus(node: str) -> NatsBus:
+        access = here.access(agent_user(node), api_prefix=AGENT_API_PREFIX)
+        return await stack.enter_async_context(harness_bus(here.broker.url, f"agent of {node}", access))
+
+    console = await stack.enter_async_context(harness_bus(here.broker.url, "harness", here.access("console")))
+    agents = [HonestAgent(node, await agent_bus(node), ledger) for node in HONEST]
+    rogue = await agent_bus(NODE)
+    await rogue.publish(valid_events(datetime.now(UTC))[NodeDescribed])
+    return Attack(here, agents, StoredReports(here, agents), Attacker(rogue), Attacker(console), console)
 
 
-async def _console_delays(here: Site, delays: list[float]) -> None:
-    """How old the newest report in the read model is, again and again."""
-    while True:
-        newest = await here.value("SELECT max(sampled_at) FROM console.usage_point WHERE node LIKE 'n-%'")
-        if newest is not None:
-            delays.append((datetime.now(UTC) - newest).total_seconds())
-        await asyncio.sleep(0.05)
+async def _has_stored(attack: Attack) -> bool:
+    return len(attack.stored.seen) >= 2 * len(attack.agents)
 
 
-async def _judge_delays(
-    result: Result, here: Site, began: datetime, console: list[float], strictness: Strictness
-) -> None:
-    rows = await here.rows(
-        "SELECT extract(epoch FROM received_at - sampled_at)::float8 AS delay FROM ingestion.node_usage"
-        " WHERE node LIKE 'n-%' AND sampled_at > $1",
-        began,
+async def _span(seconds: float) -> tuple[float, float]:
+    began = time.time()
+    await asyncio.sleep(seconds)
+    return began, time.time()
+
+
+def named_cases(now: datetime) -> dict[str, list[Mutation]]:
+    """The first three cases of the issue; the fourth is the restart of services that read them."""
+    texts = corpus(now, (UsageReported, WaterlineCrossed, UsageWindowed))
+    surrogates = [one for one in texts if one.family == "encoding: lone surrogate"]
+    numbers = corpus(now, (UsageReported, UsageWindowed))
+    integers = [one for one in numbers if one.family in ("range", "time")]
+    unstorable = [one for one in corpus(now, (UsageWindowed, NodeDescribed, PeakPredicted)) if one.family == "range"]
+    kept = [one for one in unstorable if "1180591620717411303424" in one.what or "9223372036854775808" in one.what]
+    return {
+        "1 lone surrogate": surrogates[:60],
+        "2 beyond 64 bits": integers[::9][:60],
+        "3 cannot be stored": kept[:60],
+    }
+
+
+async def _send_cases(attack: Attack) -> None:
+    for mutations in named_cases(datetime.now(UTC)).values():
+        own = [one for one in mutations if one.payload in OF_AGENTS]
+        others = [one for one in mutations if one.payload not in OF_AGENTS]
+        await asyncio.gather(attack.by_agent.send(own, PER_SECOND), attack.by_services.send(others, PER_SECOND))
+
+
+async def _poison(attack: Attack, seconds: float) -> tuple[float, float]:
+    now, began = datetime.now(UTC), time.time()
+    await asyncio.gather(
+        attack.by_agent.send(stream_of(corpus(now, OF_AGENTS)), PER_SECOND, seconds),
+        attack.by_services.send(stream_of(corpus(now, FROM_SERVICES)), MISTAKES_PER_SECOND, seconds),
     )
-    ingestion = [row["delay"] for row in rows]
-    bound = DELAY_SECONDS * strictness.patience
-    for name, delays in (("ingestion", ingestion), ("console", console)):
-        result.facts[f"delay_p50_seconds of good traffic in {name}"] = round(percentile(delays, 0.5), 3)
-        result.facts[f"delay_p99_seconds of good traffic in {name}"] = round(percentile(delays, 0.99), 3)
-        result.facts[f"delay_max_seconds of good traffic in {name}"] = round(max(delays, default=0), 3)
-        result.promise(f"good traffic in {name} is delayed by less than {bound:g} s (p99)",
-                       percentile(delays, 0.99) < bound and bool(delays))  # fmt: skip
+    return began, time.time()
 
 
-async def _judge_letters(result: Result, here: Site, bus: NatsBus, given: list[Poison]) -> None:
-    """Each undecodable message is buried once by each durable consumer that reads its type, with a reason."""
-    readers = Counter(spec.event for name, spec in load().consumers.items() if name.split("-")[0] in here.programs)
-    letters = await on_subject(bus, "sw.v1.dlq.>", headers_only=True)
-    by_consumer = Counter(headers.get("sw-consumer", "") for headers, _ in letters)
-    reasons = Counter(headers.get("sw-reason", "") for headers, _ in letters)
-    result.facts["poison_given"] = len(given)
-    result.facts["poison_kinds"] = len({poison.kind for poison in given})
-    result.facts["dead_letters_by_reason"] = dict(reasons)
-    result.promise("every dead letter says why", all(reasons.keys()))
+def _streams() -> dict[str, str]:
+    """The stream that each consumer and replay reads."""
     topology = load()
-    missing = {}
-    for payload, count in Counter(poison.payload for poison in given if poison.undecodable).items():
-        for name, spec in topology.consumers.items():
-            reads = spec.event == payload.TYPE and name.split("-")[0] in here.programs and spec.deliver != "new"
-            if reads and by_consumer[name] < count and payload.STREAM != "STATE":
-                missing[name] = (by_consumer[name], count)
-    result.facts["readers"] = sum(readers.values())
-    result.facts["letters_missing"] = missing
-    result.promise("every consumer buried every undecodable message it was given", not missing)
-    result.facts["seconds_of_poison"] = round(len(given) / PER_SECOND, 1)
-    result.facts["at"] = round(time.time())
+    found = {name: topology.stream_of(name) for name in topology.consumers}
+    return found | {"prediction-replay-usage-windowed": "WINDOWS"}
+
+
+async def _judge_reports(result: Result, attack: Attack) -> None:
+    """All of the ledger is in the database, and none of it twice."""
+    rows = await attack.site.rows(
+        "SELECT node, boot_epoch, sequence FROM ingestion.node_usage WHERE node LIKE 'honest-%'"
+    )
+    kept = Counter(report_key(row["node"], row["boot_epoch"], row["sequence"]) for row in rows)
+    meant = [report_key(agent.node, agent.epoch, number) for agent in attack.agents for number in agent.sent_at]
+    result.facts["honest_reports"] = len(meant)
+    missing = [key.name for key in meant if key not in kept]
+    result.facts["honest_reports_missing"] = missing[:10]
+    result.promise("every honest report is stored", not missing)
+    result.promise("no honest report is stored twice", all(count == 1 for count in kept.values()))
+
+
+def _judge_delays(
+    result: Result, attack: Attack, quiet: tuple[float, float], poisoned: tuple[float, float], strictness: Strictness
+) -> None:
+    spans = {"quiet": attack.stored.delays(*quiet), "poisoned": attack.stored.delays(*poisoned)}
+    for name, delays in spans.items():
+        for share, label in ((0.5, "p50"), (0.99, "p99"), (1.0, "max")):
+            result.facts[f"seconds from publish to stored, {label}, {name}"] = round(percentile(delays, share), 3)
+    bound = percentile(spans["quiet"], 0.99) + SLOWER_SECONDS * strictness.patience
+    kept = bool(spans["quiet"] and spans["poisoned"]) and percentile(spans["poisoned"], 0.99) <= bound
+    result.promise(f"honest reports are stored at most {SLOWER_SECONDS:g} s later than in quiet (p99)", kept)
+
+
+def _judge_letters(result: Result, attack: Attack) -> None:
+    sent = [*attack.by_agent.sent, *attack.by_services.sent]
+    rows = table(sent, attack.letters, attack.by_agent.refused_by_broker + attack.by_services.refused_by_broker)
+    result.facts["poison"] = rows
+    result.facts["poisoned_messages"] = len(sent)
+    result.facts["dead_letters_by_reason"] = dict(Counter(letter.reason for letter in attack.letters))
+    result.facts["metrics"] = dict(sorted(attack.metrics.items()))
+    result.lines += lines_of(rows)
+    honest = [letter for letter in attack.letters if "honest" in letter.subject]
+    result.facts["honest_dead_letters"] = len(honest)
+    result.promise("no dead letter is an honest one", not honest)
+    result.promise("every dead letter says why", all(letter.reason for letter in attack.letters))
+    result.promise("nothing was tried until max_deliver", all(one.reason != "max_deliver" for one in attack.letters))
+    told = {(letter.stream, letter.sequence) for letter in attack.letters}
+    unanswered = [one for one in sent if one.mutation.refused and (one.stream, one.sequence) not in told]
+    limited = [one for one in unanswered if one.stream in KEPT]
+    dropped = sum(count for name, count in attack.metrics.items() if name.startswith("dropped"))
+    result.promise("what must be refused was refused, or counted where letters are limited", len(limited) <= dropped)
+
+
+async def _judge_defects(result: Result, attack: Attack) -> None:
+    here = attack.site
+    logs = {name: program.log_file.read_text(errors="replace") for name, program in here.programs.items()}
+    defects = {f"{name}: {line}": count for name, log in logs.items() for line in DEFECTS if (count := log.count(line))}
+    failures = {name: count for name, log in logs.items() if (count := log.count("handler failed"))}
+    died = {name: program.unasked_exits for name, program in here.programs.items() if program.unasked_exits}
+    result.facts |= {"defects_in_logs": defects, "handler_failures": failures, "died": died}
+    result.promise("no service died of poison", not died)
+    result.promise("no reader or service failed", not defects)
+    most = 2 * len([*attack.by_agent.sent, *attack.by_services.sent])
+    result.promise("a handler fails at most twice for a message", all(count <= most for count in failures.values()))
+    result.promise("every service is ready", all([await here.ready(name) for name in here.programs]))
+    redelivered = await _redeliveries(attack)
+    result.facts["redeliveries_to_a_partition_without_poison"] = redelivered
+    result.promise("no honest report was delivered again", redelivered == 0)
+
+
+async def _redeliveries(attack: Attack) -> int:
+    """By the consumer of ingestion that reads the first honest node and not the attacker: deliveries above messages."""
+    name = f"ingestion-usage-reported-p{partition_of(HONEST[0])}"
+    for consumer in await attack.console.jetstream.consumers_info("USAGE"):
+        if consumer.name == name and consumer.delivered is not None:
+            return max(0, consumer.delivered.consumer_seq - attack.agents[0].sequence)
+    return -1
+
+
+async def _read_metrics(here: Site) -> Counter[str]:
+    """What the services count of redeliveries, dead letters and letters that were not stored."""
+    found: Counter[str] = Counter()
+    for name in here.programs:
+        text = (await here.http.get(here.url(name, "/metrics"))).text
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                labels = sample.labels
+                if sample.name == "slackwater_bus_dead_letters_dropped_total":
+                    found[f"dropped {labels.get('consumer', name)}"] += int(sample.value)
+                elif sample.name == "slackwater_bus_dead_letters_total":
+                    found[f"dead letters {labels.get('reason', '')}"] += int(sample.value)
+                elif sample.name == "slackwater_bus_redeliveries_total" and sample.value:
+                    found[f"redeliveries {labels.get('consumer', name)}"] += int(sample.value)
+    return found
+
+
+async def _judge_restart(result: Result, attack: Attack) -> None:
+    """Cases 3 and 4: a service ends while it reads, and starts again with what it has stored."""
+    here, names = attack.site, ("prediction", "colocation", "ensurance", "ingestion", "console")
+    for name in names:
+        program, size = here.programs[name], len(here.programs[name].log_file.read_bytes())
+        await program.stop()
+        said = program.log_file.read_bytes()[size:].decode(errors="replace")
+        result.promise(f"{name} stops without a defect", not any(line in said for line in DEFECTS))
+        await program.start()
+    try:
+        await here.await_ready(names)
+    except TimeoutError as error:
+        result.facts["not_ready"] = str(error)
+        result.promise("every service starts again", False)
+
+
+async def _judge_continuation(result: Result, attack: Attack, began: datetime) -> None:
+    """Honest nodes get predictions and offers that were made after the restart."""
+    restarted = datetime.now(UTC)
+    for payload, since in ((PeakPredicted, restarted), (ResourcesOffered, began)):
+        for agent in attack.agents:
+
+            async def is_new(payload: type[Payload] = payload, node: str = agent.node, since: datetime = since) -> bool:
+                made = await _made_at(attack.console, payload, node)
+                return made is not None and made > since
+
+            text = f"{payload.TYPE} of {agent.node} goes on"
+            try:
+                await until(is_new, GOES_ON_SECONDS, text, 0.3)
+                result.promise(text, True)
+            except TimeoutError:
+                result.promise(text, False)
+
+
+async def _made_at(bus: NatsBus, payload: type[Payload], node: str) -> datetime | None:
+    """When the newest event of a node was made; None if there is none."""
+    subject = subject_of(valid_events(datetime.now(UTC), node)[payload].data)
+    try:
+        message = await bus.jetstream.get_msg(payload.STREAM, subject=subject)
+    except NatsError:
+        return None
+    return datetime.fromisoformat((message.headers or {})["ce-time"])

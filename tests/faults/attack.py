@@ -1,0 +1,198 @@
+"""One agent that sends poison with its own credentials, and honest agents beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nats.errors import Error as NatsError
+from tests.faults.fleet import event_id, report_key
+from tests.faults.ledger import Key, Ledger, Outcome
+from tests.faults.mutations import Mutation
+from tests.faults.site import Site
+
+from slackwater.bus.nats import NatsBus
+from slackwater.events.envelope import event_of
+from slackwater.model.errors import Unavailable
+from slackwater.model.identifiers import new_id
+from slackwater.model.tiers import Tier
+from slackwater.model.time import SystemClock
+from slackwater.testing.reports import described, pod_usage, report
+
+DESCRIBE_EVERY = 10
+"""Reports between two descriptions of an honest node."""
+LOOK_SECONDS = 0.03
+CPU_MILLI, USED_MILLI, SWING_MILLI = 16_000, 9_000, 3_000
+
+
+@dataclass
+class HonestAgent:
+    """Reports once a second and describes its node now and then; writes down what it means and what came of it."""
+
+    node: str
+    bus: NatsBus
+    ledger: Ledger
+    epoch: str = field(default_factory=new_id)
+    sequence: int = 0
+    sent_at: dict[int, float] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        while True:
+            began = time.monotonic()
+            if self.sequence % DESCRIBE_EVERY == 0:
+                await self._describe()
+            await self._report()
+            await asyncio.sleep(max(0.0, 1.0 - (time.monotonic() - began)))
+
+    async def _describe(self) -> None:
+        now = SystemClock().now()
+        payload = described(self.node, now, cpu_milli=CPU_MILLI).model_copy(update={"boot_epoch": self.epoch})
+        await self.bus.publish(event_of(payload, source=f"agent/{self.node}", time=now))
+
+    async def _report(self) -> None:
+        self.sequence += 1
+        now, key = SystemClock().now(), report_key(self.node, self.epoch, self.sequence)
+        pods = [pod_usage(f"{self.node}-{number}", tier, self._used() // 3)
+                for number, tier in enumerate((Tier.PROD, Tier.PROD, Tier.BATCH))]  # fmt: skip
+        data = report(self.node, self.sequence, now, boot_epoch=self.epoch, cpu_milli=self._used(), pods=pods,
+                      window_seconds=1.0)  # fmt: skip
+        self.ledger.meant(key)
+        self.sent_at[self.sequence] = time.time()
+        try:
+            await self.bus.publish(event_of(data, source=f"agent/{self.node}", time=now, id=event_id(key)))
+        except Unavailable:
+            return
+        self.ledger.came(key, Outcome.ACKED)
+
+    def _used(self) -> int:
+        """Moves every few seconds, so that predictions and offers have something to follow."""
+        return USED_MILLI + (SWING_MILLI if self.sequence // 8 % 2 else 0)
+
+
+@dataclass
+class StoredReports:
+    """When each honest report was first found in ingestion's table, as seconds since it was published."""
+
+    site: Site
+    agents: Sequence[HonestAgent]
+    seen: dict[Key, float] = field(default_factory=dict)
+
+    async def watch(self) -> None:
+        sql = "SELECT sequence FROM ingestion.node_usage WHERE node = $1 AND boot_epoch = $2 AND sequence > $3"
+        past: Counter[str] = Counter()
+        while True:
+            for agent in self.agents:
+                rows = await self.site.rows(sql, agent.node, agent.epoch, past[agent.node])
+                now = time.time()
+                for row in rows:
+                    key = report_key(agent.node, agent.epoch, row["sequence"])
+                    self.seen.setdefault(key, now - agent.sent_at[row["sequence"]])
+                while report_key(agent.node, agent.epoch, past[agent.node] + 1) in self.seen:
+                    past[agent.node] += 1
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def delays(self, began: float, ended: float) -> list[float]:
+        """Of the reports that were published in this time; one that is not stored yet is as late as it is old."""
+        now = time.time()
+        return [
+            self.seen.get(report_key(agent.node, agent.epoch, sequence), now - at)
+            for agent in self.agents
+            for sequence, at in agent.sent_at.items()
+            if began <= at < ended
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message that the broker took, and where it stored it."""
+
+    mutation: Mutation
+    stream: str
+    sequence: int
+
+
+@dataclass
+class Attacker:
+    """Publishes mutations as they are, over one connection."""
+
+    bus: NatsBus
+    sent: list[Sent] = field(default_factory=list)
+    refused_by_broker: Counter[str] = field(default_factory=Counter)
+
+    async def send(self, mutations: Iterable[Mutation], per_second: float, seconds: float = float("inf")) -> None:
+        """At a steady rate, until the time is over or there is no more."""
+        jetstream, began = self.bus.client.jetstream(timeout=3), time.monotonic()
+        for number, mutation in enumerate(mutations):
+            due = began + number / per_second
+            if due - began > seconds:
+                return
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            try:
+                kept = await jetstream.publish(mutation.subject, mutation.body, headers=mutation.headers or None)
+            except (NatsError, TimeoutError, ValueError):
+                self.refused_by_broker[mutation.family] += 1  # too large, or no headers of NATS
+                continue
+            self.sent.append(Sent(mutation, kept.stream, kept.seq))
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A dead letter by what its headers say."""
+
+    consumer: str
+    reason: str
+    subject: str
+    stream: str
+    sequence: int
+
+
+async def dead_letters(bus: NatsBus, streams: Mapping[str, str]) -> list[Letter]:
+    """All that are stored; `streams` says which stream a consumer reads."""
+    state = (await bus.jetstream.stream_info("DLQ")).state
+    found = []
+    for position in range(state.first_seq, state.last_seq + 1):
+        try:
+            headers = (await bus.jetstream.get_msg("DLQ", seq=position)).headers or {}
+        except NatsError:
+            continue
+        consumer = headers.get("sw-consumer", "")
+        found.append(Letter(consumer, headers.get("sw-reason", ""), headers.get("sw-subject", ""),
+                            streams.get(consumer, ""), int(headers.get("sw-stream-sequence", "0"))))  # fmt: skip
+    return found
+
+
+def table(sent: Sequence[Sent], letters: Iterable[Letter], by_broker: Counter[str]) -> dict[str, dict[str, Any]]:
+    """By family: how many were sent, and where they ended. Without a dead letter are `limited` (must be refused) and
+    `accepted_or_limited` (may be accepted)."""
+    reasons: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for letter in letters:
+        reasons[letter.stream, letter.sequence].add(letter.reason)
+    found: dict[str, dict[str, Any]] = {}
+    for one in sent:
+        row = found.setdefault(one.mutation.family, {"sent": 0, "refused": Counter(), "accepted_or_limited": 0,
+                                                     "limited": 0, "by_broker": 0})  # fmt: skip
+        row["sent"] += 1
+        why = reasons.get((one.stream, one.sequence))
+        if why:
+            row["refused"].update(why)
+        elif one.mutation.refused:
+            row["limited"] += 1
+        else:
+            row["accepted_or_limited"] += 1
+    for family, count in by_broker.items():
+        found.setdefault(family, {"sent": 0, "refused": Counter(), "accepted_or_limited": 0, "limited": 0})
+        found[family]["by_broker"] = count
+    return {family: {**row, "refused": dict(row["refused"])} for family, row in sorted(found.items())}
+
+
+def lines_of(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """The table as text."""
+    yield f"  {'mutation':38} {'sent':>5} {'limited':>7} {'accepted or limited':>19} {'broker':>6}  refused because"
+    for family, row in rows.items():
+        reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(row["refused"].items()))
+        yield (f"  {family:38} {row['sent']:5} {row['limited']:7} {row['accepted_or_limited']:19}"
+               f" {row.get('by_broker', 0):6}  {reasons}")  # fmt: skip

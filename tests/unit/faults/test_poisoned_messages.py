@@ -1,0 +1,122 @@
+"""Whatever arrives, decoding gives a valid payload or Undecodable: with every reader, for every event, wholly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.faults.mutations import BROKEN_TEXTS, Mutation, Specimen, mutations_of
+from tests.faults.poison import valid_events
+
+from slackwater.bus import deferring, quick
+from slackwater.bus.columnar import ColumnarReader
+from slackwater.bus.encoding import Undecodable, decode_on, encode
+from slackwater.events.envelope import Event, Payload
+from slackwater.events.pod_columns import by_columns
+from slackwater.events.registry import EVENTS
+from slackwater.events.usage_reported import UsageReported
+
+NOW = datetime(2026, 1, 5, 12, 30, 15, 123456, tzinfo=UTC)
+VALID = valid_events(NOW)
+plain: quick.Read = quick.read
+READERS: dict[str, Callable[[], quick.Read]] = {
+    "default": lambda: plain,
+    "columnar": ColumnarReader,
+    "deferred": vars(deferring).get("DeferredReader", lambda: vars(deferring)["read_deferred"]),
+}
+CASES = [(payload, reader) for payload in EVENTS for reader in READERS]
+LEAVES = st.sampled_from((
+    b"null", b"true", b"0", b"-1", b"1e308", b"1e400", b"9223372036854775808", b"-" + b"9" * 400, b"NaN", b"-Infinity",
+    b'""', b'"2026-01-05T00:00:00Z"', b'"10000-01-01T00:00:00Z"', b"[]", b"{}", b"[" * 300, b'"\\ud800"',
+    *(b'"' + text + b'"' for _, text in BROKEN_TEXTS),
+)) | st.binary(max_size=8) | st.integers().map(lambda number: str(number).encode())  # fmt: skip
+
+
+@cache
+def mutations(payload: type[Payload]) -> Sequence[Mutation]:
+    return mutations_of(VALID[payload])
+
+
+def touch(event: Event[Any], reader: str) -> None:
+    """Read every lazily read part, as a consumer that looks at all of it would, and publish it once more."""
+    data = event.data
+    if isinstance(data, UsageReported):
+        pods = tuple(data.pods)
+        assert all(pod.pod.uid.encode() is not None for pod in pods)
+        if reader == "columnar":  # its numbers outside of pods are structs, which are read and never written
+            assert len(by_columns(data.pods).cpu) == len(pods)
+            return
+        data = data.model_copy(update={"pods": pods})
+    type(data).model_validate_json(encode(event.model_copy(update={"data": data})).body)
+
+
+def read(message: Mutation, reader: str) -> Event[Any] | None:
+    """The event, touched wholly; None if it was refused. Anything else that is raised fails the test."""
+    try:
+        event = decode_on(message.subject, message.payload, message.headers, message.body, read=READERS[reader]())
+        touch(event, reader)
+    except Undecodable:
+        return None
+    return event
+
+
+@pytest.mark.parametrize(("payload", "reader"), CASES, ids=lambda value: getattr(value, "TYPE", value))
+def test_a_mutated_message_is_refused_or_a_valid_payload(payload: type[Payload], reader: str) -> None:
+    wrong = []
+    for message in mutations(payload):
+        try:
+            accepted = read(message, reader) is not None
+        except Exception as error:  # noqa: BLE001 - all of them are listed, not the first alone
+            wrong.append(f"{message.family}: {message.what}: {type(error).__name__}")
+        else:
+            if message.refused and accepted:
+                wrong.append(f"{message.family}: {message.what}: accepted")
+    assert not wrong, f"{len(wrong)} of {len(mutations(payload))}:\n" + "\n".join(wrong[:40])
+
+
+@pytest.mark.parametrize("payload", EVENTS, ids=lambda payload: payload.TYPE)
+def test_the_message_that_is_mutated_is_accepted(payload: type[Payload]) -> None:
+    """Otherwise a refused mutation would show nothing."""
+    valid = Specimen(VALID[payload])
+    message = valid.with_body("none", "", encode(valid.event).body, None)
+    assert all(read(message, reader) is not None for reader in READERS)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
+@given(payload=st.sampled_from(EVENTS), body=st.binary(max_size=200))
+def test_arbitrary_bytes_are_refused(reader: str, payload: type[Payload], body: bytes) -> None:
+    assert read(Specimen(VALID[payload]).with_body("bytes", "", body, True), reader) is None
+
+
+@pytest.mark.parametrize("reader", READERS)
+@settings(max_examples=400, suppress_health_check=list(HealthCheck))
+@given(payload=st.sampled_from(EVENTS), data=st.data())
+def test_arbitrary_values_at_any_place_are_refused_or_valid(
+    reader: str, payload: type[Payload], data: st.DataObject
+) -> None:
+    specimen = Specimen(VALID[payload])
+    place, _ = data.draw(st.sampled_from(specimen.places))
+    read(specimen.with_literal("literal", place, data.draw(LEAVES), None), reader)
+
+
+@pytest.mark.parametrize("reader", READERS)
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
+@given(
+    payload=st.sampled_from(EVENTS),
+    headers=st.dictionaries(
+        st.sampled_from(("ce-id", "ce-type", "ce-source", "ce-time", "ce-specversion", "ce-causedby", "traceparent")),
+        st.text(max_size=20) | st.sampled_from(("%00", "%ED%A0%80", "%FF", "9999-12-31T23:59:59-23:59")),
+    ),
+)
+def test_arbitrary_headers_are_refused_or_valid(reader: str, payload: type[Payload], headers: dict[str, str]) -> None:
+    specimen = Specimen(VALID[payload])
+    body = json.dumps(specimen.document).encode()
+    message = Mutation("headers", "", payload, specimen.event.subject, {**specimen.headers, **headers}, body, None)
+    read(message, reader)
