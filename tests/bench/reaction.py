@@ -23,6 +23,7 @@ from typing import Any
 
 import httpx2
 from tests.bench import stack
+from tests.bench.verdict import Scale, Target
 
 from slackwater.agent.adapters.linux.hierarchy import find_hierarchy
 from slackwater.demo import policies
@@ -76,8 +77,10 @@ def judged(found: Sequence[Answered]) -> dict[str, Any]:
         "unanswered": unanswered,
         "surge_to_quota": spread(lowered),
         "surge_to_below": told,
-        "target": f"surge to below the waterline p99 <= {TARGET_SECONDS:g} s, every surge answered",
-        "passed": unanswered == 0 and told["p99"] is not None and told["p99"] <= TARGET_SECONDS,
+        "targets": (
+            Target("surge to below the waterline p99", told["p99"], TARGET_SECONDS, "s", Scale.TIME),
+            Target("surges without an answer", unanswered, 0),
+        ),
     }
 
 
