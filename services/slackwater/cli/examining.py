@@ -131,9 +131,19 @@ def _asked(holder: int, endpoint: Endpoint) -> Instance:
         return Instance(holder, endpoint.http_url, trouble=f"no answer ({type(error).__name__})")
     if answer.status_code == 200:
         shards = _shards(endpoint.http_url, headers)
-        return Instance(holder, endpoint.http_url, rpc_address=endpoint.rpc_address, shards=shards)
+        asks = _asks_for_token(endpoint.http_url)
+        return Instance(holder, endpoint.http_url, rpc_address=endpoint.rpc_address, shards=shards, asks_for_token=asks)
     lines = [line.removeprefix("[-]") for line in answer.text.splitlines() if line.startswith("[-]")]
     return Instance(holder, endpoint.http_url, failed_checks=lines or [f"HTTP {answer.status_code}"])
+
+
+def _asks_for_token(url: str) -> bool | None:
+    """Whether a caller without a token is refused: the settings of this shell need not be the instance's."""
+    try:
+        answer = httpx2.get(f"{url}/v1/nodes", params={"limit": 1}, timeout=ASK_SECONDS, trust_env=False)
+    except httpx2.HTTPError:
+        return None
+    return answer.status_code == 401
 
 
 def _shards(url: str, headers: Mapping[str, str]) -> Mapping[str, Mapping[str, int]] | None:

@@ -44,6 +44,8 @@ class Instance:
     """HOST:PORT of gRPC, None when it is off."""
     failed_checks: Sequence[str] = ()
     """Lines of /readyz that are not well."""
+    asks_for_token: bool | None = None
+    """Whether it refuses a caller without a token; None when that could not be asked."""
     shards: Mapping[str, Mapping[str, int]] | None = None
     """How many partitions each replica of each service owns, `` for nobody; None when that could not be asked."""
 
@@ -218,7 +220,8 @@ def _shards(seen: Snapshot) -> Sequence[Finding]:
 
 def _access(seen: Snapshot) -> Sequence[Finding]:
     found = [Finding("access", Level.FAIL, trouble, "see docs/how-to/secure.md") for trouble in seen.access_trouble]
-    if seen.asks_for_token:
+    asks = seen.instance.asks_for_token
+    if seen.asks_for_token if asks is None else asks:
         found.append(Finding("access", Level.OK, "callers of the API need a token"))
     else:
         text = "no token is set: on loopback everybody on this machine is admin (docs/how-to/secure.md)"

@@ -220,3 +220,13 @@ def test_it_says_who_may_do_what_without_a_token_and_what_stands_in_the_way(tmp_
     worse = examine(replace(WELL, asks_for_token=True, access_trouble=trouble))
     assert sum(one.level is Level.FAIL for one in worse if one.check == "access") == 3
     assert access_trouble(HttpSettings.local(), NatsAccess(), "") == []
+
+
+@pytest.mark.parametrize(
+    ("here", "instance", "asked"), [(False, True, True), (True, False, False), (True, None, True), (False, None, False)]
+)
+def test_access_is_what_the_running_instance_asks_for_and_else_what_the_settings_say(
+    here: bool, instance: bool | None, asked: bool
+) -> None:
+    seen = replace(WELL, asks_for_token=here, instance=Instance(1, "http://x", asks_for_token=instance))
+    assert (finding(seen, "access").seen == "callers of the API need a token") is asked
