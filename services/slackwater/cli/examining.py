@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -59,6 +60,7 @@ def snapshot(state_dir: Path) -> Snapshot:
         instance=_instance(StateDir(state_dir)),
         cgroups=cgroups,
         live_cgroups=frozenset(owner for owner, paths in cgroups.items() if _has_processes(paths)),
+        docker=_docker_engine(),
         asks_for_token=HttpSettings().asks_for_token,
         access_trouble=access_trouble(HttpSettings(), NatsAccess(), os.environ.get("SLACKWATER_NATS_URL", "")),
         journal_claims=claims_in(state_dir / "agent" / "journal"),
@@ -108,6 +110,19 @@ def _binaries() -> tuple[Mapping[str, str], Mapping[str, str]]:
     except Misconfigured as error:
         trouble["nats"] = error.message
     return found, trouble
+
+
+def _docker_engine() -> str | None:
+    """The server's version, as `docker version` says it; None without a docker command or a server that answers."""
+    docker = shutil.which("docker")
+    if docker is None:
+        return None
+    command = [docker, "version", "--format", "{{.Server.Version}}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None
 
 
 def _instance(state: StateDir) -> Instance:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+LEAST_DOCKER_ENGINE = 26
 LEAST_PYTHON = (3, 11)
 EARLIEST = 2025
 """No machine with this software lives before this year: an earlier clock is not set."""
@@ -79,6 +80,8 @@ class Snapshot:
     """Directories named slackwater-<id> by id."""
     live_cgroups: frozenset[str] = frozenset()
     """The ids below which processes are."""
+    docker: str | None = None
+    """Version of the Docker Engine that answers here; None where none does."""
     asks_for_token: bool = False
     """Whether the settings here name a token or a file of them."""
     access_trouble: Sequence[str] = ()
@@ -167,6 +170,20 @@ def _servers(seen: Snapshot) -> Sequence[Finding]:
             )
             found.append(Finding(name, Level.FAIL, why, advice))
     return found
+
+
+def _docker(seen: Snapshot) -> Sequence[Finding]:
+    """Nothing to say where no Docker is: nothing but the compose file needs it."""
+    if seen.docker is None:
+        return []
+    text = f"Docker Engine {seen.docker}"
+    major = seen.docker.partition(".")[0]
+    if major.isdigit() and int(major) < LEAST_DOCKER_ENGINE:
+        advice = (
+            f"docker-compose.yml mounts folders of a volume (subpath): it needs Engine {LEAST_DOCKER_ENGINE} or newer"
+        )
+        return [Finding("docker", Level.WARN, text, advice)]
+    return [Finding("docker", Level.OK, text)]
 
 
 def _state(seen: Snapshot) -> Sequence[Finding]:
@@ -263,5 +280,5 @@ def _claims(count: int) -> str:
 
 _LOOKS: Sequence[Callable[[Snapshot], Sequence[Finding]]] = (
     *(_python, _kernel, _cgroups, _pressure, _idle, _cpus, _clock),
-    *(_servers, _state, _instance, _shards, _access, _leftovers, _journal),
+    *(_servers, _docker, _state, _instance, _shards, _access, _leftovers, _journal),
 )
