@@ -113,9 +113,9 @@ def start(state_dir: Path, tier: str, name: str, limit_milli: int) -> subprocess
 
 def surge_repeatedly(kernel: Kernel, surges: int) -> list[Answered]:
     """Each surge from a calm machine with batch free. Raises TimeoutError when batch does not become free."""
-    until_pods(kernel)
     found = []
     try:
+        until_pods(kernel)
         with QuotaWatch(kernel) as watch, UseWatch(kernel) as use:
             for number in range(surges):
                 until_free(watch)

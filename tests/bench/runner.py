@@ -151,7 +151,7 @@ def measured(name: str, given: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="slackwater-bench-") as folder:
         try:
             found = FIGURES[name][1](Path(folder), given, before.speed)
-        except (RuntimeError, OSError, ValueError, TimeoutError) as error:
+        except (RuntimeError, OSError, ValueError, TimeoutError, subprocess.SubprocessError) as error:
             found = {"failed": f"{type(error).__name__}: {error}"}
     return judged(found, machine.conditions(before, machine.look())) | {"machine": described}
 

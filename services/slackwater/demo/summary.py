@@ -204,11 +204,10 @@ def is_too_slow(phases: Mapping[str, Phase]) -> bool:
 
 
 def exit_status(summary: Summary) -> int:
-    """0 where nothing failed, 3 where only the latency bound did on a host that cannot be measured, else 2."""
+    """0 where nothing failed, 3 where only latencies and requests did on a host that cannot be measured, else 2."""
     if not failures(summary):
         return EXIT_CLOSED
-    others = *_loop(summary), *_left_behind(summary), *_failed_requests(summary)
-    if others or deciding_pair(summary.phases) is None:
+    if _loop(summary) or _left_behind(summary) or deciding_pair(summary.phases) is None:
         return EXIT_OPEN
     return EXIT_NOT_MEASURABLE if why_not_measurable(summary) else EXIT_OPEN
 
@@ -216,14 +215,16 @@ def exit_status(summary: Summary) -> int:
 def why_not_measurable(summary: Summary) -> str:
     """What was seen of a host whose latencies say nothing about Slackwater; empty where they do.
 
-    The host took more than 3 % of the CPUs in a surge of a pair, or the service alone, measured again, was itself
-    beyond the bound that Slackwater is held to.
+    The host took more than 3 % of the CPUs in a surge of a pair; or the service alone failed requests, or was itself
+    beyond the bound that Slackwater is held to when it was measured again.
     """
     measured, cpus, found = pairs(summary.phases), float(summary.machine.get("cpus", 0)), []
     stolen = max((phase.stolen_cpu for pair in measured for phase in pair), default=0.0)
     if cpus and stolen > MOST_STEAL * cpus:
         share = stolen / cpus
         found.append(f"the host took {share:.1%} of the CPUs in a surge (steal), more than {MOST_STEAL:.0%}")
+    if errors := sum(pair[0].errors for pair in measured):
+        found.append(f"{errors} of {sum(pair[0].requests for pair in measured)} requests failed with the service alone")
     alone = [_p99s(pair)[0] for pair in measured]
     if alone and max(alone) > allowed_p99_ms(min(alone)):
         said = ", ".join(f"{p99:.1f}" for p99 in alone)

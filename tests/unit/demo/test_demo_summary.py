@@ -240,6 +240,10 @@ def with_steal(found: dict[str, Phase], stolen_cpu: float) -> dict[str, Phase]:
     return {**found, ALONE: found[ALONE].model_copy(update={"stolen_cpu": stolen_cpu})}
 
 
+def with_errors(*names: str) -> dict[str, Phase]:
+    return {name: each.model_copy(update={"errors": 3 if name in names else 0}) for name, each in good().phases.items()}
+
+
 SLOW = ((20.0, 60.0), (20.0, 61.0), (20.0, 62.0))
 DRIFTING = ((20.0, 60.0), (36.0, 80.0), (20.0, 62.0))
 EXITS: tuple[tuple[Summary, int, str], ...] = (
@@ -252,6 +256,8 @@ EXITS: tuple[tuple[Summary, int, str], ...] = (
     (good(phases=in_pairs(*DRIFTING), machine={"cpus": 2}, leftovers=("cgroup /x",)), 2, ""),
     (good(phases=in_pairs(*DRIFTING), machine={"cpus": 2}, counts=Counts()), 2, ""),
     (good(phases={}, machine={"cpus": 2}), 2, ""),
+    (good(phases=with_errors(SLACKWATER), machine={"cpus": 2}), 2, ""),
+    (good(phases=with_errors(SLACKWATER, ALONE), machine={"cpus": 2}), 3, "3 of 1000 requests failed with the service"),
 )
 
 
