@@ -45,6 +45,7 @@ from tests.bench.verdict import EXIT_MET, EXIT_MISSED, EXIT_NOT_MEASURABLE, exit
 ROOT = Path(__file__).resolve().parents[2]
 Measure = Callable[[Path, argparse.Namespace, float], dict[str, Any]]
 """In a folder, with the options given, on a machine of so many times the reference speed."""
+EXIT_INTERRUPTED = 130
 SAID = {
     EXIT_MET: "every target was met",
     EXIT_MISSED: "a target was missed, or a measurement failed",
@@ -184,9 +185,13 @@ def main() -> int:
     began = time.monotonic()
     found: dict[str, Any] = {"measured_at": datetime.now(UTC).isoformat(), "commit": commit()}
     wanted = given.only.split(",")
-    for name in FIGURES:
-        if name in wanted:
-            found[name] = measured(name, given)
+    try:
+        for name in FIGURES:
+            if name in wanted:
+                found[name] = measured(name, given)
+    except KeyboardInterrupt:
+        sys.stdout.write(f"{table(found)}\ninterrupted: nothing was written\n")
+        return EXIT_INTERRUPTED
     failed = any("failed" in figure for figure in found.values() if isinstance(figure, dict))
     status = exit_status(verdicts(found), failed=failed)
     found |= {"seconds": round(time.monotonic() - began, 1), "exit": status}

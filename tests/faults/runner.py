@@ -118,4 +118,7 @@ def _run_all(chosen: list[Scenario], *, as_json: bool, whole: bool) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

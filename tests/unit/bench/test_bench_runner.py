@@ -48,3 +48,20 @@ def test_the_exit_status_is_also_the_last_line_and_in_the_file(
     assert capsys.readouterr().out.splitlines()[-1].startswith(said)
     assert json.loads(out.read_text())["exit"] == status
     assert (tmp_path / "bench.md").read_text().startswith("| figure |")
+
+
+def test_an_interrupted_bench_tells_what_it_has_and_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def measure(*_: object) -> dict[str, object]:
+        return {"targets": (Target("p99", 1.0, 2.0),)}
+
+    def interrupted(*_: object) -> dict[str, object]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(machine, "look", lambda: BEFORE)
+    monkeypatch.setattr(runner, "FIGURES", {"one": ("", measure), "two": ("", interrupted)})
+    monkeypatch.setattr(sys, "argv", ["bench", "--only", "one,two", "--out", str(tmp_path / "bench.json")])
+    assert runner.main() == runner.EXIT_INTERRUPTED
+    assert "met             one" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
