@@ -30,9 +30,11 @@ from typing import Any
 
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
+from slackwater.testing.guardian import guarded
 
 SERVICES = ("ingestion", "prediction", "colocation", "ensurance", "console")
 PATIENCE_SECONDS = 120.0
+_GUARDED = "SLACKWATER_REHEARSAL_GUARDED"
 WINDOWS = {
     "SLACKWATER_INGESTION_WINDOW_SECONDS": "5",
     "SLACKWATER_PREDICTION_HISTOGRAM_UPDATE_SECONDS": "5",
@@ -218,4 +220,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if _GUARDED in os.environ:
+        sys.exit(main())
+    os.environ[_GUARDED] = "1"
+    sys.exit(guarded("rehearsal", [sys.executable, *sys.argv]))

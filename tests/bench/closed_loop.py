@@ -13,6 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tests.bench.verdict import Target
+
 from slackwater.colocation.domain.closed_loop import Loop, LoopFigures, closed_loops
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.simulation.adapters.trace_history import Layout, TraceHistory, both, placed
@@ -47,8 +49,10 @@ def measure(days: float | None = None) -> dict[str, Any]:
     judged = [figures for trace in found.values() for figures in trace["default"].values()]
     worst, longest = (max(each[name] for each in judged) for name in ("exceeded_share", "longest_episode"))
     return {
-        "target": f"beyond capacity in at most {TARGET:.1%} of minutes, an episode at most 2 control periods",
-        "passed": worst <= TARGET and longest <= 2,
+        "targets": (
+            Target("beyond capacity", 100 * worst, 100 * TARGET, "% of node periods"),
+            Target("longest episode", longest, 2, "control periods"),
+        ),
         "exceeded_share": worst,
         "longest_episode": longest,
         **found,

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-_PLAIN = (
-    "lost",
-    "capacity_facts_per_second",
-    "series_updates_per_second",
-    "all_predictions_seconds",
-    "recompute_seconds",
-    "exceeded_share",
-    "longest_episode",
-)
+from tests.bench.verdict import Conditions, Target, Verdict, judge
+
+HEAD = "| figure | target at 5.0 M | seen | calibration | steal | commit |\n|---|---|---|---|---|---|"
 
 
 def spread(seconds: Sequence[float], *, digits: int = 3) -> dict[str, Any]:
@@ -27,46 +22,66 @@ def spread(seconds: Sequence[float], *, digits: int = 3) -> dict[str, Any]:
     return {"count": len(ordered), **{name: round(value, digits) for name, value in values.items()}}
 
 
+def judged(found: Mapping[str, Any], conditions: Conditions) -> dict[str, Any]:
+    """A measured figure as it is stored: with its conditions and, where it has targets, the verdict over them."""
+    figure = dict(found)
+    targets: Sequence[Target] = figure.pop("targets", ())
+    stored = figure | {"conditions": asdict(conditions) | {"calibration": round(conditions.calibration)}}
+    if not targets:
+        return stored
+    judgement, speed = judge(targets, conditions), conditions.speed
+    lines = [
+        {
+            "what": target.what,
+            "seen": target.seen,
+            "told": target.told(),
+            "target": f"{target.what} {target.bound()}",
+            "here": target.bound(speed),
+            "scale": target.scale.value,
+            "met": target.is_met(speed),
+        }
+        for target in targets
+    ]
+    return stored | {"verdict": judgement.verdict.value, "why": judgement.why, "targets": lines}
+
+
+def verdicts(found: Mapping[str, Any]) -> list[Verdict]:
+    return [Verdict(figure["verdict"]) for _, figure in _figures(found) if "verdict" in figure]
+
+
 def table(found: Mapping[str, Any]) -> str:
-    """One line per figure that has a target: what was measured, the target, and whether it was met."""
+    """For a terminal: the verdict of each figure that has a target or failed, and its ratios to its peers."""
     lines = []
-    for name, figure in found.items():
-        if isinstance(figure, Mapping) and "target" in figure:
-            mark = "met   " if figure["passed"] else "MISSED"
-            lines.append(f"{mark} {name:16} {_said(figure)}\n       {'':16} target: {figure['target']}")
-        elif isinstance(figure, Mapping) and "failed" in figure:
-            lines.append(f"FAILED {name:16} {figure['failed']}")
+    for name, figure in _figures(found):
+        if "failed" in figure:
+            lines.append(f"{'FAILED':15} {name:20} {figure['failed']}")
+        elif "verdict" in figure:
+            seen = "; ".join(f"{line['told']} ({line['here']} here)" for line in figure["targets"])
+            lines.append(f"{figure['verdict']:15} {name:20} {seen}")
+            if figure["why"]:
+                lines.append(f"{'':15} {'':20} {figure['why']}")
+        lines += [f"{'':15} {name:20} {ratio['told']}" for ratio in figure.get("ratios", ())]
     return "\n".join(lines)
 
 
-def _said(figure: Mapping[str, Any]) -> str:
-    told = []
-    for key, value in figure.items():
-        if key in ("settled", "commit_to_stream", "surge_to_quota", "surge_to_below"):
-            told.append(f"{key} p50 {value['p50']} s, p99 {value['p99']} s of {value['count']}")
-        elif key in ("crossed_milliseconds", "report_to_intent_milliseconds"):
-            told.append(f"p50 {value['p50']} ms, p99 {value['p99']} ms of {value['count']}")
-        elif key == "reports_per_second":
-            told.append(f"{value['stored'] if isinstance(value, Mapping) else value} reports/s")
-        elif key in (
-            "lost",
-            "capacity_facts_per_second",
-            "series_updates_per_second",
-            "all_predictions_seconds",
-            "recompute_seconds",
-            "exceeded_share",
-            "longest_episode",
-        ):
-            told.append(f"{key} {value}")
-        elif key in ("killed", "planned"):
-            told.append(f"{key}: " + ", ".join(_taken(part, line) for part, line in value.items()))
-        elif key == "cores":
-            told.append("cores " + ", ".join(f"{part} {used:.2f}" for part, used in value.items()))
-        elif key == "parts":
-            told.append(", ".join(f"{part} {line['mb_per_minute']:+.2f} MB/min" for part, line in value.items()))
-    return "; ".join(told)
+def markdown(found: Mapping[str, Any]) -> str:
+    """Rows as docs/reference/figures.md has them."""
+    rows = [HEAD]
+    for name, figure in _figures(found):
+        if "conditions" not in figure or not (figure.get("targets") or figure.get("ratios")):
+            continue
+        given = figure["conditions"]
+        targets, ratios = figure.get("targets", ()), figure.get("ratios", ())
+        wanted = "; ".join(line["target"] for line in targets)
+        seen = "; ".join([line["told"] for line in targets] + [ratio["told"] for ratio in ratios])
+        if "verdict" in figure:
+            seen += f": **{figure['verdict']}**"
+        measured = f"{given['calibration'] / 1e6:.1f} M | {given['steal']:.1%} | {found['commit']}"
+        rows.append(f"| `{name}` | {wanted} | {seen} | {measured} |")
+    return "\n".join(rows) + "\n"
 
 
-def _taken(service: str, figures: Mapping[str, Any]) -> str:
-    whole = figures["every_partition"]
-    return f"{service} p50 {whole['p50']} s, max {whole['max']} s"
+def _figures(found: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name, figure in found.items():
+        if isinstance(figure, Mapping) and ("conditions" in figure or "failed" in figure):
+            yield name, figure

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.bench.verdict import Scale, Target
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit" / "ensurance"))
 from ensurance_scene import Scene, reported
 
@@ -30,8 +32,7 @@ def measure(rounds: int = 10) -> dict[str, Any]:
         "calm_microseconds": round(1e6 * calm, 1),
         "crossing_milliseconds_110_pods": round(1e3 * crossed, 2),
         "held_milliseconds_110_pods": round(1e3 * held, 2),
-        "target": f"{TARGET_REPORTS} calm reports/s of 30 pods evaluated on one core",
-        "passed": 1 / calm >= TARGET_REPORTS,
+        "targets": (Target("calm reports of 30 pods", round(1 / calm), TARGET_REPORTS, "/s", Scale.RATE),),
     }
 
 

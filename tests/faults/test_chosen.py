@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from tests.faults.__main__ import run_one
+from tests.faults.runner import run_one
 from tests.faults.scenario import CHOSEN, Scenario
 from tests.faults.scenarios.agents import kill_simulated
 from tests.faults.scenarios.kills import VICTIMS, kills

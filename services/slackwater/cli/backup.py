@@ -23,10 +23,13 @@ def command(
         str | None, typer.Option(envvar=NATS_VARIABLE, metavar="URL", help="The bus, nats://host:4222.")
     ] = None,
 ) -> None:
-    """Copy the database and the streams while everything runs, and say their hash."""
+    """Copy the database and the streams while everything runs, and say their hash.
+
+    Without addresses: those of the `slackwater up` that runs in this state directory.
+    """
     import asyncio
 
-    from slackwater.cli.addresses import address
+    from slackwater.cli.addresses import addresses_or_here
     from slackwater.cli.copies import dated_folder, forget_oldest, take
     from slackwater.cli.output import errors_to_stderr, message
     from slackwater.cli.shared import refuse_other_forms
@@ -36,8 +39,7 @@ def command(
     with errors_to_stderr():
         if keep is not None and not dated:
             raise InvalidInput("--keep: goes with --dated", field="keep")
-        dsn = address(postgres, "--postgres", POSTGRES_VARIABLE)
-        url = address(nats, "--nats", NATS_VARIABLE)
+        dsn, url = addresses_or_here(postgres, nats)
         refuse_other_forms(dsn, url)
         now = SystemClock().now()
         target = dated_folder(folder, now) if dated else folder

@@ -121,7 +121,8 @@ def answer_of(response: httpx2.Response) -> Any:
     if response.status_code in (400, 422):
         raise InvalidInput(str(message), code=code)
     if response.status_code in (401, 403):
-        advice = f"; give --token-file, or set {TOKEN_VARIABLE}" if response.status_code == 401 else ""
+        unproven = response.status_code == 401 and "authorization" not in response.request.headers
+        advice = f"; give --token-file, or set {TOKEN_VARIABLE}" if unproven else ""
         raise Misconfigured(f"{message}{advice}", code=code)
     if response.status_code in (502, 503, 504):
         raise Unavailable(str(message), code=code)

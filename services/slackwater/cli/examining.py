@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -59,6 +60,7 @@ def snapshot(state_dir: Path) -> Snapshot:
         instance=_instance(StateDir(state_dir)),
         cgroups=cgroups,
         live_cgroups=frozenset(owner for owner, paths in cgroups.items() if _has_processes(paths)),
+        docker=_docker_engine(),
         asks_for_token=HttpSettings().asks_for_token,
         access_trouble=access_trouble(HttpSettings(), NatsAccess(), os.environ.get("SLACKWATER_NATS_URL", "")),
         journal_claims=claims_in(state_dir / "agent" / "journal"),
@@ -110,6 +112,19 @@ def _binaries() -> tuple[Mapping[str, str], Mapping[str, str]]:
     return found, trouble
 
 
+def _docker_engine() -> str | None:
+    """The server's version, as `docker version` says it; None without a docker command or a server that answers."""
+    docker = shutil.which("docker")
+    if docker is None:
+        return None
+    command = [docker, "version", "--format", "{{.Server.Version}}"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None if done.returncode == 0 else None
+
+
 def _instance(state: StateDir) -> Instance:
     try:
         holder = state.holder()
@@ -131,10 +146,25 @@ def _asked(holder: int, endpoint: Endpoint) -> Instance:
         return Instance(holder, endpoint.http_url, trouble=f"no answer ({type(error).__name__})")
     if answer.status_code == 200:
         shards = _shards(endpoint.http_url, headers)
-        blocked = _blocked(endpoint.http_url, headers)
-        return Instance(holder, endpoint.http_url, rpc_address=endpoint.rpc_address, shards=shards, blocked=blocked)
+        return Instance(
+            holder,
+            endpoint.http_url,
+            rpc_address=endpoint.rpc_address,
+            shards=shards,
+            asks_for_token=_asks_for_token(endpoint.http_url),
+            blocked=_blocked(endpoint.http_url, headers),
+        )
     lines = [line.removeprefix("[-]") for line in answer.text.splitlines() if line.startswith("[-]")]
     return Instance(holder, endpoint.http_url, failed_checks=lines or [f"HTTP {answer.status_code}"])
+
+
+def _asks_for_token(url: str) -> bool | None:
+    """Whether a caller without a token is refused: the settings of this shell need not be the instance's."""
+    try:
+        answer = httpx2.get(f"{url}/v1/nodes", params={"limit": 1}, timeout=ASK_SECONDS, trust_env=False)
+    except httpx2.HTTPError:
+        return None
+    return answer.status_code == 401
 
 
 def _shards(url: str, headers: Mapping[str, str]) -> Mapping[str, Mapping[str, int]] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+LEAST_DOCKER_ENGINE = 26
 LEAST_PYTHON = (3, 11)
 EARLIEST = 2025
 """No machine with this software lives before this year: an earlier clock is not set."""
@@ -44,6 +45,8 @@ class Instance:
     """HOST:PORT of gRPC, None when it is off."""
     failed_checks: Sequence[str] = ()
     """Lines of /readyz that are not well."""
+    asks_for_token: bool | None = None
+    """Whether it refuses a caller without a token; None when that could not be asked."""
     shards: Mapping[str, Mapping[str, int]] | None = None
     """How many partitions each replica of each service owns, `` for nobody; None when that could not be asked."""
     blocked: Mapping[str, str] = field(default_factory=dict)
@@ -79,6 +82,8 @@ class Snapshot:
     """Directories named slackwater-<id> by id."""
     live_cgroups: frozenset[str] = frozenset()
     """The ids below which processes are."""
+    docker: str | None = None
+    """Version of the Docker Engine that answers here; None where none does."""
     asks_for_token: bool = False
     """Whether the settings here name a token or a file of them."""
     access_trouble: Sequence[str] = ()
@@ -169,6 +174,20 @@ def _servers(seen: Snapshot) -> Sequence[Finding]:
     return found
 
 
+def _docker(seen: Snapshot) -> Sequence[Finding]:
+    """Nothing to say where no Docker is: nothing but the compose file needs it."""
+    if seen.docker is None:
+        return []
+    text = f"Docker Engine {seen.docker}"
+    major = seen.docker.partition(".")[0]
+    if major.isdigit() and int(major) < LEAST_DOCKER_ENGINE:
+        advice = (
+            f"docker-compose.yml mounts folders of a volume (subpath): it needs Engine {LEAST_DOCKER_ENGINE} or newer"
+        )
+        return [Finding("docker", Level.WARN, text, advice)]
+    return [Finding("docker", Level.OK, text)]
+
+
 def _state(seen: Snapshot) -> Sequence[Finding]:
     if not seen.state_writable:
         advice = "run as its owner, or set SLACKWATER_STATE_DIR to a directory of your own"
@@ -229,7 +248,8 @@ def _blocked(seen: Snapshot) -> Sequence[Finding]:
 
 def _access(seen: Snapshot) -> Sequence[Finding]:
     found = [Finding("access", Level.FAIL, trouble, "see docs/how-to/secure.md") for trouble in seen.access_trouble]
-    if seen.asks_for_token:
+    asks = seen.instance.asks_for_token
+    if seen.asks_for_token if asks is None else asks:
         found.append(Finding("access", Level.OK, "callers of the API need a token"))
     else:
         text = "no token is set: on loopback everybody on this machine is admin (docs/how-to/secure.md)"
@@ -271,5 +291,5 @@ def _claims(count: int) -> str:
 
 _LOOKS: Sequence[Callable[[Snapshot], Sequence[Finding]]] = (
     *(_python, _kernel, _cgroups, _pressure, _idle, _cpus, _clock),
-    *(_servers, _state, _instance, _shards, _blocked, _access, _leftovers, _journal),
+    *(_servers, _docker, _state, _instance, _shards, _blocked, _access, _leftovers, _journal),
 )

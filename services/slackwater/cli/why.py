@@ -51,7 +51,8 @@ def command(
         str | None,
         typer.Argument(
             metavar="SUBJECT",
-            help="nodes: batch-cpu, mid-memory, prod-cpu-peak, cpu, scheduling, …; default: batch-cpu",
+            help="nodes: batch-cpu (the default), batch-memory, mid-cpu, mid-memory, prod-cpu-peak, prod-memory-peak; "
+            "cpu and scheduling once something was decided about them there",
             show_default=False,
         ),
     ] = None,

@@ -23,6 +23,8 @@ class Api:
 
     endpoint: Endpoint
     since: datetime
+    node: str | None = None
+    """Only what concerns this node is told; None: the whole fleet. The database may know nodes of earlier runs."""
     _client: httpx2.AsyncClient = field(init=False)
     _before: Counts = field(default_factory=Counts)
 
@@ -71,7 +73,8 @@ class Api:
     async def decisions(self) -> list[dict[str, Any]]:
         """Throttle and restore decisions of this run, oldest first."""
         found = [item for kind in ("throttle", "restore") for item in await self._decisions(kind)]
-        return sorted(found, key=lambda item: (item["decided_at"], item["id"]))
+        own = [item for item in found if self._is_ours(item["node"])]
+        return sorted(own, key=lambda item: (item["decided_at"], item["id"]))
 
     async def counts(self) -> Counts:
         """What happened since the run began."""
@@ -81,11 +84,23 @@ class Api:
             windows=max(0, now.windows - before.windows),
             predictions=max(0, now.predictions - before.predictions),
             offers=max(0, now.offers - before.offers),
-            decisions={kind: n - before.decisions.get(kind, 0) for kind, n in now.decisions.items()},
+            decisions=await self._decided(now, before),
         )
 
+    async def _decided(self, now: Counts, before: Counts) -> dict[str, int]:
+        """Decisions since the run began by kind. Throttles and restores of other nodes are not of this run."""
+        decided = {kind: n - before.decisions.get(kind, 0) for kind, n in now.decisions.items()}
+        if self.node is not None:
+            for kind in ("throttle", "restore"):
+                items = await self._decisions(kind)
+                decided[kind] = sum(self._is_ours(item["node"]) for item in items)
+        return decided
+
+    def _is_ours(self, node: str) -> bool:
+        return self.node is None or node == self.node
+
     async def offers(self) -> tuple[OfferLine, ...]:
-        """The offer in force of every node."""
+        """The offer in force of every node that is told of."""
         return tuple(
             OfferLine(
                 node=item["node"],
@@ -94,6 +109,7 @@ class Api:
                 decision_ids=item["decision_ids"],
             )
             for item in (await self._get("/v1/offers"))["items"]
+            if self._is_ours(item["node"])
         )
 
     async def _totals(self) -> Counts:

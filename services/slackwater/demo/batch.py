@@ -19,7 +19,7 @@ import time
 import zlib
 from pathlib import Path
 
-from slackwater.demo.service import die_with_parent
+from slackwater.runtime.parent_death import die_with_parent
 
 _BLOCK = " ".join(f"{n * 2654435761 % 99991:x}" for n in range(45_000)).encode()
 _COUNTER = struct.Struct("<Q")

@@ -40,19 +40,19 @@ _LOOP_PATIENCE_SECONDS = 8.0
 
 
 async def run(endpoint: Endpoint, state_dir: Path, seconds: int | None, driver: str) -> int:
-    """The main job. Returns 0 when all that can be known before the stop is well, else 1. Cancel it to end it early."""
+    """The main job; the exit status as far as it can be known before the stop. Cancel it to end it early."""
     (state_dir / SUMMARY_FILE).unlink(missing_ok=True)
     (state_dir / "agent" / "restore-report.json").unlink(missing_ok=True)  # of an earlier run
     if driver != "linux":
         return await simulation.direct(endpoint, state_dir, seconds, SUMMARY_FILE)
-    async with Api(endpoint, datetime.now(UTC)) as api:
+    async with Api(endpoint, datetime.now(UTC), platform.node()) as api:
         with Narrator() as narrator:
             production = Production(endpoint, state_dir, seconds, api, narrator)
             return await production.perform()
 
 
 def finish(state_dir: Path, console: Console | None = None) -> int:
-    """After the stop: complete `run-summary.json`, print the table, return the exit status (0 or 1).
+    """After the stop: complete `run-summary.json`, print the table, return the exit status (0, 2 or 3).
 
     Without a summary of `run` (interrupted before there was one) there is nothing to judge: 0.
     """
@@ -64,10 +64,11 @@ def finish(state_dir: Path, console: Console | None = None) -> int:
     remains = tuple(Kernel.of(state_dir).remains()) if found.driver == "linux" else ()
     update = {"restored_exactly": exact, "restored_files": files, "leftovers": remains, "finished": True}
     complete = found.model_copy(update=update)
-    complete = complete.model_copy(update={"failures": summary.failures(complete)})
+    judged = {"failures": summary.failures(complete), "not_measurable": summary.why_not_measurable(complete)}
+    complete = complete.model_copy(update={**judged, "exit": summary.exit_status(complete)})
     write_atomically(file, complete.model_dump_json(indent=1) + "\n")
     table.show(complete, console or table.console())
-    return 0 if complete.ok or complete.interrupted else 1
+    return 0 if complete.interrupted else summary.exit_status(complete)
 
 
 def restored(state_dir: Path) -> tuple[bool | None, int]:
@@ -114,10 +115,10 @@ class Production:
             await self.api.apply(before)
         finally:
             await self.workloads.stop_all()
-        return 1 if found.failures else 0
+        return summary.exit_status(found.model_copy(update={"restored_exactly": True}))
 
     async def _phases(self) -> Summary:
-        parts = schedule.lengths(self.seconds)
+        began, parts = time.monotonic(), schedule.lengths(self.seconds)
         self.narrator.greet(self.endpoint, platform.node())
         await self.api.set_mode("observe", "by-request")
         self.doing = "starting the service"
@@ -139,7 +140,9 @@ class Production:
         await surge.phase(WEIGHTS, "tier weights only")
         found = await self._pair(surge, 1)
         if summary.is_too_slow(self.phases):
-            self.narrator.say("too slow: is it us, or the machine? Two more pairs; the middle one of the three decides")
+            self.narrator.say(
+                "too slow: Slackwater or the machine? Two more pairs, about a minute; the middle one of three decides"
+            )
             longer = replace(surge, parts=schedule.in_doubt(parts))
             for number in range(2, PAIRS + 1):
                 await self.api.set_mode("observe", "by-tier", self.waterline)
@@ -148,6 +151,8 @@ class Production:
         workload = {"workers": self.workloads.cpus, "rounds": rounds, "request_cpu_ms": round(cost * 1000, 3)}
         loads = {"rest_rate": round(rates.rest, 1), "surge_rate": round(rates.surge, 1)}
         result = await self._conclude(found, {**workload, **loads}, compared)
+        result = result.model_copy(update={"took_seconds": round(time.monotonic() - began, 1)})
+        write_atomically(self.state_dir / SUMMARY_FILE, result.model_dump_json(indent=1) + "\n")
         if self.seconds is None:
             await self._go_on(surge, result)
         return result

@@ -11,6 +11,13 @@ FULL_SECONDS = 90
 COMPARED_SECONDS, _COMPARED_SHARE = 110, 0.66
 _LEAST_SECONDS, DEFAULT_SECONDS = 20, 120
 _SURE_SURGE_SECONDS = 8.0
+_AGAIN_PATIENCE_SECONDS = 15.0
+_START_SECONDS, _LEAD_SECONDS, _BETWEEN_SECONDS, _OFFERS_SECONDS = 20.0, 0.6, 1.5, 8.0
+"""The service and its cost; before each load; between the two surges of a pair; for the first offers at the end."""
+_LAST_RESTORES_SECONDS = 50.0
+"""Of the last two surges of the comparison, which began in time."""
+OVERTIME_SECONDS = 200
+"""`longest` is at most so much more than what was asked for."""
 EXCESS_RATIO = 1.0
 """Release twice the measured gap: "some" pressure is a lower bound, and a surge of seconds leaves few cycles."""
 REST_LOAD = 0.05
@@ -55,8 +62,24 @@ def lengths(seconds: int | None) -> Lengths:
 
 
 def in_doubt(given: Lengths) -> Lengths:
-    """For surges that are given again because of a doubt: the p99 of the shortest ones hangs on five requests."""
-    return replace(given, surge=max(given.surge, _SURE_SURGE_SECONDS))
+    """For the two pairs that are measured again because of a doubt: long enough for a p99 (that of the shortest surge
+    hangs on five requests), and no longer. How long a restore takes was measured in the first pair."""
+    return replace(
+        given, surge=_SURE_SURGE_SECONDS, restore_patience=min(given.restore_patience, _AGAIN_PATIENCE_SECONDS)
+    )
+
+
+def longest(seconds: int) -> float:
+    """Upper bound of the measurements in seconds: everything waited for as long as it is waited for at all."""
+    given = lengths(seconds)
+    again = in_doubt(given)
+
+    def pair(parts: Lengths) -> float:
+        return 2 * (_LEAD_SECONDS + parts.rest + parts.surge) + _BETWEEN_SECONDS + parts.settle + parts.restore_patience
+
+    shared = given.rest + given.first + 2 * (given.rest + given.surge) + given.settle + 3 * _LEAD_SECONDS
+    compared = given.comparison + _LAST_RESTORES_SECONDS if given.comparison else 0.0
+    return _START_SECONDS + shared + pair(given) + 2 * pair(again) + compared + _OFFERS_SECONDS
 
 
 def rates(cpus: int, seconds_per_request: float) -> Rates:

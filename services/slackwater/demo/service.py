@@ -10,7 +10,6 @@ A request costs a fixed amount of work (`--rounds` of key stretching to sign a d
 from __future__ import annotations
 
 import argparse
-import ctypes
 import hashlib
 import hmac
 import json
@@ -21,8 +20,9 @@ import sys
 import time
 from pathlib import Path
 
+from slackwater.runtime.parent_death import die_with_parent
+
 _DOCUMENT = json.dumps([{"order": n, "sku": f"item-{n * 7919 % 997}", "price": n * 1.07} for n in range(60)]).encode()
-_PR_SET_PDEATHSIG = 1
 _LISTEN_QUEUE = 1024
 _CALIBRATION_ROUNDS = 5000
 _CLIENT_PATIENCE_SECONDS = 5.0
@@ -50,12 +50,6 @@ def seconds_per_round(budget_seconds: float = 0.3) -> float:
 def rounds_for(target_seconds: float) -> int:
     """How many rounds cost about `target_seconds` of CPU here; at least one."""
     return max(1, round(target_seconds / seconds_per_round()))
-
-
-def die_with_parent() -> None:
-    """Ask the kernel for SIGTERM when the parent ends, so that a killed tree leaves no worker (Linux only)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _handle(connection: socket.socket, rounds: int) -> None:

@@ -59,7 +59,7 @@ async def direct(endpoint: Endpoint, state_dir: Path, seconds: int | None, summa
                 table.show(found, table.console())
                 await asyncio.Event().wait()
             await api.apply(before)
-    return 1 if found.failures else 0
+    return summary.exit_status(found.model_copy(update={"restored_exactly": True}))
 
 
 @dataclass(slots=True)

@@ -21,6 +21,14 @@ HARDLY = 1.1
 P99_FACTOR, P99_ALLOWANCE_MS = 1.5, 5.0
 _NOTICEABLE_MS = 2.0
 _DISTURBING_SHARE, _STOLEN_SHARE = 0.15, 0.02
+MOST_STEAL = 0.03
+"""Of the machine's CPUs: above it a latency says more about the host than about Slackwater."""
+EXIT_CLOSED, EXIT_OPEN, EXIT_NOT_MEASURABLE = 0, 2, 3
+EXITS = {
+    EXIT_CLOSED: "the loop closed",
+    EXIT_OPEN: "the loop did not close",
+    EXIT_NOT_MEASURABLE: "this host cannot be measured right now",
+}
 
 
 class _Part(BaseModel):
@@ -97,6 +105,12 @@ class Summary(_Part):
     finished: bool = False
     failures: tuple[str, ...] = ()
     conclusion: str = ""
+    took_seconds: float | None = None
+    """From the start of the demo to the end of its measurements."""
+    exit: int | None = None
+    """The exit status, once `finished`: make itself ends with 2 for every status but 0."""
+    not_measurable: str = ""
+    """What was seen of a host on which the latency bound says nothing; empty where it does."""
 
     @property
     def ok(self) -> bool:
@@ -189,6 +203,42 @@ def is_too_slow(phases: Mapping[str, Phase]) -> bool:
     return pair is not None and _times_allowed(pair) > 1
 
 
+def exit_status(summary: Summary) -> int:
+    """0 where nothing failed, 3 where only latencies and requests did on a host that cannot be measured, else 2."""
+    if not failures(summary):
+        return EXIT_CLOSED
+    if _loop(summary) or _left_behind(summary) or deciding_pair(summary.phases) is None:
+        return EXIT_OPEN
+    return EXIT_NOT_MEASURABLE if why_not_measurable(summary) else EXIT_OPEN
+
+
+def why_not_measurable(summary: Summary) -> str:
+    """What was seen of a host whose latencies say nothing about Slackwater; empty where they do.
+
+    The host took more than 3 % of the CPUs in a surge of a pair; or the service alone failed requests, or was itself
+    beyond the bound that Slackwater is held to when it was measured again.
+    """
+    measured, cpus, found = pairs(summary.phases), float(summary.machine.get("cpus", 0)), []
+    stolen = max((phase.stolen_cpu for pair in measured for phase in pair), default=0.0)
+    if cpus and stolen > MOST_STEAL * cpus:
+        share = stolen / cpus
+        found.append(f"the host took {share:.1%} of the CPUs in a surge (steal), more than {MOST_STEAL:.0%}")
+    if errors := sum(pair[0].errors for pair in measured):
+        found.append(f"{errors} of {sum(pair[0].requests for pair in measured)} requests failed with the service alone")
+    alone = [_p99s(pair)[0] for pair in measured]
+    if alone and max(alone) > allowed_p99_ms(min(alone)):
+        said = ", ".join(f"{p99:.1f}" for p99 in alone)
+        found.append(f"the service alone had p99 {said} ms: it drifts by more than the bound allows Slackwater")
+    return "; ".join(found)
+
+
+def last_line(summary: Summary) -> str:
+    """The exit status in words, for a caller that sees only make's."""
+    status = exit_status(summary)
+    why = f": {summary.not_measurable}" if status == EXIT_NOT_MEASURABLE else ""
+    return f"exit {status}: {EXITS[status]}{why}"
+
+
 def _latency(summary: Summary) -> list[str]:
     measured, pair = pairs(summary.phases), deciding_pair(summary.phases)
     if pair is None:
@@ -201,10 +251,15 @@ def _latency(summary: Summary) -> list[str]:
             f"({P99_FACTOR:g} x {alone:.1f} ms alone + {P99_ALLOWANCE_MS:g} ms)"
             + (f": the middle one of {told_pairs(measured)}" if len(measured) == PAIRS else "")
         )
-    found += [
-        f"{ours.errors} of {ours.requests} requests failed under Slackwater" for _, ours in measured if ours.errors
+    return [*found, *_failed_requests(summary)]
+
+
+def _failed_requests(summary: Summary) -> list[str]:
+    return [
+        f"{ours.errors} of {ours.requests} requests failed under Slackwater"
+        for _, ours in pairs(summary.phases)
+        if ours.errors
     ]
-    return found
 
 
 def told_pairs(measured: Sequence[tuple[Phase, Phase]]) -> str:

@@ -19,6 +19,7 @@ from slackwater.demo.summary import (
     Phase,
     Summary,
     disturbance,
+    last_line,
     nothing_was_to_be_taken,
     nth,
     pairs,
@@ -85,7 +86,12 @@ def lines(summary: Summary) -> list[str]:
         found.append(summary.conclusion)
     if disturbed := disturbance(summary.phases, float(summary.machine.get("cpus", 0)) or math.inf):
         found.append(disturbed)
+    if summary.took_seconds is not None and summary.seconds is not None:
+        more = "; two more pairs were measured" if len(pairs(summary.phases)) == PAIRS else ""
+        found.append(f"took {summary.took_seconds:.0f} s of the {summary.seconds} s that were asked for{more}")
     found.extend(f"FAILED: {failure}" for failure in summary.failures)
+    if summary.finished:
+        found.append(last_line(summary))
     return found
 
 

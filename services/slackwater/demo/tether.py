@@ -11,7 +11,7 @@ import os
 import sys
 from typing import NoReturn
 
-from slackwater.demo.service import die_with_parent
+from slackwater.runtime.parent_death import die_with_parent
 
 
 def main() -> NoReturn:

@@ -54,8 +54,11 @@ class Ledger(Protocol):
         """Nodes of these partitions not heard of since then and not yet lost."""
         ...
 
-    async def count_by_liveness(self) -> Mapping[str, int]:
-        """How many nodes are `fresh`, `stale`, `lost`, or `silent` (described, never reported)."""
+    async def count_by_liveness(self, lost_since: datetime) -> Mapping[str, int]:
+        """How many nodes are `fresh`, `stale`, `lost`, or `silent` (described, never reported).
+
+        A lost node whose last report is older than `lost_since` is not counted.
+        """
         ...
 
     async def gone_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:

@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from slackwater.bus.port import Bus
@@ -124,7 +125,9 @@ class IngestionService:
         self._liveness = WatchLiveness(
             database, ledgers, clock, silence, bus.connected, ownership.working, hearing.until
         )
-        self._count = CountNodes(database, ledgers, meter)
+        self._count = CountNodes(
+            database, ledgers, meter, clock=clock, lost_for=timedelta(days=settings.retention_days)
+        )
         self._keep = KeepHistory(database, ledgers, clock, settings.retention_days)
 
     async def run(self, started: Callable[[], None]) -> None:

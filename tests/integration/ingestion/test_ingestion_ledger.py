@@ -284,9 +284,11 @@ async def test_silent_nodes_have_spoken_once_and_are_not_lost(kept: Kept) -> Non
     )
     async with kept.database.unit_of_work() as unit:
         found = await kept.ledgers(unit).silent_nodes(late)
-        counted = await kept.ledgers(unit).count_by_liveness()
+        counted = await kept.ledgers(unit).count_by_liveness(EPOCH)
+        later = await kept.ledgers(unit).count_by_liveness(late)
     assert [node.name for node in found] == ["n", "stale"]
     assert dict(counted) == {"fresh": 2, "stale": 1, "lost": 1, "silent": 1}
+    assert dict(later) == {"fresh": 2, "stale": 1, "silent": 1}, "lost for so long that it is not counted"
 
 
 async def test_open_nodes_have_a_window_to_close(kept: Kept) -> None:

@@ -221,3 +221,31 @@ def test_it_says_who_may_do_what_without_a_token_and_what_stands_in_the_way(tmp_
     worse = examine(replace(WELL, asks_for_token=True, access_trouble=trouble))
     assert sum(one.level is Level.FAIL for one in worse if one.check == "access") == 3
     assert access_trouble(HttpSettings.local(), NatsAccess(), "") == []
+
+
+@pytest.mark.parametrize(
+    ("here", "instance", "asked"), [(False, True, True), (True, False, False), (True, None, True), (False, None, False)]
+)
+def test_access_is_what_the_running_instance_asks_for_and_else_what_the_settings_say(
+    here: bool, instance: bool | None, asked: bool
+) -> None:
+    seen = replace(WELL, asks_for_token=here, instance=Instance(1, "http://x", asks_for_token=instance))
+    assert (finding(seen, "access").seen == "callers of the API need a token") is asked
+
+
+@pytest.mark.parametrize(
+    ("version", "level"), [("20.10.24", Level.WARN), ("25.0.5", Level.WARN), ("26.0.0", Level.OK), ("dev", Level.OK)]
+)
+def test_a_docker_that_cannot_run_the_compose_file_is_told(version: str, level: Level) -> None:
+    assert finding(replace(WELL, docker=version), "docker").level is level
+    assert not [found for found in examine(WELL) if found.check == "docker"]
+
+
+def test_the_docker_engine_is_asked_for_its_own_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text("#!/bin/sh\necho 20.10.24\n")
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert snapshot(tmp_path).docker == "20.10.24"
+    docker.write_text("#!/bin/sh\necho no daemon >&2\nexit 1\n")
+    assert snapshot(tmp_path).docker is None

@@ -100,5 +100,14 @@ def test_a_compared_surge_leaves_batch_a_third_of_what_it_wants_where_the_machin
 def test_a_doubt_is_settled_by_surges_that_are_long_enough(seconds: int) -> None:
     parts = schedule.lengths(seconds)
     longer = schedule.in_doubt(parts)
-    assert longer.surge == max(8.0, parts.surge)
-    assert replace(longer, surge=parts.surge) == parts
+    assert longer.surge == 8.0
+    assert longer.restore_patience < parts.restore_patience
+    assert replace(longer, surge=parts.surge, restore_patience=parts.restore_patience) == parts
+
+
+@given(st.integers(20, 600))
+def test_the_longest_run_is_bounded_and_holds_every_wait(seconds: int) -> None:
+    parts, again = schedule.lengths(seconds), schedule.in_doubt(schedule.lengths(seconds))
+    waits = parts.restore_patience + 2 * again.restore_patience
+    surges = parts.first + 4 * parts.surge + 4 * again.surge
+    assert waits + surges + parts.comparison < schedule.longest(seconds) <= seconds + schedule.OVERTIME_SECONDS

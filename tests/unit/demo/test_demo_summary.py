@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -233,3 +234,53 @@ def test_the_table_shows_phases_ids_and_failures() -> None:
     assert "batch-cpu d1" in text
     assert "FAILED: it broke" in text
     assert "So it is." in text
+
+
+def with_steal(found: dict[str, Phase], stolen_cpu: float) -> dict[str, Phase]:
+    return {**found, ALONE: found[ALONE].model_copy(update={"stolen_cpu": stolen_cpu})}
+
+
+def with_errors(*names: str) -> dict[str, Phase]:
+    return {name: each.model_copy(update={"errors": 3 if name in names else 0}) for name, each in good().phases.items()}
+
+
+SLOW = ((20.0, 60.0), (20.0, 61.0), (20.0, 62.0))
+DRIFTING = ((20.0, 60.0), (36.0, 80.0), (20.0, 62.0))
+EXITS: tuple[tuple[Summary, int, str], ...] = (
+    (good(), 0, ""),
+    (good(phases=with_steal(in_pairs((20.0, 25.0)), 1.0), machine={"cpus": 2}), 0, ""),
+    (good(phases=in_pairs(*SLOW), machine={"cpus": 2}), 2, ""),
+    (good(phases=with_steal(in_pairs(*SLOW), 0.06), machine={"cpus": 2}), 2, ""),
+    (good(phases=with_steal(in_pairs(*SLOW), 0.062), machine={"cpus": 2}), 3, "the host took 3.1% of the CPUs"),
+    (good(phases=in_pairs(*DRIFTING), machine={"cpus": 2}), 3, "the service alone had p99 20.0, 36.0, 20.0 ms"),
+    (good(phases=in_pairs(*DRIFTING), machine={"cpus": 2}, leftovers=("cgroup /x",)), 2, ""),
+    (good(phases=in_pairs(*DRIFTING), machine={"cpus": 2}, counts=Counts()), 2, ""),
+    (good(phases={}, machine={"cpus": 2}), 2, ""),
+    (good(phases=with_errors(SLACKWATER), machine={"cpus": 2}), 2, ""),
+    (good(phases=with_errors(SLACKWATER, ALONE), machine={"cpus": 2}), 3, "3 of 1000 requests failed with the service"),
+)
+
+
+@pytest.mark.parametrize(("found", "status", "said"), EXITS)
+def test_the_exit_status_tells_an_open_loop_from_a_host_that_cannot_be_measured(
+    found: Summary, status: int, said: str
+) -> None:
+    assert summary.exit_status(found) == status
+    told = found.model_copy(update={"not_measurable": summary.why_not_measurable(found)})
+    assert summary.last_line(told).startswith(f"exit {status}: ")
+    assert said in summary.last_line(told)
+    assert table.lines(told)[-1] == summary.last_line(told)
+
+
+def test_an_unmeasurable_host_does_not_loosen_the_bound() -> None:
+    unsure = good(phases=with_steal(in_pairs(*SLOW), 1.0), machine={"cpus": 2})
+    assert summary.failures(unsure)
+    assert not unsure.model_copy(update={"failures": summary.failures(unsure)}).ok
+
+
+def test_docs_name_every_exit_status_as_the_program_says_it() -> None:
+    root = Path(__file__).resolve().parents[3]
+    for page in ("README.md", "docs/getting-started.md"):
+        text = " ".join((root / page).read_text().split())
+        for status, words in summary.EXITS.items():
+            assert f"{status} {words}" in text, page

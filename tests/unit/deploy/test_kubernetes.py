@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -194,3 +195,26 @@ def test_no_secret_is_written_down() -> None:
         for variable, value in environment(workload).items():
             secret = any(word in variable for word in ("PASSWORD", "TOKEN", "DSN"))
             assert not secret or (variable.endswith("_FILE") and value.startswith("/")), (name_of(workload), variable)
+
+
+def test_a_new_version_is_migrated_before_it_rolls_and_the_label_in_the_docs_selects_the_job_alone() -> None:
+    text = (ROOT / "deploy" / "kubernetes" / "README.md").read_text()
+    steps = ["delete job/migrate", "-l app.kubernetes.io/name=migrate", "wait --for=condition=complete job/migrate"]
+    places = [text.index(step, text.index("A new version:")) for step in steps]
+    assert places == sorted(places)
+    assert text.rindex("kubectl apply -k deploy/kubernetes\n") > places[-1]
+    labelled = [
+        one for _, one in ALL if one.get("metadata", {}).get("labels", {}).get("app.kubernetes.io/name") == "migrate"
+    ]
+    assert [one["kind"] for one in labelled] == ["Job"]
+
+
+def test_every_claim_without_a_storage_class_is_named_in_the_docs() -> None:
+    text = (ROOT / "deploy" / "kubernetes" / "README.md").read_text()
+    for file, one in ALL:
+        claims = (
+            [one] if one["kind"] == "PersistentVolumeClaim" else one.get("spec", {}).get("volumeClaimTemplates", [])
+        )
+        if any("storageClassName" not in claim["spec"] for claim in claims):
+            name = Path(file).name
+            assert f"`{name}`" in text.partition("StorageClass")[2].partition("Pending")[0], name

@@ -12,6 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 from click.testing import Result
 from small_histories import Silent, write_trace
 from small_prometheus import SmallPrometheus, cluster, serving
@@ -19,6 +20,7 @@ from typer.testing import CliRunner
 
 from slackwater.cli.main import app
 from slackwater.cli.prometheus_options import seconds_of
+from slackwater.colocation.domain.document import field_problems
 from slackwater.model.errors import InvalidInput
 from slackwater.simulation.adapters.trace_history import Layout, both, placed
 from slackwater.simulation.edge.assessment_report import AssessmentReport, ResourceReport
@@ -156,6 +158,16 @@ def test_the_page_needs_nothing_else_and_has_its_pictures(trace: Path, tmp_path:
     for picture in pictures:
         ElementTree.fromstring(picture)  # noqa: S314 - drawn by us a moment ago
         assert "nan" not in picture.lower()
+
+
+def test_the_strategy_to_copy_says_that_no_node_follows_it_as_it_stands(trace: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    assert assess("--trace", trace, *SMALL, "--accept", "0.02", "--html", page).exit_code == 0
+    [document] = re.findall(r"<pre[^>]*>(apiVersion.*?)</pre>", page.read_text(), re.S)
+    assert "no node is in it" in document
+    strategy = yaml.safe_load(document)
+    assert strategy["spec"]["nodePool"] == "assessed"
+    assert field_problems({name: value for name, value in strategy["spec"].items() if name != "nodePool"}) == []
 
 
 def test_a_prometheus_is_read_as_a_trace_is(small: SmallPrometheus, tmp_path: Path) -> None:

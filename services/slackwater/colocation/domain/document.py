@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
@@ -175,8 +176,11 @@ def problems_of(spec: Spec, base: Spec = MappingProxyType({})) -> list[InvalidIn
 
 
 def _unknown(name: str) -> InvalidInput:
-    near = [known for known in FIELDS if known.lower() == name.lower()] or list(FIELDS)
-    return InvalidInput(f"{name}: there is no such field; there are {', '.join(near)}", field=name)
+    """Names the closest field; all of them only where none is close."""
+    close = get_close_matches(name.lower(), [known.lower() for known in FIELDS], n=1)
+    near = [known for known in FIELDS if known.lower() in close]
+    said = f"did you mean {near[0]}?" if near else f"there are {', '.join(FIELDS)}"
+    return InvalidInput(f"{name}: there is no such field; {said}", field=name)
 
 
 def strategy_of(spec: Spec, base: Spec = MappingProxyType({})) -> Strategy:

@@ -104,8 +104,12 @@ class MemoryLedger:
             if partition_of(node.name) in partitions
         ]
 
-    async def count_by_liveness(self) -> Mapping[str, int]:
-        return Counter("silent" if node.liveness is None else str(node.liveness) for node in self._books.nodes.values())
+    async def count_by_liveness(self, lost_since: datetime) -> Mapping[str, int]:
+        return Counter(
+            "silent" if node.liveness is None else str(node.liveness)
+            for node in self._books.nodes.values()
+            if node.liveness is not Liveness.LOST or (node.last_report_at and node.last_report_at >= lost_since)
+        )
 
     async def gone_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:
         gone = (pod for pod in await self.pods() if not self._is_present(pod) and partition_of(pod.node) in partitions)

@@ -65,7 +65,8 @@ _SILENT_NODES = text(
     f" AND {partition_of_sql('name')} = ANY(CAST(:partitions AS int[])) ORDER BY name FOR UPDATE"
 )
 _COUNT_BY_LIVENESS = text(
-    "SELECT coalesce(CAST(liveness AS text), 'silent') AS liveness, count(*) AS nodes FROM nodes GROUP BY 1"
+    "SELECT coalesce(CAST(liveness AS text), 'silent') AS liveness, count(*) AS nodes FROM nodes"
+    " WHERE liveness IS DISTINCT FROM 'lost' OR last_report_at >= :lost_since GROUP BY 1"
 )
 _OPEN = (
     " newest_at IS NOT NULL AND name > :after AND name <> ALL(CAST(:without AS text[])) AND (closed_until IS NULL OR ("
@@ -265,8 +266,8 @@ class PostgresLedger:
         rows = await self._connection.execute(_SILENT_NODES, {"since": since, "partitions": list(partitions)})
         return self._known(rows.mappings())
 
-    async def count_by_liveness(self) -> Mapping[str, int]:
-        rows = await self._connection.execute(_COUNT_BY_LIVENESS)
+    async def count_by_liveness(self, lost_since: datetime) -> Mapping[str, int]:
+        rows = await self._connection.execute(_COUNT_BY_LIVENESS, {"lost_since": lost_since})
         return {row.liveness: row.nodes for row in rows}
 
     async def gone_pods(self, since: datetime, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[PodPresence]:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from slackwater.ingestion.ports import Ledgers, Meter
+from slackwater.model.time import Clock
 from slackwater.store.port import Database
 
 
 class CountNodes:
-    """For operators only: nothing is decided on it."""
+    """For operators only: nothing is decided on it. A node that was removed is lost for good: after `lost_for` it is
+    not counted any more, so that its alert ends."""
 
-    def __init__(self, database: Database, ledgers: Ledgers, meter: Meter) -> None:
+    def __init__(
+        self, database: Database, ledgers: Ledgers, meter: Meter, *, clock: Clock, lost_for: timedelta
+    ) -> None:
         self._database = database
         self._ledgers = ledgers
         self._meter = meter
+        self._clock = clock
+        self._lost_for = lost_for
 
     async def __call__(self) -> None:
         """Raises Unavailable."""
         async with self._database.unit_of_work() as unit:
-            self._meter.nodes(await self._ledgers(unit).count_by_liveness())
+            self._meter.nodes(await self._ledgers(unit).count_by_liveness(self._clock.now() - self._lost_for))

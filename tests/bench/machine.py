@@ -1,0 +1,49 @@
+"""What a measurement stands on: the machine's speed, its load, and the CPU time its host took."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.bench.verdict import REFERENCE_ROUNDS_PER_SECOND, Conditions
+
+from slackwater.demo.service import seconds_per_round
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One reading: rounds a second of the calibration loop, jiffies of all CPUs so far, and those that were stolen."""
+
+    calibration: float
+    jiffies: int
+    stolen: int
+
+    @property
+    def speed(self) -> float:
+        return self.calibration / REFERENCE_ROUNDS_PER_SECOND
+
+
+def look() -> Look:
+    """Calibrates for 0.3 s of CPU time, then reads the counters."""
+    rounds = 1 / seconds_per_round()
+    words = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return Look(rounds, sum(words), words[7])
+
+
+def conditions(before: Look, after: Look) -> Conditions:
+    """What held between two readings; the calibration of the second one counts as a part of it."""
+    span = after.jiffies - before.jiffies
+    return Conditions(before.calibration, after.calibration, (after.stolen - before.stolen) / span if span > 0 else 0.0)
+
+
+def described() -> dict[str, Any]:
+    """The machine in words of its own."""
+    return {
+        "cpus": os.cpu_count(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load_average": list(os.getloadavg()),
+    }

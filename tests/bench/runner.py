@@ -1,0 +1,215 @@
+"""`make bench`: the figures of the product, measured here and now, written to .slackwater/bench.json.
+
+    python -m tests.bench [--list] [--only NAME,NAME] [--surges 6] [--minutes 2] [--seconds 60] [--out FILE]
+
+Figures depend on the machine: its load, a calibration loop right before and after, and steal are written beside each.
+Those with targets are judged (tests.bench.verdict). Exit status: 0 all met, 1 one missed or failed, 3 one not
+measurable and none missed. The last line says it in words, because make itself ends with 2 for any of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.bench import (
+    closed_loop,
+    colocation_recompute,
+    freshness,
+    guarding,
+    handover,
+    idle,
+    ingestion,
+    intents,
+    machine,
+    outbox,
+    peers,
+    prediction_models,
+    prediction_state,
+    reaction,
+    soak,
+    waterline_plan,
+)
+from tests.bench.figures import judged, markdown, table, verdicts
+from tests.bench.verdict import EXIT_MET, EXIT_MISSED, EXIT_NOT_MEASURABLE, exit_status
+
+ROOT = Path(__file__).resolve().parents[2]
+Measure = Callable[[Path, argparse.Namespace, float], dict[str, Any]]
+"""In a folder, with the options given, on a machine of so many times the reference speed."""
+EXIT_INTERRUPTED = 130
+SAID = {
+    EXIT_MET: "every target was met",
+    EXIT_MISSED: "a target was missed, or a measurement failed",
+    EXIT_NOT_MEASURABLE: "not measurable on this host now",
+}
+
+
+def agent(_: Path, given: argparse.Namespace, __: float) -> dict[str, Any]:
+    """The agent's own bench, in a process of its own."""
+    sizes = ("--pods", str(given.pods), "--seconds", str(given.idle_seconds))
+    command = [sys.executable, "-m", "tests.bench.agent.footprint", *sizes]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1:])
+    found: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
+    return found
+
+
+FIGURES: Mapping[str, tuple[str, Measure]] = {
+    "stack_idle": (
+        "CPU and memory of everything while nothing happens",
+        lambda path, given, speed: idle.measure(path, given.idle_seconds),
+    ),
+    "reaction": (
+        "from a surge of prod to the lowered quota of batch",
+        lambda path, given, speed: reaction.measure(path, given.surges),
+    ),
+    "agent": ("memory and CPU of an agent with its pods", agent),
+    "ingestion": (
+        "reports a second that ingestion takes, and what they cost",
+        lambda path, given, speed: ingestion.measure(
+            path, rate=given.rate or speed * ingestion.TARGET_RATE, seconds=given.seconds
+        ),
+    ),
+    "fresh_1000": (
+        "from a report to the new offer in the API, 1,000 nodes",
+        lambda path, given, speed: freshness.measure(path, freshness.Load(1000), seconds=given.seconds),
+    ),
+    "fresh_2000": (
+        "the same with 2,000 nodes",
+        lambda path, given, speed: freshness.measure(path, freshness.Load(2000), seconds=given.seconds),
+    ),
+    "fresh_10000": (
+        "the same with 10,000 nodes of 30 pods, each 10 s, a fifth of which changes (--nodes for a smaller fleet)",
+        lambda path, given, speed: freshness.measure(
+            path, replace(freshness.LARGE, nodes=given.nodes), seconds=given.seconds
+        ),
+    ),
+    "fresh_10000_of_4": (
+        "the same with 4 pods each, as the nodes of the simulated driver have",
+        lambda path, given, speed: freshness.measure(path, freshness.SIMULATED, seconds=given.seconds),
+    ),
+    "outbox": (
+        "durable facts a second, and from commit to stream",
+        lambda path, given, speed: outbox.measure(path, rate=speed * outbox.TARGET_RATE),
+    ),
+    "handover": (
+        "two replicas of each service: one is killed or stopped, the other does all (--handovers)",
+        lambda path, given, speed: handover.measure(path, given.handovers),
+    ),
+    "prediction_models": (
+        "models of peaks at 1,000, 3,000 and 10,000 nodes of 30 pods: folding, predicting, bytes",
+        lambda path, given, speed: prediction_models.measure(),
+    ),
+    "prediction": (
+        "the state of prediction at 1,000, 3,000 and 10,000 nodes of 30 pods: taken, folded, predicted, kept, restored",
+        lambda path, given, speed: prediction_state.measure(),
+    ),
+    "colocation_recompute": (
+        "all offers anew at 1,000, 3,000 and 10,000 nodes of 30 pods, from arrays",
+        lambda path, given, speed: colocation_recompute.measure(),
+    ),
+    "closed_loop": (
+        "batch fills every offer on real traces: minutes beyond capacity; several minutes",
+        lambda path, given, speed: closed_loop.measure(),
+    ),
+    "waterline_plan": (
+        "a plan of the precise framework for a node with 110 pods",
+        lambda path, given, speed: waterline_plan.measure(),
+    ),
+    "guarding": (
+        "ensurance per report on one core: calm, held, crossing",
+        lambda path, given, speed: guarding.measure(),
+    ),
+    "intents": (
+        "from a report above its waterline to the declared intent, at 2,000 reports a second",
+        lambda path, given, speed: intents.measure(path, seconds=given.seconds),
+    ),
+    "peers": (
+        "what the field's algorithms take for the same work, beside ours in turn: ratios",
+        lambda path, given, speed: peers.measure(),
+    ),
+    "soak": (
+        "slope of memory and descriptors (--minutes)",
+        lambda path, given, speed: soak.measure(path, minutes=given.minutes),
+    ),
+}
+
+
+def measured(name: str, given: argparse.Namespace) -> dict[str, Any]:
+    """One figure with the conditions it was measured under and its verdict, or why there is none."""
+    described, before = machine.described(), machine.look()
+    sys.stderr.write(f"{name}: {FIGURES[name][0]}\n")
+    with tempfile.TemporaryDirectory(prefix="slackwater-bench-") as folder:
+        try:
+            found = FIGURES[name][1](Path(folder), given, before.speed)
+        except (RuntimeError, OSError, ValueError, TimeoutError, subprocess.SubprocessError) as error:
+            found = {"failed": f"{type(error).__name__}: {error}"}
+    return judged(found, machine.conditions(before, machine.look())) | {"machine": described}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description="Figures, not tests.")
+    parser.add_argument("--list", action="store_true", help="the names of the figures")
+    parser.add_argument("--only", default=",".join(FIGURES), help="some of them, with commas between")
+    parser.add_argument("--surges", type=int, default=6, help="each takes up to half a minute")
+    parser.add_argument("--idle-seconds", type=int, default=20)
+    parser.add_argument("--pods", type=int, default=110)
+    parser.add_argument("--rate", type=float, help="reports a second for `ingestion`; 2,000 at 5.0 M")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long `ingestion` and `fresh` are measured")
+    parser.add_argument("--nodes", type=int, default=freshness.LARGE.nodes, help="of `fresh_10000`")
+    parser.add_argument("--handovers", type=int, default=5, help="kills and stops of each service; ten seconds each")
+    parser.add_argument("--minutes", type=float, default=2.0, help="how long `soak` takes")
+    parser.add_argument("--out", type=Path, default=ROOT / ".slackwater" / "bench.json")
+    given = parser.parse_args()
+    unknown = set(given.only.split(",")) - FIGURES.keys()
+    if unknown:
+        parser.error(f"--only: {', '.join(sorted(unknown))} unknown; there are {', '.join(FIGURES)}")
+    return given
+
+
+def main() -> int:
+    given = arguments()
+    if given.list:
+        sys.stdout.write("".join(f"{name:12} {about}\n" for name, (about, _) in FIGURES.items()))
+        return 0
+    began = time.monotonic()
+    found: dict[str, Any] = {"measured_at": datetime.now(UTC).isoformat(), "commit": commit()}
+    wanted = given.only.split(",")
+    try:
+        for name in FIGURES:
+            if name in wanted:
+                found[name] = measured(name, given)
+    except KeyboardInterrupt:
+        sys.stdout.write(f"{table(found)}\ninterrupted: nothing was written\n")
+        return EXIT_INTERRUPTED
+    failed = any("failed" in figure for figure in found.values() if isinstance(figure, dict))
+    status = exit_status(verdicts(found), failed=failed)
+    found |= {"seconds": round(time.monotonic() - began, 1), "exit": status}
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(found, indent=1)
+    given.out.write_text(text + "\n")
+    given.out.with_suffix(".md").write_text(markdown(found))
+    sys.stdout.write(f"{text}\n\n{table(found)}\nexit {status}: {SAID[status]}\n")
+    return status
+
+
+def commit() -> str:
+    """What is measured, as git calls it; empty outside a checkout."""
+    done = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
