@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import crane_counters
+import crane_passes
 import crane_percentile
 import crane_policies
 import crane_waterlines
@@ -35,7 +37,13 @@ ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
         **koord_server.ADAPTORS,
         **koord_strategies.ADAPTORS,
     },
-    "crane": {**crane_percentile.ADAPTORS, **crane_waterlines.ADAPTORS, **crane_policies.ADAPTORS},
+    "crane": {
+        **crane_percentile.ADAPTORS,
+        **crane_waterlines.ADAPTORS,
+        **crane_counters.ADAPTORS,
+        **crane_passes.ADAPTORS,
+        **crane_policies.ADAPTORS,
+    },
     "koordlet-qos-vectors/1": koordlet_eviction.ADAPTORS,
 }
 """By schema and suite. A suite that is not here is not covered, and is told so."""
