@@ -14,6 +14,7 @@ import crane_counters
 import crane_passes
 import crane_percentile
 import crane_policies
+import crane_signals
 import crane_waterlines
 import koord_batch
 import koord_gates
@@ -39,6 +40,7 @@ ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
     },
     "crane": {
         **crane_percentile.ADAPTORS,
+        **crane_signals.ADAPTORS,
         **crane_waterlines.ADAPTORS,
         **crane_counters.ADAPTORS,
         **crane_passes.ADAPTORS,
