@@ -15,8 +15,9 @@ from decimal import ROUND_CEILING
 from typing import Any
 
 from crane_pods import START, rule_of, view_of
+from crane_shapes import CountersAnswer, CountersCase
 from koord_batch import subsets
-from shapes import CountersAnswer, CountersCase, answers_as, read_as
+from shapes import answers_as, read_as
 from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
 from slackwater.waterline.analysis.counting import RuleState, judge

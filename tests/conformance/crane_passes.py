@@ -14,8 +14,9 @@ from itertools import permutations
 from typing import Any
 
 from crane_pods import START, bounds_of, named, pod_of, rule_of, view_of
+from crane_shapes import ExecutorRun, RunAnswer
 from koord_batch import subsets
-from shapes import ExecutorRun, RunAnswer, answers_as, read_as
+from shapes import answers_as, read_as
 from verdicts import Adaptor, Case, Verdict, compare, differ, tolerance, wanted
 
 from slackwater.model.tiers import QoSClass

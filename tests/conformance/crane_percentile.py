@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 from crane_settings import EstimateSettings, number_of, seconds_of, settings_of
-from shapes import Duration, DurationAnswer, Percentile, PercentileAnswer, answers_as, read_as
+from crane_shapes import Duration, DurationAnswer, Percentile, PercentileAnswer
+from shapes import answers_as, read_as
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, tolerance, wanted
 
 from slackwater.model.errors import InvalidInput

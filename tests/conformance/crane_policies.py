@@ -9,8 +9,9 @@ from decimal import Decimal
 from typing import Any
 
 from crane_pods import METRICS, START, bounds_of, named, pod_of, rule_of, view_of
+from crane_shapes import RulesAnswer, RulesCase
 from pydantic import ValidationError
-from shapes import RulesAnswer, RulesCase, answers_as, read_as
+from shapes import answers_as, read_as
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
 from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, analyse

@@ -12,19 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from crane_shapes import Errors, Estimate, Gaps, Outliers, Peak, Signal, Truncated
 from numpy.typing import NDArray
-from shapes import (
-    Errors,
-    Estimate,
-    Gaps,
-    Outliers,
-    Peak,
-    Shape,
-    Signal,
-    Truncated,
-    answers_as,
-    read_as,
-)
+from shapes import Shape, answers_as, read_as
 from signals_in_words import Unreadable, signal_of
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, tolerance, wanted
 

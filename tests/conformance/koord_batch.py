@@ -9,7 +9,7 @@ from itertools import chain, combinations
 from typing import Any
 
 from koord_node import amounts, snapshot_of, strategy_of
-from shapes import BatchAnswer, offer_case
+from koord_shapes import BatchAnswer, offer_case
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
 from slackwater.colocation.domain.batch import batch_offer

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from shapes import SyncAnswer, SyncGate, answers_as, read_as
+from koord_shapes import SyncAnswer, SyncGate
+from shapes import answers_as, read_as
 from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
 from slackwater.colocation.domain.degrade import remaining_share

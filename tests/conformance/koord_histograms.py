@@ -11,8 +11,9 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
+from koord_shapes import History, HistoryAnswer
 from peer_checkpoints import BEGINNING, from_json, load, save, to_json
-from shapes import History, HistoryAnswer, answers_as, read_as
+from shapes import answers_as, read_as
 from verdicts import Adaptor, Case, Verdict, compare, not_covered, wanted
 
 from slackwater.model.errors import InvalidInput

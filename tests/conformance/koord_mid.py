@@ -9,7 +9,7 @@ from typing import Any
 from koord_batch import UNDONE as BATCH_UNDONE
 from koord_batch import cut_otherwise, explained, node_batch, without
 from koord_node import amounts, snapshot_of, strategy_of
-from shapes import OffersAnswer, offer_case
+from koord_shapes import OffersAnswer, offer_case
 from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
 from slackwater.colocation.domain.degrade import remaining_share
