@@ -15,7 +15,7 @@ import numpy as np
 from crane_shapes import Errors, Estimate, Gaps, Outliers, Peak, Signal, Truncated
 from numpy.typing import NDArray
 from shapes import Shape, answers_as, read_as
-from signals_in_words import Unreadable, signal_of
+from signals_in_words import UnreadableError, signal_of
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, tolerance, wanted
 
 from slackwater.prediction.domain.signals import (
@@ -42,7 +42,7 @@ def _told(adaptor: Adaptor) -> Adaptor:
     def judge(case: Case) -> Verdict:
         try:
             return adaptor(case)
-        except Unreadable as error:
+        except UnreadableError as error:
             return not_covered(f"a series in words: {error}")
 
     return judge
@@ -127,7 +127,7 @@ _LONGEST_GAP = 3600
 def filled(case: Case) -> Verdict:
     given, want = case["in"], wanted(case)
     if isinstance(given["ts"], str):
-        raise Unreadable(given["ts"])
+        raise UnreadableError(given["ts"])
     if len(given["ts"]) != len(given.get("v", [])):
         return Verdict("FAIL", "in.v: as many values as times are expected")
     found = fill_missing(given["ts"], given.get("v", []), given["interval_s"], given["unit_s"])

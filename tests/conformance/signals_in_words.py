@@ -27,21 +27,21 @@ _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
 _FUNCTIONS: Mapping[str, Callable[[Any], Any]] = {"sin": np.sin, "cos": np.cos}
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     """The words of a series are not among those that are understood."""
 
 
 def signal_of(text: str) -> tuple[Floats, float]:
-    """The samples and their interval in seconds (60 where none is told). Raises Unreadable."""
+    """The samples and their interval in seconds (60 where none is told). Raises UnreadableError."""
     if len(text) > _LONGEST:
-        raise Unreadable(f"{text[:40]!r}… is too long")
+        raise UnreadableError(f"{text[:40]!r}… is too long")
     for read in (_by_time, _by_place, _of_days, _constant, _uniform):
         found = read(text.strip())
         if found is not None:
             if not np.isfinite(found[0]).all():
-                raise Unreadable(f"{text!r} is not finite")
+                raise UnreadableError(f"{text!r} is not finite")
             return found
-    raise Unreadable(f"{text!r}")
+    raise UnreadableError(f"{text!r}")
 
 
 def _by_time(text: str) -> tuple[Floats, float] | None:
@@ -51,7 +51,7 @@ def _by_time(text: str) -> tuple[Floats, float] | None:
     rate, seconds = re.search(r"rate (\d{1,6}) ?Hz", text), re.search(r"(?:t=0\.\.|, )(\d{1,4})s\b", text)
     hertz, length = int(rate[1]) if rate else 1000, int(seconds[1]) if seconds else 1
     if not 0 < hertz * length <= _MOST:
-        raise Unreadable(f"{text!r} has more than {_MOST} samples")
+        raise UnreadableError(f"{text!r} has more than {_MOST} samples")
     formula = re.split(r", ?(?:t=|rate)", text)[0]
     t = np.arange(hertz * length) / hertz
     harmonics = re.match(r"sum_\{h in ([\d,]+)\} (.*)", formula)
@@ -91,7 +91,7 @@ def _of_days(text: str) -> tuple[Floats, float] | None:
     whole = int(repeats[1]) * length if repeats[1] else int(repeats[2]) * _PERIODS[repeats[3]]
     many = round(whole / step) if step else 0
     if not 0 < many <= _MOST:
-        raise Unreadable(f"{text!r} has no or more than {_MOST} samples")
+        raise UnreadableError(f"{text!r} has no or more than {_MOST} samples")
     return 10 + 4 * np.sin(2 * np.pi * np.arange(many) * step / length), step
 
 
@@ -113,14 +113,14 @@ def _uniform(text: str) -> tuple[Floats, float] | None:
 
 
 def _value(formula: str, **names: Any) -> Floats:
-    """A formula of numbers, + - * / % ^, sin, cos, pi and the names. Raises Unreadable."""
+    """A formula of numbers, + - * / % ^, sin, cos, pi and the names. Raises UnreadableError."""
     shape = next(iter(names.values())).shape
     try:
         tree = ast.parse(formula.strip().replace("^", "**"), mode="eval")
         with np.errstate(all="ignore"):
             found = np.broadcast_to(_of(tree.body, {"pi": np.pi, **names}), shape).astype(float)
     except (SyntaxError, ValueError, ArithmeticError, RecursionError) as error:
-        raise Unreadable(f"{formula!r} is no formula") from error
+        raise UnreadableError(f"{formula!r} is no formula") from error
     return found
 
 
@@ -136,4 +136,4 @@ def _of(node: ast.expr, names: Mapping[str, Any]) -> Any:
             return _BINARY[type(op)](_of(left, names), _of(right, names))
         case ast.Call(func=ast.Name(id=name), args=[argument]) if name in _FUNCTIONS:
             return _FUNCTIONS[name](_of(argument, names))
-    raise Unreadable("something else than numbers, + - * / % ^, sin and cos")
+    raise UnreadableError("something else than numbers, + - * / % ^, sin and cos")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -31,9 +33,9 @@ def members(count: int = 1) -> Members:
     return Members(np.zeros(count, dtype=np.intp), rows, rows, np.full(count, LIMIT), np.array([1e9]))
 
 
-def fed(series: Floats, **options: object) -> tuple[Periodic, float]:
+def fed(series: Floats, **options: Any) -> tuple[Periodic, float]:
     """A model that saw one value an hour of each workload (hours, workloads), and the time of the last one."""
-    model = Periodic(PeriodicOptions(**{"margin": 0.0, **options}))  # type: ignore[arg-type]
+    model = Periodic(PeriodicOptions(**{"margin": 0.0, **options}))
     for hour, values in enumerate(series, start=1):
         model.fold(hour * HOUR, members(series.shape[1]), values)
     return model, len(series) * HOUR
