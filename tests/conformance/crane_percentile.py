@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 from crane_settings import EstimateSettings, number_of, seconds_of, settings_of
-from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
+from crane_shapes import Duration, DurationAnswer, Percentile, PercentileAnswer
+from shapes import answers_as, read_as
+from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, tolerance, wanted
 
 from slackwater.model.errors import InvalidInput
 from slackwater.prediction.domain.models.decaying import DecayingHistograms
@@ -18,13 +20,24 @@ from slackwater.prediction.domain.models.port import Members
 _BASE = 1_700_000_000.0
 _ONE = np.zeros(1, dtype=np.intp)
 _ALONE = Members(_ONE, _ONE, _ONE, np.array([1e300]), np.zeros(1))
-_NAMES = {"bucketSizeGrowthRatio": "growth"}
-"""The configuration's own name for what the vectors call growth."""
+_KNOWN = (
+    "percentile", "marginFraction", "targetUtilization", "minSampleWeight", "bucketSize", "maxValue",
+    "firstBucketSize", "growth", "epsilon", "halfLife", "sampleInterval", "historyLength",
+)  # fmt: skip
+_SHORT = {
+    "bucketSizeGrowthRatio": "growth", "margin": "marginFraction", "target": "targetUtilization",
+    "minWeight": "minSampleWeight", "minW": "minSampleWeight", "interval": "sampleInterval", "max": "maxValue",
+}  # fmt: skip
+_NAMES = {name.lower(): full for name, full in {**dict(zip(_KNOWN, _KNOWN, strict=True)), **_SHORT}.items()}
+"""The vectors write names of the configuration in short as well."""
 
 
 def percentile(case: Case) -> Verdict:
-    given, want, tolerance = case["in"], wanted(case), case.get("tol", 1e-9)
-    texts = {_NAMES.get(name, name): str(text) for name, text in given.get("config", {}).items()}
+    given, want, near = case["in"], wanted(case), tolerance(case)
+    config = {name: _NAMES.get(name.replace("_", "").lower()) for name in given.get("config", {})}
+    if unread := [name for name, known in config.items() if known is None]:
+        return Verdict("FAIL", f"in.config: {', '.join(unread)} is no setting of a percentile")
+    texts = {str(config[name]): text for name, text in given.get("config", {}).items()}
     try:
         settings = settings_of(texts)
     except InvalidInput as error:
@@ -32,10 +45,10 @@ def percentile(case: Case) -> Verdict:
         return differ("percentile-in-range") if is_beyond else _refused(want, error)
     if unknown := set(want) - set(_answers(settings, given)):
         return not_covered(f"answers named {', '.join(sorted(unknown))}")
-    verdict = _judge(settings, given, want, tolerance)
+    verdict = _judge(settings, given, want, near)
     if verdict.word == "pass":
         return verdict
-    never_forgets = _judge(replace(settings, half_life_seconds=inf), given, want, tolerance)
+    never_forgets = _judge(replace(settings, half_life_seconds=inf), given, want, near)
     return differ("half-life-counts") if never_forgets.word == "pass" else verdict
 
 
@@ -49,7 +62,7 @@ def _refused(want: Mapping[str, Any], error: InvalidInput) -> Verdict:
 
 
 def _answers(settings: EstimateSettings, given: Mapping[str, Any]) -> dict[str, Any]:
-    samples = given["samples"]
+    samples = given.get("samples", [])
     return {
         "estimate": estimate(settings, samples, given.get("sample_step_s", 60)),
         "num_buckets": settings.buckets.count,
@@ -68,12 +81,15 @@ def estimate(settings: EstimateSettings, samples: Sequence[float], step_seconds:
 
 
 def duration(case: Case) -> Verdict:
-    want = wanted(case)
+    want, text = wanted(case), case["in"].get("s", "")
     try:
-        got = {"error": False, "seconds": seconds_of(case["in"]["s"], "duration")}
+        got = {"error": False, "seconds": seconds_of(text, "duration")}
     except InvalidInput as error:
-        return _refused(want, error)
-    return compare({key: got.get(key) for key in want}, dict(want), relative=1e-12)
+        refused = _refused(want, error)
+        ours_refuses = text != text.strip() or text.endswith(("w", "y"))
+        return differ("go-durations") if refused.word == "FAIL" and ours_refuses else refused
+    verdict = compare({key: got.get(key) for key in want}, dict(want), relative=1e-12)
+    return differ("go-durations") if verdict.word == "FAIL" and want.get("error") and "d" in text else verdict
 
 
 def number(case: Case) -> Verdict:
@@ -86,7 +102,7 @@ def number(case: Case) -> Verdict:
 
 
 ADAPTORS: Mapping[str, Adaptor] = {
-    "percentile": percentile,
-    "parse_duration": duration,
+    "percentile": answers_as(PercentileAnswer, read_as(Percentile, percentile)),
+    "parse_duration": answers_as(DurationAnswer, read_as(Duration, duration)),
     "parse_float_default": number,
 }

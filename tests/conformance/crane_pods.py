@@ -56,9 +56,9 @@ def pod_of(given: Mapping[str, Any], number: int = 0) -> PodUse:
         started_at=None if start is None else datetime.fromtimestamp(start, UTC),
         labels=given.get("labels", {}),
         cpu_usage_milli=None if cores is None else exact(cores) * 1000,
-        memory_usage_bytes=given.get("mem"),
-        extended_cpu_limit_milli=given.get("elasticCpuLimit", 0),
-        extended_memory_limit_bytes=given.get("elasticMemLimit", 0),
+        memory_usage_bytes=_whole(given.get("mem")),
+        extended_cpu_limit_milli=_whole(given.get("elasticCpuLimit")) or 0,
+        extended_memory_limit_bytes=_whole(given.get("elasticMemLimit")) or 0,
         containers=tuple(container_of(one) for one in given.get("containers", ())),
     )
 
@@ -66,7 +66,7 @@ def pod_of(given: Mapping[str, Any], number: int = 0) -> PodUse:
 def container_of(given: Mapping[str, Any]) -> Container:
     """A quota of -1 or 0 is none; what it was before any throttle is the limit, or what the batch resource grants."""
     quota, period = given.get("quota"), given.get("period", 100_000)
-    granted = given.get("limitMilli") or given.get("extMilli")
+    granted = _whole(given.get("limitMilli") or given.get("extMilli"))
     usage = given.get("usage")
     return Container(
         name=given["name"],
@@ -74,17 +74,21 @@ def container_of(given: Mapping[str, Any]) -> Container:
         quota_us=None if quota in (-1, 0, None) else quota,
         original_quota_us=None if granted is None else granted * period // 1000,
         period_us=period,
-        request_milli=given.get("requestMilli"),
-        limit_milli=given.get("limitMilli"),
+        request_milli=_whole(given.get("requestMilli")),
+        limit_milli=_whole(given.get("limitMilli")),
         is_readable=not (given.get("noQuota") or given.get("missing") or given.get("fail")),
     )
+
+
+def _whole(amount: float | None) -> int | None:
+    return None if amount is None else int(amount)
 
 
 def bounds_of(given: Mapping[str, Any], *, step: str = "stepPct", least: str = "minPct") -> ThrottleBounds:
     """The peer's way: whole steps from the quota, the request always held."""
     return ThrottleBounds(
-        min_ratio=Decimal(given.get(least, 0)) / 100,
-        step_ratio=Decimal(given.get(step, 0)) / 100,
+        min_ratio=exact(given.get(least, 0)) / 100,
+        step_ratio=exact(given.get(step, 0)) / 100,
         request_ratio=Decimal(1),
         min_milli=0,
         whole_steps=True,
@@ -94,16 +98,21 @@ def bounds_of(given: Mapping[str, Any], *, step: str = "stepPct", least: str = "
 def view_of(
     state: Mapping[str, Any], pods: Sequence[PodUse] = (), labels: Mapping[str, str] | None = None, at: float = 0
 ) -> NodeView:
-    cores, memory = state.get("cpu_core_numbers"), state.get("memory_total")
+    cores, memory = _number(state.get("cpu_core_numbers")), _number(state.get("memory_total"))
     return NodeView(
         node="n",
         sampled_at=START,
         readings={named(metric).name: _series(value, named(metric).divisor) for metric, value in state.items()},
-        capacity_milli=None if cores is None else cores * 1000,
+        capacity_milli=None if cores is None else int(cores * 1000),
         capacity_bytes=None if memory is None else int(memory),
         pods=tuple(pods),
         labels=labels or {},
     )
+
+
+def _number(value: Any) -> float | None:
+    """One number; a series by labels is none of a whole node."""
+    return value if isinstance(value, int | float) else None
 
 
 def _series(value: Any, divisor: int) -> tuple[Series, ...]:

@@ -9,7 +9,9 @@ from decimal import Decimal
 from typing import Any
 
 from crane_pods import METRICS, START, bounds_of, named, pod_of, rule_of, view_of
+from crane_shapes import RulesAnswer, RulesCase
 from pydantic import ValidationError
+from shapes import answers_as, read_as
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
 from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, analyse
@@ -66,7 +68,9 @@ def metric_rule(case: Case) -> Verdict:
 
 
 def rules(case: Case) -> Verdict:
-    given = case["in"]["rules"]
+    given = case["in"].get("rules", [])
+    if not given and wanted(case)["error"]:
+        return differ("empty-rules-allowed")
     return _refusal(wanted(case), lambda: NodeQosRulesSpec.model_validate({"rules": [_rule(one) for one in given]}))
 
 
@@ -275,6 +279,6 @@ def _plain(field: str, peers: Any) -> Any:
 ADAPTORS: Mapping[str, Adaptor] = {
     "podqos_match": podqos_match,
     "validate_metric_rule": metric_rule,
-    "validate_rules": rules,
+    "validate_rules": answers_as(RulesAnswer, read_as(RulesCase, rules)),
     "analyze_sequence": sequence,
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -11,25 +10,15 @@ from crane_pods import START, bounds_of, named, pod_of, rule_of, view_of
 from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
 from slackwater.waterline.actuation.cpu_quota import QuotaChange, RestoreBounds, restore_cpu, throttle_cpu
-from slackwater.waterline.analysis.analyzer import AnalyzerState, Excess
 from slackwater.waterline.analysis.counting import RuleState, judge
-from slackwater.waterline.analysis.demands import Kind, gap_of, headroom_of
-from slackwater.waterline.cycle import Cycle, CycleState, Options, run_cycle
-from slackwater.waterline.execution.limits import Limits
-from slackwater.waterline.execution.restoring import give_back
+from slackwater.waterline.analysis.demands import gap_of, headroom_of
 from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.ordering import comparators as by
 from slackwater.waterline.ordering.chains import CPU, CPU_BORROWERS_FIRST, MEMORY_BORROWERS_FIRST, PRIORITY_FIRST, Chain
-from slackwater.waterline.policies.podqos import PodQosSpec
 from slackwater.waterline.policies.quantity import percentage, quantity
-from slackwater.waterline.policies.selectors import ScopeSelector
-from slackwater.waterline.policies.values import Action, NodePolicy, Policies
-from slackwater.waterline.registry.built_in import BUILT_IN, NODE_CPU_USAGE
-from slackwater.waterline.registry.metric import Metrics
+from slackwater.waterline.registry.built_in import BUILT_IN
 
-_UNBOUND = Limits(evictions_per_cycle=None, evictions_per_hour=None)
-_EVERY_POD = PodQosSpec(scope_selector=ScopeSelector(), allowed_actions=("evict", "throttle"))
 _SIXTY_CORES = Decimal(60_000)
 """Where the peer meant a quota to become unlimited again; ours is the node's capacity."""
 
@@ -148,46 +137,6 @@ def _gaps(given: Mapping[str, Any], direction: str) -> dict[str, Any]:
     return found
 
 
-def counters(case: Case) -> Verdict:
-    """Where the case says what is right, only that is asked for."""
-    given, correct = case["in"], case.get("correct")
-    want = dict(correct if isinstance(correct, Mapping) else wanted(case))
-    if not (given["avoidanceThreshold"] >= 1 <= given["restoreThreshold"]):
-        return differ("thresholds-at-least-one")
-    got = _counted(given)
-    if case["kind"] == "rule_counters_v2022":
-        got["restored"] = got["calm"]
-    elif isinstance(correct, Mapping):
-        got["restored"] = got["calm_again"]
-    asked = {key: want[key] for key in ("triggered", "restored") if key in want}
-    verdict = compare({key: got[key] for key in asked}, asked)
-    if verdict.word == "FAIL" and compare(got["triggered"], asked.get("triggered", got["triggered"])).word == "pass":
-        return differ("restore-level-triggered") if _only_more(got["calm_again"], asked["restored"]) else verdict
-    return verdict
-
-
-def _only_more(ours: Sequence[bool], theirs: Sequence[bool]) -> bool:
-    return all(mine or not other for mine, other in zip(ours, theirs, strict=True))
-
-
-def _counted(given: Mapping[str, Any]) -> dict[str, list[bool]]:
-    rule = rule_of(
-        "cpu_total_usage",
-        given["watermark"],
-        "any",
-        avoidance_threshold=given["avoidanceThreshold"],
-        restore_threshold=given["restoreThreshold"],
-    )
-    metric, state, seen = BUILT_IN.get("node_cpu_usage"), RuleState(rule.key), []
-    for sample in given["samples"]:
-        verdict = judge(rule, metric, view_of({} if sample is None else {"cpu_total_usage": sample}), state, START)
-        state = verdict.state
-        seen.append(verdict)
-    found = {name: [getattr(one, name) for one in seen] for name in ("triggered", "restored", "calm")}
-    found["calm_again"] = [one.calm and one.state.last_trigger_at is not None for one in seen]
-    return found
-
-
 # ---- quotas of one pod
 
 
@@ -222,105 +171,6 @@ def _quotas(case: Case, changes: Sequence[QuotaChange]) -> Verdict:
     if verdict.word == "FAIL" and [quota for _, quota in asked.get("quota_writes", ()) if 0 <= quota < 1000]:
         return differ("kernel-minimum")
     return verdict
-
-
-# ---- whole passes
-
-
-def evict_run(case: Case) -> Verdict:
-    given, want = case["in"], wanted(case)
-    pods = [pod_of(one, number) for number, one in enumerate(given["pods"])]
-    refusing = {one["name"] for one in given["pods"] if one.get("evictFails")}
-    gone = {one["name"] for one in given["pods"] if one.get("notInLister")}
-    calls: list[str] = []
-
-    def attempt(pod: PodUse) -> str | None:
-        if pod.name in gone:
-            return "gone"
-        calls.append(pod.name)
-        return "refused" if pod.name in refusing else None
-
-    policies = _policies([rule_of(m, level, "evict") for m, levels in given["evict"].items() for level in levels])
-    options = Options(excess=Excess(exact(given["excess"])), limits=_UNBOUND)
-    cycle = run_cycle(view_of(given["state"], pods), policies, CycleState(), START, options=options, attempt=attempt)
-    left = {one.metric: one for one in cycle.plan.remaining}
-    if (verdict := compare(calls, want["evict_calls"])).word == "FAIL":
-        return differ("no-needless-eviction") if set(calls) < set(want["evict_calls"]) else verdict
-    for metric, after in want.get("gaps_after", {}).items() if "correct" not in case else ():
-        mine = left.get(named(metric).name)
-        if mine is None:
-            got = Decimal(min(0, after))
-        else:
-            got = (mine.gap or Decimal(0)) - mine.released if after <= 0 and mine.gap else mine.open or Decimal(0)
-        if after < 0 and (mine is None or not mine.gap):
-            continue
-        if (verdict := compare(float(got), after, relative=case.get("tol", 1e-9))).word == "FAIL":
-            return verdict
-    return Verdict("pass")
-
-
-def throttle_run(case: Case) -> Verdict:
-    """In the peer's whole steps; our own last cut is as small as the gap (tests/unit/waterline)."""
-    given, want = case["in"], wanted(case)
-    verdict = compare(_writes(given, BUILT_IN), want["quota_writes"])
-    if verdict.word == "pass":
-        return _left_open(given, want, case.get("tol", 1e-9))
-    if any(not named(metric).name.startswith("node_cpu") for metric in given.get("down", {})):
-        return differ("no-blanket")
-    peers = Metrics.of(replace(NODE_CPU_USAGE, sort=_ASCENDING))
-    return differ("largest-first") if _writes(given, peers) == want["quota_writes"] else verdict
-
-
-def _left_open(given: Mapping[str, Any], want: Mapping[str, Any], tolerance: float) -> Verdict:
-    """What the peer's gap would be after the pass: below nothing where whole steps took more."""
-    wanted_gap = want.get("gap_after", want.get("gaps_after", {}).get("cpu_total_usage"))
-    left = [one for one in _throttled(given, BUILT_IN).plan.remaining if one.metric == "node_cpu_usage"]
-    if wanted_gap is None or not left or left[0].gap is None:
-        return Verdict("pass")
-    return compare(float(left[0].gap - left[0].released), wanted_gap, relative=tolerance)
-
-
-def _writes(given: Mapping[str, Any], metrics: Metrics) -> list[list[Any]]:
-    steps = _throttled(given, metrics).plan.of(Kind.THROTTLE)
-    return [[f"{step.name}/{one.container}", one.after_us] for step in steps for one in step.changes]
-
-
-def _throttled(given: Mapping[str, Any], metrics: Metrics) -> Cycle:
-    pods = [pod_of(one, number) for number, one in enumerate(given["pods"])]
-    bounds = bounds_of(given["pods"][0] if given["pods"] else {}, step="step", least="min")
-    rules = [rule_of(m, level, "throttle") for m, levels in given.get("down", {}).items() for level in levels]
-    policies = replace(_policies(rules), actions=(Action("throttle", bounds),))
-    options = Options(excess=Excess(exact(given["excess"])), limits=_UNBOUND)
-    return run_cycle(view_of(given["state"], pods), policies, CycleState(), START, options=options, metrics=metrics)
-
-
-def restore_run(case: Case) -> Verdict:
-    """A metric without a sample gives nothing back, and breaks nothing."""
-    given, want = case["in"], wanted(case)
-    pods = [pod_of(one, number) for number, one in enumerate(given["pods"])]
-    rules = [rule_of(m, level, "throttle") for m, levels in given["up"].items() for level in levels]
-    step = RestoreBounds(Decimal(10) / 100, whole_steps=True)
-    policies = replace(_policies(rules), actions=(Action("throttle", bounds_of({}), step),))
-    excess = Excess(exact(given["excess"]), exact(given["excess"]))
-    known = all(metric in given["state"] for metric in given["up"])
-    episode = tuple(RuleState(rule.key, in_episode=True) for rule in rules)
-    state = CycleState(AnalyzerState(episode))
-    cycle = run_cycle(view_of(given["state"], pods), policies, state, START, options=Options(excess=excess))
-    steps = cycle.plan.of(Kind.RESTORE)
-    if want.get("panic") and not known:
-        return differ("missing-restores-nothing") if not steps else Verdict("FAIL", f"got {steps}")
-    writes = [[f"{one.name}/{change.container}", change.after_us] for one in steps for change in one.changes]
-    verdict = compare(writes, want["quota_writes"])
-    if verdict.word == "FAIL":
-        forwards = Chain("forwards", tuple(one.turned() for one in _ASCENDING.comparators))
-        peers, _ = give_back(cycle.analysis.restorable, {}, forwards)
-        writes = [[f"{one.name}/{change.container}", change.after_us] for one in peers for change in one.changes]
-        return differ("restore-in-reverse") if writes == want["quota_writes"] else verdict
-    return verdict
-
-
-def _policies(rules: Sequence[Any]) -> Policies:
-    return Policies((NodePolicy("nq", tuple(rules)),), (Action("evict", evicts=True),), (_EVERY_POD,))
 
 
 def parse_percentage(case: Case) -> Verdict:
@@ -358,14 +208,7 @@ ADAPTORS: Mapping[str, Adaptor] = {
     "watermark_heap": smallest,
     "gaps": gaps,
     "gaps_v2022": gaps_by_direction,
-    "rule_counters": counters,
-    "rule_counters_v2022": counters,
     "throttle_container": throttle_container,
     "restore_container": restore_container,
-    "evict_run": evict_run,
-    "throttle_run": throttle_run,
-    "throttle_run_v2022": throttle_run,
-    "restore_run_v2022": restore_run,
-    "restore_run": restore_run,
     "parse_percentage": parse_percentage,
 }

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import crane_counters
+import crane_passes
 import crane_percentile
 import crane_policies
+import crane_signals
 import crane_waterlines
 import koord_batch
 import koord_gates
@@ -24,6 +27,8 @@ import koordlet_eviction
 from outstanding import reason_of
 from verdicts import Adaptor, Case, Verdict, not_covered
 
+from slackwater.model.errors import SlackwaterError
+
 DEFAULT = Path(__file__).parents[2].parent / "shared" / "vectors"
 ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
     "koord-colocation-vectors/1": {
@@ -35,7 +40,14 @@ ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
         **koord_server.ADAPTORS,
         **koord_strategies.ADAPTORS,
     },
-    "crane": {**crane_percentile.ADAPTORS, **crane_waterlines.ADAPTORS, **crane_policies.ADAPTORS},
+    "crane": {
+        **crane_percentile.ADAPTORS,
+        **crane_signals.ADAPTORS,
+        **crane_waterlines.ADAPTORS,
+        **crane_counters.ADAPTORS,
+        **crane_passes.ADAPTORS,
+        **crane_policies.ADAPTORS,
+    },
     "koordlet-qos-vectors/1": koordlet_eviction.ADAPTORS,
 }
 """By schema and suite. A suite that is not here is not covered, and is told so."""
@@ -67,14 +79,17 @@ def judge_file(path: Path) -> Iterator[Judged]:
     for number, (suite, case) in enumerate(cases_of(document)):
         adaptor = adaptors.get(suite)
         verdict = judge(adaptor, case) if adaptor else not_covered(reason_of(schema, suite))
-        yield Judged(path.name, suite, str(case.get("id") or case.get("name") or number), verdict)
+        named = case if isinstance(case, Mapping) else {}
+        yield Judged(path.name, suite, str(named.get("id") or named.get("name") or number), verdict)
 
 
 def judge(adaptor: Adaptor, case: Case) -> Verdict:
     """A case that an adaptor cannot read is a failure of the adaptor, and told as one."""
+    if not isinstance(case, Mapping):
+        return Verdict("FAIL", f"a case is an object, not a {type(case).__name__}")
     try:
         return adaptor(case)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, SlackwaterError) as error:
         return Verdict("FAIL", f"the adaptor cannot read this case: {error!r}")
 
 
@@ -104,11 +119,14 @@ def cases_of(document: Mapping[str, Any]) -> Iterator[tuple[str, Case]]:
     if not parts and not flat:
         raise ValueError("no vectors: neither suites, groups, cases nor vectors is a list here")
     for part in parts:
-        for case in part.get("cases", ()):
+        cases = part.get("cases", ()) if isinstance(part, Mapping) else ()
+        for case in cases if isinstance(cases, list) else ():
             yield _named(part, ("id", "name", "kind")), case
     for case in flat:
         yield _named(case, ("suite", "kind", "group", "area")), case
 
 
 def _named(what: Mapping[str, Any], names: Iterable[str]) -> str:
+    if not isinstance(what, Mapping):
+        return "all"
     return next((str(what[name]) for name in names if what.get(name)), "all")

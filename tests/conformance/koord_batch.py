@@ -9,18 +9,21 @@ from itertools import chain, combinations
 from typing import Any
 
 from koord_node import amounts, snapshot_of, strategy_of
+from koord_shapes import BatchAnswer, offer_case
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
-from slackwater.colocation.domain.batch import batch_offer, request_policy
+from slackwater.colocation.domain.batch import batch_offer
 from slackwater.colocation.domain.degrade import remaining_share
 from slackwater.colocation.domain.publishing import ThirdParty, normalised, parse_ratio, prepared
 from slackwater.colocation.domain.reservation import annotated_reservation, kubelet_reservation, safety_margin
-from slackwater.colocation.domain.snapshot import NodeSnapshot
+from slackwater.colocation.domain.snapshot import NodeSnapshot, percent_of
 from slackwater.colocation.domain.strategy import Policy, Strategy
 from slackwater.colocation.domain.zones import ZoneOffer, after_gate, divide, split, zone_offers
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
 
+_MOST_CUT = 3
+"""An offer is made of up to three percentages: margin, share and threshold."""
 KEYS = {"cpu": "batchCpu", "memory": "batchMem"}
 Inputs = tuple[NodeSnapshot, Strategy]
 
@@ -29,32 +32,70 @@ def batch_calculate(case: Case) -> Verdict:
     """The node's offer and its zones'; what differs is asked again with only the named difference undone."""
     given, want = case["in"], wanted(case)
     if given is None or given.get("node") is None or given.get("strategy") is None:
-        return not_covered("calls without arguments: the types do not allow them")
+        return differ("typed-arguments")
     if given.get("metrics") is None:
         return compare("reset", want)  # nothing is known: there is no snapshot, and nothing is offered
     inputs = snapshot_of(given), strategy_of(given["strategy"])
     if remaining_share(*inputs) == 0:
         return compare("reset", want)
-    verdict = compare(answer(inputs), want)
-    for undone in subsets((*UNDONE, *_RULES)) if verdict.word == "FAIL" else ():
-        if compare(answer(without(undone, inputs), undone), want).word == "pass":
+    return explained(lambda undone: answer(inputs, undone), want, ANCHORS, cut_otherwise(given))
+
+
+def explained(
+    ask: Callable[[Collection[str]], Any], want: Any, anchors: Sequence[str], cut_otherwise: bool = False
+) -> Verdict:
+    """Passes with nothing undone; differs by the fewest anchors that, undone, give exactly what is wanted.
+
+    `cut_otherwise`: up to the units that percentages cut in binary floating point are off by.
+    """
+    verdict = compare(ask(()), want)
+    if verdict.word == "pass":
+        return verdict
+    for undone in subsets(anchors):
+        if compare(ask(undone), want).word == "pass":
             return differ(*undone)
+    for undone in ((), *subsets(anchors)) if cut_otherwise else ():
+        if _within_units(ask(undone), want):
+            return differ(*undone, "exact-percent")
     return verdict
+
+
+def cut_otherwise(given: Mapping[str, Any]) -> bool:
+    """Whether one of the strategy's percentages, cut in binary floating point, is another amount than the exact one."""
+    strategy, node = given["strategy"], given["node"]
+    percents = [value for name, value in strategy.items() if name.endswith("Percent")]
+    percents += [100 - value for name, value in strategy.items() if name.endswith("ReclaimThresholdPercent")]
+    wholes = [each.get(key, 0) for each in (node["capacity"], *given.get("zones", ())) for key in ("cpu", "mem")]
+    return any(int(whole * (percent / 100)) != percent_of(whole, percent) for whole in wholes for percent in percents)
+
+
+def _within_units(got: Any, want: Any) -> bool:
+    if isinstance(got, Mapping) and isinstance(want, Mapping):
+        return got.keys() == want.keys() and all(_within_units(got[key], want[key]) for key in want)
+    return isinstance(got, int) and isinstance(want, int) and abs(got - want) <= _MOST_CUT
 
 
 def answer(inputs: Inputs, undone: Collection[str] = ()) -> dict[str, Any]:
     """As the vectors say it."""
-    snapshot, strategy = inputs
-    offer = batch_offer(snapshot, strategy)
-    node = Resources(offer.cpu.offered, offer.memory.offered)
-    if "sold-once" in undone:
-        by_request = [strategy.policy(each) is Policy.REQUEST for each in KEYS]
-        alone = [request_policy(each, snapshot, strategy) for each in KEYS]
-        both = zip(by_request, alone, (node.cpu_milli, node.memory_bytes), strict=True)
-        node = Resources(*(requested if asked else other for asked, requested, other in both))
-    limit = Resources(2**62, 2**62) if "zones-within-node" in undone else node
-    zones = zone_offers(snapshot, strategy, limit)
-    return said(node) | ({"zones": {zone.name: said(zone.batch) for zone in zones}} if zones else {})
+    node = node_batch(inputs, undone)
+    zones = _zones(inputs, node, undone)
+    return said(node) | ({"zones": {name: said(batch) for name, batch in zones.items()}} if zones else {})
+
+
+def node_batch(inputs: Inputs, undone: Collection[str] = ()) -> Resources:
+    offers = {each: batch_offer(*without(undone, inputs, each)) for each in KEYS}
+    return Resources(offers["cpu"].cpu.offered, offers["memory"].memory.offered)
+
+
+def _zones(inputs: Inputs, node: Resources, undone: Collection[str]) -> Mapping[str, Resources]:
+    """The peer sees pods that were not measured in its zones, whatever it sees at the node."""
+    limit = Resources(2**70, 2**70) if "zones-within-node" in undone else node
+    of_zones = [anchor for anchor in undone if anchor != "unmeasured-by-request"]
+    cpu, memory = (zone_offers(*without(of_zones, inputs, each), limit) for each in KEYS)
+    return {
+        one.name: Resources(one.batch.cpu_milli, other.batch.memory_bytes)
+        for one, other in zip(cpu, memory, strict=True)
+    }
 
 
 def subsets(anchors: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -62,9 +103,10 @@ def subsets(anchors: Sequence[str]) -> Iterator[tuple[str, ...]]:
     return chain.from_iterable(combinations(anchors, size) for size in range(1, len(anchors) + 1))
 
 
-def without(undone: Collection[str], inputs: Inputs) -> Inputs:
-    for anchor in undone:
-        inputs = UNDONE[anchor](*inputs) if anchor in UNDONE else inputs
+def without(undone: Collection[str], inputs: Inputs, resource: str) -> Inputs:
+    """The inputs with which our own formula has the peer's answer about one resource."""
+    for anchor in UNDONE:
+        inputs = UNDONE[anchor](*inputs, resource) if anchor in undone else inputs
     return inputs
 
 
@@ -72,27 +114,47 @@ def said(batch: Resources) -> dict[str, int]:
     return {"batchCpu": batch.cpu_milli, "batchMem": batch.memory_bytes}
 
 
-def _unmeasured_unseen(snapshot: NodeSnapshot, strategy: Strategy) -> Inputs:
+def _cpu_request_is_usage(snapshot: NodeSnapshot, strategy: Strategy, resource: str) -> Inputs:
+    """By `request` the peer counts CPU as by `usage`."""
+    return snapshot, replace(strategy, cpu_policy=Policy.USAGE) if strategy.cpu_policy is Policy.REQUEST else strategy
+
+
+def _unmeasured_unseen(snapshot: NodeSnapshot, strategy: Strategy, resource: str) -> Inputs:
     """By maxUsageRequest the peer does not see pods that were not measured."""
+    if strategy.policy(resource) is not Policy.MAX_USAGE_REQUEST:
+        return snapshot, strategy
     return replace(snapshot, pods=tuple(pod for pod in snapshot.pods if pod.usage is not None)), strategy
 
 
-def _cpu_request_is_usage(snapshot: NodeSnapshot, strategy: Strategy) -> Inputs:
-    return snapshot, replace(strategy, cpu_policy=Policy.USAGE)
-
-
-def _untagged_apps_unseen(snapshot: NodeSnapshot, strategy: Strategy) -> Inputs:
+def _untagged_apps_unseen(snapshot: NodeSnapshot, strategy: Strategy, resource: str) -> Inputs:
     return replace(snapshot, host_apps=tuple(app for app in snapshot.host_apps if app.tier)), strategy
 
 
-UNDONE: Mapping[str, Callable[[NodeSnapshot, Strategy], Inputs]] = {
-    "unmeasured-by-request": _unmeasured_unseen,
+def _lse_by_request(snapshot: NodeSnapshot, strategy: Strategy, resource: str) -> Inputs:
+    """The peer does not look at what LSE pods that it lists use of their CPU."""
+    if resource != "cpu" or strategy.cpu_policy is not Policy.USAGE:
+        return snapshot, strategy
+    pods = (replace(pod, usage=None) if pod.qos == "LSE" and pod.listed else pod for pod in snapshot.pods)
+    return replace(snapshot, pods=tuple(pods)), strategy
+
+
+def _by_requests_alone(snapshot: NodeSnapshot, strategy: Strategy, resource: str) -> Inputs:
+    """By `request` the peer looks at no usage at all: then what requests leave is what usage leaves."""
+    if strategy.policy(resource) is not Policy.REQUEST:
+        return snapshot, strategy
+    pods = tuple(replace(pod, usage=None) for pod in snapshot.pods if pod.listed)
+    return replace(snapshot, pods=pods, system=None, host_apps=()), strategy
+
+
+UNDONE: Mapping[str, Callable[[NodeSnapshot, Strategy, str], Inputs]] = {
     "cpu-by-request": _cpu_request_is_usage,
+    "unmeasured-by-request": _unmeasured_unseen,
     "untagged-host-applications": _untagged_apps_unseen,
+    "lse-by-larger-use": _lse_by_request,
+    "sold-once": _by_requests_alone,
 }
 """The rows of docs/differences.md that a case may differ by, and the inputs that have the peer's answer."""
-_RULES = ("sold-once", "zones-within-node")
-"""Rows that no input undoes: `answer` leaves them out."""
+ANCHORS = (*UNDONE, "zones-within-node")
 
 
 def margin(case: Case) -> Verdict:
@@ -221,7 +283,7 @@ def zone_status(case: Case) -> Verdict:
 
 
 ADAPTORS: Mapping[str, Adaptor] = {
-    "batch_calculate": batch_calculate,
+    "batch_calculate": offer_case(batch_calculate, BatchAnswer),
     "batch_prepare": status,
     "batch_nrt_update": zone_status,
     "pod_numa_split": numa_split,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import replace
 
+from koord_shapes import SyncAnswer, SyncGate
+from shapes import answers_as, read_as
 from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
 from slackwater.colocation.domain.degrade import remaining_share
@@ -29,19 +31,22 @@ def degrades(case: Case) -> Verdict:
 
 
 def sync_gate(case: Case) -> Verdict:
-    """Whether a value is told. Labels of nodes are not ours to write."""
+    """Whether a value is told. What is left out has its default; labels of nodes are not ours to write."""
     given, want = case["in"], wanted(case)
-    old, new = given.get("old") or {}, given.get("new") or {}
-    since = given.get("secondsSinceLastSync")
-    aged = Strategy(diff_threshold=given["resourceDiffThreshold"], rise_windows=1)
-    aged = replace(aged, update_time_threshold_seconds=given["updateTimeThresholdSeconds"])
-    changed = any(told(old.get(key), new.get(key), aged, since or 0) for key in _OFFERS)
-    found = {"status": changed}
-    if "meta" in want:
-        found["meta"] = bool(given.get("metaLabelChanged"))  # what a label says is told when it changes, by itself
-    if want["status"] and not changed and (since is None or since > given["updateTimeThresholdSeconds"]):
+    old, new, since = given.get("old") or {}, given.get("new") or {}, given.get("secondsSinceLastSync")
+    strategy = Strategy(
+        diff_threshold=given.get("resourceDiffThreshold", Strategy().diff_threshold),
+        update_time_threshold_seconds=given.get("updateTimeThresholdSeconds", Strategy().update_time_threshold_seconds),
+        rise_windows=1,
+    )
+    changed = any(told(old.get(key), new.get(key), strategy, since or 0) for key in _OFFERS)
+    labels = any(value is True for name, value in given.items() if name.startswith("meta"))  # told when they change
+    found = {"status": changed, "meta": labels}
+    verdict = compare({key: found[key] for key in want}, dict(want))
+    by_age = since is None or since > strategy.update_time_threshold_seconds
+    if verdict.word == "FAIL" and by_age and want["status"] and want.get("meta", labels) == labels:
         return differ("no-rewrite-by-age")
-    return compare(found, dict(want))
+    return verdict
 
 
 def resource_diff(case: Case) -> Verdict:
@@ -59,11 +64,11 @@ def mid_diff(case: Case) -> Verdict:
 
 
 def told(old: int | None, new: int | None, strategy: Strategy, since: float = 0) -> bool:
-    """Whether the gate lets a new value through; a rise has lasted, and a difference is as old as the last telling."""
+    """Whether the gate lets a new value through; a rise has lasted, a difference began after the last telling."""
     if new is None:
         return old is not None
-    window = 10**6
-    gate = Gate(old, drifting_since=window - int(since), drifting_to=new)
+    window = 10**12
+    gate = Gate(old, drifting_since=window + 1 - math.ceil(since), drifting_to=new)
     ceiling = max(new, old or 0)
     value, _ = pass_gate(gate, new, ceiling=ceiling, window=window, degraded=False, strategy=strategy)
     return value != old
@@ -76,7 +81,7 @@ def _gate(threshold: float) -> Strategy:
 ADAPTORS: Mapping[str, Adaptor] = {
     "batch_degrade": degrades,
     "mid_degrade": degrades,
-    "sync_gate": sync_gate,
+    "sync_gate": answers_as(SyncAnswer, read_as(SyncGate, sync_gate)),
     "resource_diff": resource_diff,
     "mid_need_sync": mid_diff,
 }

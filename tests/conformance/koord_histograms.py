@@ -11,7 +11,9 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-from peer_checkpoints import from_json, load, save, to_json
+from koord_shapes import History, HistoryAnswer
+from peer_checkpoints import BEGINNING, from_json, load, save, to_json
+from shapes import answers_as, read_as
 from verdicts import Adaptor, Case, Verdict, compare, not_covered, wanted
 
 from slackwater.model.errors import InvalidInput
@@ -154,7 +156,8 @@ def _checkpoint(histogram: HistogramMatrix, _: Mapping[str, Any], want: Any) -> 
 
 
 def _bucket_weights(histogram: HistogramMatrix, _: Mapping[str, Any], want: Any) -> tuple[Any, Any]:
-    return {bucket: float(histogram.weights[0, int(bucket)]) for bucket in want}, want
+    weights = dict(enumerate(histogram.weights[0].tolist()))
+    return {bucket: weights.get(int(bucket)) if bucket.isdecimal() else None for bucket in want}, want
 
 
 def _as_if_sampled(histogram: HistogramMatrix, given: Mapping[str, Any], want: Any) -> tuple[Any, Any]:
@@ -167,7 +170,10 @@ def _contents(histogram: HistogramMatrix) -> list[Any]:
 
 def _moment(value: Any) -> Any:
     """Times are equal as moments, not as texts."""
-    return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else value
+    try:
+        return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else value
+    except (ValueError, OverflowError):
+        return value
 
 
 _ANSWERS: Mapping[str, Callable[[HistogramMatrix, Mapping[str, Any], Any], tuple[Any, Any]]] = {
@@ -180,13 +186,13 @@ _ANSWERS: Mapping[str, Callable[[HistogramMatrix, Mapping[str, Any], Any], tuple
     "totalWeight": lambda histogram, _, want: (float(histogram.totals[0]), want),
     "isEmpty": lambda histogram, _, want: (bool(histogram.is_empty(_ROW)[0]), want),
     "error": lambda _, __, want: (False, want),
-    "referenceTimestamp": lambda histogram, _, want: (float(histogram.reference[0]), _moment(want)),
+    "referenceTimestamp": lambda histogram, _, want: (float(histogram.reference[0]) or BEGINNING, _moment(want)),
 }
 """By the name of what is asked: what we answer, and what is wanted in the same form."""
 
 ADAPTORS: Mapping[str, Adaptor] = {
     "histogram_options": options,
     "histogram": history,
-    "decaying_histogram": history,
+    "decaying_histogram": answers_as(HistoryAnswer | str, read_as(History, history)),
     "derived_histogram": history,
 }

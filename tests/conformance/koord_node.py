@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from slackwater.colocation.domain.reservation import annotated_reservation, kubelet_reservation
 from slackwater.colocation.domain.snapshot import HostApp, NodeSnapshot, PodUse, Zone
 from slackwater.colocation.domain.strategy import MidMode, Policy, Strategy
+from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
 
 LIVING = ("Pending", "Running")
@@ -22,12 +24,13 @@ def strategy_of(fields: Mapping[str, Any]) -> Strategy:
     static by what prod does not need: what these words mean to the peer. Whether colocation is on is asked elsewhere.
     """
     degrade = 60.0 * fields.get("degradeTimeMinutes", 15)
+    never = math.nextafter(degrade, math.inf)
     return Strategy(
         cpu_reclaim_threshold_percent=fields.get("cpuReclaimThresholdPercent", 60),
         memory_reclaim_threshold_percent=fields.get("memoryReclaimThresholdPercent", 65),
         cold_start_holds_request=False,
         decay_from_seconds=degrade,
-        decay_to_seconds=degrade + 1e-9,
+        decay_to_seconds=never,
         cpu_policy=_policy(fields.get("cpuCalculatePolicy")),
         memory_policy=_policy(fields.get("memoryCalculatePolicy")),
         batch_cpu_threshold_percent=fields.get("batchCPUThresholdPercent"),
@@ -60,11 +63,12 @@ def snapshot_of(given: Mapping[str, Any]) -> NodeSnapshot:
         system=amounts(metrics["systemUsage"]) if metrics.get("systemUsage") else None,
         age_seconds=float("inf") if age is None else float(age),
         host_apps=tuple(
-            HostApp(app["name"], app.get("tier") or "", amounts(app["usage"])) for app in metrics.get("hostApps") or ()
+            HostApp(app.get("name") or "", app.get("tier") or "", amounts(app.get("usage")))
+            for app in metrics.get("hostApps") or ()
         ),
         zones=tuple(Zone(zone["name"], amounts(zone)) for zone in given.get("zones") or ()),
         allocatable=raw or allocatable,
-        node_usage=amounts(metrics["nodeUsage"]) if metrics.get("nodeUsage") else None,
+        node_usage=_whole(metrics.get("nodeUsage")),
     )
 
 
@@ -73,9 +77,9 @@ def _listed(given: Mapping[str, Any]) -> list[PodUse]:
     return [
         PodUse(
             uid=pod["name"],
-            tier=pod["tier"],
-            qos=pod["qos"],
-            request=amounts(pod["req"]),
+            tier=pod.get("tier") or "",
+            qos=pod.get("qos") or "",
+            request=amounts(pod.get("req")),
             usage=measured.get(pod["name"]),
             numa=tuple(pod.get("numa") or ()),
         )
@@ -87,7 +91,12 @@ def _dangling(given: Mapping[str, Any]) -> list[PodUse]:
     named = {pod["name"] for pod in _living(given)}
     return [
         PodUse(
-            pod["name"], pod.get("tier") or "", pod.get("qos") or "", Resources(), amounts(pod["usage"]), listed=False
+            pod["name"],
+            pod.get("tier") or "",
+            pod.get("qos") or "",
+            Resources(),
+            amounts(pod.get("usage")),
+            listed=False,
         )
         for pod in given["metrics"].get("pods") or ()
         if pod["name"] not in named
@@ -99,8 +108,17 @@ def _living(given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _measured(given: Mapping[str, Any]) -> Mapping[str, Resources]:
-    return {pod["name"]: amounts(pod["usage"]) for pod in given["metrics"].get("pods") or ()}
+    return {pod["name"]: amounts(pod.get("usage")) for pod in given["metrics"].get("pods") or ()}
+
+
+def _whole(usage: Mapping[str, int] | None) -> Resources | None:
+    """Usage of which a part is missing is not known."""
+    return amounts(usage) if usage and usage.keys() >= {"cpu", "mem"} else None
 
 
 def _annotated(reservation: Mapping[str, Any]) -> Resources:
-    return annotated_reservation(amounts(reservation.get("resources")), reservation.get("reservedCPUs") or "")
+    """A list of CPUs that is none is refused, and nothing is kept."""
+    try:
+        return annotated_reservation(amounts(reservation.get("resources")), reservation.get("reservedCPUs") or "")
+    except InvalidInput:
+        return Resources()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-PERIODIC = "issue 4: none of the models looks for periods, so there is nothing to ask"
 _COLOCATION = "not built yet: issue 5"
 _OFFERS = "not built: batch resources are offered by colocation, from peaks; nothing here has this formula"
 _KUBERNETES = "not built: the agent has no Kubernetes driver, so no pod's cgroup is looked for"
@@ -11,7 +10,6 @@ _SCHEDULER = "not built: a scheduler's estimate of a pod, issue 5 has no schedul
 _ENSURANCE = "not built yet: issue 6"
 _NO_ISSUE = "not built: no issue asks for it yet"
 
-_ESTIMATES = ("dsp_", "prediction_error")
 _OTHERS = {
     ("sample_percentile", "system_", "report_interval", "query_window", "agg_cold_start"): _AGENT,
     ("estimate_",): _SCHEDULER,
@@ -33,8 +31,6 @@ def reason_of(schema: str, suite: str) -> str:
 
 
 def _of_crane(suite: str) -> str:
-    if suite.startswith(_ESTIMATES):
-        return PERIODIC
     if suite == "node_elastic_resource":
         return _OFFERS
     if suite.startswith(_CGROUPS):

@@ -1,9 +1,11 @@
 """One histogram in the form in which peers keep and exchange theirs.
 
 Each bucket's weight is written in ten-thousandths of the heaviest one, rounded half up; buckets that come to 0 are
-left out. Loading spreads the total over those parts: percentiles agree up to that rounding (a bucket's weight by half
-of one ten-thousandth of the heaviest). What Slackwater restores itself from is `snapshot`, which loses no bit, so the
-service has no use for this form: it is here because the vectors feed and ask histograms in it.
+left out, and so is what lies below the lowest or above the highest bucket that weighs at least epsilon: of a history
+that has decayed below it only the total is left. Loading spreads the total over those parts: percentiles agree up to
+that rounding (a bucket's weight by half of one ten-thousandth of the heaviest). What Slackwater restores itself from is
+`snapshot`, which loses no bit, so the service has no use for this form: it is here because the vectors feed and ask
+histograms in it.
 """
 
 from __future__ import annotations
@@ -15,11 +17,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slackwater.model.errors import InvalidInput
 from slackwater.prediction.domain.histogram import HistogramMatrix
 
 _PARTS = 10_000
+BEGINNING = datetime(1, 1, 1, tzinfo=UTC).timestamp()
+"""The reference of a history that has seen no sample yet, as peers write it; ours is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,7 @@ class Checkpoint:
 
 def save(histogram: HistogramMatrix, row: int) -> Checkpoint:
     """What a row holds, relative to its reference."""
-    weights = histogram.weights[row]
+    weights = _in_range(histogram.weights[row], histogram.epsilon)
     heaviest = float(weights.max(initial=0.0))
     parts = np.floor(weights * (_PARTS / heaviest) + 0.5).astype(np.int64) if heaviest > 0 else np.zeros_like(weights)
     kept = np.flatnonzero(parts)
@@ -42,6 +47,15 @@ def save(histogram: HistogramMatrix, row: int) -> Checkpoint:
         bucket_weights=dict(zip(kept.tolist(), parts[kept].astype(int).tolist(), strict=True)),
         reference_seconds=float(histogram.reference[row]) if math.isfinite(histogram.half_life_seconds) else None,
     )
+
+
+def _in_range(weights: NDArray[np.float64], epsilon: float) -> NDArray[np.float64]:
+    """The weights from the first bucket of at least epsilon to the last one; nothing outside of them."""
+    present = np.flatnonzero(weights >= epsilon)
+    if not len(present):
+        return np.zeros_like(weights)
+    places = np.arange(len(weights))
+    return np.where((places >= present[0]) & (places <= present[-1]), weights, 0.0)
 
 
 def load(histogram: HistogramMatrix, row: int, checkpoint: Checkpoint) -> None:
@@ -73,7 +87,9 @@ def to_json(checkpoint: Checkpoint) -> dict[str, Any]:
         "bucketWeights": {str(bucket): weight for bucket, weight in sorted(checkpoint.bucket_weights.items())},
     }
     if seconds is not None:
-        document["referenceTimestamp"] = datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+        document["referenceTimestamp"] = (
+            datetime.fromtimestamp(seconds or BEGINNING, UTC).isoformat().replace("+00:00", "Z")
+        )
     return document
 
 

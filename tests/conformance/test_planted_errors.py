@@ -15,6 +15,7 @@ NOT_ASKED = frozenset(
     {
         # flags and texts of the peer's own doing, and its counters, which are not ours
         *("t", "disable", "enable", "events", "err", "error", "restCount", "trigCount", "sorted_order", "executed"),
+        "denormalize_roundtrip_rel_tol",  # a tolerance
         "gaps_after",  # asked for where there was a gap
     }
 )

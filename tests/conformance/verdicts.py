@@ -12,6 +12,7 @@ Case = Mapping[str, Any]
 Word = Literal["pass", "differ", "not covered", "FAIL"]
 WORDS: tuple[Word, ...] = ("pass", "differ", "not covered", "FAIL")
 _PROSE = ("why", "note", "derivation")
+_ROWS = "docs/differences.md: "
 DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences.md"
 
 
@@ -21,6 +22,11 @@ class Verdict:
 
     word: Word
     why: str = ""
+
+    @property
+    def anchors(self) -> tuple[str, ...]:
+        """Of a case that differs: the rows of docs/differences.md."""
+        return tuple(self.why.removeprefix(_ROWS).split(", ")) if self.word == "differ" else ()
 
 
 Adaptor = Callable[[Case], Verdict]
@@ -38,7 +44,7 @@ def differ(*anchors: str) -> Verdict:
     unwritten = [anchor for anchor in anchors if anchor not in written_differences()]
     if unwritten:
         return Verdict("FAIL", f"differs on purpose, but docs/differences.md has no row {', '.join(unwritten)}")
-    return Verdict("differ", f"docs/differences.md: {', '.join(anchors)}")
+    return Verdict("differ", f"{_ROWS}{', '.join(anchors)}")
 
 
 def not_covered(what: str) -> Verdict:
@@ -48,6 +54,13 @@ def not_covered(what: str) -> Verdict:
 def written_differences() -> set[str]:
     """The anchors in the first column of the table in docs/differences.md."""
     return set(re.findall(r"^\| `([a-z0-9-]+)` \|", DIFFERENCES.read_text(), re.MULTILINE))
+
+
+def tolerance(case: Case, default: float = 1e-9) -> float:
+    """The relative tolerance that a case asks for; one that is no small number is not one."""
+    given = case.get("tol")
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    return float(given) if is_number and 0 <= given <= 1 else default
 
 
 def wanted(case: Case) -> Any:
@@ -63,9 +76,17 @@ def _equal(got: object, want: object, relative: float) -> bool:
     if isinstance(got, bool) or isinstance(want, bool):
         return got is want
     if isinstance(got, int | float) and isinstance(want, int | float):
-        return abs(got - want) <= relative * max(abs(got), abs(want))
+        return _near(got, want, relative)
     if isinstance(got, list | tuple) and isinstance(want, list | tuple):
         return len(got) == len(want) and all(_equal(a, b, relative) for a, b in zip(got, want, strict=True))
     if isinstance(got, Mapping) and isinstance(want, Mapping):
         return got.keys() == want.keys() and all(_equal(got[key], want[key], relative) for key in want)
     return got == want
+
+
+def _near(got: float, want: float, relative: float) -> bool:
+    """A whole number beyond what a float holds is near nothing but itself."""
+    try:
+        return got == want or abs(got - want) <= relative * max(abs(got), abs(want))
+    except OverflowError:
+        return False

@@ -18,6 +18,7 @@ from slackwater.prediction.domain.models.decaying import DecayingHistograms, Dec
 from slackwater.prediction.domain.models.fleet import fleet_of
 from slackwater.prediction.domain.models.largest import Largest
 from slackwater.prediction.domain.models.nsigma import NSigma, NSigmaV1, NSigmaV2
+from slackwater.prediction.domain.models.periodic import Periodic, PeriodicOptions
 from slackwater.prediction.domain.models.port import KeptModel, Members
 from slackwater.prediction.domain.models.resource_central import ResourceCentral, ResourceCentralOptions
 from slackwater.prediction.domain.models.workload_profile import CLASS_PRIOR, ProfileOptions, WorkloadProfile
@@ -42,6 +43,10 @@ MODELS = {
     "nsigma-v1": lambda: NSigmaV1(SIGMA),
     "nsigma-v2": lambda: NSigmaV2(SIGMA),
     "resource-central": lambda: ResourceCentral(CENTRAL),
+    "periodic": lambda: Periodic(PeriodicOptions(history_hours=48, cold_hours=2)),
+    "periodic-best": lambda: Periodic(
+        PeriodicOptions(history_hours=96, cold_hours=2, correlation=0.0, estimator="best")
+    ),
     "histogram": lambda: DecayingHistograms(DECAYING, CPU_MILLI),
     "max": lambda: Largest([NSigmaV1(SIGMA), ResourceCentral(CENTRAL)]),
     "workload-profile": lambda: WorkloadProfile(PROFILE),

@@ -223,7 +223,9 @@ REQUESTS = st.dictionaries(st.sampled_from("pqrs"), st.sampled_from([0, 100, 200
 HISTORY = st.lists(
     st.tuples(st.sampled_from("ab"), st.integers(0, 90), PODS, st.sampled_from([None, 0.0, 300.0])), max_size=14
 )
-MODELS = st.sampled_from(["workload-profile", "histogram", "nsigma-v1", "nsigma-v2", "resource-central", "max"])
+MODELS = st.sampled_from(
+    ["workload-profile", "histogram", "nsigma-v1", "nsigma-v2", "resource-central", "max", "periodic"]
+)
 MARGINS = st.sampled_from([("workload-profile", "knob"), ("histogram", "margin"), ("nsigma-v2", "sigmas")])
 QOS = dict(zip("pqrs", (QoSClass.LS, QoSClass.LSE, QoSClass.LSR, QoSClass.LS), strict=True))
 TIERS = dict(zip("pqrs", (Tier.PROD, Tier.PROD, Tier.PROD, Tier.BATCH), strict=True))

@@ -33,6 +33,8 @@ NOTES: Mapping[str, str] = {
     "rollout": "insured while something was deployed, scaled or configured anew",
     "limits_cut": "a peak is at most the sum of the limits",
     "owned_cores": "limits of those whose CPU is never lent",
+    "periodic": "the largest hour of the next day of those with a proven period, together",
+    "no_proven_period": "the largest hours of those without a proven period",
     "cold_start_limits": "limits of those that are not known yet",
 }
 

@@ -13,6 +13,7 @@ from slackwater.prediction.adapters.predictors.settings import (
     HistogramSettings,
     MaxSettings,
     NSigmaSettings,
+    PeriodicSettings,
     ResourceCentralSettings,
     WorkloadProfileSettings,
 )
@@ -24,6 +25,7 @@ Defaults = (
     | HistogramSettings
     | NSigmaSettings
     | ResourceCentralSettings
+    | PeriodicSettings
     | BorgDefaultSettings
     | MaxSettings
     | dict[str, Any]

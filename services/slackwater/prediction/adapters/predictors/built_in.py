@@ -10,6 +10,7 @@ from slackwater.prediction.adapters.predictors.settings import (
     HistogramSettings,
     MaxSettings,
     NSigmaSettings,
+    PeriodicSettings,
     PredictorSettings,
     Resource,
     ResourceCentralSettings,
@@ -21,6 +22,7 @@ from slackwater.prediction.domain.models.decaying import DecayingHistograms, Dec
 from slackwater.prediction.domain.models.largest import Largest
 from slackwater.prediction.domain.models.ledger import LedgerOptions
 from slackwater.prediction.domain.models.nsigma import NSigma, NSigmaV1, NSigmaV2
+from slackwater.prediction.domain.models.periodic import Periodic, PeriodicOptions
 from slackwater.prediction.domain.models.port import KeptModel
 from slackwater.prediction.domain.models.profiles import DAY
 from slackwater.prediction.domain.models.resource_central import ResourceCentral, ResourceCentralOptions
@@ -48,6 +50,10 @@ def _resource_central(settings: PredictorSettings, resource: Resource) -> KeptMo
     given = cast(ResourceCentralSettings, settings)
     slot_seconds = given.window_seconds / given.slots
     return ResourceCentral(ResourceCentralOptions(given.percentile, given.slots, slot_seconds, given.warm_seconds))
+
+
+def _periodic(settings: PredictorSettings, resource: Resource) -> KeptModel:
+    return Periodic(PeriodicOptions(**cast(PeriodicSettings, settings).model_dump()))
 
 
 def _histogram(settings: PredictorSettings, resource: Resource) -> KeptModel:
@@ -78,6 +84,7 @@ borg_default = Predictor(BorgDefaultSettings, _borg_default)
 nsigma_v1 = Predictor(NSigmaSettings, _nsigma_v1)
 nsigma_v2 = Predictor(NSigmaSettings, _nsigma_v2)
 resource_central = Predictor(ResourceCentralSettings, _resource_central)
+periodic = Predictor(PeriodicSettings, _periodic)
 histogram = Predictor(HistogramSettings, _histogram)
 largest = Predictor(MaxSettings, _max)
 workload_profile = Predictor(WorkloadProfileSettings, _workload_profile)

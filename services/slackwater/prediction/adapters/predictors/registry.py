@@ -28,6 +28,7 @@ BUILT_IN: Mapping[str, str] = {
     "max": f"{_PLACE}:largest",
     "nsigma-v1": f"{_PLACE}:nsigma_v1",
     "nsigma-v2": f"{_PLACE}:nsigma_v2",
+    "periodic": f"{_PLACE}:periodic",
     "resource-central": f"{_PLACE}:resource_central",
     "workload-profile": f"{_PLACE}:workload_profile",
 }

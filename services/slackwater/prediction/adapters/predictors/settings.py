@@ -57,6 +57,22 @@ class HistogramSettings(PredictorSettings):
     warm_seconds: float = Field(3_600.0, ge=0, description="samples that make a pod known; before, its limit counts")
 
 
+class PeriodicSettings(PredictorSettings):
+    """The next day hour by hour, where a period of a day or a week is proven; the largest hour elsewhere."""
+
+    margin: float = Field(0.10, ge=0, le=10, description="on top of each hour; 0.1 is 10 %")
+    history_hours: int = Field(
+        336, ge=48, le=1344, description="hours that are remembered; two days or two weeks prove a period"
+    )
+    cold_hours: int = Field(24, ge=1, description="hours seen that make a workload known; before, its limit counts")
+    correlation: float = Field(
+        0.5, ge=0, le=1, description="least autocorrelation at a period that is believed; 1 is a perfect repetition"
+    )
+    estimator: Literal["max", "fft", "best"] = Field(
+        "max", description="of a period: the largest of each hour, the last one smoothed, or what predicted it better"
+    )
+
+
 class MaxSettings(PredictorSettings):
     """The largest of several models, machine by machine."""
 
