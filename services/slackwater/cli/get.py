@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +28,7 @@ from slackwater.cli.output import (
     table,
 )
 from slackwater.cli.policy_columns import PREDICT_POLICY, PREDICTOR
+from slackwater.cli.set_aside import QUARANTINE, SET_ASIDE, set_aside
 from slackwater.cli.strategy_columns import COLOCATION_STRATEGY
 from slackwater.model.errors import InvalidInput, NotFound
 
@@ -151,18 +151,6 @@ BLOCKED = (
     Column("BY", _text_at("changed_by")),
     Column("REASON", _text_at("reason")),
 )
-SET_ASIDE = (
-    Column("ID", _text_at("id")),
-    Column("SERVICE", _text_at("service")),
-    Column("TABLE", _text_at("table")),
-    Column("ROW", _text_at("row")),
-    Column("REASON", _text_at("reason")),
-    Column("SINCE", _age_at("since"), right=True),
-    Column("COUNT", _text_at("count"), right=True),
-    Column("DETAIL", _text_at("detail")),
-    Column("NODE", _text_at("node"), wide=True),
-    Column("FAILED", _age_at("failed_at"), right=True, wide=True),
-)
 SHARDS = (
     Column("SERVICE", _text_at("service")),
     Column("PARTITION", _text_at("partition"), right=True),
@@ -181,9 +169,6 @@ def _documents(names: tuple[str, ...], path: str, columns: tuple[Column, ...]) -
 
 
 OFFERS = "/v1/offers"
-QUARANTINE = "/v1/quarantine"
-KEEPERS = ("ingestion", "prediction", "colocation", "ensurance", "console")
-"""Services with a quarantine, each below that path."""
 WHOLE = ""
 """Stands for the whole object among the rows seen."""
 KINDS = (
@@ -392,15 +377,6 @@ def whole(reader: Reader, path: str) -> dict[str, Any]:
         token = page.get("continue")
         if token is None:
             return {**page, "items": items}
-
-
-def set_aside(reader: Reader) -> list[Item]:
-    """What every service that answers here has set aside: a process of one service has its own only."""
-    items: list[Item] = []
-    for service in KEEPERS:
-        with contextlib.suppress(NotFound):
-            items += reader.get(f"{QUARANTINE}/{service}")["items"]
-    return items
 
 
 def _only(items: Sequence[Item], kind: Kind, only: str) -> Any:

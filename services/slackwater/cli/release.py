@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.get import QUARANTINE, set_aside
 from slackwater.cli.output import errors_to_stderr
+from slackwater.cli.set_aside import QUARANTINE, set_aside
 from slackwater.model.errors import NotFound, Unavailable
 
 

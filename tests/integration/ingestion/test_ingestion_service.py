@@ -117,7 +117,13 @@ async def test_every_report_is_in_exactly_one_window_also_across_restarts(
             await publish(bus, start, 46, REPORTS)
             await eventually(lambda: windows.reports >= len(NODES) * REPORTS)
             checks = {check.name: check.ok for check in await service.checks()}
-    assert checks == {"database": True, "ingestion-bus": True, "outbox": True, "ingestion-shards": True}
+    assert checks == {
+        "database": True,
+        "ingestion-bus": True,
+        "outbox": True,
+        "ingestion-shards": True,
+        "ingestion-quarantine": True,
+    }
     windows.assert_complete()
 
 

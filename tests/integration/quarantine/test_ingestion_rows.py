@@ -55,13 +55,13 @@ class Windows:
         return [one for one in self.told if one.node == node and one.window_start >= START]
 
 
-async def tell(site: Site, first: int, count: int) -> None:
-    """A report of both nodes every ten seconds."""
+async def tell(site: Site, first: int, count: int, *, pods: bool = True) -> None:
+    """A report of both nodes every ten seconds; a report that lists a pod describes it anew."""
     for number in range(first, first + count):
         at = START + timedelta(seconds=10 * number)
         site.clock.minutes = number / 6  # type: ignore[assignment] # minutes and parts of them
         for node in ("good", "bad"):
-            data = report(node, number + 1, at, pods=(pod_usage(f"{node}-p"),))
+            data = report(node, number + 1, at, pods=(pod_usage(f"{node}-p"),) if pods else ())
             await site.bus.publish(event_of(data, source="tests", time=at, id=f"{node}-{number}"))
 
 
@@ -110,7 +110,7 @@ async def test_history_that_is_broken_costs_its_row_only(ingesting: Site, table:
         ingesting.bus.replay(UsageWindowed, windows, after_sequence=0),
         ingesting.running(ingestion, SETTINGS) as service,
     ):
-        await tell(ingesting, 4, 14)
+        await tell(ingesting, 4, 14, pods=table != "pods")
         await eventually(lambda: windows.of("good") and windows.of("bad"))
         row = "bad-p" if table == "pods" else "bad/boot-1/2"
         item = await ingesting.item(service.quarantine, table, row)
