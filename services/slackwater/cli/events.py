@@ -22,7 +22,7 @@ BELOW = " " * 4
 """Before what did not fit beside."""
 QUIET_SECONDS = 1.0
 """Without --watch: what is kept arrives at once, so a pause this long means that there is no more."""
-_COLOURS = {"throttle": "33", "evict": "31", "restore": "32", "lost": "31", "stale": "33", "gap": "31"}
+_COLOURS = {"throttle": "33", "evict": "31", "restore": "32", "lost": "31", "stale": "33", "gap": "31", "block": "33"}
 Item = Mapping[str, Any]
 
 
@@ -230,6 +230,13 @@ def _blocked(data: Item) -> tuple[str, str]:
     return "block" if data["blocked"] else "unblock", f"by {data['changed_by']}: {data['reason']}"
 
 
+def _quarantined(data: Item) -> tuple[str, str]:
+    where = f"{data['service']} {data['table']} {data['row']}"
+    if data["released"]:
+        return "", f"{where} released"
+    return "lost", f"{where} set aside, {data['reason']}: {data['detail']}".rstrip(": ")
+
+
 _SAYINGS: Mapping[str, Callable[[Item], tuple[str, str]]] = {
     "decision.recorded": _decision,
     "effect.measured": _effect,
@@ -240,6 +247,7 @@ _SAYINGS: Mapping[str, Callable[[Item], tuple[str, str]]] = {
     "node.liveness_changed": _liveness,
     "node.scheduling_changed": _scheduling,
     "agent.block_changed": _blocked,
+    "state.quarantined": _quarantined,
     "peak.predicted": _predicted,
     "usage.windowed": _windowed,
     "eviction.completed": _evicted,

@@ -13,6 +13,7 @@ import typer
 from slackwater.cli.condition_columns import SCHEDULING
 from slackwater.cli.decision_list import DECISION, FILTERS, question
 from slackwater.cli.guard_columns import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS, POD_QOS, POOL
+from slackwater.cli.item_fields import age_at, cpu_at, memory_at, part_of, ratio_at, text_at
 from slackwater.cli.offer_columns import OFFER, sums_line, with_pools
 from slackwater.cli.output import (
     UNKNOWN,
@@ -22,9 +23,7 @@ from slackwater.cli.output import (
     age,
     cpu,
     errors_to_stderr,
-    memory,
     print_object,
-    ratio,
     table,
 )
 from slackwater.cli.policy_columns import PREDICT_POLICY, PREDICTOR
@@ -49,42 +48,9 @@ class Kind:
     events: str
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _part(item: Item, *path: str) -> Any:
-    found: Any = item
-    for step in path:
-        if found is None:
-            return None
-        found = found.get(step)
-    return found
-
-
-def _cpu_at(*path: str) -> Callable[[Item], str]:
-    return lambda item: cpu(_part(item, *path, "cpu_milli"))
-
-
-def _memory_at(*path: str) -> Callable[[Item], str]:
-    return lambda item: memory(_part(item, *path, "memory_bytes"))
-
-
-def _text_at(*path: str) -> Callable[[Item], str]:
-    return lambda item: str(_part(item, *path) if _part(item, *path) not in (None, "") else UNKNOWN)
-
-
-def _ratio_at(*path: str) -> Callable[[Item], str]:
-    return lambda item: ratio(_part(item, *path))
-
-
-def _age_at(*path: str) -> Callable[[Item], str]:
-    return lambda item: age(_part(item, *path), _now())
-
-
 def _tier(name: str) -> Callable[[Item], str]:
     return lambda item: (
-        UNKNOWN if item.get("usage") is None else cpu(_part(item, "usage", "tiers", name, "cpu_milli") or 0)
+        UNKNOWN if item.get("usage") is None else cpu(part_of(item, "usage", "tiers", name, "cpu_milli") or 0)
     )
 
 
@@ -96,70 +62,73 @@ def _limit(item: Item) -> str:
 
 
 NODE = (
-    Column("NAME", _text_at("name")),
-    Column("LIVENESS", _text_at("liveness")),
+    Column("NAME", text_at("name")),
+    Column("LIVENESS", text_at("liveness")),
     SCHEDULING,
-    Column("CPU", _cpu_at("facts", "capacity"), right=True),
-    Column("USED", _cpu_at("usage", "usage"), right=True),
+    Column("CPU", cpu_at("facts", "capacity"), right=True),
+    Column("USED", cpu_at("usage", "usage"), right=True),
     Column("PROD", _tier("prod"), right=True),
     Column("BATCH", _tier("batch"), right=True),
-    Column("OFFERED", _cpu_at("offer", "batch"), right=True),
-    Column("PRESSURE", _ratio_at("usage", "prod_pressure"), right=True),
-    Column("THROTTLED", _text_at("usage", "throttled_pods"), right=True),
-    Column("REPORTED", _age_at("usage", "sampled_at"), right=True),
-    Column("MEMORY", _memory_at("facts", "capacity"), right=True, wide=True),
-    Column("MEM-USED", _memory_at("usage", "usage"), right=True, wide=True),
-    Column("MEM-OFFERED", _memory_at("offer", "batch"), right=True, wide=True),
-    Column("PODS", _text_at("usage", "pods"), right=True, wide=True),
-    Column("POOL", _text_at("facts", "pool"), wide=True),
-    Column("DRIVER", _text_at("facts", "driver"), wide=True),
-    Column("CGROUP", _text_at("facts", "cgroup_version"), wide=True),
-    Column("KERNEL", _text_at("facts", "kernel"), wide=True),
+    Column("OFFERED", cpu_at("offer", "batch"), right=True),
+    Column("PRESSURE", ratio_at("usage", "prod_pressure"), right=True),
+    Column("THROTTLED", text_at("usage", "throttled_pods"), right=True),
+    Column("REPORTED", age_at("usage", "sampled_at"), right=True),
+    Column("MEMORY", memory_at("facts", "capacity"), right=True, wide=True),
+    Column("MEM-USED", memory_at("usage", "usage"), right=True, wide=True),
+    Column("MEM-OFFERED", memory_at("offer", "batch"), right=True, wide=True),
+    Column("PODS", text_at("usage", "pods"), right=True, wide=True),
+    Column("POOL", text_at("facts", "pool"), wide=True),
+    Column("DRIVER", text_at("facts", "driver"), wide=True),
+    Column("CGROUP", text_at("facts", "cgroup_version"), wide=True),
+    Column("KERNEL", text_at("facts", "kernel"), wide=True),
 )
 POD = (
-    Column("NODE", _text_at("node")),
-    Column("NAME", _text_at("name")),
-    Column("TIER", _text_at("tier")),
-    Column("QOS", _text_at("qos")),
-    Column("CPU", _cpu_at("usage"), right=True),
-    Column("REQUEST", _cpu_at("request"), right=True),
+    Column("NODE", text_at("node")),
+    Column("NAME", text_at("name")),
+    Column("TIER", text_at("tier")),
+    Column("QOS", text_at("qos")),
+    Column("CPU", cpu_at("usage"), right=True),
+    Column("REQUEST", cpu_at("request"), right=True),
     Column("LIMIT", _limit, right=True),
-    Column("PRESSURE", _ratio_at("cpu_pressure"), right=True),
-    Column("AGE", _age_at("started_at"), right=True),
-    Column("MEMORY", _memory_at("usage"), right=True, wide=True),
-    Column("MEM-REQUEST", _memory_at("request"), right=True, wide=True),
-    Column("STOPPED", _ratio_at("throttled_ratio"), right=True, wide=True),
-    Column("WORKLOAD", _text_at("workload"), wide=True),
-    Column("NAMESPACE", _text_at("namespace"), wide=True),
-    Column("UID", _text_at("uid"), wide=True),
+    Column("PRESSURE", ratio_at("cpu_pressure"), right=True),
+    Column("AGE", age_at("started_at"), right=True),
+    Column("MEMORY", memory_at("usage"), right=True, wide=True),
+    Column("MEM-REQUEST", memory_at("request"), right=True, wide=True),
+    Column("STOPPED", ratio_at("throttled_ratio"), right=True, wide=True),
+    Column("WORKLOAD", text_at("workload"), wide=True),
+    Column("NAMESPACE", text_at("namespace"), wide=True),
+    Column("UID", text_at("uid"), wide=True),
 )
 DEAD_LETTER = (
-    Column("ID", _text_at("position"), right=True),
-    Column("GIVEN-UP", _age_at("buried_at"), right=True),
-    Column("REASON", _text_at("reason")),
+    Column("ID", text_at("position"), right=True),
+    Column("GIVEN-UP", age_at("buried_at"), right=True),
+    Column("REASON", text_at("reason")),
     Column("NODE", lambda item: item.get("node") or UNKNOWN),
-    Column("CONSUMER", _text_at("consumer")),
+    Column("CONSUMER", text_at("consumer")),
     Column("EVENT", lambda item: item["event_type"].removeprefix("io.slackwater.") or UNKNOWN),
-    Column("REPLAYED", lambda item: age(item["replays"][-1]["replayed_at"], _now()) if item["replays"] else UNKNOWN),
-    Column("DETAIL", _text_at("detail")),
-    Column("SUBJECT", _text_at("subject"), wide=True),
-    Column("EVENT-ID", _text_at("event_id"), wide=True),
+    Column(
+        "REPLAYED",
+        lambda item: age(item["replays"][-1]["replayed_at"], datetime.now(UTC)) if item["replays"] else UNKNOWN,
+    ),
+    Column("DETAIL", text_at("detail")),
+    Column("SUBJECT", text_at("subject"), wide=True),
+    Column("EVENT-ID", text_at("event_id"), wide=True),
 )
 BLOCKED = (
-    Column("NODE", _text_at("node")),
-    Column("SINCE", _age_at("since"), right=True),
-    Column("BY", _text_at("changed_by")),
-    Column("REASON", _text_at("reason")),
+    Column("NODE", text_at("node")),
+    Column("SINCE", age_at("since"), right=True),
+    Column("BY", text_at("changed_by")),
+    Column("REASON", text_at("reason")),
 )
 SHARDS = (
-    Column("SERVICE", _text_at("service")),
-    Column("PARTITION", _text_at("partition"), right=True),
+    Column("SERVICE", text_at("service")),
+    Column("PARTITION", text_at("partition"), right=True),
     Column("SHARDS", lambda item: f"{item['first_shard']}-{item['last_shard']}", right=True),
     Column("OWNER", lambda item: item["owner"].partition("/")[0] if item["owner"] else "nobody"),
-    Column("SINCE", _age_at("since"), right=True),
-    Column("EPOCH", _text_at("epoch"), right=True),
-    Column("MEMBER", _text_at("owner"), wide=True),
-    Column("TOLD", _age_at("told_at"), right=True, wide=True),
+    Column("SINCE", age_at("since"), right=True),
+    Column("EPOCH", text_at("epoch"), right=True),
+    Column("MEMBER", text_at("owner"), wide=True),
+    Column("TOLD", age_at("told_at"), right=True, wide=True),
 )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from slackwater.cli.output import UNKNOWN, Column, Item, age
+from slackwater.cli.item_fields import age_at, text_at
+from slackwater.cli.output import Column, Item
 from slackwater.model.errors import NotFound
 
 if TYPE_CHECKING:
@@ -26,19 +26,15 @@ def set_aside(reader: Reader) -> list[Item]:
     return items
 
 
-def _age(item: Item, name: str) -> str:
-    return age(item.get(name), datetime.now(UTC))
-
-
 SET_ASIDE = (
-    Column("ID", lambda item: str(item["id"])),
-    Column("SERVICE", lambda item: str(item["service"])),
-    Column("TABLE", lambda item: str(item["table"])),
-    Column("ROW", lambda item: str(item["row"])),
-    Column("REASON", lambda item: str(item["reason"])),
-    Column("SINCE", lambda item: _age(item, "since"), right=True),
-    Column("COUNT", lambda item: str(item["count"]), right=True),
-    Column("DETAIL", lambda item: str(item["detail"] or UNKNOWN)),
-    Column("NODE", lambda item: str(item["node"] or UNKNOWN), wide=True),
-    Column("FAILED", lambda item: _age(item, "failed_at"), right=True, wide=True),
+    Column("ID", text_at("id")),
+    Column("SERVICE", text_at("service")),
+    Column("TABLE", text_at("table")),
+    Column("ROW", text_at("row")),
+    Column("REASON", text_at("reason")),
+    Column("SINCE", age_at("since"), right=True),
+    Column("COUNT", text_at("count"), right=True),
+    Column("DETAIL", text_at("detail")),
+    Column("NODE", text_at("node"), wide=True),
+    Column("FAILED", age_at("failed_at"), right=True, wide=True),
 )
