@@ -9,8 +9,8 @@ from sqlalchemy import text
 
 from slackwater.events.envelope import Payload
 from slackwater.events.written import type_of
-from slackwater.model.identifiers import PARTITIONS, SHARDS
 from slackwater.store.port import Database
+from slackwater.store.tables import HAS_SHARD, PARTITION_OF_ROW
 
 _OUTBOX = text("""
     SELECT count(*) FILTER (WHERE refused IS NULL),
@@ -20,9 +20,8 @@ _OUTBOX = text("""
 """)
 
 _WAITING = text(f"""
-    SELECT split_part(subject, '.', 5)::int * {PARTITIONS} / {SHARDS} AS partition,
-        CAST(extract(epoch FROM now() - min(created_at)) AS float8) AS age
-    FROM outbox WHERE refused IS NULL AND type = :type GROUP BY 1
+    SELECT {PARTITION_OF_ROW} AS partition, CAST(extract(epoch FROM now() - min(created_at)) AS float8) AS age
+    FROM outbox WHERE refused IS NULL AND type = :type AND {HAS_SHARD} GROUP BY 1
 """)  # noqa: S608 - constants
 
 

@@ -20,7 +20,6 @@ import asyncpg
 
 from slackwater.events.envelope import partition_in
 from slackwater.model.errors import Unavailable
-from slackwater.model.identifiers import PARTITIONS, SHARDS
 from slackwater.model.time import Clock
 from slackwater.store.bell import Bell
 from slackwater.store.encoding import written_from
@@ -30,6 +29,7 @@ from slackwater.store.metrics import OutboxMetrics
 from slackwater.store.names import lock_key, outbox_channel, schema_of
 from slackwater.store.port import Backlog, Fence, Publish
 from slackwater.store.sending import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, PATIENCE_SECONDS, Outcome, Sender
+from slackwater.store.tables import HAS_SHARD, PARTITION_OF_ROW
 from slackwater.telemetry.metrics import process_meters
 
 POLL_SECONDS = 5.0
@@ -51,7 +51,11 @@ _PENDING = (
     " WHERE refused IS NULL AND NOT subject = ANY($2::text[]) AND NOT position = ANY($1)"
 )
 _FIRST = " ORDER BY position LIMIT $3"
-_OF_MINE = f" AND split_part(subject, '.', 5)::int * {PARTITIONS} / {SHARDS} = ANY($4::int[])"
+_OF_MINE = f" AND {PARTITION_OF_ROW} = ANY($4::int[])"
+_REFUSE_WITHOUT_SHARD = (
+    "UPDATE outbox SET refused = 'subject: no shard in it; sw.v1.EVENT.SHARD.KEY is needed'"  # noqa: S608 - constants
+    f" WHERE refused IS NULL AND NOT {HAS_SHARD}"
+)
 BACKLOG = (
     "SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM outbox"
     " WHERE refused IS NULL"
@@ -194,6 +198,7 @@ class OutboxRelay:
         if self._clock.monotonic() - self._pruned_at >= _PRUNE_SECONDS:
             self._pruned_at = self._clock.monotonic()
             await connection.execute(PRUNE)
+            await connection.execute(_REFUSE_WITHOUT_SHARD)
 
     async def _wait(self, sender: Sender) -> None:
         """Until a commit is told, the session ends, something new is owned, answers are there, a subject has rested,

@@ -15,11 +15,16 @@ from typing import Any
 
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.time import Clock
+from slackwater.telemetry.logs import get_logger
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.05, 5.0
 PATIENCE_SECONDS = 0.25
 """So long the answers of what was begun together are waited for, to be settled together, while nothing is committed;
 then it goes on without the subjects that have none yet."""
+
+_LONGEST_REASON = 1000
+
+log = get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -39,8 +44,9 @@ class _Rest:
 
 class Sender:
     """Of one session of a relay. `publish` takes a row; it raises Unavailable, or InvalidInput for one that can never
-    be taken. `may` is asked before each publish. `landed` is called when everything that is waited for has ended, and
-    for each that nobody waits for any more."""
+    be taken. Whatever else it raises is a defect at this row: the row is refused, and the others go out. `may` is asked
+    before each publish. `landed` is called when everything that is waited for has ended, and for each that nobody waits
+    for any more."""
 
     def __init__(
         self,
@@ -126,6 +132,10 @@ class Sender:
                 return
             except InvalidInput as error:
                 self._outcome.refused.append((row["position"], error.message))
+                continue
+            except Exception as error:
+                log.exception("row of the outbox fails", subject=subject, position=row["position"])
+                self._outcome.refused.append((row["position"], f"{type(error).__name__}: {error}"[:_LONGEST_REASON]))
                 continue
             self._outcome.published.append(row["position"])
             self._resting.pop(subject, None)

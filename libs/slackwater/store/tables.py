@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from slackwater.model.identifiers import PARTITIONS
+from slackwater.model.identifiers import PARTITIONS, SHARDS
+
+HAS_SHARD = r"subject ~ '^sw\.v1(\.[a-z_]+){2}\.([0-9]|[1-5][0-9]|6[0-3])\.'"
+"""Whether a row of the outbox has the subject of an event."""
+PARTITION_OF_ROW = f"CASE WHEN {HAS_SHARD} THEN split_part(subject, '.', 5)::int * {PARTITIONS} / {SHARDS} END"
+"""Of such a row; null for others. PostgreSQL may evaluate a cast before another condition, but not before its CASE."""
 
 
 class Operations(Protocol):

@@ -1,0 +1,79 @@
+"""A broken row of the outbox is refused with its reason; the others go out, and the relay runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from probe_service import Broker, eventually, liveness, probe, running
+from sqlalchemy import text
+
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.model.identifiers import ALL_PARTITIONS, new_id
+from slackwater.store.backlog import oldest_waiting, outbox_state
+from slackwater.store.engine import PostgresDatabase
+
+__all__ = ["probe"]
+
+SOUND = {
+    "type": "node.liveness_changed.v1",
+    "subject": "sw.v1.node.liveness_changed.7.n",
+    "headers": '{"source": "s", "time": "2026-01-05T00:00:00+00:00", "causedby": null, "traceparent": null}',
+    "payload": "{}",
+}
+BROKEN: Mapping[str, Mapping[str, str]] = {
+    "subject without a shard": {"subject": "sw.v1.node.liveness_changed.x.n"},
+    "subject of a shard that is none": {"subject": "sw.v1.node.liveness_changed.99.n"},
+    "empty subject": {"subject": ""},
+    "no such type": {"type": "no.such.v1"},
+    "headers are no JSON": {"headers": "{"},
+    "headers are a list": {"headers": "[]"},
+    "headers without a source": {"headers": "{}"},
+    "payload is no JSON": {"payload": "no JSON"},
+}
+
+
+class Held:
+    """A fence that holds every partition."""
+
+    member = "a/1"
+
+    def held(self) -> Mapping[int, int]:
+        return dict.fromkeys(ALL_PARTITIONS, 1)
+
+    def holds(self, partition: int) -> bool:
+        return partition in ALL_PARTITIONS
+
+    def on_change(self, changed: object) -> None:
+        del changed
+
+    def refused(self, partitions: object) -> None:
+        del partitions
+
+
+@pytest.mark.parametrize("fenced", [False, True], ids=["alone", "fenced"])
+async def test_broken_rows_are_refused_and_stop_no_other(probe: PostgresDatabase, fenced: bool) -> None:
+    async with probe.unit_of_work() as unit:
+        for change in BROKEN.values():
+            await unit.connection.execute(
+                text(
+                    "INSERT INTO outbox (id, type, subject, headers, payload)"
+                    " VALUES (CAST(:id AS uuid), :type, :subject, :headers, :payload)"
+                ),
+                {"id": new_id(), **SOUND, **change},
+            )
+        await unit.publish(liveness("n", 1))
+    assert set(await oldest_waiting(probe, NodeLivenessChanged)) != set()
+    broker = Broker()
+    database = probe.fenced(Held()) if fenced else probe  # type: ignore[arg-type]  # what the relay asks of a fence
+    async with running(database.relay(broker.carry)) as relay:
+        await eventually(lambda: broker.numbers("n") == [1])
+        while (await outbox_state(probe)).depth:
+            assert not relay.done()
+        async with probe.unit_of_work() as unit:
+            await unit.publish(liveness("n", 2))
+        await eventually(lambda: broker.numbers("n") == [1, 2])
+    async with probe.unit_of_work() as unit:
+        reasons = (await unit.connection.execute(text("SELECT refused FROM outbox ORDER BY position"))).scalars().all()
+    assert len(reasons) == len(BROKEN)
+    assert all(reasons)
