@@ -65,6 +65,7 @@ def test_an_admin_blocks_and_unblocks_an_agent(page: Page, process: Process) -> 
     page.until(f"{ANSWER}?.includes('the agent of bad.1 is blocked')")
     assert process.bus.blocks.in_force()["bad.1"].reason == "sends <b>poison</b>"
     page.until(f"{FORM}?.dataset.method === 'DELETE'")  # the page was loaded again
+    page.until("document.readyState === 'complete'")  # and its script listens
     page.until("document.querySelector('.senders')?.textContent.includes('sends <b>poison</b>')")
     page.ask(f"({FORM}.requestSubmit(), true)")
     page.until(f"{ANSWER}?.includes('is unblocked')")

@@ -56,7 +56,10 @@ def read_as(shape: Any, adaptor: Adaptor, *, may_be_left_out: bool = False) -> A
         except ValidationError as error:
             return Verdict("FAIL", f"this case cannot be read: {said(error)}")
         plain = given.model_dump(exclude_unset=True) if isinstance(given, BaseModel) else given
-        verdict = adaptor({**case, "in": plain})
+        try:
+            verdict = adaptor({**case, "in": plain})
+        except ValidationError as error:
+            return Verdict("FAIL", f"the answer is beyond what a decision record holds: {said(error)}")
         if verdict.word == "not covered" and not may_be_left_out:
             return Verdict("FAIL", f"this case asks for something that is not known: {verdict.why}")
         return verdict

@@ -120,6 +120,8 @@ KINDS = {
 
 def valid_body(method: str, path: str, name: str) -> Any:
     """A body that the route accepts."""
+    if path.endswith("/block"):
+        return {"reason": "sends poison"}
     kind = path.split("/")[2]
     document = {
         "apiVersion": "slackwater.io/v1alpha1", "kind": KINDS[kind], "metadata": {"name": name}, "spec": SPECS[kind],

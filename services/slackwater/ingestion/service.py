@@ -84,7 +84,7 @@ class IngestionService:
         self._ownership = ownership
         self._blocks = BlockAgents(database, blocks, ledgers, clock)
         database = database.fenced(ownership)
-        self._announce = AnnounceBlocks(database, blocks, ownership.working)
+        self._announce = AnnounceBlocks(database, blocks, ownership.working, self.quarantine)
         self._relay = database.relay(bus.carry)
         limits = Limits(settings.clock_ahead_seconds, settings.clock_behind_seconds)
         silence = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)

@@ -11,7 +11,7 @@ import pytest
 from test_bus_contract import CONSUMER, NOW, Seen, _true, changed, until
 
 from slackwater.bus.columnar import ColumnarReader
-from slackwater.bus.deferring import read_deferred
+from slackwater.bus.deferring import DeferredReader
 from slackwater.bus.encoding import Message, encode
 from slackwater.bus.port import Done, Received, Settlement, each
 from slackwater.events.envelope import Event, event_of
@@ -44,7 +44,7 @@ POISON = {"a lone surrogate": SURROGATE, "no UTF-8": b'"\xff\xfe"', "a large int
 @pytest.mark.parametrize("text", POISON.values(), ids=POISON.keys())
 @pytest.mark.parametrize("way", ["plain", "columns", "deferred"])
 async def test_what_no_decoder_can_read_costs_itself_only(given: Any, way: str, text: bytes) -> None:
-    read = {"plain": None, "columns": ColumnarReader(), "deferred": read_deferred}[way]
+    read = {"plain": None, "columns": ColumnarReader(), "deferred": DeferredReader()}[way]
     seen: list[str] = []
 
     async def handler(batch: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:

@@ -10,7 +10,8 @@ import pytest
 from running import Site, eventually
 
 from slackwater.bus.port import Done
-from slackwater.events.envelope import event_of
+from slackwater.events.agent_block_changed import AgentBlockChanged
+from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.ingestion import service as ingestion
 from slackwater.ingestion.settings import IngestionSettings
@@ -116,3 +117,29 @@ async def test_history_that_is_broken_costs_its_row_only(ingesting: Site, table:
         item = await ingesting.item(service.quarantine, table, row)
         assert not service.quarantine.holds_node("bad")
         await ingesting.release(service.quarantine, item)
+
+
+BLOCKS = {
+    "a reason that no event holds": "INSERT INTO agent_blocks VALUES ('bad', 1, true, repeat('x', 1000), 'a', now())",
+    "a name with a control character": "INSERT INTO agent_blocks VALUES (E'b\\x01d', 1, true, 'r', 'a', now())",
+    "year 12000": "INSERT INTO agent_blocks VALUES ('bad', 1, true, 'r', 'a', '12000-01-01')",
+    "before all times": "INSERT INTO agent_blocks VALUES ('bad', 1, true, 'r', 'a', '-infinity')",
+}
+
+
+@pytest.mark.parametrize("how", BLOCKS)
+async def test_a_block_that_is_broken_hides_no_other(site: MakeSite, how: str) -> None:
+    made = await site("ingestion")
+    await made.sql.execute(BLOCKS[how])
+    await made.sql.execute("INSERT INTO agent_blocks VALUES ('good', 1, true, 'r', 'a', now())")
+    announced: list[str] = []
+
+    async def note(event: Event[AgentBlockChanged]) -> None:
+        announced.append(event.data.node)
+
+    async with made.bus.watch(AgentBlockChanged, note), made.running(ingestion, SETTINGS) as service:
+        await eventually(lambda: "good" in announced)
+        if "year" in how or "before" in how:  # the time is bounded where it is read
+            await eventually(lambda: "bad" in announced)
+        else:
+            await eventually(lambda: [item.table for item in service.quarantine.known()] == ["agent_blocks"])

@@ -130,7 +130,7 @@ def test_the_largest_numbers_that_are_allowed_can_be_decided_by(name: str) -> No
 
 
 def test_a_name_that_is_nearly_right_is_refused_with_the_right_one() -> None:
-    with pytest.raises(InvalidInput, match=r"there are cpuReclaimThresholdPercent$"):
+    with pytest.raises(InvalidInput, match="did you mean cpuReclaimThresholdPercent"):
         strategy_of({"CPUReclaimThresholdPercent": 60})
 
 

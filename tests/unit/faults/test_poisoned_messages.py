@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tests.faults.mutations import BROKEN_TEXTS, Mutation, Specimen, mutations_of
 from tests.faults.poison import valid_events
 
-from slackwater.bus import deferring, quick
+from slackwater.bus import quick
 from slackwater.bus.columnar import ColumnarReader
+from slackwater.bus.deferring import DeferredReader
 from slackwater.bus.encoding import Undecodable, decode_on, encode
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.pod_columns import by_columns
@@ -28,7 +29,7 @@ plain: quick.Read = quick.read
 READERS: dict[str, Callable[[], quick.Read]] = {
     "default": lambda: plain,
     "columnar": ColumnarReader,
-    "deferred": vars(deferring).get("DeferredReader", lambda: vars(deferring)["read_deferred"]),
+    "deferred": DeferredReader,
 }
 CASES = [(payload, reader) for payload in EVENTS for reader in READERS]
 LEAVES = st.sampled_from((

@@ -13,6 +13,7 @@ from slackwater.ingestion.domain.blocks import LONGEST_REASON, AgentBlock, block
 from slackwater.ingestion.usecases.block_agents import AnnounceBlocks, BlockAgents
 from slackwater.model.errors import Conflict, InvalidInput, NotFound
 from slackwater.model.identifiers import partition_of
+from slackwater.store.quarantine_memory import unstored
 from slackwater.testing.clock import EPOCH, FakeClock
 from slackwater.testing.store import MemoryDatabase
 
@@ -111,10 +112,10 @@ async def test_blocks_in_force_are_published_again_by_the_owner_of_their_partiti
     await world.unblock("c")
     world.database.published.clear()
     mine = {partition_of("a")}
-    await AnnounceBlocks(world.database, world.blocks.books(), lambda: mine)()
+    await AnnounceBlocks(world.database, world.blocks.books(), lambda: mine, unstored())()
     assert [event.node for event in world.published] == [n for n in ("a", "b") if partition_of(n) in mine]
     world.database.published.clear()
-    await AnnounceBlocks(world.database, world.blocks.books(), lambda: ())()
+    await AnnounceBlocks(world.database, world.blocks.books(), lambda: (), unstored())()
     assert world.published == []
 
 

@@ -84,7 +84,7 @@ def test_a_batch_with_windows_that_cannot_be_folded_leaves_the_state_of_the_othe
         state, bus, folded = await replayed(spoilt)
         assert state_of(state) == state_of(alone)
         assert sum(folded) == len(good)
-        assert [letter.reason for letter in bus.dead_letters] == ["window_out_of_range"] * len(at)
+        assert [letter.reason for letter in bus.dead_letters] == ["invalid_payload"] * len(at)
         assert [letter.stream_sequence - 1 for letter in bus.dead_letters] == sorted(at)
 
     asyncio.run(compare())

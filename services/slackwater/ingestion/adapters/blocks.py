@@ -10,7 +10,10 @@ from sqlalchemy import RowMapping, text
 from slackwater.ingestion.domain.blocks import AgentBlock
 from slackwater.store.port import UnitOfWork
 
-_COLUMNS = "node, generation, blocked, reason, changed_by, changed_at AS since"
+_COLUMNS = (
+    "node, generation, blocked, reason, changed_by, LEAST(GREATEST(changed_at, '1970-01-02Z'), '2199-12-31Z') AS since"
+)
+"""A time that no event holds must not hide the other blocks."""
 _LOCK = text("LOCK TABLE agent_blocks IN SHARE ROW EXCLUSIVE MODE")
 _LAST = text(
     f"SELECT {_COLUMNS} FROM agent_blocks WHERE node = :node ORDER BY generation DESC LIMIT 1"  # noqa: S608 - constants

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.envelope import Event, event_of
@@ -14,7 +15,9 @@ from slackwater.model.errors import NotFound
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
 from slackwater.store.port import Database
+from slackwater.store.quarantine import Quarantine
 
+BLOCKS = "agent_blocks"
 Precondition = Callable[[AgentBlock | None], None]
 """Raises Conflict if the present block is not the one that the operator read."""
 
@@ -89,13 +92,17 @@ class BlockAgents:
 class AnnounceBlocks:
     """Publishes the blocks in force again, so that a broker that lost its store learns of them."""
 
-    def __init__(self, database: Database, books: BlockBooks, working: Callable[[], Collection[int]]) -> None:
+    def __init__(
+        self, database: Database, books: BlockBooks, working: Callable[[], Collection[int]], quarantine: Quarantine
+    ) -> None:
         self._database = database
         self._books = books
         self._working = working
+        self._quarantine = quarantine
 
     async def __call__(self) -> None:
-        """Those of the partitions that this replica owns. Raises Unavailable, Fenced."""
+        """Those of the partitions that this replica owns; one that no event can hold is set aside, and stays in force
+        where it is known. Raises Unavailable, Fenced."""
         mine = self._working()
         if not mine:
             return
@@ -103,8 +110,11 @@ class AnnounceBlocks:
             book = self._books(unit)
             await book.lock()  # a block that is lifted meanwhile must not be published after its end
             for block in await book.in_force():
-                if partition_of(block.node) in mine:
-                    await unit.publish(changed(block))
+                if partition_of(block.node) not in mine:
+                    continue
+                event = self._quarantine.attempt(BLOCKS, block.node, partial(changed, block))
+                if event is not None:
+                    await unit.publish(event)
 
 
 def changed(block: AgentBlock) -> Event[AgentBlockChanged]:
