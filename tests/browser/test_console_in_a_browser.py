@@ -241,18 +241,19 @@ FOCUSED = "(document.activeElement.innerText || document.activeElement.textConte
 def test_the_keyboard_walks_the_page_from_top_to_bottom(page: Page, told: Served) -> None:
     page.open(told.url)
     walked, heights = [], []
-    for _ in range(21):
+    for _ in range(23):
         page.press("Tab", 9)
         walked.append(page.ask(FOCUSED))
         heights.append(page.ask("document.activeElement.getBoundingClientRect().top + scrollY"))
         style = page.ask("getComputedStyle(document.activeElement).outlineStyle")
         assert style != "none" or walked[-1] == "Skip to content", f"{walked[-1]!r} does not show that it has the focus"
     assert walked[:7] == ["Skip to content", "Slackwater", "Overview", "Nodes", "Decisions", "Strategies", "Loop"]
-    assert walked[7:13] == ["CPU", "Memory", "15m", "1h", "6h", "24h"]
-    assert walked[13:15] == ["edge", "1 silent"], "a name that has room is said once"
-    names = [name for name in walked if name.startswith("edge-")]
+    assert walked[7:9] == ["edge-7", "Look, or block it"], "the agent that sends poison comes first"
+    assert walked[9:15] == ["CPU", "Memory", "15m", "1h", "6h", "24h"]
+    assert walked[15:17] == ["edge", "1 silent"], "a name that has room is said once"
+    names = [name for name in walked[15:] if name.startswith("edge-")]
     assert sorted(names) == sorted(node.name for node in FLEET)
-    last = max(walked.index(name) for name in names)
+    last = 15 + max(walked[15:].index(name) for name in names)
     assert heights[:last] == sorted(heights[:last])
 
 
