@@ -83,3 +83,44 @@ async def test_a_row_that_is_broken_is_left_out(site: MakeSite, table: str, how:
         await service._model.decisions(DecisionFilter())
         await made.sql.execute(f"DELETE FROM {table}")  # noqa: S608 - ours
         await made.release(service.quarantine, items[0])
+
+
+PODS = {
+    "no JSON": "{",
+    "no list": "7",
+    "no pods": "[1, null, {}]",
+    "a type is wrong": '[{"throttled": "x", "name": 5}]',
+}
+
+
+@pytest.mark.parametrize("how", PODS)
+async def test_broken_pods_of_one_node_leave_the_lists_over_all_nodes(site: MakeSite, how: str) -> None:
+    made = await site("console")
+    plant = (
+        "INSERT INTO node (name, usage, reported_pods, sampled_at) VALUES ($1, '{\"throttled_pods\": 1}', $2, now())"
+    )
+    await made.sql.execute(plant, "bad", PODS[how])
+    await made.sql.execute(plant, "good", '[{"uid": "u", "name": "5", "namespace": "d"}]')
+    async with made.running(console, ConsoleSettings()) as service:
+        assert await service._model.throttled_pods(SINCE, 10) == []
+        assert [pod.node for pod in await service._model.pods_called("u")] == ["good"]
+
+
+async def test_a_broken_effect_leaves_the_times_of_the_loop(site: MakeSite) -> None:
+    made = await site("console")
+    for number, body in enumerate(('{"seconds_to_actuation": "x"}', '{"seconds_to_actuation": 2}', "[1]")):
+        await made.sql.execute(
+            """INSERT INTO decision (id, node, kind, subject, reason, decided_at, body)
+            VALUES ($1, 'n', 'throttle', 'cpu', 'throttle_waterline_crossed', now(), '{}')""",
+            f"d{number}",
+        )
+        await made.sql.execute(
+            "INSERT INTO effect (decision_id, measured_at, body) VALUES ($1, now(), $2)", f"d{number}", body
+        )
+    await made.sql.execute(
+        "INSERT INTO effect (decision_id, measured_at, body) VALUES ('w', now(), $1)",
+        '{"metric": "prod_cpu_pressure", "waterline": "x"}',
+    )
+    async with made.running(console, ConsoleSettings()) as service:
+        assert len(await service._model.loop_times(SINCE, 10)) == 3
+        assert await service._model.waterline(None) is None

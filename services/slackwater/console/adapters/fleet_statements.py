@@ -156,8 +156,9 @@ NODE_NAMES = text(
 
 THROTTLED_PODS = text(
     f"""
-    SELECT CAST(pod AS text) FROM node, jsonb_array_elements(CAST(reported_pods AS jsonb)) AS pod
-    WHERE {_FRESH} AND {_THROTTLED} > 0 AND CAST(pod ->> 'throttled' AS boolean)
+    SELECT CAST(pod AS text) FROM node, jsonb_array_elements(
+        CASE WHEN reported_pods IS JSON ARRAY THEN CAST(reported_pods AS jsonb) ELSE CAST('[]' AS jsonb) END) AS pod
+    WHERE {_FRESH} AND {_THROTTLED} > 0 AND pod @> CAST('{{"throttled": true}}' AS jsonb)
     ORDER BY {_PRESSURE} DESC, name COLLATE "C", pod ->> 'name' LIMIT :limit
     """  # noqa: S608 - made of constants of this module
 )

@@ -7,7 +7,10 @@ from sqlalchemy import text
 LOOP_TIMES = text("""
     SELECT d.id, d.node, d.kind, d.decided_at,
         CAST(extract(epoch FROM d.decided_at - u.sampled_at) AS float8),
-        CAST(e.body ->> 'seconds_to_actuation' AS float8), CAST(e.body ->> 'seconds_to_measurement' AS float8)
+        CASE WHEN jsonb_typeof(e.body -> 'seconds_to_actuation') = 'number'
+            THEN CAST(e.body ->> 'seconds_to_actuation' AS float8) END,
+        CASE WHEN jsonb_typeof(e.body -> 'seconds_to_measurement') = 'number'
+            THEN CAST(e.body ->> 'seconds_to_measurement' AS float8) END
     FROM decision d
     LEFT JOIN usage_point u ON u.event_id = d.body ->> 'trigger_event_id'
     LEFT JOIN effect e ON e.decision_id = d.id

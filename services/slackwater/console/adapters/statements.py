@@ -190,8 +190,10 @@ ACTIONS_ON = text(
 """
 )
 WATERLINE = text("""
-    SELECT CAST(body ->> 'waterline' AS float8) FROM effect
-    WHERE body ->> 'metric' = 'prod_cpu_pressure' AND (CAST(:node AS text) IS NULL OR body ->> 'node' = :node)
+    SELECT CASE WHEN jsonb_typeof(body -> 'waterline') = 'number' THEN CAST(body ->> 'waterline' AS float8) END
+    FROM effect
+    WHERE jsonb_typeof(body -> 'waterline') = 'number' AND body ->> 'metric' = 'prod_cpu_pressure'
+      AND (CAST(:node AS text) IS NULL OR body ->> 'node' = :node)
     ORDER BY measured_at DESC LIMIT 1
 """)
 DECISION = text("SELECT CAST(body AS text) FROM decision WHERE id = :id")
@@ -203,7 +205,8 @@ DECISIONS_ABOUT = text("""
 """)
 PODS_CALLED = text("""
     SELECT p ->> 'uid', p ->> 'name', p ->> 'namespace', node.name, true, sampled_at
-    FROM node CROSS JOIN LATERAL jsonb_array_elements(CAST(reported_pods AS jsonb)) AS p
+    FROM node CROSS JOIN LATERAL jsonb_array_elements(
+        CASE WHEN reported_pods IS JSON ARRAY THEN CAST(reported_pods AS jsonb) ELSE CAST('[]' AS jsonb) END) AS p
     WHERE (CAST(:node AS text) IS NULL OR node.name = :node) AND strpos(reported_pods, :written) > 0
       AND :pod IN (p ->> 'name', p ->> 'uid')
 """)
