@@ -37,7 +37,7 @@ _MOST = 1_000_000
 
 
 def _told(adaptor: Adaptor) -> Adaptor:
-    """A series that is only told in words that nobody here understands is not covered, and says so."""
+    """A series that is described only in unknown words is not covered, and says so."""
 
     def judge(case: Case) -> Verdict:
         try:

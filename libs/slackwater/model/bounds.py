@@ -154,8 +154,6 @@ def _leaf_problem(value: Any) -> str | None:
 
 CpuMilli = Annotated[int, Interval(ge=0, le=MOST_CPU_MILLI), Meta(ge=0, le=MOST_CPU_MILLI)]
 """Milli-cores of one machine or pod."""
-MemoryBytes = Annotated[int, Interval(ge=0, le=MOST_MEMORY_BYTES), Meta(ge=0, le=MOST_MEMORY_BYTES)]
-"""Bytes of memory of one machine or pod."""
 MachineAmount = Annotated[int, Interval(ge=0, le=MOST_MEMORY_BYTES), Meta(ge=0, le=MOST_MEMORY_BYTES)]
 """Milli-cores or bytes, where one shape serves both; `model.plausibility` narrows it to the machine."""
 CpuMilliSum = Annotated[

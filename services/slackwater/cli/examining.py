@@ -183,7 +183,7 @@ def _shards(url: str, headers: Mapping[str, str]) -> Mapping[str, Mapping[str, i
 
 
 def _blocked(url: str, headers: Mapping[str, str]) -> Mapping[str, str]:
-    """Without ingestion there is nobody to ask."""
+    """Empty where no ingestion answers."""
     try:
         answer = httpx2.get(f"{url}/v1/blocks", headers=headers, timeout=ASK_SECONDS, trust_env=False)
         items = answer.json()["items"] if answer.status_code == 200 else []

@@ -149,4 +149,6 @@ async def test_a_block_that_is_broken_hides_no_other(site: MakeSite, how: str) -
         if "year" in how or "before" in how:  # the time is bounded where it is read
             await eventually(lambda: "bad" in announced)
         else:
-            await eventually(lambda: {item.table for item in service.quarantine.known()} == {"agent_blocks"})
+            await eventually(service.quarantine.known)
+            assert {item.table for item in service.quarantine.known()} == {"agent_blocks"}
+        assert set(announced) <= {"good", "bad"}

@@ -1,4 +1,4 @@
-"""Which agents send what nobody can handle, and which of them an operator has blocked."""
+"""Agents whose messages became dead letters, and those that an operator has blocked."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class Book:
         return known.options(self.mode(standing or self.standing(guarded.pool), policy, now), guarded.pool)
 
     def mode(self, standing: PoolStanding, policy: AutonomyPolicy, now: datetime) -> Mode:
-        """How far a pool may go now; one in quarantine evicts nobody, because what its guards have counted is lost."""
+        """How far a pool may go now; one in quarantine evicts nothing, because what its guards have counted is lost."""
         mode = standing.mode(policy, now)
         is_out = mode is Mode.EVICT and self.quarantine.holds(STANDINGS, standing.pool)
         return Mode.THROTTLE if is_out else mode
