@@ -101,7 +101,7 @@ class EnsuranceService:
             settings.silent_seconds,
             lambda: blocks_of(platform.bus).in_force(),
         )
-        let_go = LetGo(book, clock, self._anew)
+        let_go = LetGo(book, clock, self._anew, platform.bus, self._described)
         self.quarantine.on_hold(let_go.hold)
         self.quarantine.on_release(let_go.release)
         self._look = LookAtPools(book, clock, meter)

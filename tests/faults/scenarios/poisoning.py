@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -38,7 +39,9 @@ from slackwater.model.identifiers import partition_of
 
 PER_SECOND, MISTAKES_PER_SECOND = 20.0, 2.0
 SLOWER_SECONDS = 0.5
-"""The p99 of the honest reports may rise by so much."""
+"""The p99 of the honest reports may rise by so much above a quiet broker's."""
+BESIDE_FACTOR, BESIDE_SECONDS = 1.5, 0.1
+"""And by so much above their p99 beside as many valid messages: their usual time at this load."""
 GOES_ON_SECONDS = 40.0
 DEFECTS = ("defect of a reader", "already running", '"service failed"', "service restarts", "ended unexpectedly")
 """What no log may hold. The first two are lines of slackwater.bus.rounds and of asyncio."""
@@ -56,6 +59,8 @@ class Attack:
     site: Site
     agents: Sequence[HonestAgent]
     stored: StoredReports
+    valid: HonestAgent
+    """The node of the attacker, as long as it behaves."""
     by_agent: Attacker
     by_services: Attacker
     console: NatsBus
@@ -74,10 +79,10 @@ async def poisoning(folder: Path, strictness: Strictness, quiet_seconds: float, 
         stack.callback(lambda: [task.cancel() for task in working])
         await attack.console.jetstream.stream_info("DLQ")
         await until(lambda: _has_stored(attack), 30, "the first reports are stored")
-        quiet = await _span(quiet_seconds)
+        spans = {"quiet": await _span(quiet_seconds), "beside valid": await _beside_valid(attack, quiet_seconds)}
         began = datetime.now(UTC)
         await _send_cases(attack)
-        poisoned = await _poison(attack, poison_seconds)
+        spans["poisoned"] = await _poison(attack, poison_seconds)
         await asyncio.sleep(2.0)
         await _judge_defects(result, attack)
         attack.letters = await dead_letters(attack.console, _streams())
@@ -88,7 +93,7 @@ async def poisoning(folder: Path, strictness: Strictness, quiet_seconds: float, 
             task.cancel()
         await asyncio.sleep(2.0)
         await _judge_reports(result, attack)
-        _judge_delays(result, attack, quiet, poisoned, strictness)
+        _judge_delays(result, attack, spans, strictness)
         _judge_letters(result, attack)
         result.max_rss_bytes = max(attack.site.memory.highest.values(), default=0)
         result.facts["max_rss_bytes"] = dict(attack.site.memory.highest)
@@ -109,7 +114,10 @@ async def _open(stack: AsyncExitStack, folder: Path) -> Attack:
     agents = [HonestAgent(node, await agent_bus(node), ledger) for node in HONEST]
     rogue = await agent_bus(NODE)
     await rogue.publish(valid_events(datetime.now(UTC))[NodeDescribed])
-    return Attack(here, agents, StoredReports(here, agents), Attacker(rogue), Attacker(console), console)
+    apart = Ledger(folder / "valid.jsonl")
+    stack.callback(apart.close)
+    valid = HonestAgent(NODE, rogue, apart, pause_seconds=1 / PER_SECOND)
+    return Attack(here, agents, StoredReports(here, agents), valid, Attacker(rogue), Attacker(console), console)
 
 
 async def _has_stored(attack: Attack) -> bool:
@@ -120,6 +128,16 @@ async def _span(seconds: float) -> tuple[float, float]:
     began = time.time()
     await asyncio.sleep(seconds)
     return began, time.time()
+
+
+async def _beside_valid(attack: Attack, seconds: float) -> tuple[float, float]:
+    """The later attacker as a well-behaved agent, at the rate of the poison."""
+    working = asyncio.create_task(attack.valid.run())
+    try:
+        return await _span(seconds)
+    finally:
+        working.cancel()
+        await asyncio.wait([working])
 
 
 def named_cases(now: datetime) -> dict[str, list[Mutation]]:
@@ -175,15 +193,19 @@ async def _judge_reports(result: Result, attack: Attack) -> None:
 
 
 def _judge_delays(
-    result: Result, attack: Attack, quiet: tuple[float, float], poisoned: tuple[float, float], strictness: Strictness
+    result: Result, attack: Attack, spans: Mapping[str, tuple[float, float]], strictness: Strictness
 ) -> None:
-    spans = {"quiet": attack.stored.delays(*quiet), "poisoned": attack.stored.delays(*poisoned)}
-    for name, delays in spans.items():
+    found = {name: attack.stored.delays(*span) for name, span in spans.items()}
+    for name, delays in found.items():
         for share, label in ((0.5, "p50"), (0.99, "p99"), (1.0, "max")):
             result.facts[f"seconds from publish to stored, {label}, {name}"] = round(percentile(delays, share), 3)
-    bound = percentile(spans["quiet"], 0.99) + SLOWER_SECONDS * strictness.patience
-    kept = bool(spans["quiet"] and spans["poisoned"]) and percentile(spans["poisoned"], 0.99) <= bound
+    p99 = {name: percentile(delays, 0.99) if delays else math.inf for name, delays in found.items()}
+    bound = p99["quiet"] + SLOWER_SECONDS * strictness.patience
+    kept = all(found.values()) and p99["poisoned"] <= bound
     result.promise(f"honest reports are stored at most {SLOWER_SECONDS:g} s later than in quiet (p99)", kept)
+    bound = BESIDE_FACTOR * p99["beside valid"] + BESIDE_SECONDS * strictness.patience
+    kept = all(found.values()) and p99["poisoned"] <= bound
+    result.promise("honest reports are stored as fast as beside as many valid messages (p99)", kept)
 
 
 def _judge_letters(result: Result, attack: Attack) -> None:
