@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.faults.attack import Attacker, HonestAgent, Letter, StoredReports, dead_letters, lines_of, table
 from tests.faults.fleet import report_key
 from tests.faults.ledger import Ledger
-from tests.faults.mutations import Mutation
+from tests.faults.mutations import Mutation, fresh
 from tests.faults.poison import NODE, OF_AGENTS, corpus, stream_of, valid_events
 from tests.faults.scenario import Result, Strictness, percentile
 from tests.faults.site import Site, harness_bus, site
@@ -27,7 +27,7 @@ from slackwater.bus.access import AGENT_API_PREFIX
 from slackwater.bus.nats import NatsBus
 from slackwater.bus.permissions import agent_user
 from slackwater.bus.streams import load
-from slackwater.events.envelope import Payload, subject_of
+from slackwater.events.envelope import Payload, event_of, subject_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.registry import COMMANDS, EVENTS, STREAMED
@@ -38,6 +38,7 @@ from slackwater.events.waterline_crossed import WaterlineCrossed
 from slackwater.model.identifiers import partition_of
 
 PER_SECOND, MISTAKES_PER_SECOND = 20.0, 2.0
+SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 SLOWER_SECONDS = 0.5
 """The p99 of the honest reports may rise by so much above a quiet broker's."""
 BESIDE_FACTOR, BESIDE_SECONDS = 1.5, 0.1
@@ -48,6 +49,7 @@ DEFECTS = ("defect of a reader", "already running", '"service failed"', "service
 HONEST = ("honest-a", next(f"honest-{n}" for n in range(999) if partition_of(f"honest-{n}") == partition_of(NODE)))
 """The second one is in the partition of the attacker: the same consumer reads both."""
 FROM_SERVICES = tuple(payload for payload in EVENTS if payload not in (*OF_AGENTS, *COMMANDS, *STREAMED))
+BEYOND = "implausible: 100 times the machine"
 KEPT = frozenset({"USAGE", "WINDOWS", "DECISIONS"})
 """Streams whose every message is read. Of the others a message may be superseded before anything has read it."""
 
@@ -140,6 +142,12 @@ async def _beside_valid(attack: Attack, seconds: float) -> tuple[float, float]:
         await asyncio.wait([working])
 
 
+def beyond_capacity(now: datetime) -> list[Mutation]:
+    """Usage that fits every bound and not the machine."""
+    found = corpus(now, (UsageReported,))
+    return [one for one in found if one.family == BEYOND and "node_usage" in one.what]
+
+
 def named_cases(now: datetime) -> dict[str, list[Mutation]]:
     """The first three cases of the issue; the fourth is the restart of services that read them."""
     texts = corpus(now, (UsageReported, WaterlineCrossed, UsageWindowed))
@@ -156,6 +164,11 @@ def named_cases(now: datetime) -> dict[str, list[Mutation]]:
 
 
 async def _send_cases(attack: Attack) -> None:
+    """First usage beyond what the node was just described with; then the cases by name."""
+    now = datetime.now(UTC)
+    await attack.valid.bus.publish(event_of(valid_events(now)[NodeDescribed].data, source=NODE, time=now))
+    await asyncio.sleep(1.0)
+    await attack.by_agent.send([fresh(one) for one in beyond_capacity(now)], PER_SECOND)
     for mutations in named_cases(datetime.now(UTC)).values():
         own = [one for one in mutations if one.payload in OF_AGENTS]
         others = [one for one in mutations if one.payload not in OF_AGENTS]
@@ -221,7 +234,12 @@ def _judge_letters(result: Result, attack: Attack) -> None:
     result.promise("no dead letter is an honest one", not honest)
     result.promise("every dead letter says why", all(letter.reason for letter in attack.letters))
     result.promise("nothing was tried until max_deliver", all(one.reason != "max_deliver" for one in attack.letters))
-    told = {(letter.stream, letter.sequence) for letter in attack.letters}
+    reasons = {(letter.stream, letter.sequence): letter.reason for letter in attack.letters}
+    first = [one for one in attack.by_agent.sent if one.mutation.family == BEYOND][: len(beyond_capacity(SOME_TIME))]
+    refused = [reasons.get((one.stream, one.sequence)) for one in first]
+    said = bool(refused) and all(refused) and not {"absurd", "implausible"}.isdisjoint(refused)
+    result.promise("usage beyond the described machine is refused", said)
+    told = reasons.keys()
     unanswered = [one for one in sent if one.mutation.refused and (one.stream, one.sequence) not in told]
     limited = [one for one in unanswered if one.stream in KEPT]
     dropped = sum(count for name, count in attack.metrics.items() if name.startswith("dropped"))
