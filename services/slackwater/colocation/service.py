@@ -41,7 +41,7 @@ class ColocationService(ReplicatedService):
         full_pass = FullPass()
         offering = Offering(store, strategies, clock, metrics.published, full_pass.decided, quarantine)
         quarantine.on_hold(partial(withdraw_offer, offering))
-        quarantine.on_release(partial(restore_offer, offering))
+        quarantine.on_release(partial(restore_offer, offering, replica.bus.latest))
         strategies.on_read(lambda problems: quarantine.follow("strategies", problems))
         news = StrategyNews(offering, strategies, nodes, working)
         replica.shares.on_news(news.tell)

@@ -57,12 +57,12 @@ class EnsuranceService(ReplicatedService):
         self.book = book = Book(store, lambda partition: owned.held().get(partition, 0), documents, quarantine)
         guard = GuardNode(book, clock, meter, lease, settings.max_report_age_seconds, settings.closing_seconds)
         observed, evicted = NoteObserved(book, clock, lease), NoteEvicted(book, clock, meter, lease)
-        anew = DeclareAnew(book, clock, lease, silent)
+        described, anew = NoteDescribed(book, clock, lease), DeclareAnew(book, clock, lease, silent)
         waiting = partial(oldest_waiting, replica.database, IntentDeclared)
         renew = RenewLeases(
             book, clock, meter, bus, owned.acting, waiting, lease, silent, lambda: blocks_of(bus).in_force()
         )
-        let_go = LetGo(book, clock, anew)
+        let_go = LetGo(book, clock, anew, bus, described)
         quarantine.on_hold(let_go.hold)
         quarantine.on_release(let_go.release)
         self.pools = pools = LookAtPools(book, clock, meter)
@@ -81,7 +81,7 @@ class EnsuranceService(ReplicatedService):
             replica,
             load=[partial(book.load, settings.first_policy(), ())],
             state=OwnedNodes(book, clock, meter, change, anew),
-            consumers=consumers(book, guard, NoteDescribed(book, clock, lease), observed, evicted),
+            consumers=consumers(book, guard, described, observed, evicted),
             loops={
                 "leases": Repeat(
                     work=KeepLeases(book, clock, meter, renew, anew, pools, silent),
