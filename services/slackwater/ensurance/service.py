@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from functools import partial
 
 from slackwater.bus.blocks import blocks_of
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.adapters.postgres import PostgresGuardStore
+from slackwater.ensurance.edge.checks import state_checks
 from slackwater.ensurance.edge.documents import document_router
 from slackwater.ensurance.edge.events import consumers
 from slackwater.ensurance.edge.http import nodeqos_router
@@ -29,15 +29,12 @@ from slackwater.ensurance.usecases.note_observed import NoteObserved
 from slackwater.ensurance.usecases.owned_nodes import OwnedNodes
 from slackwater.ensurance.usecases.renew_leases import RenewLeases
 from slackwater.events.intent_declared import IntentDeclared
-from slackwater.runtime.document_news import said_of
 from slackwater.runtime.loops import Follow, Repeat
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
-from slackwater.runtime.service import Check
 from slackwater.store.backlog import oldest_waiting
 from slackwater.store.documents import PostgresDocumentStore
 from slackwater.telemetry.metrics import process_meters
-from slackwater.waterline.rulebook import acting_on_nobody
 
 
 class EnsuranceService(ReplicatedService):
@@ -45,7 +42,7 @@ class EnsuranceService(ReplicatedService):
 
     def __init__(self, settings: EnsuranceSettings, platform: Platform) -> None:
         replica = Replica("ensurance", platform)
-        bus, clock, quarantine, owned = replica.bus, replica.clock, replica.quarantine, replica.shares
+        bus, clock, quarantine, owned = replica.bus, replica.clock, replica.quarantine, replica.partitions
         lease, silent, meter = settings.lease_seconds, settings.silent_seconds, EnsuranceMetrics(process_meters())
         stores = {
             kind: PostgresDocumentStore(replica.database, service=replica.name, kind=kind.noun, table=kind.table)
@@ -71,12 +68,6 @@ class EnsuranceService(ReplicatedService):
         policy_news = asyncio.Event()
         owned.on_news(policy_news.set)
 
-        def checks() -> Sequence[Check]:
-            unusable = f"{len(documents.problems)} unusable{said_of(documents.problems)}"
-            known = f"{len(book.nodes())} nodes" if book.ready else "not read yet"
-            policies = Check("ensurance-policies", True, f"{unusable}{idle_rules(book)}")
-            return [Check("ensurance-state", book.ready, known), policies]
-
         super().__init__(
             replica,
             load=[partial(book.load, settings.first_policy(), ())],
@@ -94,19 +85,13 @@ class EnsuranceService(ReplicatedService):
                     work=change.catch_up, clock=clock, changed=policy_news, missed="the policy is not followed yet"
                 ),
             },
-            checks=checks,
+            checks=partial(state_checks, book, documents),
             routers=lambda: [
                 nodeqos_router(change),  # before the others of its kind: its path is one of theirs
                 pools_router(pools),
                 *(document_router(one, change.read if kind is NODES else None) for kind, one in changes.items()),
             ],
         )
-
-
-def idle_rules(book: Book) -> str:
-    """Rules that can act on no pod, for health. Begins with a semicolon; empty if every rule can act."""
-    found = acting_on_nobody(book.rules.policies, book.metrics) if book.ready else {}
-    return "".join(f"; rule {key} acts on nobody: {why}" for key, why in sorted(found.items()))
 
 
 def build(settings: EnsuranceSettings, platform: Platform) -> EnsuranceService:
