@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.agent.adapters.memory import MemoryJournal
-from slackwater.agent.domain.convergence import Do, Throttle, Wish, eased, plan, policy_of, targets
+from slackwater.agent.domain.convergence import DesiredState, Do, Throttle, eased, plan, policy_of, targets
 from slackwater.agent.domain.journal import Journal
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.domain.weights import Policy
@@ -22,15 +22,15 @@ throttles = st.dictionaries(uids, limits).map(
 KNOBS = [Knob(name, "cpu_limit") for name in "abc"]
 
 
-def wish(writer: str, *wanted: Throttle, lease: float = 10.0, policy: Policy = Policy.BY_TIER) -> Wish:
-    return Wish(writer, 1, 0.0, lease, policy, wanted)
+def desired(writer: str, *wanted: Throttle, lease: float = 10.0, policy: Policy = Policy.BY_TIER) -> DesiredState:
+    return DesiredState(writer, 1, 0.0, lease, policy, wanted)
 
 
 @given(throttles, throttles, st.dictionaries(uids, st.none() | limits))
 def test_the_lowest_limit_wins_and_none_is_ever_raised(
     one: tuple[Throttle, ...], other: tuple[Throttle, ...], originals: dict[str, int | None]
 ) -> None:
-    found = targets([wish("x", *one), wish("y", *other)], originals, CAPACITY_MILLI, now=5.0)
+    found = targets([desired("x", *one), desired("y", *other)], originals, CAPACITY_MILLI, now=5.0)
     for uid, original in originals.items():
         wanted = [throttle.limit_milli for throttle in (*one, *other) if throttle.pod_uid == uid]
         binding = [limit for limit in wanted if original is None or limit < original]
@@ -39,7 +39,7 @@ def test_the_lowest_limit_wins_and_none_is_ever_raised(
 
 
 def test_a_lapsed_lease_gives_back_a_quarter_of_the_node_per_second() -> None:
-    wanted = wish("x", Throttle("a", 500, "d"), lease=10)
+    wanted = desired("x", Throttle("a", 500, "d"), lease=10)
     series = [
         found["a"].limit_milli if (found := targets([wanted], {"a": None}, 4000, now)) else None
         for now in (9.9, 10.0, 10.9, 11.0, 12.0, 13.0)
@@ -55,9 +55,9 @@ def test_easing_never_goes_back(limit: int, one: float, other: float) -> None:
 
 def test_the_policy_that_protects_prod_more_is_in_force() -> None:
     assert policy_of([]) is None
-    assert policy_of([wish("x", policy=Policy.BY_REQUEST)]) is Policy.BY_REQUEST
-    assert policy_of([wish("x", policy=Policy.BY_REQUEST), wish("y")]) is Policy.BY_TIER
-    assert policy_of([wish("x", policy=Policy.BY_TIER_IDLE), wish("y")]) is Policy.BY_TIER_IDLE
+    assert policy_of([desired("x", policy=Policy.BY_REQUEST)]) is Policy.BY_REQUEST
+    assert policy_of([desired("x", policy=Policy.BY_REQUEST), desired("y")]) is Policy.BY_TIER
+    assert policy_of([desired("x", policy=Policy.BY_TIER_IDLE), desired("y")]) is Policy.BY_TIER_IDLE
 
 
 texts_wanted = st.dictionaries(st.sampled_from(KNOBS), st.none() | st.sampled_from(["100", "200", "max"]))

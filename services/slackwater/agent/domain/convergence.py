@@ -34,7 +34,7 @@ class Throttle:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DesiredState:
     """One writer's newest document, with the monotonic time of its receipt."""
 
     writer: str
@@ -71,7 +71,7 @@ def eased(limit_milli: int, lapsed_seconds: float, capacity_milli: int) -> int:
 
 
 def targets(
-    wishes: Iterable[Wish], originals: Mapping[str, int | None], capacity_milli: int, now: float
+    wishes: Iterable[DesiredState], originals: Mapping[str, int | None], capacity_milli: int, now: float
 ) -> dict[str, Target]:
     """The winning limit by pod uid. `originals` holds every live pod with its limit before us (None = unlimited)."""
     best: dict[str, Target] = {}
@@ -95,7 +95,7 @@ def _binds(limit: int, original: int | None, capacity_milli: int, lapsed: float)
     return lapsed < 0 or limit < capacity_milli
 
 
-def policy_of(wishes: Iterable[Wish]) -> Policy | None:
+def policy_of(wishes: Iterable[DesiredState]) -> Policy | None:
     """The weight policy in force: the one that protects prod more wins; None if nobody ever declared one.
 
     A lapsed lease does not change weights: they cost nobody anything while the machine is idle.

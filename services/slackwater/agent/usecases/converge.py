@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from slackwater.agent.domain import convergence, weights
-from slackwater.agent.domain.convergence import Throttle, Wish
+from slackwater.agent.domain.convergence import DesiredState, Throttle
 from slackwater.agent.domain.knobs import Knob
-from slackwater.agent.domain.untouchable import PROTECTED, untouchable
+from slackwater.agent.domain.protected_pods import PROTECTED, protection_reason
 from slackwater.agent.domain.waterlines import Waterline
 from slackwater.agent.ports import Driver
 from slackwater.agent.usecases.actuate import Actuator, Outcome
@@ -32,7 +32,7 @@ class Held:
     restart; nobody has renewed it to this process, so it counts as lapsed."""
 
     event: Event[IntentDeclared]
-    wish: Wish
+    desired: DesiredState
     remembered: bool = False
 
 
@@ -55,10 +55,10 @@ class ConvergeToIntents:
     clock: Clock
     capacity_milli: int
     held: dict[str, Held] = field(default_factory=dict)
-    own: Wish | None = None
+    own: DesiredState | None = None
     """What this agent wants by itself, while it is alone and for some seconds after."""
     _foreign: dict[Knob, str] = field(default_factory=dict)
-    _untouchable: frozenset[str] = frozenset()
+    _protected: frozenset[str] = frozenset()
     _weighed: tuple[object, ...] = ()
     _ticks: int = 0
 
@@ -68,8 +68,8 @@ class ConvergeToIntents:
         for event in events:
             if event.data.node == self.node:
                 plain = event.data.model_copy(update={"throttles": ()})
-                wish = _wish(plain, self.clock.monotonic() - plain.lease_seconds)
-                self.held[plain.writer] = Held(event.model_copy(update={"data": plain}), wish, remembered=True)
+                state = _desired_state(plain, self.clock.monotonic() - plain.lease_seconds)
+                self.held[plain.writer] = Held(event.model_copy(update={"data": plain}), state, remembered=True)
 
     def receive(self, event: Event[IntentDeclared]) -> list[Observed]:
         """Take one document, converge, and say what is in force now. A mere renewal is not answered."""
@@ -77,7 +77,7 @@ class ConvergeToIntents:
         before = self.held.get(document.writer)
         if before is not None and self._repeats(event, before):
             if before.remembered:  # whole again, with its limits, and lapsed until somebody renews it
-                self.held[document.writer] = Held(event, _wish(document, before.wish.received))
+                self.held[document.writer] = Held(event, _desired_state(document, before.desired.received))
             return []
         if before is not None and before.remembered:
             before = None  # whoever speaks to this process first is heard, as after any start
@@ -87,12 +87,12 @@ class ConvergeToIntents:
             )
             return []
         received_at = self.clock.now()
-        self.held[document.writer] = Held(event, _wish(document, self.clock.monotonic()))
+        self.held[document.writer] = Held(event, _desired_state(document, self.clock.monotonic()))
         pods = self.driver.pods()
         outcome = self._converge(pods, look_at_weights=False)
         answers = self._answer_foreign(outcome)
         changed = _changed(before.event.data if before is not None else None, document)
-        if before is None or changed or before.wish.generation != document.generation:
+        if before is None or changed or before.desired.generation != document.generation:
             answers = [answer for answer in answers if answer.payload.writer != document.writer]
             answers.append(self._observed(event, changed | self._pods_of(outcome, pods), outcome, received_at))
         return answers
@@ -101,11 +101,11 @@ class ConvergeToIntents:
         """The writer is there and hears us: what he last declared holds for another lease from now. Not if somebody
         else has declared for the node since, nor what holds for no time, nor what is only remembered."""
         held = self.held.get(writer)
-        if held is None or held.remembered or held.wish.lease_seconds <= 0:
+        if held is None or held.remembered or held.desired.lease_seconds <= 0:
             return False
         if not 0 < held.event.data.epoch <= epoch:
             return False
-        self.held[writer] = replace(held, wish=replace(held.wish, received=self.clock.monotonic()))
+        self.held[writer] = replace(held, desired=replace(held.desired, received=self.clock.monotonic()))
         return True
 
     def _repeats(self, event: Event[IntentDeclared], before: Held) -> bool:
@@ -113,7 +113,7 @@ class ConvergeToIntents:
         anything news that was declared before that."""
         if event.id == before.event.id and not before.remembered:
             return True
-        if self.own is None or before.wish.alive(self.clock.monotonic()):
+        if self.own is None or before.desired.alive(self.clock.monotonic()):
             return False
         now, then = event.data, before.event.data
         if (now.epoch, now.generation) > (then.epoch, then.generation):  # whatever the clock of its writer says
@@ -151,11 +151,11 @@ class ConvergeToIntents:
     def lapsed(self) -> set[str]:
         """The writers whose lease has run out."""
         now = self.clock.monotonic()
-        return {writer for writer, held in self.held.items() if not held.wish.alive(now)}
+        return {writer for writer, held in self.held.items() if not held.desired.alive(now)}
 
     def waterlines(self) -> list[Waterline]:
         """All writers' local waterlines; they outlive leases, because a report at once costs little."""
-        return [line for held in self.held.values() for line in held.wish.waterlines]
+        return [line for held in self.held.values() for line in held.desired.waterlines]
 
     def limits(self, pods: Sequence[Pod]) -> dict[str, tuple[int | None, int | None]]:
         """Per pod uid: the limit in force and the one before us. Pods that just vanished are missing, and those whose
@@ -175,11 +175,11 @@ class ConvergeToIntents:
         return now if claim is None else self.driver.limit_milli(knob, claim.previous)
 
     def _converge(self, pods: Sequence[Pod], look_at_weights: bool) -> Outcome:
-        wishes = [held.wish for held in self.held.values()] + ([] if self.own is None else [self.own])
+        states = [held.desired for held in self.held.values()] + ([] if self.own is None else [self.own])
         desired: dict[Knob, str | None] = dict.fromkeys(self._claimed("cpu_limit"))
-        wanted, doubtful = self._limits_wanted(wishes, pods)
+        wanted, doubtful = self._limits_wanted(states, pods)
         desired.update(wanted)
-        policy = convergence.policy_of(wishes)
+        policy = convergence.policy_of(states)
         weighed = (policy, tuple((pod.uid, pod.request.cpu_milli) for pod in pods))
         if look_at_weights or weighed != self._weighed:
             desired.update(dict.fromkeys(self._claimed("cpu_weight")))
@@ -195,13 +195,13 @@ class ConvergeToIntents:
         return (knob for knob in self.actuator.journal.knobs() if knob.field == what)
 
     def _limits_wanted(
-        self, wishes: Sequence[Wish], pods: Sequence[Pod]
+        self, states: Sequence[DesiredState], pods: Sequence[Pod]
     ) -> tuple[Mapping[Knob, str | None], Collection[Knob]]:
         """The texts, and the knobs of which nothing can be said now: they stay as they are."""
         doubtful: set[Knob] = set()
-        self._untouchable = frozenset(pod.uid for pod in pods if untouchable(pod) is not None)
-        living = {pod.uid for pod in pods} - self._untouchable
-        named = {throttle.pod_uid for wish in wishes for throttle in wish.throttles} & living
+        self._protected = frozenset(pod.uid for pod in pods if protection_reason(pod) is not None)
+        living = {pod.uid for pod in pods} - self._protected
+        named = {throttle.pod_uid for state in states for throttle in state.throttles} & living
         knobs: dict[str, Knob] = {}
         originals: dict[str, int | None] = {}
         for uid in sorted(named):
@@ -212,7 +212,7 @@ class ConvergeToIntents:
                 continue
             except Misconfigured:
                 doubtful.add(knob)
-        best = convergence.targets(wishes, originals, self.capacity_milli, self.clock.monotonic())
+        best = convergence.targets(states, originals, self.capacity_milli, self.clock.monotonic())
         wanted: dict[Knob, str | None] = {}
         for uid, target in best.items():
             try:
@@ -285,7 +285,7 @@ class ConvergeToIntents:
         except Misconfigured as error:
             return ObservedLimit(pod_uid=uid, cpu_limit_milli=None, error=error.code, decision_id=decision_id)
         reason = "foreign_writer" if knob in self._foreign else outcome.errors.get(knob)
-        if decision_id is not None and uid in self._untouchable:
+        if decision_id is not None and uid in self._protected:
             reason = PROTECTED
         return ObservedLimit(pod_uid=uid, cpu_limit_milli=now, error=reason, decision_id=decision_id)
 
@@ -298,8 +298,8 @@ def _older(document: IntentDeclared, held: IntentDeclared) -> bool:
     return document.generation < held.generation and document.declared_at <= held.declared_at
 
 
-def _wish(document: IntentDeclared, received: float) -> Wish:
-    return Wish(
+def _desired_state(document: IntentDeclared, received: float) -> DesiredState:
+    return DesiredState(
         writer=document.writer,
         generation=document.generation,
         received=received,
