@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from agent_fakes import CAPACITY_MILLI, NODE, Crash, FakeDriver, fake_hierarchy, pod
 
-from slackwater.agent.adapters.linux import driver as kernel_writes
+from slackwater.agent.adapters.linux import knob_files
 from slackwater.agent.adapters.linux.driver import LinuxDriver
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.processes import process_of
@@ -236,7 +236,7 @@ def test_a_crash_between_the_files_of_one_knob_is_put_right(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fuses = [Fuse()]
-    written = kernel_writes._write
+    written = knob_files._write
 
     def stepping(file: Path, text: str) -> None:
         fuses[-1].step()
@@ -247,7 +247,7 @@ def test_a_crash_between_the_files_of_one_knob_is_put_right(
             weight.write_text(shown if text == "1" else default)
         fuses[-1].step()
 
-    monkeypatch.setattr(kernel_writes, "_write", stepping)
+    monkeypatch.setattr(knob_files, "_write", stepping)
     reference = tmp_path / "reference"
     wanted = {
         str(Path(place).relative_to(reference)): text

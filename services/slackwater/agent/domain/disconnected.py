@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from slackwater.agent.domain.convergence import DesiredState, Throttle
+from slackwater.agent.domain.desired_state import DesiredState, Throttle
 from slackwater.agent.domain.observation import Instant
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from slackwater.agent.domain.convergence import DesiredState
+from slackwater.agent.domain.desired_state import DesiredState
 from slackwater.agent.domain.disconnected import WRITER, Machine, desired_state, fading, inherited
 from slackwater.agent.domain.evictions import EvictionRequest
 from slackwater.agent.domain.observation import Instant
