@@ -139,7 +139,7 @@ def test_waterfall_bars_are_seen_and_as_wide_as_what_they_stand_for(values: list
     for value in values:
         rows.append(WaterfallRow("term", value, total, total + value, ""))
         total += value
-    low, high = waterfall_range(rows, total)
+    low, high = waterfall_range([row.running_after for row in rows], total)
     for row in rows:
         picture = waterfall_bar(row.running_before, row.running_after, low, high, "gain", "milli")
         assert_inside(picture)
