@@ -30,8 +30,6 @@ from slackwater.telemetry.metrics import process_meters
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from slackwater.bus.blocks import BlockGate
-
 P = TypeVar("P", bound=Payload)
 
 log = get_logger(__name__)
@@ -68,6 +66,12 @@ class Delivery(Protocol):
     async def in_progress(self) -> None: ...
 
 
+class Gate(Protocol):
+    """Selects the messages of a batch that are handled, and settles the others (see BlockGate)."""
+
+    async def admit(self, batch: Sequence[Delivery]) -> Sequence[Delivery]: ...
+
+
 Bury = Callable[[DeadLetter], Awaitable[bool]]
 """Stores a dead letter; False where it is given up without one. Raises Unavailable. See DeadLetterOffice."""
 
@@ -86,7 +90,7 @@ class Settler(Generic[P]):
         *,
         read: quick.Read | None = None,
         worth: Worth | None = None,
-        gate: BlockGate | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self._payload = payload
         self._read_body = read or quick.read
