@@ -65,7 +65,7 @@ RUNS = tuple(_runs())
 
 
 def table(run: Run, answer: dict[str, Any]) -> Iterator[str]:
-    """Title, command and figures as markdown."""
+    """Title, command and figures as markdown, models with equal figures in one row."""
     when, placed = answer["evaluated"], answer["placement"]
     seeds = " [seeds]" if placed["placements"] > 1 else ""
     yield f"### {run.title}\n"
@@ -75,16 +75,23 @@ def table(run: Run, answer: dict[str, Any]) -> Iterator[str]:
     yield f"{series} series, {placed['machines']} machines, day {when['from_day']:g} to {when['to_day']:g}.\n"
     yield f"| model | violation %{seeds} | p90 machine | severity % | savings %{seeds} |"
     yield "|---|---|---|---|---|"
-    for one in answer["models"]:
-        cells = [
-            one["model"],
-            _spread(one["violation"], 2, bool(seeds)),
-            f"{one['violation_by_machine']['p90'] * 100:.1f}",
-            f"{one['severity']['mean'] * 100:.2f}",
-            _spread(one["savings"], 1, bool(seeds)),
-        ]
-        yield f"| {' | '.join(cells)} |"
+    for cells, names in _rows(answer["models"], bool(seeds)).items():
+        yield f"| {', '.join(names)} | {' | '.join(cells)} |"
     yield ""
+
+
+def _rows(models: Sequence[dict[str, Any]], ranged: bool) -> dict[tuple[str, ...], list[str]]:
+    """The models of each row: those with equal figures share one."""
+    rows: dict[tuple[str, ...], list[str]] = {}
+    for model in models:
+        cells = (
+            _spread(model["violation"], 2, ranged),
+            f"{model['violation_by_machine']['p90'] * 100:.1f}",
+            f"{model['severity']['mean'] * 100:.2f}",
+            _spread(model["savings"], 1, ranged),
+        )
+        rows.setdefault(cells, []).append(model["model"])
+    return rows
 
 
 def _spread(spread: dict[str, float], digits: int, ranged: bool) -> str:
