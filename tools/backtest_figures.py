@@ -106,8 +106,8 @@ def overview(found: Sequence[Row], resource: str) -> Iterator[str]:
 def tables(sizes: Sequence[str], found: Sequence[Row]) -> Iterator[str]:
     """What stands behind the mark."""
     yield "### Runs\n"
-    yield f"`slackwater backtest` with these options and, as `--models`, those of the run in [{DATA.name}]({DATA.name}),"
-    yield "which also has the range over seeds, the p90 of the machines and the severity.\n"
+    yield f"`slackwater backtest` with these options; `--models` are those of the run in [{DATA.name}]({DATA.name}) but"
+    yield "`oracle`. The file also has the range over seeds, the p90 of the machines and the severity.\n"
     yield "| run | options | series | machines | days |\n|---|---|---|---|---|"
     yield from sizes
     for resource, title in (("cpu", "CPU"), ("memory", "Memory")):
