@@ -20,7 +20,6 @@ from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.change_documents import ChangeDocuments
 from slackwater.ensurance.usecases.change_policy import ChangePolicy
-from slackwater.ensurance.usecases.declare_anew import DeclareAnew
 from slackwater.ensurance.usecases.documents_in_force import KINDS, NODES, DocumentsInForce, Stores
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.let_go import LetGo
@@ -28,8 +27,11 @@ from slackwater.ensurance.usecases.look_at_pools import LookAtPools
 from slackwater.ensurance.usecases.note_described import NoteDescribed
 from slackwater.ensurance.usecases.note_evicted import NoteEvicted
 from slackwater.ensurance.usecases.note_observed import NoteObserved
-from slackwater.ensurance.usecases.renew_leases import RenewLeases
+from slackwater.ensurance.usecases.reconcile_intents import ReconcileIntents
 from slackwater.events.intent_declared import IntentDeclared
+from slackwater.intents.controls import ENSURANCE
+from slackwater.intents.leases import RenewLeases
+from slackwater.intents.writer import IntentWriter
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.runtime.document_news import said_of
@@ -81,17 +83,19 @@ class EnsuranceService:
         self._database = database
         self._documents = DocumentsInForce(documents)
         self._documents.on_read(lambda kind, problems: self.quarantine.follow(kind.table, problems))
-        self._book = book = Book(
-            store, lambda partition: ownership.held().get(partition, 0), self._documents, self.quarantine
+        self._book = book = Book(store, self._documents, self.quarantine)
+        intents = IntentWriter(
+            ENSURANCE, book, book.content, clock, lease, lambda partition: ownership.held().get(partition, 0)
         )
         age, closing = settings.max_report_age_seconds, settings.closing_seconds
-        self._guard = GuardNode(book, clock, meter, lease, age, closing)
-        self._described = NoteDescribed(book, clock, lease)
-        self._observed = NoteObserved(book, clock, lease)
-        self._evicted = NoteEvicted(book, clock, meter, lease)
-        self._anew = DeclareAnew(book, clock, lease, settings.silent_seconds)
+        self._guard = GuardNode(book, meter, intents, age, closing)
+        self._described = NoteDescribed(book, intents)
+        self._observed = NoteObserved(book, intents)
+        self._evicted = NoteEvicted(book, meter, intents)
+        self._reconcile = ReconcileIntents(book, intents, settings.silent_seconds)
         self._renew = RenewLeases(
-            book,
+            ENSURANCE,
+            book.positions,
             clock,
             meter,
             platform.bus,
@@ -101,11 +105,11 @@ class EnsuranceService:
             settings.silent_seconds,
             lambda: blocks_of(platform.bus).in_force(),
         )
-        let_go = LetGo(book, clock, self._anew)
+        let_go = LetGo(book, intents, self._reconcile)
         self.quarantine.on_hold(let_go.hold)
         self.quarantine.on_release(let_go.release)
         self._look = LookAtPools(book, clock, meter)
-        self._change = change = ChangePolicy(book, clock, meter, lease)
+        self._change = change = ChangePolicy(book, meter, intents)
         self._changes = {kind: ChangeDocuments(kind, kept, change.catch_up) for kind, kept in documents.items()}
 
     async def run(self, started: Callable[[], None]) -> None:
@@ -166,7 +170,7 @@ class EnsuranceService:
         for node in self._book.nodes():
             self._meter.standing(node.node, len(node.state.throttles), 0)
         await self._change.catch_up()
-        await self._anew.taken([lease.partition for lease in leases])
+        await self._reconcile.take([lease.partition for lease in leases])
 
     async def give(self, leases: Sequence[Lease]) -> None:
         """Everything that matters is written with each decision."""
@@ -200,7 +204,7 @@ class EnsuranceService:
         while True:
             try:
                 await self._renew()
-                await self._anew()
+                await self._reconcile()
                 await self._look()
                 now = self._platform.clock.now()
                 self._meter.stepped_back(len(self._book.stepped_back(now)))
@@ -208,14 +212,14 @@ class EnsuranceService:
                 self._forget_gaps_of_silent_nodes()
             except (Conflict, Unavailable) as error:
                 log.warning("leases are not renewed", error=error.message)
-                self._anew.interrupted()
+                self._reconcile.interrupt()
             await self._platform.clock.sleep(self._renew.interval_seconds)
 
     def _forget_gaps_of_silent_nodes(self) -> None:
         """Nobody knows what they lack now: an alert on it would never end."""
-        now, heard_at = self._platform.clock.now(), self._book.heard_at
+        now, last_report_at = self._platform.clock.now(), self._book.contacts.last_report_at
         for node in self._book.nodes():
-            at = heard_at.get(node.node)
+            at = last_report_at.get(node.node)
             if at is not None and (now - at).total_seconds() > self._settings.silent_seconds:
                 self._meter.standing(node.node, len(node.state.throttles), 0)
 

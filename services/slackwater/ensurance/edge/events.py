@@ -58,7 +58,7 @@ async def consume_all(
     async def reported(received: Received[UsageReported]) -> Settlement | None:
         verdict = await guarding(received)
         if verdict is None:
-            book.has_read(received.subject_key, received.stream_sequence)
+            book.positions.record(received.subject_key, received.stream_sequence)
         return verdict
 
     async def urgent(crossing: Event[WaterlineCrossed]) -> None:

@@ -10,14 +10,13 @@ from functools import partial
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.guarded import Guarded, carried_out
 from slackwater.ensurance.ports import NODES, GuardUnit, Meter
-from slackwater.ensurance.usecases.book import Book
+from slackwater.ensurance.usecases.book import Book, GuardIntents
 from slackwater.ensurance.usecases.closing import Closing, under_rules
-from slackwater.ensurance.usecases.declaring import declared, recorded, scheduling_told
+from slackwater.ensurance.usecases.published_events import decision_event, scheduling_event
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event
 from slackwater.model.errors import Conflict, InvalidInput
 from slackwater.model.identifiers import new_id
-from slackwater.model.time import Clock
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.explaining import release_record
 from slackwater.waterline.guarding import is_released, release, under_new_rules
@@ -29,11 +28,10 @@ from slackwater.waterline.standing_on import Deciding
 class ChangePolicy:
     """Counting starts anew under new rules. A mode that allows no throttles gives all of them back at once."""
 
-    def __init__(self, book: Book, clock: Clock, meter: Meter, lease_seconds: float) -> None:
+    def __init__(self, book: Book, meter: Meter, intents: GuardIntents) -> None:
         self._book = book
-        self._clock = clock
         self._meter = meter
-        self._lease_seconds = lease_seconds
+        self._intents = intents
 
     def current(self) -> NodeQos:
         """Raises Unavailable before the first load."""
@@ -46,7 +44,7 @@ class ChangePolicy:
     async def catch_up(self) -> int:
         """Declare anew what was last declared under another policy: another replica has changed it, or the one that
         owned a node before us had no time to. Returns how many nodes. Raises Unavailable, Conflict."""
-        async with self._book.turn():
+        async with self._book.lock():
             policy = await self._book.read_policy()
             generation = self._book.rules.revision
             behind = [node for node in self._book.nodes() if node.policy_generation != generation]
@@ -60,7 +58,7 @@ class ChangePolicy:
 
         Raises InvalidInput for another name, Conflict if `wanted` has a generation that is not the present one.
         """
-        async with self._book.turn():
+        async with self._book.lock():
             present = await self._book.read_policy()
             if wanted.metadata.name != present.metadata.name:
                 raise InvalidInput(
@@ -89,14 +87,14 @@ class ChangePolicy:
                     await self._carry_out(policy, [node], new=False)
 
     async def _carry_out(self, changed: NodeQos, affected: Sequence[Guarded], *, new: bool) -> None:
-        now, rules = self._clock.now(), self._book.rules_with(changed)
+        now, rules = self._intents.clock.now(), self._book.rules_with(changed)
         nodes, records = list[Guarded](), list[DecisionRecord]()
-        async with self._book.writing() as unit:
+        async with self._book.transaction() as unit:
             if new:
                 await unit.save_policy(changed)
             for node in affected:
                 work = partial(self._under, node, rules, now)
-                under = self._book.quarantine.attempt(NODES, node.node, work, node=node.node)
+                under = self._book.isolate(node.node, work)
                 if under is None:
                     continue
                 nodes.append(await self._declare(unit, under, rules, now))
@@ -115,14 +113,13 @@ class ChangePolicy:
         after = replace(under.after, policy_generation=rules.revision)
         cause: Event[DecisionRecorded] | None = None
         for record in under.records:
-            told = recorded(record, None)
+            told = decision_event(record, None)
             await unit.publish(told)
             if record is under.closing.record and under.closing.event is not None:
-                await unit.publish(scheduling_told(under.closing.event, now, told))
+                await unit.publish(scheduling_event(under.closing.event, now, told))
             else:
                 cause = told
-        terms = self._book.terms(after, now, rules)
-        await unit.publish(declared(after, terms, self._lease_seconds, now, cause))
+        await unit.publish(self._intents.event(after, now, cause, self._book.content(after, now, rules)))
         return await unit.save(after)
 
 

@@ -26,11 +26,11 @@ from slackwater.ensurance.domain.guarded import (
 )
 from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
 from slackwater.ensurance.ports import NODES, Meter
-from slackwater.ensurance.usecases.book import Book
+from slackwater.ensurance.usecases.book import Book, GuardIntents
 from slackwater.ensurance.usecases.closing import Closing, after_cycle, state_of
-from slackwater.ensurance.usecases.declaring import declared, recorded, scheduling_told
 from slackwater.ensurance.usecases.look_at_pools import stepped_record
 from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
+from slackwater.ensurance.usecases.published_events import decision_event, scheduling_event
 from slackwater.ensurance.usecases.sampling import glimpse_of, view_of
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import eviction_id
@@ -40,7 +40,6 @@ from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import new_id
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
-from slackwater.model.time import Clock
 from slackwater.store.quarantine import OF_NO_ROW
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.spans import Attributes, span
@@ -112,16 +111,15 @@ class GuardNode:
     def __init__(
         self,
         book: Book,
-        clock: Clock,
         meter: Meter,
-        lease_seconds: float,
+        intents: GuardIntents,
         max_report_age_seconds: float,
         closing_seconds: float = VALID_SECONDS,
     ) -> None:
         self._book = book
-        self._clock = clock
+        self._clock = intents.clock
         self._meter = meter
-        self._lease_seconds = lease_seconds
+        self._intents = intents
         self._max_report_age_seconds = max_report_age_seconds
         self._closing_seconds = closing_seconds
         self._failed: dict[str, LastReport] = {}
@@ -156,7 +154,7 @@ class GuardNode:
             ready = self._ready(report)
             if ready is None:
                 return
-        async with self._book.turn(report.data.node):
+        async with self._book.lock(report.data.node):
             now = self._clock.now()
             guarded = self._book.node(report.data.node)
             why = "unknown_node" if guarded is None else self._outdated(guarded, report, now)
@@ -203,7 +201,7 @@ class GuardNode:
         return None
 
     def _heard(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> None:
-        self._book.heard(guarded.node, now, alone=report.data.alone)
+        self._book.contacts.report(guarded.node, now, disconnected=report.data.alone)
         if report.data.alone:
             self._meter.ignored("alone")
 
@@ -278,26 +276,24 @@ class GuardNode:
         return self._book.standing(guarded.pool).after(policy, now, evicted, reliefs)
 
     async def _commit(self, answer: _Answer, report: Event[UsageReported], now: datetime) -> _Answer:
-        async with self._book.writing() as unit:
+        async with self._book.transaction() as unit:
             for effect in answer.effects:
                 await unit.publish(effect.event)
             cause: Event[Any] = report
             told: Event[Any] = report
             for number, one in enumerate(answer.decided):
-                told = recorded(one.record, one.cause)
+                told = decision_event(one.record, one.cause)
                 await unit.publish(told)
                 cause = told if number == 0 else cause
             if answer.after.generation != answer.before.generation:
-                await unit.publish(
-                    declared(answer.after, self._book.terms(answer.after, now), self._lease_seconds, now, cause)
-                )
+                await unit.publish(self._intents.event(answer.after, now, cause))
             if answer.closing is not None and answer.closing.event is not None:
-                await unit.publish(scheduling_told(answer.closing.event, now, told))
+                await unit.publish(scheduling_event(answer.closing.event, now, told))
             standing, stepped = answer.standing, None
             if standing is not None:
                 stepped = stepped_record(self._book, standing, answer.after.node, now, report.id)
                 if stepped is not None:
-                    await unit.publish(recorded(stepped, report))
+                    await unit.publish(decision_event(stepped, report))
                 standing = await unit.save_autonomy(standing)
             saved = await unit.save(answer.after, last=True)
         if stepped is not None:

@@ -11,7 +11,7 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import Meter
 from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.declaring import recorded
+from slackwater.ensurance.usecases.published_events import decision_event
 from slackwater.model.identifiers import new_id
 from slackwater.model.time import Clock
 from slackwater.waterline.policies import autonomy
@@ -47,13 +47,13 @@ class LookAtPools:
         """How many pools changed. Raises Unavailable, Conflict if another replica was first."""
         if all(one.state.stepped_back_at is None for one in self._book.standings()):
             return 0
-        async with self._book.turn():
+        async with self._book.lock():
             return sum([await self._look(one) for one in self._book.standings()])
 
     async def read(self) -> Sequence[Pool]:
         """Every pool that has nodes here, an Autonomy, or ever evicted, as PostgreSQL has it; by name. Raises
         Unavailable."""
-        async with self._book.turn():
+        async with self._book.lock():
             await self._book.read_policy()
             now = self._clock.now()
             names = {one.pool for one in self._book.standings()} | {one.pool for one in self._book.nodes()}
@@ -68,8 +68,8 @@ class LookAtPools:
         record = stepped_record(self._book, looked, node, now)
         if record is None:
             return False
-        async with self._book.writing() as unit:
-            await unit.publish(recorded(record, None))
+        async with self._book.transaction() as unit:
+            await unit.publish(decision_event(record, None))
             saved = await unit.save_autonomy(looked)
         self._book.stands(saved)
         self._meter.decided(record, None)

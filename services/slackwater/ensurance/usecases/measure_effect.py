@@ -8,10 +8,10 @@ from datetime import datetime
 from decimal import Decimal
 
 from slackwater.ensurance.domain.guarded import Awaited, Guarded, measurable
-from slackwater.ensurance.usecases.declaring import SOURCE
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_reported import UsageReported
+from slackwater.intents.controls import ENSURANCE
 from slackwater.telemetry.spans import Attributes, span
 from slackwater.waterline.analysis.counting import reading_of
 from slackwater.waterline.facts.amounts import exact
@@ -68,7 +68,7 @@ def _measured(
     }
     parent = one.traceparent or report.traceparent
     with span("ensurance measure effect", parent, attributes, links=(report.traceparent,)) as step:
-        return event_of(effect, source=SOURCE, time=now, causedby=report, traceparent=step.traceparent)
+        return event_of(effect, source=ENSURANCE.name, time=now, causedby=report, traceparent=step.traceparent)
 
 
 def _effect(one: Awaited, metric: Metric, view: NodeView, reading: Decimal) -> EffectMeasured:
