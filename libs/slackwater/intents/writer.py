@@ -91,9 +91,10 @@ class IntentWriter(Generic[S, U]):
 
     def _state(self, node: str) -> S | None:
         known = self.nodes.node(node)
-        if known is None and self._first is not None and not self.nodes.quarantine.holds_node(node):
-            return self._first(node)
-        return known
+        if known is not None or self._first is None:
+            return known
+        is_ours = self.nodes.owns(partition_of(node)) and not self.nodes.quarantine.holds_node(node)
+        return self._first(node) if is_ours else None
 
     def _event(
         self, state: S, content: Content, seconds: float, now: datetime, cause: Event[Any] | str | None
