@@ -1,4 +1,4 @@
-"""What the use cases need of the world."""
+"""What the use cases need: stored nodes, policy and pools, and meters."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class GuardUnit(IntentUnit[Guarded], Protocol):
         ...
 
     async def autonomies(self) -> Sequence[PoolStanding]:
-        """How every pool stands that ever evicted, as last written; one that cannot be read is in
-        quarantine, and empty."""
+        """The state of every pool that ever evicted, as last written. One that cannot be read is in quarantine, and
+        empty."""
         ...
 
     async def save_autonomy(self, standing: PoolStanding) -> PoolStanding:
-        """Write it and return it with its new version. Raises Conflict if somebody else wrote it since."""
+        """Write it and return it with its new version. Raises Conflict if another replica wrote it since."""
         ...
 
     async def save_policy(self, policy: NodeQos) -> None:
-        """Write generation n over generation n - 1 (or as the first), and tell the other replicas. Raises Conflict if
-        that is not what is there."""
+        """Write generation n over generation n - 1 (or as the first), and notify the other replicas. Raises Conflict if
+        another generation is stored."""
         ...
 
 

@@ -54,7 +54,7 @@ class Book(NodeCache[Guarded, GuardUnit]):
         self._standings: dict[str, PoolStanding] = {}
         self._handovers: dict[tuple[str, int, Mode, Limits], str] = {}
         self.metrics: Metrics = all_metrics(_raised)
-        """Those that are built in and those that are installed beside us."""
+        """Built-in metrics and those of installed plugins."""
 
     @property
     def policy(self) -> NodeQos:
@@ -65,44 +65,44 @@ class Book(NodeCache[Guarded, GuardUnit]):
 
     @property
     def rules(self) -> Rulebook:
-        """What the documents mean. Raises Unavailable before the first load."""
+        """The rules that the documents in force resolve to. Raises Unavailable before the first load."""
         if self._rules is None:
             raise Unavailable("the policy has not been read from PostgreSQL yet")
         return self._rules
 
     def rules_with(self, policy: NodeQos) -> Rulebook:
-        """What they would mean with another NodeQOS for the cluster."""
+        """The rules with another NodeQOS of the cluster."""
         return rulebook_of(policy, self._documents.found if self._documents is not None else None, self.metrics)
 
     def standing(self, pool: str) -> PoolStanding:
         return self._standings.get(pool) or PoolStanding(pool)
 
     def standings(self) -> tuple[PoolStanding, ...]:
-        """Of every pool that ever evicted."""
+        """Every pool that ever evicted."""
         return tuple(self._standings.values())
 
     def stands(self, standing: PoolStanding) -> None:
-        """Note what was just committed."""
+        """Keep the state of a pool that was just committed."""
         self._standings[standing.pool] = standing
 
     def options(
         self, guarded: Guarded, now: datetime, rules: Rulebook | None = None, standing: PoolStanding | None = None
     ) -> Options:
-        """How far the node's pool may go now, by these rules and with this standing instead of those in force. Raises
-        Unavailable before the first load."""
+        """What the node's pool may do now. `rules` and `standing` replace those in force. Raises Unavailable before the
+        first load."""
         known = rules or self.rules
         policy = known.autonomy_of(guarded.pool)
         return known.options(self.mode(standing or self.standing(guarded.pool), policy, now), guarded.pool)
 
     def mode(self, standing: PoolStanding, policy: AutonomyPolicy, now: datetime) -> Mode:
-        """How far a pool may go now; one in quarantine evicts nothing, because what its guards have counted is lost."""
+        """The mode of a pool now. A pool in quarantine evicts nothing, because the counts of its guards are lost."""
         mode = standing.mode(policy, now)
         is_out = mode is Mode.EVICT and self.quarantine.holds(STANDINGS, standing.pool)
         return Mode.THROTTLE if is_out else mode
 
     def content(self, guarded: Guarded, now: datetime, rules: Rulebook | None = None) -> Content:
-        """What its document says, by these rules instead of those in force. The handover is rendered once for all nodes
-        of the same rules. Raises Unavailable before the first load."""
+        """The content of the node's document; `rules` replace those in force. The handover is rendered once for all
+        nodes of the same rules. Raises Unavailable before the first load."""
         known = rules or self.rules
         options = self.options(guarded, now, known)
         key = known.source, known.revision, options.mode, options.limits
@@ -112,7 +112,7 @@ class Book(NodeCache[Guarded, GuardUnit]):
         return intent_content(guarded, known, self._handovers[key])
 
     def stepped_back(self, now: datetime) -> Sequence[str]:
-        """Pools that may evict, and only throttle for now."""
+        """Pools whose policy allows evictions and that only throttle now."""
         return [pool for pool, one in self._standings.items() if self._is_stepped_back(pool, one, now)]
 
     def _is_stepped_back(self, pool: str, standing: PoolStanding, now: datetime) -> bool:
@@ -120,7 +120,7 @@ class Book(NodeCache[Guarded, GuardUnit]):
         return policy.mode is Mode.EVICT and self.mode(standing, policy, now) is not Mode.EVICT
 
     def closed(self, now: datetime) -> int:
-        """How many nodes take no new pods; a closing that has lapsed is none."""
+        """How many nodes are cordoned. An expired cordon does not count."""
         return sum(node.closed is not None and not lapsed(node.closed, now) for node in self._nodes.values())
 
     @property
@@ -152,8 +152,8 @@ class Book(NodeCache[Guarded, GuardUnit]):
         self._replace(nodes)
 
     async def _stored_policy(self, unit: GuardUnit, fallback: NodeQos) -> NodeQos | None:
-        """As it is stored. One that cannot be read keeps the last that could be, or the first, in force; with its
-        generation, so that it can be written over."""
+        """The policy as it is stored. If it cannot be read, the last one that could be, or `fallback`, with the stored
+        generation, so that it can be replaced."""
         try:
             return await unit.policy(fallback.metadata.name)
         except UnreadablePolicy as error:
@@ -164,7 +164,7 @@ class Book(NodeCache[Guarded, GuardUnit]):
             await self._documents.read()
 
     async def read_policy(self) -> NodeQos:
-        """As PostgreSQL has it now: another replica may have changed it. Raises Unavailable."""
+        """Read the policy again, because another replica may have changed it. Raises Unavailable."""
         async with self._store.unit_of_work() as unit:
             policy = await self._stored_policy(unit, self.policy) or self.policy
             standings = await unit.autonomies()
@@ -174,7 +174,7 @@ class Book(NodeCache[Guarded, GuardUnit]):
         return policy
 
     def of_pool(self, pool: str) -> asyncio.Lock:
-        """Held, within the turn of a node, by who changes how the pool stands: all its nodes count for that."""
+        """The lock over a pool's state. A task that changes it holds the node's lock too."""
         return self._pools.setdefault(pool, asyncio.Lock())
 
     async def _refresh(self) -> None:

@@ -1,4 +1,5 @@
-"""On a new NodeQOS: stored, and every node's intent declared again, in one transaction by each owner of nodes."""
+"""On a new NodeQOS: store it and declare every node's intent again. Each replica does so for its nodes in one
+transaction."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from slackwater.waterline.standing_on import Deciding
 
 
 class ChangePolicy:
-    """Counting starts anew under new rules. A mode that allows no throttles gives all of them back at once."""
+    """Counters start again under new rules. A mode that allows no throttles restores all limits at once."""
 
     def __init__(self, book: Book, meter: Meter, intents: GuardIntents) -> None:
         self._book = book
@@ -38,12 +39,12 @@ class ChangePolicy:
         return self._book.policy
 
     async def read(self) -> NodeQos:
-        """As it is stored, whichever replica has changed it. Raises Unavailable."""
+        """The stored policy, which another replica may have changed. Raises Unavailable."""
         return await self._book.read_policy()
 
     async def catch_up(self) -> int:
-        """Declare anew what was last declared under another policy: another replica has changed it, or the one that
-        owned a node before us had no time to. Returns how many nodes. Raises Unavailable, Conflict."""
+        """Declare again the nodes that were last declared under another policy, because another replica changed it or
+        the former owner of a node did not get to it. Returns how many nodes. Raises Unavailable, Conflict."""
         async with self._book.lock():
             policy = await self._book.read_policy()
             generation = self._book.rules.revision
@@ -53,8 +54,8 @@ class ChangePolicy:
             return len(behind)
 
     async def __call__(self, wanted: NodeQos, *, by: str = "", dry_run: bool = False) -> NodeQos:
-        """The document as it is (or with `dry_run` would be) stored. A spec that is the same changes nothing.
-        `by` is who asked for it; it stays in the document.
+        """Store a policy, and return it as stored (with `dry_run`, as it would be). An unchanged spec writes nothing.
+        `by` is the author, kept in the document.
 
         Raises InvalidInput for another name, Conflict if `wanted` has a generation that is not the present one.
         """
@@ -78,7 +79,7 @@ class ChangePolicy:
             return changed
 
     async def _carry_out_or_split(self, policy: NodeQos, behind: Sequence[Guarded]) -> None:
-        """Together; where something cannot be stored, one by one, and what fails then is set aside."""
+        """All nodes in one transaction; if that fails, node by node, and a node that fails goes to quarantine."""
         try:
             await self._carry_out(policy, behind, new=False)
         except InvalidInput:
@@ -125,7 +126,7 @@ class ChangePolicy:
 
 @dataclass(frozen=True, slots=True)
 class _Under:
-    """A node under a new policy, and why that changed more than its counters."""
+    """A node under a new policy, with the records of what that changed beside its counters."""
 
     after: Guarded
     records: tuple[DecisionRecord, ...]
@@ -133,8 +134,8 @@ class _Under:
 
 
 def _under(node: Guarded, rules: Rulebook, options: Options, now: datetime) -> _Under:
-    """A new generation in any case, without throttles if the mode allows none, and open if nothing may hold it
-    closed."""
+    """The node with a new generation in any case, without throttles if the mode allows none, and uncordoned if no rule
+    may keep its cordon."""
     source = Deciding(node.node, node.capacity_milli, node.state, rules, options, now)
     state, records = under_new_rules(node.state), tuple[DecisionRecord, ...]()
     after = replace(node, generation=node.generation + 1, state=state)

@@ -1,4 +1,4 @@
-"""A node in quarantine is left alone: its throttles go back, and its agent decides by itself until it is released."""
+"""A node in quarantine is left alone: its throttles are restored, and its agent decides by itself until release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slackwater.store.quarantine import Item
 
 
 class LetGo:
-    """What follows from an item of the quarantine. Nothing is written to the node's row."""
+    """Handles quarantine items of nodes. The node's row is not written."""
 
     def __init__(self, book: Book, intents: GuardIntents, reconcile: ReconcileIntents) -> None:
         self._book = book
@@ -24,7 +24,7 @@ class LetGo:
             await self._intents.withdraw(item.node, _empty)
 
     async def release(self, item: Item) -> None:
-        """Read the node as it is stored, and declare its intent anew. Raises Unavailable, Conflict, Fenced."""
+        """Read the node as it is stored, and declare its intent again. Raises Unavailable, Conflict, Fenced."""
         if item.table == NODES and item.node:
             partition = partition_of(item.node)
             if self._book.owns(partition):

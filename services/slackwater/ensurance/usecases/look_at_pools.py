@@ -1,4 +1,4 @@
-"""How far each pool may go now; and once a round, which of those that had stepped back may evict again."""
+"""What each pool may do now; in each round, pools that had stepped back and may evict again."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from slackwater.waterline.stepping import Stepping, stepping_record
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """One pool as it stands: what was granted, what it may do now, since when and until when it has stepped back and
-    why, and what its guards have counted."""
+    """One pool: its policy, its mode now, the step back with its reason, and the counts of its guards."""
 
     pool: str
     policy: AutonomyPolicy
@@ -35,8 +34,8 @@ class Pool:
 
 
 class LookAtPools:
-    """A step back is recorded with the report that led to it (see guard_node); the way forward by time or by an
-    operator is recorded here, by whichever replica is first."""
+    """Records when a pool may evict again, by time or by an operator; the first replica to see it does. A step back is
+    recorded with the report that led to it (guard_node)."""
 
     def __init__(self, book: Book, clock: Clock, meter: Meter) -> None:
         self._book = book
@@ -51,8 +50,7 @@ class LookAtPools:
             return sum([await self._look(one) for one in self._book.standings()])
 
     async def read(self) -> Sequence[Pool]:
-        """Every pool that has nodes here, an Autonomy, or ever evicted, as PostgreSQL has it; by name. Raises
-        Unavailable."""
+        """Every pool that has nodes here, an Autonomy or evictions, as stored, sorted by name. Raises Unavailable."""
         async with self._book.lock():
             await self._book.read_policy()
             now = self._clock.now()
@@ -61,7 +59,7 @@ class LookAtPools:
 
     async def _look(self, standing: PoolStanding) -> bool:
         now, node = self._clock.now(), self._node_of(standing.pool)
-        if standing.state.stepped_back_at is None or node is None:  # who has a node of it will tell
+        if standing.state.stepped_back_at is None or node is None:  # a replica with nodes of the pool records it
             return False
         policy = self._book.rules.autonomy_of(standing.pool)
         looked = replace(standing, state=autonomy.look(standing.state, policy, now))
@@ -97,7 +95,7 @@ class LookAtPools:
 def stepped_record(
     book: Book, after: PoolStanding, node: str, now: datetime, report_id: str | None = None
 ) -> DecisionRecord | None:
-    """The record of what has changed since `book` last knew the pool; None if nothing has."""
+    """The record of a pool's change since `book` last read it; None if it is unchanged."""
     rules, before = book.rules, book.standing(after.pool)
     policy = rules.autonomy_of(after.pool)
     step = Stepping(after.pool, before.state, after.state, policy, now, node, rules.source, report_id)

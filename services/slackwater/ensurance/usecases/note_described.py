@@ -1,4 +1,4 @@
-"""On node.described: what the node has, and its intent, so that weights and waterlines apply from the start."""
+"""On node.described: keep the node's facts, and declare its intent, so that weights and waterlines apply at once."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from slackwater.model.nodes import NodeFacts
 
 
 class NoteDescribed:
-    """A node that was known keeps its throttles; only what it is may change. Its intent is declared in any case: an
-    agent that has just started describes its node, and what it needs may stand in no stream any more."""
+    """A known node keeps its throttles; only its facts change. Its intent is declared in any case, because an agent
+    that has just started describes its node, and the stream may have lost its document."""
 
     def __init__(self, book: Book, intents: GuardIntents) -> None:
         self._book = book
         self._intents = intents
 
     async def __call__(self, event: Event[NodeDescribed]) -> None:
-        """Raises InvalidInput for a node without CPU: no waterline can be held there."""
+        """Raises InvalidInput for a node without CPU, Unavailable, Conflict."""
         facts = event.data.facts
         capacity_milli = facts.capacity.cpu_milli
         if capacity_milli <= 0:
             raise InvalidInput(f"capacity: node {facts.name} has {capacity_milli} milli-cores; more than 0 is needed")
         if self._book.quarantine.holds_node(facts.name):
-            return  # its row is there and stays as it is until it is released
+            return  # its row stays as it is until it is released
         async with self._book.lock(facts.name):
             now = self._intents.clock.now()
             self._book.contacts.acquire([facts.name], now)

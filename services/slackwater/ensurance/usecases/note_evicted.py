@@ -1,5 +1,5 @@
-"""On eviction.completed: a pod that has ended takes no part any more, even before a report says so; one that was
-refused is left alone for a while, and the next candidate is tried."""
+"""On eviction.completed: a pod that has ended leaves the plan at once, before a report shows it. A pod whose eviction
+was refused is left alone for a while, and the next candidate is tried."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from slackwater.intents.controls import ENSURANCE
 from slackwater.waterline.guarding import evicted_alone, eviction_failed
 
 STANDS_IN = "agent"
-"""The writer of evictions that an agent decides about while it hears nobody."""
+"""The writer of evictions that a disconnected agent decides about."""
 ENDED = frozenset({EvictionOutcome.TERMINATED, EvictionOutcome.KILLED})
 GONE = frozenset({EvictionOutcome.TERMINATED, EvictionOutcome.KILLED, EvictionOutcome.ALREADY_GONE})
 
 
 class NoteEvicted:
-    """Whoever asked for the eviction: the limit of a pod that is gone leaves the intent. Idempotent."""
+    """The limit of a pod that is gone leaves the intent, whichever writer evicted it. Idempotent."""
 
     def __init__(self, book: Book, meter: Meter, intents: GuardIntents) -> None:
         self._meter = meter
