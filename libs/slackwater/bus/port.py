@@ -188,6 +188,11 @@ class Bus(Protocol):
         """The end of what `follow` would show of these types, which are kept by one stream. Raises Unavailable."""
         ...
 
+    async def latest(self, payload: type[P], node: str) -> Event[P] | None:
+        """The last event of a type about a node that its stream holds, for a reader that has let it pass; None if there
+        is none, it cannot be decoded, or the node's agent sent it and is blocked. Raises Unavailable."""
+        ...
+
     async def settled_up_to(self, consumer: str) -> int:
         """The stream position up to which a durable consumer has settled everything, in whatever process it runs."""
         ...

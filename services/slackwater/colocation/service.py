@@ -75,7 +75,7 @@ class ColocationService:
             store, self.strategies, platform.clock, metrics.published, self._full_pass.decided, self.quarantine
         )
         self.quarantine.on_hold(partial(withdraw_offer, self._offering))
-        self.quarantine.on_release(partial(restore_offer, self._offering))
+        self.quarantine.on_release(partial(restore_offer, self._offering, platform.bus.latest))
         change = ChangeStrategies(documents, self.strategies, nodes)
         self._routers = (
             strategy_router(change, TryStrategies(nodes, self.strategies, platform.clock)),

@@ -105,7 +105,7 @@ class EnsuranceService:
             settings.silent_seconds,
             lambda: blocks_of(platform.bus).in_force(),
         )
-        let_go = LetGo(book, intents, self._reconcile)
+        let_go = LetGo(book, intents, self._reconcile, platform.bus, self._described)
         self.quarantine.on_hold(let_go.hold)
         self.quarantine.on_release(let_go.release)
         self._look = LookAtPools(book, clock, meter)

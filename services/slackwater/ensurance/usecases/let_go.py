@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from slackwater.bus.port import Bus
 from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.ensurance.ports import NODES
 from slackwater.ensurance.usecases.book import Book, GuardIntents
+from slackwater.ensurance.usecases.note_described import NoteDescribed
 from slackwater.ensurance.usecases.reconcile_intents import ReconcileIntents
+from slackwater.events.node_described import NodeDescribed
 from slackwater.model.identifiers import partition_of
 from slackwater.store.quarantine import Item
 
@@ -13,10 +16,14 @@ from slackwater.store.quarantine import Item
 class LetGo:
     """Handles quarantine items of nodes. The node's row is not written."""
 
-    def __init__(self, book: Book, intents: GuardIntents, reconcile: ReconcileIntents) -> None:
+    def __init__(
+        self, book: Book, intents: GuardIntents, reconcile: ReconcileIntents, bus: Bus, described: NoteDescribed
+    ) -> None:
         self._book = book
         self._intents = intents
         self._reconcile = reconcile
+        self._bus = bus
+        self._described = described
 
     async def hold(self, item: Item) -> None:
         """Declare an intent that wants nothing and holds for no time. Raises Unavailable, Conflict, Fenced."""
@@ -24,11 +31,15 @@ class LetGo:
             await self._intents.withdraw(item.node, _empty)
 
     async def release(self, item: Item) -> None:
-        """Read the node as it is stored, and declare its intent again. Raises Unavailable, Conflict, Fenced."""
+        """Read the node as it is stored and as it described itself last, and declare its intent again. Raises
+        Unavailable, Conflict, Fenced."""
         if item.table == NODES and item.node:
             partition = partition_of(item.node)
             if self._book.owns(partition):
                 await self._book.take([partition], self._intents.clock.now())
+                event = await self._bus.latest(NodeDescribed, item.node)
+                if event is not None:
+                    await self._described(event)
                 await self._reconcile.declare([item.node])
 
 

@@ -95,6 +95,7 @@ class AcceptReports:
         if any(out):
             rest = [received for received, is_out in zip(batch, out, strict=True) if not is_out]
             verdicts = iter(await self._accept_or_split(rest) if rest else ())
+            self._quarantine.left_out(UsageReported.TYPE, sum(out))
             return [Done() if is_out else next(verdicts) for is_out in out]
         try:
             return await self._accept(batch)
