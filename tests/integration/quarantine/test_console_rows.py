@@ -76,13 +76,13 @@ async def test_a_row_that_is_broken_is_left_out(site: MakeSite, table: str, how:
     plant, read = TABLES[table]
     await made.sql.execute(plant, BODIES[how])
     async with made.running(console, ConsoleSettings()) as service:
-        assert not await read(service._model)
+        assert not await read(service.model)
         await service.quarantine.work()
         items = await service.quarantine.items()
         assert [item.table for item in items] == [table]
         await made.item(service.quarantine, table, items[0].row)
-        await service._model.totals(SINCE, 0.2)
-        await service._model.decisions(DecisionFilter())
+        await service.model.totals(SINCE, 0.2)
+        await service.model.decisions(DecisionFilter())
         await made.sql.execute(f"DELETE FROM {table}")  # noqa: S608 - ours
         await made.release(service.quarantine, items[0])
 
@@ -104,8 +104,8 @@ async def test_broken_pods_of_one_node_leave_the_lists_over_all_nodes(site: Make
     await made.sql.execute(plant, "bad", PODS[how])
     await made.sql.execute(plant, "good", '[{"uid": "u", "name": "5", "namespace": "d"}]')
     async with made.running(console, ConsoleSettings()) as service:
-        assert await service._model.throttled_pods(SINCE, 10) == []
-        assert [pod.node for pod in await service._model.pods_called("u")] == ["good"]
+        assert await service.model.throttled_pods(SINCE, 10) == []
+        assert [pod.node for pod in await service.model.pods_called("u")] == ["good"]
 
 
 async def test_a_broken_effect_leaves_the_times_of_the_loop(site: MakeSite) -> None:
@@ -124,8 +124,8 @@ async def test_a_broken_effect_leaves_the_times_of_the_loop(site: MakeSite) -> N
         '{"metric": "prod_cpu_pressure", "waterline": "x"}',
     )
     async with made.running(console, ConsoleSettings()) as service:
-        assert len(await service._model.loop_times(SINCE, 10)) == 3
-        assert await service._model.waterline(None) is None
+        assert len(await service.model.loop_times(SINCE, 10)) == 3
+        assert await service.model.waterline(None) is None
 
 
 async def test_no_column_of_the_read_model_holds_a_time_that_cannot_be_read(site: MakeSite) -> None:

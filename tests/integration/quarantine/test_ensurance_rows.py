@@ -122,10 +122,10 @@ async def test_a_broken_policy_of_the_cluster_is_stood_in_for_and_written_over(g
         before = len(intents.told)
         await guarding.bus.publish(described("good", number=1))
         await eventually(lambda: "good" in [one.node for one in intents.told[before:]])
-        present = await service._change.read()
+        present = await service.change.read()
         assert present.metadata.generation == 7
         wanted = present.model_copy(update={"spec": present.spec.model_copy(update={"mode": Mode.OBSERVE})})
-        assert (await service._change(wanted)).metadata.generation == 8
+        assert (await service.change(wanted)).metadata.generation == 8
         await eventually(lambda: any(told.id == item.id and told.released for told in guarding.told))
         await eventually(lambda: not service.quarantine.holds("policies", "default"))
 
@@ -151,9 +151,9 @@ async def test_a_broken_standing_costs_its_pool_the_evictions(guarding: Site, ho
     )
     async with guarding.running(ensurance, SETTINGS) as service:
         item = await guarding.item(service.quarantine, "pool_autonomy", "default")
-        (pool,) = [one for one in await service._look.read() if one.pool == "default"]
+        (pool,) = [one for one in await service.pools.read() if one.pool == "default"]
         assert (pool.policy.mode, pool.mode) == (Mode.EVICT, Mode.THROTTLE)
         await guarding.sql.execute("""UPDATE pool_autonomy SET document = '{"pool": "default", "version": 1}'""")
         await guarding.release(service.quarantine, item)
-        (pool,) = [one for one in await service._look.read() if one.pool == "default"]
+        (pool,) = [one for one in await service.pools.read() if one.pool == "default"]
         assert pool.mode is Mode.EVICT

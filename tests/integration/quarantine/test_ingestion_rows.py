@@ -145,7 +145,7 @@ async def test_a_block_that_is_broken_hides_no_other(site: MakeSite, how: str) -
 
     async with made.bus.watch(AgentBlockChanged, note), made.running(ingestion, SETTINGS) as service:
         while "good" not in announced:
-            await service._announce()  # it is every minute, and at first nothing is owned yet
+            await service.announce()  # it is every minute, and at first nothing is owned yet
             await asyncio.sleep(0.05)
         if "year" in how or "before" in how:  # the time is bounded where it is read
             await eventually(lambda: "bad" in announced)
