@@ -25,8 +25,6 @@ from slackwater.telemetry.logs import get_logger
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from slackwater.bus.blocks import BlockGate
-
 P = TypeVar("P", bound=Payload)
 
 log = get_logger(__name__)
@@ -53,6 +51,12 @@ class Delivery(Readable, Protocol):
     async def in_progress(self) -> None: ...
 
 
+class Gate(Protocol):
+    """Selects the messages of a batch that are handled, and settles the others (see BlockGate)."""
+
+    async def admit(self, batch: Sequence[Delivery]) -> Sequence[Delivery]: ...
+
+
 class Settler(Generic[P]):
     """Takes batches of one consumer through decoding, the handler and settlement."""
 
@@ -67,7 +71,7 @@ class Settler(Generic[P]):
         *,
         read: quick.Read | None = None,
         worth: Worth | None = None,
-        gate: BlockGate | None = None,
+        gate: Gate | None = None,
     ) -> None:
         self._handling = Handling(payload, consumer, handler, bury, counters, read=read)
         self._is_worth_reading = worth

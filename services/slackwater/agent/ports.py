@@ -4,23 +4,29 @@ A `Driver` is one machine: real (adapters/linux) or simulated. It measures and i
 policy, no journal and no memory of originals: those are the same for every driver and live above it.
 
 Writable values are `Knob`s, read and written as the exact text that the machine holds, so that a restore is exact
-whatever the previous text was. Two methods translate between text and units for CPU limits, one for weights.
+whatever the previous text was. `render` and `parse` translate between text and value as the knob's declaration says
+(domain/knobs): a driver has no method of its own for any kernel file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from slackwater.agent.domain.journal import Journal
-from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Value
 from slackwater.agent.domain.ledger import EvictionRecord
 from slackwater.agent.domain.samples import PodSample, PsiTotals, RawSample
+from slackwater.decisions.record import DecisionRecord
 from slackwater.events.envelope import Event
+from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
-from slackwater.model.tiers import Tier
 
 __all__ = ["Driver", "EvictionLedger", "IntentFile", "JournalFile", "Knob", "PodSample", "PsiTotals", "RawSample"]
 
@@ -56,25 +62,17 @@ class Driver(Protocol):
         changes in between."""
         ...
 
-    def limit_knob(self, pod_uid: str) -> Knob:
-        """Where the pod's CPU limit is written. Raises NotFound."""
+    def knob(self, spec: KnobSpec, target: Target) -> Knob:
+        """Where this kind of knob is written for a pod (its uid) or a whole tier. Raises NotFound, also where the
+        machine has no such knob."""
         ...
 
-    def limit_text(self, knob: Knob, limit_milli: int | None) -> str:
-        """The text that means this limit (None = unlimited), never below what the kernel accepts. Raises as `read`."""
+    def render(self, knob: Knob, value: Value) -> str:
+        """The text that means this value, never below what the kernel accepts. Raises as `read`."""
         ...
 
-    def limit_milli(self, knob: Knob, text: str) -> int | None:
-        """The limit that a text read from the knob means, in milli-cores; None = unlimited."""
-        ...
-
-    def weight_knob(self, target: str | Tier) -> Knob:
-        """Where the CPU weight of a pod (its uid) or of a whole tier is written. Raises NotFound."""
-        ...
-
-    def weight_text(self, knob: Knob, shares: int) -> str:
-        """The text that means these cpu.shares (2..262144; converted where the machine has weights 1..10000), or of
-        0 that the group is scheduled as idle (where the machine cannot, the smallest weight)."""
+    def parse(self, knob: Knob, text: str) -> Value:
+        """The value that a text read from the knob means. Raises as `read`."""
         ...
 
     def read(self, knob: Knob) -> str:
@@ -142,3 +140,60 @@ class IntentFile(Protocol):
     def save(self, intents: Sequence[Event[IntentDeclared]]) -> None:
         """Replace them all durably."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A payload to publish, and the event that led to it."""
+
+    payload: IntentObserved
+    cause: Event[IntentDeclared]
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What to publish, under which event id, the id of the event that asked for it, and the trace of both."""
+
+    payload: EvictionCompleted
+    event_id: str
+    cause: str
+    traceparent: str | None = None
+
+
+class Publisher(Protocol):
+    """The way to the bus. Returns at once: what the bus does not take now waits."""
+
+    @property
+    def waiting(self) -> int:
+        """How many facts and reports wait for the bus."""
+        ...
+
+    def described(self, payload: NodeDescribed) -> None: ...
+
+    def observed(self, answers: Sequence[Observed]) -> None: ...
+
+    def decided(self, key: str, record: DecisionRecord, cause: Event[IntentDeclared]) -> None:
+        """Publish a decision of this agent; of those that wait under one key the newest is kept."""
+        ...
+
+    def completed(self, completion: Completion, stored: Callable[[], None]) -> None:
+        """Publish the end of an eviction; `stored` is called when the bus has stored it."""
+        ...
+
+    def reported(self, payload: UsageReported) -> None: ...
+
+    def disconnected(self) -> None:
+        """Mark the reports that still wait: this node is guarded by its agent from here on."""
+        ...
+
+
+class Meter(Protocol):
+    """Counters of one agent."""
+
+    def ticked(self, node: str, seconds: float, at: float, waiting: int, throttled: int) -> None: ...
+
+    def reported(self, reason: str) -> None: ...
+
+    def lease_expired(self, writer: str) -> None: ...
+
+    def evicted(self, outcome: str) -> None: ...

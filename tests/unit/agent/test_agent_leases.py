@@ -10,7 +10,7 @@ from agent_world import World, throttle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.agent.domain.heard import KEPT_SECONDS, StoredReports
+from slackwater.agent.domain.stored_reports import KEPT_SECONDS, StoredReports
 from slackwater.events.envelope import event_of
 from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.model.identifiers import partition_of
@@ -132,7 +132,7 @@ async def test_the_same_document_once_more_renews_nothing(world: World) -> None:
         await world.clock.advance(12)
         running = service._running
         assert running is not None
-        await running.receive(event)
+        await running.intents.receive(event)
         await world.clock.advance(4)
         assert world.driver.limit("a") != "500"
 
