@@ -14,7 +14,7 @@ from slackwater.agent.domain.desired_state import DesiredState, Throttle
 from slackwater.agent.domain.protected_pods import PROTECTED, protection_reason
 from slackwater.agent.domain.waterlines import Waterline
 from slackwater.agent.domain.weights import Policy
-from slackwater.agent.ports import Driver
+from slackwater.agent.ports import Driver, Observed
 from slackwater.agent.usecases.actuate import Actuator, Outcome
 from slackwater.agent.usecases.apply_controls import ApplyControls
 from slackwater.events.envelope import Event
@@ -37,14 +37,6 @@ class Held:
     event: Event[IntentDeclared]
     desired: DesiredState
     remembered: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """A payload to publish, and the event that led to it."""
-
-    payload: IntentObserved
-    cause: Event[IntentDeclared]
 
 
 @dataclass(slots=True)
