@@ -100,6 +100,7 @@ PURE_LIBRARIES = frozenset({"charts", "offers", "peaks"})
 PURE_PACKAGES = (
     *("slackwater.charts", "slackwater.decisions", "slackwater.model", "slackwater.offers", "slackwater.peaks"),
     *("slackwater.traces", "slackwater.waterline", "numpy"),
+    "slackwater.cluster.view",  # a snapshot; what folds it reads events
 )
 IMPURE_STANDARD = frozenset(
     {
