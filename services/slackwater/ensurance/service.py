@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack
 from fastapi import APIRouter
 
 from slackwater.bus.blocks import blocks_of
+from slackwater.ensurance.adapters.guard_rows import KeyedGuardStore
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
-from slackwater.ensurance.adapters.postgres import PostgresGuardStore
 from slackwater.ensurance.edge.documents import document_router
 from slackwater.ensurance.edge.events import consume_all
 from slackwater.ensurance.edge.http import nodeqos_router
@@ -230,5 +230,5 @@ def build(settings: EnsuranceSettings, platform: Platform) -> EnsuranceService:
         for kind in KINDS
     }
     quarantine = Quarantine(EnsuranceService.name, PostgresQuarantine(database, EnsuranceService.name), platform.clock)
-    store = PostgresGuardStore(fenced, quarantine)
+    store = KeyedGuardStore(fenced, quarantine)
     return EnsuranceService(settings, platform, fenced, store, meter, ownership, documents, quarantine)

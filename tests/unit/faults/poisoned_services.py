@@ -18,7 +18,7 @@ from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.adapters.metrics import ConsoleMetrics
 from slackwater.console.edge.events import consuming as console_consuming
 from slackwater.console.usecases.record_events import RecordEvents
-from slackwater.ensurance.adapters.memory import MemoryGuardStore
+from slackwater.ensurance.adapters.guard_rows import KeyedGuardStore
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.edge.events import consume_all
 from slackwater.ensurance.settings import EnsuranceSettings
@@ -82,7 +82,7 @@ async def ensurance(bus: MemoryBus, clock: FakeClock) -> AsyncIterator[Book]:
     settings, database = EnsuranceSettings(), MemoryDatabase()
     meter, lease = EnsuranceMetrics(Meters(CollectorRegistry())), settings.lease_seconds
     documents = DocumentsInForce({kind: MemoryDocumentStore(kind.noun) for kind in KINDS})
-    book = Book(MemoryGuardStore(database), documents=documents)
+    book = Book(KeyedGuardStore(database), documents=documents)
     await book.load(settings.first_policy())
     async with AsyncExitStack() as stack:
         handlers = (
