@@ -23,12 +23,13 @@ UNREADABLE: Final = (InvalidInput, ValueError, TypeError, KeyError, AttributeErr
 class Column:
     """One column beside key and version. `encode` gives text for `jsonb` and for arrays (`{1,2}`).
 
-    With `as_text` it is read as text, where `decode` parses it itself.
+    With `as_text` it is read as text, where `decode` parses it itself; with `write_only` it is not read.
     """
 
     name: str
     type: str
     as_text: bool = False
+    write_only: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +60,8 @@ class KeyedTable(Generic[T]):
     """The key is a node: writes are fenced by its partition, and its unreadable row sets the node aside."""
     skips_held: bool = True
     """Rows of a node that is in quarantine are not read."""
-    has_changed_at: bool = False
-    """There is a column `changed_at`, the time of the last write."""
+    touched: str = ""
+    """The column with the time of the last write; it defaults to now."""
     announced: bool = False
     """Each `replace` is announced to the other replicas of the service."""
 

@@ -39,13 +39,15 @@ class _Statements:
 def _statements(table: KeyedTable[Any]) -> _Statements:
     name, key = schema_of(table.name), schema_of(table.key)
     columns = [schema_of(column.name) for column in table.columns]
-    selected = [f"CAST({c.name} AS text) AS {c.name}" if c.as_text else c.name for c in table.columns]
+    selected = [
+        f"CAST({c.name} AS text) AS {c.name}" if c.as_text else c.name for c in table.columns if not c.write_only
+    ]
     version = [schema_of(table.version)] if table.version else []
     select = f"SELECT {', '.join([key, *version, *selected])} FROM {name}"  # noqa: S608 - checked names, as below
     given = ", ".join(f"CAST(:{c.name} AS {_sent(c)}[])" for c in table.columns)
     source = f"unnest(CAST(:keys AS text[]), {given}) AS new({', '.join([key, *columns])})"
     cast = [f"CAST(new.{c.name} AS {c.type})" for c in table.columns]
-    touched = ["changed_at = now()"] if table.has_changed_at else []
+    touched = [f"{schema_of(table.touched)} = now()"] if table.touched else []
     insert = (
         f"INSERT INTO {name} ({', '.join([key, *columns])})"  # noqa: S608
         f" SELECT {', '.join([f'new.{key}', *cast])} FROM {source} ORDER BY 1"

@@ -12,9 +12,10 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.errors import Fenced, InvalidInput, Misconfigured, SlackwaterError, Unavailable
 from slackwater.prediction.adapters.metrics import CalibrationMetrics, PredictionMetrics
-from slackwater.prediction.adapters.postgres import PostgresPredictionStore
+from slackwater.prediction.adapters.prediction_rows import KeyedPredictionStore
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue
 from slackwater.prediction.adapters.predictors.registry import make_model
+from slackwater.prediction.adapters.snapshots import PostgresSnapshots
 from slackwater.prediction.domain.models.port import KeptModel
 from slackwater.prediction.domain.policy import ModelChoice, Policies
 from slackwater.prediction.edge.events import ON_DESCRIBED, WindowsOf, describing
@@ -72,7 +73,7 @@ class PredictionService:
         self.quarantine = Quarantine(self.name, PostgresQuarantine(database, self.name), platform.clock)
         self._database = database = database.fenced(ownership)
         self._metrics = metrics
-        store = PostgresPredictionStore(database, self.quarantine)
+        store = KeyedPredictionStore(database, PostgresSnapshots(), self.quarantine)
         catalogue, policies = Catalogue(), policy_store(database)
         why = "a model is not installed on this replica, or a newer version wrote the document"
         meter = DocumentMetrics(process_meters(), self.name, KIND, why)

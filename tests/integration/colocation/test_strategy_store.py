@@ -15,13 +15,12 @@ import pytest
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from colocation_memory import MemoryColocationStore, MemoryFollowerStore
 from pydantic import TypeAdapter
 from sqlalchemy import text
 from strategy_scene import OWN, document
 
 from slackwater.bus.port import Bus, Done, Received, Settlement
-from slackwater.colocation.adapters.memory import MemoryColocationStore
-from slackwater.colocation.adapters.memory_following import MemoryFollowerStore
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.adapters.postgres_following import PostgresFollowerStore, strategy_store
 from slackwater.colocation.domain.layers import NodeWords

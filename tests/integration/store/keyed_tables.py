@@ -39,7 +39,7 @@ VERSIONED: KeyedTable[Row] = KeyedTable(
     version_of=lambda row: row.version,
     encode=lambda row: (_document(row), row.amount),
     decode=_of_document,
-    has_changed_at=True,
+    touched="changed_at",
 )
 LOCKED: KeyedTable[Row] = KeyedTable(
     name="keyed_locked",

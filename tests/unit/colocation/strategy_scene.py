@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from colocation_memory import MemoryColocationStore, MemoryFollowerStore
+
 from slackwater.bus.port import Received
-from slackwater.colocation.adapters.memory import MemoryColocationStore
-from slackwater.colocation.adapters.memory_following import MemoryFollowerStore
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases.change_strategies import ChangeStrategies

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
+from colocation_memory import MemoryColocationStore, OneStrategy
+from prediction_memory import MemoryPredictionStore
 from prometheus_client import CollectorRegistry
 
 from slackwater.bus.port import Consumption, each
-from slackwater.colocation.adapters.memory import MemoryColocationStore
-from slackwater.colocation.adapters.one_strategy import OneStrategy
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.colocation.edge import events as colocation
 from slackwater.colocation.usecases.recompute_offer import Offering
@@ -40,7 +40,6 @@ from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.describe_node import DescribeNode
 from slackwater.ingestion.usecases.tracing import WindowTraces
 from slackwater.model.identifiers import ALL_PARTITIONS
-from slackwater.prediction.adapters.memory import MemoryPredictionStore
 from slackwater.prediction.edge.events import ON_DESCRIBED, WindowsOf, describing
 from slackwater.prediction.service import model_of
 from slackwater.prediction.settings import PredictionSettings

@@ -65,7 +65,11 @@ GUARDED: Final = KeyedTable[Guarded](
     key="node",
     kind="node",
     version="version",
-    columns=(Column("document", "jsonb"), Column("generation", "bigint"), Column("throttled", "integer")),
+    columns=(
+        Column("document", "jsonb"),
+        Column("generation", "bigint"),
+        Column("throttled", "integer", write_only=True),
+    ),
     key_of=lambda guarded: guarded.node,
     version_of=lambda guarded: guarded.version,
     encode=lambda guarded: (
@@ -74,7 +78,7 @@ GUARDED: Final = KeyedTable[Guarded](
         len(guarded.state.throttles),
     ),
     decode=_guarded_of,
-    has_changed_at=True,
+    touched="changed_at",
 )
 STANDING: Final = KeyedTable[PoolStanding](
     name=STANDINGS,
@@ -88,7 +92,7 @@ STANDING: Final = KeyedTable[PoolStanding](
     decode=_standing_of,
     unreadable=lambda pool, version, _: PoolStanding(pool, version),
     of_nodes=False,
-    has_changed_at=True,
+    touched="changed_at",
     announced=True,
 )
 
@@ -112,7 +116,7 @@ POLICY: Final = KeyedTable[NodeQos | UnreadablePolicy](
     decode=lambda row: NodeQos.stored(row.document),
     unreadable=lambda name, generation, why: UnreadablePolicy(f"nodeqos {name}: {why}", generation),
     of_nodes=False,
-    has_changed_at=True,
+    touched="changed_at",
     announced=True,
 )
 
