@@ -28,6 +28,8 @@ class Unit(Protocol):
 
     checks: list[Callable[[], None]]
 
+    announce: Callable[[], None]
+
     def concerns(self, *keys: str) -> None: ...
 
     def on_commit(self, effect: Callable[[], None]) -> None: ...
@@ -103,6 +105,8 @@ class MemoryKeyedRows(Generic[T]):
             return
         check()
         self._put(value)
+        if self._table.announced:
+            self._unit.on_commit(self._unit.announce)
 
     def _put(self, value: T) -> None:
         key = self._table.key_of(value)

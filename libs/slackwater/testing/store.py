@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -19,6 +19,7 @@ from slackwater.store.port import Backlog, Fence, Publish, RowChange
 from slackwater.store.quarantine import Quarantine
 from slackwater.testing.keyed import MemoryKeyedRows, MemoryRows
 from slackwater.testing.leases import LeaseBook, MemoryLeases
+from slackwater.testing.statements import Answers, MemoryConnection
 
 T = TypeVar("T")
 
@@ -27,10 +28,18 @@ class MemoryUnitOfWork:
     """Buffers until commit. In-memory adapters register their writes with `on_commit`."""
 
     def __init__(
-        self, handled: set[tuple[str, str]], fence: Fence | None = None, tables: dict[str, MemoryRows] | None = None
+        self,
+        handled: set[tuple[str, str]],
+        fence: Fence | None = None,
+        tables: dict[str, MemoryRows] | None = None,
+        answers: Answers | None = None,
+        announce: Callable[[], None] = lambda: None,
     ) -> None:
         self._handled = handled
         self._tables = {} if tables is None else tables
+        self._answers = answers or Answers()
+        self.announce = announce
+        """Wake the other replicas of the service; for `on_commit`."""
         self._changed: dict[str, dict[str, Any]] = {}
         self.held = {} if fence is None else dict(fence.held())
         self.concerned: set[int] = set()
@@ -42,7 +51,8 @@ class MemoryUnitOfWork:
 
     @property
     def connection(self) -> AsyncConnection:
-        raise AssertionError("an in-memory unit of work has no connection: use the service's in-memory adapter")
+        """Answers the statements that `MemoryDatabase.answers` knows."""
+        return cast(AsyncConnection, MemoryConnection(self, self._answers))
 
     async def publish(self, event: Event[Any]) -> None:
         self.events.append(event)
@@ -89,6 +99,8 @@ class MemoryDatabase:
         self.published: list[Event[Any]] = []
         self.tables: dict[str, MemoryRows] = {}
         """Committed keyed rows by table."""
+        self.answers = Answers()
+        """To the SQL of adapters; none by default."""
         self.writes = 0
         """Units of work that changed something."""
         self.away = False
@@ -106,7 +118,7 @@ class MemoryDatabase:
     @asynccontextmanager
     async def unit_under(self, fence: Fence | None) -> AsyncIterator[MemoryUnitOfWork]:
         """A unit of work behind a fence."""
-        unit = MemoryUnitOfWork(self._handled, fence, self.tables)
+        unit = MemoryUnitOfWork(self._handled, fence, self.tables, self.answers, self.announce)
         if self.away:
             raise Unavailable("the in-memory database plays away")
         async with self._turn:
@@ -129,6 +141,10 @@ class MemoryDatabase:
         if self.goes_after_commit:
             self.goes_after_commit = False
             raise Unavailable("the in-memory database plays away: whether the commit came through is not known")
+
+    def announce(self) -> None:
+        """Tell every replica that something changed."""
+        self.book.tell("")
 
     def rows(self, table: KeyedTable[T]) -> dict[str, T]:
         """The committed rows of a table by key; a test may change them."""

@@ -15,7 +15,7 @@ import pytest
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from colocation_memory import MemoryColocationStore, MemoryFollowerStore
+from colocation_memory import MemoryColocationStore, followers_of
 from pydantic import TypeAdapter
 from sqlalchemy import text
 from strategy_scene import OWN, document
@@ -70,7 +70,7 @@ class Stores:
 async def stores(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[Stores]:
     if request.param == "memory":
         nodes = MemoryColocationStore()
-        yield Stores(nodes, MemoryFollowerStore(nodes))
+        yield Stores(nodes, followers_of(nodes))
         return
     database = connect_database((await fresh_database(["colocation"]))["colocation"], "colocation", SystemClock())
     yield Stores(PostgresColocationStore(database), PostgresFollowerStore(database))

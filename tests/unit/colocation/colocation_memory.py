@@ -1,18 +1,25 @@
-"""The store of colocation over a database in memory: what PostgreSQL answers in SQL is folded from the states."""
+"""What colocation asks in SQL of all its nodes, folded from their states in a database in memory."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
-from slackwater.colocation.adapters.node_rows import KeyedColocationStore, KeyedFollowerStore
-from slackwater.colocation.adapters.states import NODE_STATES
-from slackwater.colocation.domain.node import NodeState, PoolTotals
+from slackwater.colocation.adapters.node_rows import KeyedFollowerStore
+from slackwater.colocation.adapters.postgres import PostgresColocationStore
+from slackwater.colocation.adapters.postgres_following import PostgresFollowerStore
+from slackwater.colocation.adapters.states import NODE_STATES, kept_of
+from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.domain.strategy import Strategy
-from slackwater.colocation.ports import Followed, Followers
+from slackwater.colocation.ports import Followed
 from slackwater.events.envelope import Event
 from slackwater.model.quantities import Resources
-from slackwater.testing.store import MemoryDatabase
+from slackwater.testing.statements import Answers
+from slackwater.testing.store import MemoryDatabase, MemoryUnitOfWork
+
+Values = Mapping[str, Any]
 
 
 class OneStrategy:
@@ -25,12 +32,11 @@ class OneStrategy:
         return self._followed
 
 
-class MemoryColocationStore(KeyedColocationStore):
-    """slackwater.colocation.ports.ColocationStore. Transactions run one after the other; `states` is what is committed
-    and may be changed."""
+class MemoryColocationStore(PostgresColocationStore):
+    """Over a database in memory. `states` is what is committed, and may be changed."""
 
     def __init__(self) -> None:
-        self.database = MemoryDatabase()
+        self.database = answer_colocation(MemoryDatabase())
         self.states = self.database.rows(NODE_STATES)
         super().__init__(self.database)
 
@@ -38,74 +44,104 @@ class MemoryColocationStore(KeyedColocationStore):
     def outbox(self) -> list[Event[Any]]:
         return self.database.published
 
-    async def totals(self) -> Sequence[PoolTotals]:
-        pools: dict[str, list[NodeState]] = {}
-        for state in self.states.values():
-            pools.setdefault(state.pool, []).append(state)
-        return [_total(pool, states) for pool, states in sorted(pools.items())]
-
-    async def ageing(self, at_seconds: float) -> Sequence[str]:
-        return sorted(node for node, state in self.states.items() if _changes_by_itself(state, at_seconds))
-
-    async def at_rest(self, at_seconds: float) -> Sequence[str]:
-        return sorted(node for node, state in self.states.items() if not _changes_by_itself(state, at_seconds))
-
     async def states_of(self, nodes: Sequence[str]) -> Sequence[NodeState]:
+        """Also within a transaction, as PostgreSQL answers without a lock."""
         return [self.states[node] for node in nodes if node in self.states]
 
-    async def told_generation(self, node: str) -> int:
-        return self.states[node].generation if node in self.states else 0
+
+def followers_of(store: MemoryColocationStore) -> KeyedFollowerStore:
+    return PostgresFollowerStore(store.database)
 
 
-def _changes_by_itself(state: NodeState, at_seconds: float) -> bool:
-    return state.offers_something and state.due_at < at_seconds
+def answer_colocation(database: MemoryDatabase) -> MemoryDatabase:
+    """The database with answers to the statements of colocation's adapters."""
+    _answer_nodes(database.answers, database.rows(NODE_STATES))
+    _answer_followers(database.answers, database.rows(NODE_STATES))
+    return database
 
 
-def _total(pool: str, states: Sequence[NodeState]) -> PoolTotals:
+def _answer_nodes(answers: Answers, states: Mapping[str, NodeState]) -> None:
+    def node_names(*, ageing: bool) -> Any:
+        def answer(_: MemoryUnitOfWork, __: re.Match[str], values: Values) -> Sequence[Any]:
+            found = (s for s in states.values() if (s.offers_something and s.due_at < values["at"]) == ageing)
+            return [SimpleNamespace(node=state.node) for state in sorted(found, key=lambda state: state.node)]
+
+        return answer
+
+    def totals(_: MemoryUnitOfWork, __: re.Match[str], values: Values) -> Sequence[Any]:
+        pools: dict[str, list[NodeState]] = {}
+        for state in states.values():
+            if state.node not in values["without"]:
+                pools.setdefault(state.pool, []).append(state)
+        return [_total(pool, of_pool) for pool, of_pool in sorted(pools.items())]
+
+    def generation(_: MemoryUnitOfWork, __: re.Match[str], values: Values) -> Sequence[Any]:
+        node = values["node"]
+        return [SimpleNamespace(generation=states[node].generation)] if node in states else []
+
+    answers.add(r"^SELECT pool, count\(\*\) AS nodes", totals)
+    answers.add(r"AS generation FROM nodes WHERE node", generation)
+    answers.add(r"^SELECT node FROM nodes WHERE offers AND due_at", node_names(ageing=True))
+    answers.add(r"^SELECT node FROM nodes WHERE NOT", node_names(ageing=False))
+
+
+def _answer_followers(answers: Answers, states: Mapping[str, NodeState]) -> None:
+    def followed() -> dict[str, list[NodeState]]:
+        found: dict[str, list[NodeState]] = {}
+        for node in sorted(states):
+            for source in states[node].strategies:
+                found.setdefault(source.partition("@")[0], []).append(states[node])
+        return found
+
+    def counts(_: MemoryUnitOfWork, __: re.Match[str], ___: Values) -> Sequence[Any]:
+        return [
+            SimpleNamespace(title=title, nodes=len(found), bad=sum(bool(s.strategy_problem) for s in found))
+            for title, found in followed().items()
+        ]
+
+    def problems(_: MemoryUnitOfWork, __: re.Match[str], values: Values) -> Sequence[Any]:
+        return [
+            SimpleNamespace(title=title, node=state.node, strategy_problem=state.strategy_problem)
+            for title, found in sorted(followed().items())
+            for state in [state for state in found if state.strategy_problem][: values["most"]]
+        ]
+
+    def following(_: MemoryUnitOfWork, __: re.Match[str], values: Values) -> Sequence[Any]:
+        described = [states[node] for node in sorted(states) if node > values["after"] and states[node].described_by]
+        return [SimpleNamespace(node=s.node, facts=kept_of(_followed(s))[0]) for s in described[: values["limit"]]]
+
+    answers.add(r"^SELECT split_part\(source", counts)
+    answers.add(r"^SELECT title, node, strategy_problem", problems)
+    answers.add(r"^SELECT node, CAST\(jsonb_build_object", following)
+
+
+def _followed(state: NodeState) -> NodeState:
+    return NodeState(
+        state.node,
+        pool=state.pool,
+        words=state.words,
+        good_words=state.good_words,
+        strategies=state.strategies,
+        strategy_problem=state.strategy_problem,
+    )
+
+
+def _total(pool: str, states: Sequence[NodeState]) -> SimpleNamespace:
     def over(state: NodeState) -> bool:
         both = state.batch + state.mid
         return both.smaller_of(state.capacity) != both
 
-    return PoolTotals(
-        pool,
-        sum((state.capacity for state in states), Resources()),
-        sum((state.batch for state in states), Resources()),
-        sum((state.mid for state in states), Resources()),
-        len(states),
-        sum(over(state) for state in states),
+    capacity = sum((state.capacity for state in states), Resources())
+    batch = sum((state.batch for state in states), Resources())
+    mid = sum((state.mid for state in states), Resources())
+    return SimpleNamespace(
+        pool=pool,
+        nodes=len(states),
+        overoffered=sum(over(state) for state in states),
+        cpu_milli=capacity.cpu_milli,
+        memory_bytes=capacity.memory_bytes,
+        batch_cpu_milli=batch.cpu_milli,
+        batch_memory_bytes=batch.memory_bytes,
+        mid_cpu_milli=mid.cpu_milli,
+        mid_memory_bytes=mid.memory_bytes,
     )
-
-
-class MemoryFollowerStore(KeyedFollowerStore):
-    """slackwater.colocation.ports.FollowerStore over the states of a store in memory."""
-
-    def __init__(self, store: MemoryColocationStore) -> None:
-        super().__init__(store.database)
-        self._store = store
-
-    async def followers(self, most: int) -> Mapping[str, Followers]:
-        found: dict[str, list[NodeState]] = {}
-        for node in sorted(self._store.states):
-            state = self._store.states[node]
-            for source in state.strategies:
-                found.setdefault(source.partition("@")[0], []).append(state)
-        return {source: _counted(states, most) for source, states in found.items()}
-
-    async def following(self, after: str, limit: int) -> Sequence[NodeState]:
-        described = [state for state in await self.page(after, len(self._store.states)) if state.described_by]
-        return [
-            NodeState(
-                state.node,
-                pool=state.pool,
-                words=state.words,
-                good_words=state.good_words,
-                strategies=state.strategies,
-                strategy_problem=state.strategy_problem,
-            )
-            for state in described[:limit]
-        ]
-
-
-def _counted(states: Sequence[NodeState], most: int) -> Followers:
-    bad = tuple((state.node, state.strategy_problem) for state in states if state.strategy_problem)
-    return Followers(len(states), len(bad), bad[:most])

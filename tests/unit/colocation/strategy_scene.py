@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from colocation_memory import MemoryColocationStore, MemoryFollowerStore
+from colocation_memory import MemoryColocationStore, followers_of
 
 from slackwater.bus.port import Received
 from slackwater.colocation.edge.events import ColocationEvents
@@ -50,7 +50,7 @@ class Replica:
         self.clock = FakeClock(START + timedelta(seconds=60))
         self.meter = Told()
         self.in_force = StrategiesInForce(self.documents, ColocationSettings(**settings).base(), self.meter)
-        self.followers = MemoryFollowerStore(self.store)
+        self.followers = followers_of(self.store)
         self.change = ChangeStrategies(self.documents, self.in_force, self.followers)
         self.trying = TryStrategies(self.followers, self.in_force, self.clock)
         self.offering = Offering(self.store, self.in_force, self.clock)
