@@ -40,8 +40,10 @@ class Scene:
     def database(self, service: str) -> MemoryDatabase:
         """Of one service; it outlives its processes."""
         if service not in self._databases:
-            database = self._databases[service] = answer_common(MemoryDatabase(clock=self.clock))
-            self._answers.get(service, answer_common)(database)
+            database = self._databases[service] = MemoryDatabase(clock=self.clock)
+            answer_common(database.answers, database.announce)
+            if service in self._answers:
+                self._answers[service](database)
         return self._databases[service]
 
     @asynccontextmanager
