@@ -101,7 +101,7 @@ def _import_contracts(text: str, services: ServiceList) -> str:
     for name, packages in {
         "packages": sorted(services.packages),
         "services": deployables,
-        "services again": deployables,
+        "services below tools": deployables,
         "tools": sorted(services.tools),
     }.items():
         text = _with_block(text, name, "".join(f"    slackwater.{package}\n" for package in packages))

@@ -97,6 +97,7 @@ PURE_LIBRARIES = frozenset({"charts", "offers", "peaks"})
 PURE_PACKAGES = (
     *("slackwater.charts", "slackwater.decisions", "slackwater.model", "slackwater.offers", "slackwater.peaks"),
     *("slackwater.traces", "slackwater.waterline", "numpy"),
+    "slackwater.cluster.view",  # a snapshot; what folds it reads events
 )
 IMPURE_STANDARD = frozenset(
     {
@@ -183,7 +184,7 @@ def servers_behind_ports(source: Source) -> Iterator[str]:
 
 ROOMS = frozenset({"__init__", "domain", "usecases", "ports", "adapters", "edge", "settings", "service", "migrations"})
 MORE_ROOMS: Mapping[str, Collection[str]] = {
-    "agent": {"__main__", "command", "process", "fleet"},  # the only service that is also a small program of its own
+    "agent": {"__main__", "command", "process", "fleet", "node_agent"},  # also a small program of its own
     "console": {"static"},
 }
 WITHOUT_ROOMS = frozenset({"cli", "demo"})

@@ -17,7 +17,6 @@ from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.change_documents import ChangeDocuments
 from slackwater.ensurance.usecases.change_policy import ChangePolicy
-from slackwater.ensurance.usecases.declare_anew import DeclareAnew
 from slackwater.ensurance.usecases.documents_in_force import KINDS, NODES, DocumentsInForce
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.keep_leases import KeepLeases
@@ -27,8 +26,11 @@ from slackwater.ensurance.usecases.note_described import NoteDescribed
 from slackwater.ensurance.usecases.note_evicted import NoteEvicted
 from slackwater.ensurance.usecases.note_observed import NoteObserved
 from slackwater.ensurance.usecases.owned_nodes import OwnedNodes
-from slackwater.ensurance.usecases.renew_leases import RenewLeases
+from slackwater.ensurance.usecases.reconcile_intents import ReconcileIntents
 from slackwater.events.intent_declared import IntentDeclared
+from slackwater.intents.controls import ENSURANCE
+from slackwater.intents.leases import RenewLeases
+from slackwater.intents.writer import IntentWriter
 from slackwater.runtime.document_news import said_of
 from slackwater.runtime.loops import Follow, Repeat
 from slackwater.runtime.platform import Platform
@@ -54,19 +56,31 @@ class EnsuranceService(ReplicatedService):
         documents = DocumentsInForce(stores)
         documents.on_read(lambda kind, problems: quarantine.follow(kind.table, problems))
         store = KeyedGuardStore(replica.database, quarantine)
-        self.book = book = Book(store, lambda partition: owned.held().get(partition, 0), documents, quarantine)
-        guard = GuardNode(book, clock, meter, lease, settings.max_report_age_seconds, settings.closing_seconds)
-        observed, evicted = NoteObserved(book, clock, lease), NoteEvicted(book, clock, meter, lease)
-        described, anew = NoteDescribed(book, clock, lease), DeclareAnew(book, clock, lease, silent)
+        self.book = book = Book(store, documents, quarantine)
+        intents = IntentWriter(
+            ENSURANCE, book, book.content, clock, lease, lambda partition: owned.held().get(partition, 0)
+        )
+        guard = GuardNode(book, meter, intents, settings.max_report_age_seconds, settings.closing_seconds)
+        observed, evicted = NoteObserved(book, intents), NoteEvicted(book, meter, intents)
+        described, reconcile = NoteDescribed(book, intents), ReconcileIntents(book, intents, silent)
         waiting = partial(oldest_waiting, replica.database, IntentDeclared)
         renew = RenewLeases(
-            book, clock, meter, bus, owned.acting, waiting, lease, silent, lambda: blocks_of(bus).in_force()
+            ENSURANCE,
+            book.positions,
+            clock,
+            meter,
+            bus,
+            owned.acting,
+            waiting,
+            lease,
+            silent,
+            lambda: blocks_of(bus).in_force(),
         )
-        let_go = LetGo(book, clock, anew, bus, described)
+        let_go = LetGo(book, intents, reconcile, bus, described)
         quarantine.on_hold(let_go.hold)
         quarantine.on_release(let_go.release)
         self.pools = pools = LookAtPools(book, clock, meter)
-        self.change = change = ChangePolicy(book, clock, meter, lease)
+        self.change = change = ChangePolicy(book, meter, intents)
         self.changes = changes = {kind: ChangeDocuments(kind, kept, change.catch_up) for kind, kept in stores.items()}
         policy_news = asyncio.Event()
         owned.on_news(policy_news.set)
@@ -80,15 +94,15 @@ class EnsuranceService(ReplicatedService):
         super().__init__(
             replica,
             load=[partial(book.load, settings.first_policy(), ())],
-            state=OwnedNodes(book, clock, meter, change, anew),
+            state=OwnedNodes(book, clock, meter, change, reconcile),
             consumers=consumers(book, guard, described, observed, evicted),
             loops={
                 "leases": Repeat(
-                    work=KeepLeases(book, clock, meter, renew, anew, pools, silent),
+                    work=KeepLeases(book, clock, meter, renew, reconcile, pools, silent),
                     clock=clock,
                     seconds=renew.interval_seconds,
                     missed="leases are not renewed",
-                    interrupted=anew.interrupted,
+                    interrupted=reconcile.interrupt,
                 ),
                 "policy": Follow(
                     work=change.catch_up, clock=clock, changed=policy_news, missed="the policy is not followed yet"

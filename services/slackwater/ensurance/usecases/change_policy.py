@@ -1,4 +1,5 @@
-"""On a new NodeQOS: stored, and every node's intent declared again, in one transaction by each owner of nodes."""
+"""On a new NodeQOS: store it and declare every node's intent again. Each replica does so for its nodes in one
+transaction."""
 
 from __future__ import annotations
 
@@ -10,14 +11,13 @@ from functools import partial
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.guarded import Guarded, carried_out
 from slackwater.ensurance.ports import NODES, GuardUnit, Meter
-from slackwater.ensurance.usecases.book import Book
+from slackwater.ensurance.usecases.book import Book, GuardIntents
 from slackwater.ensurance.usecases.closing import Closing, under_rules
-from slackwater.ensurance.usecases.declaring import declared, recorded, scheduling_told
+from slackwater.ensurance.usecases.published_events import decision_event, scheduling_event
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event
 from slackwater.model.errors import Conflict, InvalidInput
 from slackwater.model.identifiers import new_id
-from slackwater.model.time import Clock
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.explaining import release_record
 from slackwater.waterline.guarding import is_released, release, under_new_rules
@@ -27,26 +27,25 @@ from slackwater.waterline.standing_on import Deciding
 
 
 class ChangePolicy:
-    """Counting starts anew under new rules. A mode that allows no throttles gives all of them back at once."""
+    """Counters start again under new rules. A mode that allows no throttles restores all limits at once."""
 
-    def __init__(self, book: Book, clock: Clock, meter: Meter, lease_seconds: float) -> None:
+    def __init__(self, book: Book, meter: Meter, intents: GuardIntents) -> None:
         self._book = book
-        self._clock = clock
         self._meter = meter
-        self._lease_seconds = lease_seconds
+        self._intents = intents
 
     def current(self) -> NodeQos:
         """Raises Unavailable before the first load."""
         return self._book.policy
 
     async def read(self) -> NodeQos:
-        """As it is stored, whichever replica has changed it. Raises Unavailable."""
+        """The stored policy, which another replica may have changed. Raises Unavailable."""
         return await self._book.read_policy()
 
     async def catch_up(self) -> int:
-        """Declare anew what was last declared under another policy: another replica has changed it, or the one that
-        owned a node before us had no time to. Returns how many nodes. Raises Unavailable, Conflict."""
-        async with self._book.turn():
+        """Declare again the nodes that were last declared under another policy, because another replica changed it or
+        the former owner of a node did not get to it. Returns how many nodes. Raises Unavailable, Conflict."""
+        async with self._book.lock():
             policy = await self._book.read_policy()
             generation = self._book.rules.revision
             behind = [node for node in self._book.nodes() if node.policy_generation != generation]
@@ -55,12 +54,12 @@ class ChangePolicy:
             return len(behind)
 
     async def __call__(self, wanted: NodeQos, *, by: str = "", dry_run: bool = False) -> NodeQos:
-        """The document as it is (or with `dry_run` would be) stored. A spec that is the same changes nothing.
-        `by` is who asked for it; it stays in the document.
+        """Store a policy, and return it as stored (with `dry_run`, as it would be). An unchanged spec writes nothing.
+        `by` is the author, kept in the document.
 
         Raises InvalidInput for another name, Conflict if `wanted` has a generation that is not the present one.
         """
-        async with self._book.turn():
+        async with self._book.lock():
             present = await self._book.read_policy()
             if wanted.metadata.name != present.metadata.name:
                 raise InvalidInput(
@@ -80,7 +79,7 @@ class ChangePolicy:
             return changed
 
     async def _carry_out_or_split(self, policy: NodeQos, behind: Sequence[Guarded]) -> None:
-        """Together; where something cannot be stored, one by one, and what fails then is set aside."""
+        """All nodes in one transaction; if that fails, node by node, and a node that fails goes to quarantine."""
         try:
             await self._carry_out(policy, behind, new=False)
         except InvalidInput:
@@ -89,14 +88,14 @@ class ChangePolicy:
                     await self._carry_out(policy, [node], new=False)
 
     async def _carry_out(self, changed: NodeQos, affected: Sequence[Guarded], *, new: bool) -> None:
-        now, rules = self._clock.now(), self._book.rules_with(changed)
+        now, rules = self._intents.clock.now(), self._book.rules_with(changed)
         nodes, records = list[Guarded](), list[DecisionRecord]()
-        async with self._book.writing() as unit:
+        async with self._book.transaction() as unit:
             if new:
                 await unit.save_policy(changed)
             for node in affected:
                 work = partial(self._under, node, rules, now)
-                under = self._book.quarantine.attempt(NODES, node.node, work, node=node.node)
+                under = self._book.isolate(node.node, work)
                 if under is None:
                     continue
                 nodes.append(await self._declare(unit, under, rules, now))
@@ -115,20 +114,19 @@ class ChangePolicy:
         after = replace(under.after, policy_generation=rules.revision)
         cause: Event[DecisionRecorded] | None = None
         for record in under.records:
-            told = recorded(record, None)
+            told = decision_event(record, None)
             await unit.publish(told)
             if record is under.closing.record and under.closing.event is not None:
-                await unit.publish(scheduling_told(under.closing.event, now, told))
+                await unit.publish(scheduling_event(under.closing.event, now, told))
             else:
                 cause = told
-        terms = self._book.terms(after, now, rules)
-        await unit.publish(declared(after, terms, self._lease_seconds, now, cause))
+        await unit.publish(self._intents.event(after, now, cause, self._book.content(after, now, rules)))
         return await unit.save(after)
 
 
 @dataclass(frozen=True, slots=True)
 class _Under:
-    """A node under a new policy, and why that changed more than its counters."""
+    """A node under a new policy, with the records of what that changed beside its counters."""
 
     after: Guarded
     records: tuple[DecisionRecord, ...]
@@ -136,8 +134,8 @@ class _Under:
 
 
 def _under(node: Guarded, rules: Rulebook, options: Options, now: datetime) -> _Under:
-    """A new generation in any case, without throttles if the mode allows none, and open if nothing may hold it
-    closed."""
+    """The node with a new generation in any case, without throttles if the mode allows none, and uncordoned if no rule
+    may keep its cordon."""
     source = Deciding(node.node, node.capacity_milli, node.state, rules, options, now)
     state, records = under_new_rules(node.state), tuple[DecisionRecord, ...]()
     after = replace(node, generation=node.generation + 1, state=state)
