@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from slackwater.bus.blocks import blocks_of
+from slackwater.ensurance.adapters.guard_rows import KeyedGuardStore
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
-from slackwater.ensurance.adapters.postgres import PostgresGuardStore
 from slackwater.ensurance.edge.documents import document_router
 from slackwater.ensurance.edge.events import consumers
 from slackwater.ensurance.edge.http import nodeqos_router
@@ -55,7 +55,7 @@ class EnsuranceService(ReplicatedService):
         }
         documents = DocumentsInForce(stores)
         documents.on_read(lambda kind, problems: quarantine.follow(kind.table, problems))
-        store = PostgresGuardStore(replica.database, quarantine)
+        store = KeyedGuardStore(replica.database, quarantine)
         self.book = book = Book(store, documents, quarantine)
         intents = IntentWriter(
             ENSURANCE, book, book.content, clock, lease, lambda partition: owned.held().get(partition, 0)
