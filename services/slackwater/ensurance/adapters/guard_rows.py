@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -13,8 +13,7 @@ from pydantic import TypeAdapter
 from slackwater.ensurance.domain.guarded import Guarded, upgraded
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import NODES, STANDINGS, UnreadablePolicy
-from slackwater.events.envelope import Event
-from slackwater.model.identifiers import ALL_PARTITIONS
+from slackwater.intents.keyed_store import DOCUMENT, GENERATION, KeyedIntentUnit
 from slackwater.store.keyed import Column, KeyedTable
 from slackwater.store.port import Database, UnitOfWork
 from slackwater.store.quarantine import Quarantine
@@ -66,8 +65,8 @@ GUARDED: Final = KeyedTable[Guarded](
     kind="node",
     version="version",
     columns=(
-        Column("document", "jsonb"),
-        Column("generation", "bigint"),
+        DOCUMENT,
+        GENERATION,
         Column("throttled", "integer", write_only=True),
     ),
     key_of=lambda guarded: guarded.node,
@@ -85,7 +84,7 @@ STANDING: Final = KeyedTable[PoolStanding](
     key="pool",
     kind="pool",
     version="version",
-    columns=(Column("document", "jsonb"),),
+    columns=(DOCUMENT,),
     key_of=lambda standing: standing.pool,
     version_of=lambda standing: standing.version,
     encode=lambda standing: (_STANDING.dump_json(standing).decode(),),
@@ -109,7 +108,7 @@ POLICY: Final = KeyedTable[NodeQos | UnreadablePolicy](
     key="name",
     kind="nodeqos",
     version="generation",
-    columns=(Column("document", "jsonb"),),
+    columns=(DOCUMENT,),
     key_of=lambda policy: _document(policy).metadata.name,
     version_of=lambda policy: _document(policy).metadata.generation,
     encode=lambda policy: (_document(policy).model_dump_json(by_alias=True),),
@@ -134,28 +133,13 @@ class KeyedGuardStore:
             yield KeyedGuardUnit(unit, self._quarantine)
 
 
-class KeyedGuardUnit:
+class KeyedGuardUnit(KeyedIntentUnit[Guarded]):
     """slackwater.ensurance.ports.GuardUnit."""
 
     def __init__(self, unit: UnitOfWork, quarantine: Quarantine) -> None:
-        self._unit = unit
-        self._nodes = unit.keyed(GUARDED, quarantine)
+        super().__init__(unit, GUARDED, quarantine)
         self._standings = unit.keyed(STANDING, quarantine)
         self._policies = unit.keyed(POLICY, quarantine)
-
-    async def publish(self, event: Event[Any]) -> None:
-        await self._unit.publish(event)
-
-    async def nodes(self, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[Guarded]:
-        return list((await self._nodes.read_all(partitions)).values())
-
-    async def generation(self, node: str) -> int:
-        return int(await self._nodes.column(node, "generation") or 0)
-
-    async def save(self, guarded: Guarded, *, last: bool = False) -> Guarded:
-        written = replace(guarded, version=guarded.version + 1)
-        await self._nodes.replace(written, guarded.version, last=last)
-        return written
 
     async def autonomies(self) -> Sequence[PoolStanding]:
         return list((await self._standings.read_all()).values())
