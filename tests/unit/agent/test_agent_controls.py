@@ -6,6 +6,9 @@ No driver, no journal and no use case knows the example: what is tested is that 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -175,3 +178,71 @@ def test_every_kind_of_knob_has_one_control_and_both_notations() -> None:
     assert len({control.knob.name for control in CONTROLS}) == len(CONTROLS)
     assert all(knob.v1 is not None and knob.v2 is not None for knob in KNOBS)
     assert CONTROLLERS == ("cpu",)
+
+
+# ---- the page, done as it says
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = ROOT / "docs/how-to/add-a-control.md"
+EXAMPLE = Path(__file__).with_name("example_memory_high.py")
+AGENT = ROOT / "services/slackwater/agent"
+CATALOG = "services/slackwater/agent/domain/controls/catalog.py"
+RUN = """
+from pathlib import Path
+from slackwater.agent.domain.controls.catalog import CONTROLLERS, CONTROLS
+from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH
+from slackwater.agent.service import build_fleet
+from slackwater.agent.settings import AgentSettings
+from slackwater.agent.usecases.actuate import Actuator
+from slackwater.agent.usecases.converge import ConvergeToIntents
+from slackwater.events.envelope import event_of
+from slackwater.events.intent_declared import IntentDeclared
+from slackwater.runtime.platform import Platform
+from slackwater.testing.bus import MemoryBus
+from slackwater.testing.clock import FakeClock
+
+clock = FakeClock()
+platform = Platform(MemoryBus(), clock, lambda service: None, Path("/nowhere"))
+[service] = build_fleet(AgentSettings(driver="simulated", nodes=1), platform).agents
+driver, now = service.driver, clock.now()
+driver.open()
+converge = ConvergeToIntents("sim-01", "boot", driver, Actuator(driver, service.journal), clock, 8000)
+document = IntentDeclared(node="sim-01", writer="w", generation=1, declared_at=now, lease_seconds=60.0)
+converge.receive(event_of(document, source="test", time=now))
+print(*sorted({driver.read(driver.knob(MEMORY_HIGH, pod.uid)) for pod in driver.pods()}))
+print(converge.actuator.restore_all().exact, CONTROLLERS, len(service.controls), len(CONTROLS))
+"""
+
+
+def code_blocks(page: str) -> list[str]:
+    return [part.split("```")[0] for part in page.split("```python\n")[1:]]
+
+
+def test_the_page_shows_the_example_and_lists_the_files_that_it_takes() -> None:
+    page = PAGE.read_text()
+    knob, control, _ = code_blocks(page)
+    assert knob in EXAMPLE.read_text()
+    assert control in EXAMPLE.read_text()
+    listed = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")]
+    assert listed == [
+        str((AGENT / "domain/controls/memory_high.py").relative_to(ROOT)),
+        CATALOG,
+        str(Path(__file__).relative_to(ROOT)),
+    ]
+
+
+def test_a_control_added_as_the_page_says_runs_in_the_agent(tmp_path: Path) -> None:
+    """A copy of the agent with the files that the page lists, and nothing else, changed."""
+    copy = tmp_path / "slackwater/agent"
+    shutil.copytree(AGENT, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(EXAMPLE, copy / "domain/controls/memory_high.py")
+    imported, entry = code_blocks(PAGE.read_text())[2].strip().split("\n\n")
+    catalog = copy / "domain/controls/catalog.py"
+    lines = catalog.read_text().splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("CONTROLS"))
+    lines[at] = entry
+    catalog.write_text("\n".join([*lines[:at], imported, *lines[at:]]))
+    paths = [str(tmp_path), str(ROOT / "services"), str(ROOT / "libs")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run([sys.executable, "-c", RUN], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [f"{GIB} max", "True ('cpu', 'memory') 3 3"], done.stderr
