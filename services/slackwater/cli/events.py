@@ -51,7 +51,7 @@ def command(
 ) -> None:
     """Show events: those of the last 15 minutes (or --since), with -w also new ones, resumed automatically.
 
-    All types but usage.reported and waterline.crossed (a second copy of an urgent report), unless --types asks for them.
+    All types but usage.reported and waterline.crossed (a copy of an urgent report), unless --types asks for them.
     A lost connection is resumed where it ended; events no longer stored are reported as a gap.
 
     Examples: `slackwater events --since 1h -t decision.*`, `slackwater events -w --types eviction.*,effect.* -o json`
