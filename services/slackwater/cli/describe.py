@@ -38,9 +38,7 @@ def command(
         typer.Argument(metavar="KIND[/NAME]", help="node, a kind of document or predictor, and its name"),
     ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="which one; or KIND/NAME")] = None,
-    output: Annotated[
-        Format, typer.Option("-o", "--output", help="json and yaml: all parts in one object")
-    ] = Format.TABLE,
+    output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml: one object")] = Format.TABLE,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,

@@ -37,20 +37,20 @@ def command(
     service: Annotated[str, typer.Argument(help="The service to run.")],
     postgres: Annotated[
         str | None,
-        typer.Option(envvar=POSTGRES_VARIABLE, metavar="DSN", help="An administrator's, or the service's own."),
+        typer.Option(envvar=POSTGRES_VARIABLE, metavar="DSN", help="An administrator's address, or the service's."),
     ] = None,
     nats: Annotated[
-        str | None, typer.Option(envvar=NATS_VARIABLE, metavar="URL", help="The bus, nats://host:4222.")
+        str | None, typer.Option(envvar=NATS_VARIABLE, metavar="URL", help="NATS address, nats://host:4222.")
     ] = None,
     port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65535, help="HTTP port; 8460 if not given, or a free one if that is taken; 0 takes any free one."
+            min=0, max=65535, help="HTTP port; default 8460, or a free one if that is taken; 0 takes any free one."
         ),
     ] = None,
-    seconds: Annotated[int | None, typer.Option(min=1, help="End by itself after this many seconds.")] = None,
+    seconds: Annotated[int | None, typer.Option(min=1, help="Stop after this many seconds.")] = None,
     log_level: Annotated[
-        LogLevel, typer.Option(envvar="SLACKWATER_LOG_LEVEL", help="The least that is logged, to stderr.")
+        LogLevel, typer.Option(envvar="SLACKWATER_LOG_LEVEL", help="Minimum log level, to stderr.")
     ] = LogLevel.WARNING,
 ) -> None:
     """Run one service against a PostgreSQL and a NATS that others share.
