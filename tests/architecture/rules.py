@@ -43,6 +43,7 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.simulation.domain.guarded_run",
         "slackwater.simulation.edge",
         "slackwater.simulation.service",
+        "slackwater.simulation.settings",
         "slackwater.simulation.usecases.assess",  # the type of the answer
     },
     "simulation": {  # a tool beside the services, like the backtest: decides with the functions that decide offers

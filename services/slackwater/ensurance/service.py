@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection
 from functools import partial
 
 from slackwater.bus.blocks import blocks_of
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.adapters.postgres import PostgresGuardStore
+from slackwater.ensurance.edge.checks import state_checks
 from slackwater.ensurance.edge.documents import document_router
 from slackwater.ensurance.edge.events import consumers
 from slackwater.ensurance.edge.http import nodeqos_router
@@ -31,15 +32,12 @@ from slackwater.events.intent_declared import IntentDeclared
 from slackwater.intents.controls import ENSURANCE
 from slackwater.intents.leases import RenewLeases
 from slackwater.intents.writer import IntentWriter
-from slackwater.runtime.document_news import said_of
 from slackwater.runtime.loops import Follow, Repeat
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
-from slackwater.runtime.service import Check
 from slackwater.store.backlog import oldest_waiting
 from slackwater.store.documents import PostgresDocumentStore
 from slackwater.telemetry.metrics import process_meters
-from slackwater.waterline.rulebook import acting_on_nobody
 
 
 class EnsuranceService(ReplicatedService):
@@ -47,7 +45,7 @@ class EnsuranceService(ReplicatedService):
 
     def __init__(self, settings: EnsuranceSettings, platform: Platform) -> None:
         replica = Replica("ensurance", platform)
-        bus, clock, quarantine, owned = replica.bus, replica.clock, replica.quarantine, replica.shares
+        bus, clock, quarantine, owned = replica.bus, replica.clock, replica.quarantine, replica.partitions
         lease, silent, meter = settings.lease_seconds, settings.silent_seconds, EnsuranceMetrics(process_meters())
         stores = {
             kind: PostgresDocumentStore(replica.database, service=replica.name, kind=kind.noun, table=kind.table)
@@ -57,25 +55,16 @@ class EnsuranceService(ReplicatedService):
         documents.on_read(lambda kind, problems: quarantine.follow(kind.table, problems))
         store = PostgresGuardStore(replica.database, quarantine)
         self.book = book = Book(store, documents, quarantine)
-        intents = IntentWriter(
-            ENSURANCE, book, book.content, clock, lease, lambda partition: owned.held().get(partition, 0)
-        )
+        intents = IntentWriter(ENSURANCE, book, book.content, clock, lease, owned.epoch_of)
         guard = GuardNode(book, meter, intents, settings.max_report_age_seconds, settings.closing_seconds)
         observed, evicted = NoteObserved(book, intents), NoteEvicted(book, meter, intents)
         described, reconcile = NoteDescribed(book, intents), ReconcileIntents(book, intents, silent)
         waiting = partial(oldest_waiting, replica.database, IntentDeclared)
-        renew = RenewLeases(
-            ENSURANCE,
-            book.positions,
-            clock,
-            meter,
-            bus,
-            owned.acting,
-            waiting,
-            lease,
-            silent,
-            lambda: blocks_of(bus).in_force(),
-        )
+
+        def blocked() -> Collection[str]:
+            return blocks_of(bus).in_force()
+
+        renew = RenewLeases(ENSURANCE, book.positions, clock, meter, bus, owned.acting, waiting, lease, silent, blocked)
         let_go = LetGo(book, intents, reconcile, bus, described)
         quarantine.on_hold(let_go.hold)
         quarantine.on_release(let_go.release)
@@ -84,12 +73,6 @@ class EnsuranceService(ReplicatedService):
         self.changes = changes = {kind: ChangeDocuments(kind, kept, change.catch_up) for kind, kept in stores.items()}
         policy_news = asyncio.Event()
         owned.on_news(policy_news.set)
-
-        def checks() -> Sequence[Check]:
-            unusable = f"{len(documents.problems)} unusable{said_of(documents.problems)}"
-            known = f"{len(book.nodes())} nodes" if book.ready else "not read yet"
-            policies = Check("ensurance-policies", True, f"{unusable}{idle_rules(book)}")
-            return [Check("ensurance-state", book.ready, known), policies]
 
         super().__init__(
             replica,
@@ -108,19 +91,13 @@ class EnsuranceService(ReplicatedService):
                     work=change.catch_up, clock=clock, changed=policy_news, missed="the policy is not followed yet"
                 ),
             },
-            checks=checks,
+            checks=partial(state_checks, book, documents),
             routers=lambda: [
                 nodeqos_router(change),  # before the others of its kind: its path is one of theirs
                 pools_router(pools),
                 *(document_router(one, change.read if kind is NODES else None) for kind, one in changes.items()),
             ],
         )
-
-
-def idle_rules(book: Book) -> str:
-    """Rules that can act on no pod, for health. Begins with a semicolon; empty if every rule can act."""
-    found = acting_on_nobody(book.rules.policies, book.metrics) if book.ready else {}
-    return "".join(f"; rule {key} acts on nobody: {why}" for key, why in sorted(found.items()))
 
 
 def build(settings: EnsuranceSettings, platform: Platform) -> EnsuranceService:

@@ -47,7 +47,7 @@ class PredictionService(ReplicatedService):
         self.policies = policies = PoliciesInForce(documents, catalogue, settings.first_policy(), meter)
         """Ask `policies.policies` for those of now, or have `policies.on_change` told."""
         news, changed = DocumentNews(policies, clock), asyncio.Event()
-        replica.shares.on_news(news.tell)
+        replica.partitions.on_news(news.tell)
         policies.on_read(lambda problems: quarantine.follow("policies", problems))
         policies.on_change(lambda _: changed.set())
 
