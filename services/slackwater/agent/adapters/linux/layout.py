@@ -118,8 +118,10 @@ class Layout:
             return
         self.agent_dir.mkdir(parents=True, exist_ok=True)
         record = self.agent_dir / _CONTROLLERS_RECORD
-        if not record.exists():
-            record.write_text(json.dumps({"mount": str(mount), "added": missing}))
+        added = _added(record)
+        further = [name for name in missing if name not in added]
+        if further:  # also where a newer version needs more than the one that made the record
+            record.write_text(json.dumps({"mount": str(mount), "added": [*added, *further]}))
         _enable(mount, tuple(missing))
 
     def _restore_at_mount(self) -> None:
@@ -134,6 +136,14 @@ class Layout:
                 if error.errno != errno.EBUSY:  # another program relies on it by now
                     raise
         record.unlink(missing_ok=True)
+
+
+def _added(record: Path) -> list[str]:
+    """The controllers that this instance has enabled; none where no record can be read."""
+    try:
+        return list(json.loads(record.read_text())["added"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def _controllers(directory: Path) -> tuple[str, ...]:
