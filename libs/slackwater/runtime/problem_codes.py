@@ -191,7 +191,7 @@ _CODES = (
     ProblemCode(
         "node_pool_taken",
         409,
-        "The pool has a PredictPolicy of another name.",
+        "The pool has a PredictPolicy or an Autonomy of another name.",
         "Change the one that `detail` names, or delete it first.",
     ),
     ProblemCode(

@@ -12,25 +12,24 @@ from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.adapters.postgres_following import PostgresFollowerStore, strategy_store
 from slackwater.colocation.edge.events import ON_DESCRIBED, ON_LIVENESS, ON_PEAKS, ON_USAGE, ColocationEvents
 from slackwater.colocation.edge.strategy_news import StrategyNews
-from slackwater.colocation.edge.strategy_routes import strategy_router
 from slackwater.colocation.settings import ColocationSettings
-from slackwater.colocation.usecases.change_strategies import ChangeStrategies
-from slackwater.colocation.usecases.colocation_strategy import KIND
 from slackwater.colocation.usecases.full_pass import FullPass, Passed
 from slackwater.colocation.usecases.recompute_offer import Offering, age_offers
-from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce
-from slackwater.colocation.usecases.try_strategies import TryStrategies
+from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce, StrategyHooks
 from slackwater.colocation.usecases.withdraw_offer import restore_offer, withdraw_offer
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.errors import Conflict, Unavailable
-from slackwater.runtime.document_metrics import DocumentMetrics
+from slackwater.resources.catalog import COLOCATION_STRATEGY
+from slackwater.resources.change import ChangeResources
 from slackwater.runtime.ownership import Standing
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.quarantine_routes import quarantine_check, quarantine_router
 from slackwater.runtime.replicas import Together, ownership_check, ownership_of
+from slackwater.runtime.resource_metrics import ResourceMetrics
+from slackwater.runtime.resource_routes import resource_router
 from slackwater.runtime.service import Check
 from slackwater.runtime.sharding import Ownership
 from slackwater.store.port import Database
@@ -67,18 +66,20 @@ class ColocationService:
         self._database = database = database.fenced(ownership)
         self._age_check_seconds = settings.age_check_seconds
         store = PostgresColocationStore(database, self.quarantine)
-        meter = DocumentMetrics(process_meters(), self.name, KIND, "mostly a newer version wrote the document")
+        meter = ResourceMetrics(
+            process_meters(), self.name, COLOCATION_STRATEGY.name, "mostly a newer version wrote the document"
+        )
         documents, nodes = strategy_store(database), PostgresFollowerStore(database, self.quarantine)
-        self.strategies = StrategiesInForce(documents, settings.base(), meter)
+        hooks = StrategyHooks(settings.base(), nodes, platform.clock)
+        self.strategies = StrategiesInForce(documents, hooks, meter)
         self._full_pass, self._full_pass_seconds = FullPass(), settings.full_pass_seconds
         self._offering = Offering(
             store, self.strategies, platform.clock, metrics.published, self._full_pass.decided, self.quarantine
         )
         self.quarantine.on_hold(partial(withdraw_offer, self._offering))
         self.quarantine.on_release(partial(restore_offer, self._offering))
-        change = ChangeStrategies(documents, self.strategies, nodes)
         self._routers = (
-            strategy_router(change, TryStrategies(nodes, self.strategies, platform.clock)),
+            resource_router(ChangeResources(COLOCATION_STRATEGY, documents, self.strategies, hooks)),
             quarantine_router(self.quarantine),
         )
         self._news = StrategyNews(self._offering, self.strategies, nodes, ownership.working)

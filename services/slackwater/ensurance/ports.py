@@ -11,27 +11,15 @@ from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event
-from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import ALL_PARTITIONS
-from slackwater.waterline.nodeqos import NodeQos
 
 NODES: Final = "guarded_nodes"
 STANDINGS: Final = "pool_autonomy"
 """Tables, as the quarantine names them."""
 
 
-class UnreadablePolicy(InvalidInput):
-    """The cluster's NodeQOS is stored and cannot be read; `generation` is the one that is stored."""
-
-    code = "unreadable"
-
-    def __init__(self, message: str, generation: int) -> None:
-        super().__init__(message)
-        self.generation = generation
-
-
 class GuardUnit(Protocol):
-    """One transaction over the nodes, the policy, and the events that go out with them."""
+    """One transaction over the nodes, the standings of pools, and the events that go out with them."""
 
     async def publish(self, event: Event[Any]) -> None:
         """Into the outbox."""
@@ -50,10 +38,6 @@ class GuardUnit(Protocol):
         one node, is quicker: it is written, or the conflict raised, when the unit is left."""
         ...
 
-    async def policy(self, name: str) -> NodeQos | None:
-        """The stored document with its generation. Raises UnreadablePolicy."""
-        ...
-
     async def autonomies(self) -> Sequence[PoolStanding]:
         """How every pool stands that ever evicted, as last written; one that cannot be read is in
         quarantine, and empty."""
@@ -63,14 +47,9 @@ class GuardUnit(Protocol):
         """Write it and return it with its new version. Raises Conflict if somebody else wrote it since."""
         ...
 
-    async def save_policy(self, policy: NodeQos) -> None:
-        """Write generation n over generation n - 1 (or as the first), and tell the other replicas. Raises Conflict if
-        that is not what is there."""
-        ...
-
 
 class GuardStore(Protocol):
-    """Where nodes and policy are kept."""
+    """Where nodes and standings are kept."""
 
     def unit_of_work(self) -> AbstractAsyncContextManager[GuardUnit]:
         """Begin; commits on leaving. Raises Unavailable when the store does not answer."""

@@ -11,17 +11,14 @@ from fastapi import APIRouter
 from slackwater.bus.blocks import blocks_of
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.adapters.postgres import PostgresGuardStore
-from slackwater.ensurance.edge.documents import document_router
 from slackwater.ensurance.edge.events import consume_all
-from slackwater.ensurance.edge.http import nodeqos_router
 from slackwater.ensurance.edge.pools import pools_router
 from slackwater.ensurance.ports import GuardStore, Meter
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.change_documents import ChangeDocuments
-from slackwater.ensurance.usecases.change_policy import ChangePolicy
 from slackwater.ensurance.usecases.declare_anew import DeclareAnew
-from slackwater.ensurance.usecases.documents_in_force import KINDS, NODES, DocumentsInForce, Stores
+from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce, Stores, hooks_of
+from slackwater.ensurance.usecases.follow_rules import FollowRules
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.let_go import LetGo
 from slackwater.ensurance.usecases.look_at_pools import LookAtPools
@@ -32,19 +29,21 @@ from slackwater.ensurance.usecases.renew_leases import RenewLeases
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.identifiers import partition_of
-from slackwater.runtime.document_news import said_of
+from slackwater.resources.change import ChangeResources
 from slackwater.runtime.ownership import Lease, Standing
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.quarantine_routes import quarantine_check, quarantine_router
 from slackwater.runtime.replicas import Together, ownership_check, ownership_of
+from slackwater.runtime.resource_news import said_of
+from slackwater.runtime.resource_routes import resource_router
 from slackwater.runtime.service import Check
 from slackwater.runtime.sharding import Ownership
 from slackwater.store.backlog import oldest_waiting
-from slackwater.store.documents import PostgresDocumentStore
 from slackwater.store.port import Database
 from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_memory import unstored
 from slackwater.store.quarantine_table import PostgresQuarantine
+from slackwater.store.resource_table import PostgresResourceStore
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
 from slackwater.waterline.rulebook import acting_on_nobody
@@ -79,10 +78,11 @@ class EnsuranceService:
         self._meter = meter
         self._platform = platform
         self._database = database
-        self._documents = DocumentsInForce(documents)
+        first = settings.first_policy()
+        self._documents = DocumentsInForce(documents, first)
         self._documents.on_read(lambda kind, problems: self.quarantine.follow(kind.table, problems))
         self._book = book = Book(
-            store, lambda partition: ownership.held().get(partition, 0), self._documents, self.quarantine
+            store, self._documents, lambda partition: ownership.held().get(partition, 0), self.quarantine
         )
         age, closing = settings.max_report_age_seconds, settings.closing_seconds
         self._guard = GuardNode(book, clock, meter, lease, age, closing)
@@ -105,13 +105,16 @@ class EnsuranceService:
         self.quarantine.on_hold(let_go.hold)
         self.quarantine.on_release(let_go.release)
         self._look = LookAtPools(book, clock, meter)
-        self._change = change = ChangePolicy(book, clock, meter, lease)
-        self._changes = {kind: ChangeDocuments(kind, kept, change.catch_up) for kind, kept in documents.items()}
+        self._change = FollowRules(book, clock, meter, lease)
+        self._changes = {
+            kind: ChangeResources(kind, kept, self._documents.of(kind), hooks_of(kind, first), self._follow_at_once)
+            for kind, kept in documents.items()
+        }
 
     async def run(self, started: Callable[[], None]) -> None:
         """Load, then consume, relay and renew until cancelled. Raises Unavailable if PostgreSQL is away at start."""
         await self.quarantine.load()
-        await self._book.load(self._settings.first_policy(), ())
+        await self._book.load(())
         async with asyncio.TaskGroup() as tasks:
             background = [
                 tasks.create_task(self._database.relay(self._platform.bus.carry).run(), name="ensurance outbox"),
@@ -153,12 +156,8 @@ class EnsuranceService:
         return self._ownership.standing()
 
     def routers(self) -> Sequence[APIRouter]:
-        """The cluster's document before the others of its kind: its path is one of theirs."""
-        others = [
-            document_router(change, self._change.read if kind is NODES else None)
-            for kind, change in self._changes.items()
-        ]
-        return [nodeqos_router(self._change), pools_router(self._look), *others, quarantine_router(self.quarantine)]
+        kinds = [resource_router(change) for change in self._changes.values()]
+        return [*kinds, pools_router(self._look), quarantine_router(self.quarantine)]
 
     async def take(self, leases: Sequence[Lease]) -> None:
         """Nodes as last written. Their leases may be about to run out, under another epoch: declared at once."""
@@ -176,6 +175,14 @@ class EnsuranceService:
             if partition_of(node.node) in partitions:
                 self._meter.standing(node.node, 0, 0)
         self._book.drop(partitions)
+
+    async def _follow_at_once(self) -> None:
+        """After a document was stored here; what fails now is tried again as after news."""
+        try:
+            await self._change.catch_up()
+        except (Conflict, Unavailable) as error:
+            log.warning("the policy is not followed yet", error=error.message)
+            self._policy_news.set()
 
     async def _follow_policy(self) -> None:
         """Whichever replica changes the policy, each declares it for its own nodes at once."""
@@ -225,10 +232,7 @@ def build(settings: EnsuranceSettings, platform: Platform) -> EnsuranceService:
     database = platform.database(EnsuranceService.name)
     ownership = ownership_of(platform, EnsuranceService.name, database)
     fenced, meter = database.fenced(ownership), EnsuranceMetrics(process_meters())
-    documents = {
-        kind: PostgresDocumentStore(fenced, service=EnsuranceService.name, kind=kind.noun, table=kind.table)
-        for kind in KINDS
-    }
+    documents = {kind: PostgresResourceStore(fenced, kind) for kind in KINDS}
     quarantine = Quarantine(EnsuranceService.name, PostgresQuarantine(database, EnsuranceService.name), platform.clock)
     store = PostgresGuardStore(fenced, quarantine)
     return EnsuranceService(settings, platform, fenced, store, meter, ownership, documents, quarantine)

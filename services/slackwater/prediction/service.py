@@ -18,27 +18,27 @@ from slackwater.prediction.adapters.predictors.registry import make_model
 from slackwater.prediction.domain.models.port import KeptModel
 from slackwater.prediction.domain.policy import ModelChoice, Policies
 from slackwater.prediction.edge.events import ON_DESCRIBED, WindowsOf, describing
-from slackwater.prediction.edge.policy_routes import policy_router
 from slackwater.prediction.edge.predictor_routes import predictor_router
 from slackwater.prediction.settings import PredictionSettings
-from slackwater.prediction.usecases.change_policies import ChangePolicies
-from slackwater.prediction.usecases.policies_in_force import PoliciesInForce
-from slackwater.prediction.usecases.predict_policy import KIND
+from slackwater.prediction.usecases.policies_in_force import PoliciesInForce, PredictPolicyHooks
 from slackwater.prediction.usecases.publish_predictions import next_check, publish_predictions
 from slackwater.prediction.usecases.shares import Shares
 from slackwater.prediction.usecases.state import LivingState, Restored
-from slackwater.runtime.document_metrics import DocumentMetrics
-from slackwater.runtime.document_news import DocumentNews, said_of
+from slackwater.resources.catalog import PREDICT_POLICY
+from slackwater.resources.change import ChangeResources
 from slackwater.runtime.ownership import Lease, Standing
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.quarantine_routes import quarantine_check, quarantine_router
 from slackwater.runtime.replicas import Together, ownership_check, ownership_of
+from slackwater.runtime.resource_metrics import ResourceMetrics
+from slackwater.runtime.resource_news import ResourceNews, said_of
+from slackwater.runtime.resource_routes import resource_router
 from slackwater.runtime.service import Check
 from slackwater.runtime.sharding import Ownership
-from slackwater.store.documents import PostgresDocumentStore
 from slackwater.store.port import Database
 from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_table import PostgresQuarantine
+from slackwater.store.resource_table import PostgresResourceStore
 from slackwater.telemetry.metrics import process_meters
 
 if TYPE_CHECKING:
@@ -75,17 +75,18 @@ class PredictionService:
         store = PostgresPredictionStore(database, self.quarantine)
         catalogue, policies = Catalogue(), policy_store(database)
         why = "a model is not installed on this replica, or a newer version wrote the document"
-        meter = DocumentMetrics(process_meters(), self.name, KIND, why)
-        self.policies = PoliciesInForce(policies, catalogue, settings.first_policy(), meter)
-        """Ask `policies.policies` for those of now, or have `policies.on_change` told."""
+        meter = ResourceMetrics(process_meters(), self.name, PREDICT_POLICY.name, why)
+        hooks = PredictPolicyHooks(catalogue, settings.first_policy())
+        self.policies = PoliciesInForce(policies, hooks, meter)
+        """Ask `policies.policies` for those of now, or have `policies.on_policies` notified."""
         self._routers = (
-            policy_router(ChangePolicies(policies, self.policies)),
+            resource_router(ChangeResources(PREDICT_POLICY, policies, self.policies, hooks)),
             predictor_router(catalogue),
             quarantine_router(self.quarantine),
         )
         self.policies.on_read(lambda problems: self.quarantine.follow("policies", problems))
         self._meter = CalibrationMetrics(process_meters())
-        self._news = DocumentNews(self.policies, platform.clock)
+        self._news = ResourceNews(self.policies, platform.clock)
         ownership.on_news(self._news.tell)
         ownership.on_news(self.quarantine.tell)
         self._shares = Shares(
@@ -94,7 +95,7 @@ class PredictionService:
         self.quarantine.on_release(self._shares.retry)
         self._named: dict[str, str] = {}
         self._changed = asyncio.Event()
-        self.policies.on_change(self._tell)
+        self.policies.on_policies(self._tell)
         self._closing: set[asyncio.Task[None]] = set()
 
     async def run(self, started: Callable[[], None]) -> None:
@@ -236,9 +237,9 @@ def model_of(choice: ModelChoice, resource: str) -> KeptModel:
     return make_model(choice.name, choice.settings, "cpu" if resource == "cpu" else "memory")
 
 
-def policy_store(database: Database) -> PostgresDocumentStore:
+def policy_store(database: Database) -> PostgresResourceStore:
     """Where the PredictPolicy documents are."""
-    return PostgresDocumentStore(database, service=PredictionService.name, kind="predictpolicy", table="policies")
+    return PostgresResourceStore(database, PREDICT_POLICY)
 
 
 def refuse_unusable(settings: PredictionSettings) -> None:

@@ -14,9 +14,9 @@ from slackwater.ensurance.adapters.memory import MemoryGuardStore
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.change_policy import ChangePolicy
 from slackwater.ensurance.usecases.declare_anew import DeclareAnew
-from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce
+from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce, hooks_of
+from slackwater.ensurance.usecases.follow_rules import FollowRules
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.note_described import NoteDescribed
 from slackwater.ensurance.usecases.note_evicted import NoteEvicted
@@ -36,10 +36,13 @@ from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
+from slackwater.resources.catalog import NODE_QOS
+from slackwater.resources.change import ChangeResources
 from slackwater.telemetry.metrics import Meters
 from slackwater.testing.clock import FakeClock
-from slackwater.testing.documents import MemoryDocumentStore
+from slackwater.testing.resources import MemoryResourceStore
 from slackwater.testing.store import MemoryDatabase
+from slackwater.waterline.nodeqos import NodeQos
 
 P = TypeVar("P", bound=Payload)
 
@@ -128,7 +131,7 @@ class Scene:
 
     def __post_init__(self) -> None:
         self.store = MemoryGuardStore(self.database)
-        self.stores = {kind: MemoryDocumentStore(kind.noun) for kind in KINDS}
+        self.stores = {kind: MemoryResourceStore(kind.noun) for kind in KINDS}
         self.start()
 
     def start(self) -> None:
@@ -136,7 +139,9 @@ class Scene:
         lease, clock = self.settings.lease_seconds, self.clock
         self.registry = CollectorRegistry()
         meter = EnsuranceMetrics(Meters(self.registry))
-        self.book = book = Book(self.store, documents=DocumentsInForce(self.stores))
+        first = self.settings.first_policy()
+        self.documents = DocumentsInForce(self.stores, first)
+        self.book = book = Book(self.store, self.documents)
         self.guard = GuardNode(book, clock, meter, lease, self.settings.max_report_age_seconds)
         self.describe = NoteDescribed(book, clock, lease)
         self.observe = NoteObserved(book, clock, lease)
@@ -153,7 +158,23 @@ class Scene:
             self.settings.silent_seconds,
             lambda: self.blocked,
         )
-        self.change = ChangePolicy(book, clock, meter, lease)
+        self.follow = FollowRules(book, clock, meter, lease)
+        self.changes = {
+            kind: ChangeResources(
+                kind, self.stores[kind], self.documents.of(kind), hooks_of(kind, first), self.follow.catch_up
+            )
+            for kind in KINDS
+        }
+
+    def policy(self) -> NodeQos:
+        """The cluster's NodeQOS that is in force."""
+        return self.documents.cluster
+
+    async def change(self, **spec: Any) -> None:
+        """Store fields of the cluster's NodeQOS and let every node follow it."""
+        present = self.policy()
+        changed = present.model_copy(update={"spec": present.spec.model_copy(update=spec)})
+        await self.changes[NODE_QOS].put(changed)
 
     async def tell(self, event: Event[LeaseRenewed]) -> None:
         self.told.append(event.data)
@@ -164,7 +185,7 @@ class Scene:
         return self.waiting
 
     async def open(self, *nodes: str) -> Scene:
-        await self.book.load(self.settings.first_policy())
+        await self.book.load()
         for node in nodes or ("n1",):
             await self.describe(described(node, at=self.clock.now()))
         return self

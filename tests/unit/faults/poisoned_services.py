@@ -50,7 +50,7 @@ from slackwater.prediction.usecases.state import LivingState
 from slackwater.telemetry.metrics import Meters
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import FakeClock
-from slackwater.testing.documents import MemoryDocumentStore
+from slackwater.testing.resources import MemoryResourceStore
 from slackwater.testing.store import MemoryDatabase
 
 Opened = AbstractAsyncContextManager[object]
@@ -81,9 +81,9 @@ async def ingestion(bus: MemoryBus, clock: FakeClock) -> AsyncIterator[Books]:
 async def ensurance(bus: MemoryBus, clock: FakeClock) -> AsyncIterator[Book]:
     settings, database = EnsuranceSettings(), MemoryDatabase()
     meter, lease = EnsuranceMetrics(Meters(CollectorRegistry())), settings.lease_seconds
-    documents = DocumentsInForce({kind: MemoryDocumentStore(kind.noun) for kind in KINDS})
-    book = Book(MemoryGuardStore(database), documents=documents)
-    await book.load(settings.first_policy())
+    documents = DocumentsInForce({kind: MemoryResourceStore(kind.noun) for kind in KINDS}, settings.first_policy())
+    book = Book(MemoryGuardStore(database), documents)
+    await book.load()
     async with AsyncExitStack() as stack:
         handlers = (
             GuardNode(book, clock, meter, lease, settings.max_report_age_seconds),

@@ -12,10 +12,11 @@ from slackwater.colocation.adapters.states import readable_facts, readable_state
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import Followers
 from slackwater.events.envelope import Event
-from slackwater.store.documents import PostgresDocumentStore
+from slackwater.resources.catalog import COLOCATION_STRATEGY
 from slackwater.store.port import Database, UnitOfWork
 from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_memory import unstored
+from slackwater.store.resource_table import PostgresResourceStore
 
 Read = Callable[[Iterable[Any], Quarantine], Iterator[NodeState]]
 
@@ -52,9 +53,9 @@ _TELL = text(
 )
 
 
-def strategy_store(database: Database) -> PostgresDocumentStore:
+def strategy_store(database: Database) -> PostgresResourceStore:
     """Where the ColocationStrategy documents are."""
-    return PostgresDocumentStore(database, service="colocation", kind="colocationstrategy", table="strategies")
+    return PostgresResourceStore(database, COLOCATION_STRATEGY)
 
 
 class _Telling:

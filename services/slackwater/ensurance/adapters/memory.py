@@ -13,16 +13,14 @@ from slackwater.events.envelope import Event
 from slackwater.model.errors import Conflict
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.testing.store import MemoryDatabase, MemoryUnitOfWork
-from slackwater.waterline.nodeqos import NodeQos
 
 
 class MemoryGuardStore:
-    """slackwater.ensurance.ports.GuardStore. `rows` and `policies` hold what is committed."""
+    """slackwater.ensurance.ports.GuardStore. `rows` and `standings` hold what is committed."""
 
     def __init__(self, database: MemoryDatabase) -> None:
         self._database = database
         self.rows: dict[str, Guarded] = {}
-        self.policies: dict[str, NodeQos] = {}
         self.standings: dict[str, PoolStanding] = {}
         self.writes = 0
 
@@ -58,9 +56,6 @@ class MemoryGuardUnit:
     async def generation(self, node: str) -> int:
         return self._store.rows[node].generation if node in self._store.rows else 0
 
-    async def policy(self, name: str) -> NodeQos | None:
-        return self._store.policies.get(name)
-
     async def autonomies(self) -> Sequence[PoolStanding]:
         return list(self._store.standings.values())
 
@@ -71,10 +66,3 @@ class MemoryGuardUnit:
         written = replace(standing, version=standing.version + 1)
         self._unit.on_commit(lambda: self._store.standings.__setitem__(standing.pool, written))
         return written
-
-    async def save_policy(self, policy: NodeQos) -> None:
-        name, generation = policy.metadata.name, policy.metadata.generation
-        present = self._store.policies.get(name)
-        if (present.metadata.generation if present is not None else 0) != generation - 1:
-            raise Conflict(f"nodeqos {name}: generation {generation - 1} is not the one that is stored")
-        self._unit.on_commit(lambda: self._store.policies.__setitem__(name, policy))

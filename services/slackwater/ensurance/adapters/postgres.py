@@ -1,4 +1,4 @@
-"""Nodes and policy in the schema `ensurance`. One row per node holds all of it; `version` keeps writers apart."""
+"""Nodes and standings of pools in the schema `ensurance`. One row per node; `version` keeps writers apart."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from sqlalchemy import text
 
 from slackwater.ensurance.domain.guarded import Guarded, upgraded
 from slackwater.ensurance.domain.pools import PoolStanding
-from slackwater.ensurance.ports import NODES, STANDINGS, UnreadablePolicy
+from slackwater.ensurance.ports import NODES, STANDINGS
 from slackwater.events.envelope import Event
 from slackwater.events.state_quarantined import QuarantineReason
-from slackwater.model.errors import Conflict, InvalidInput
+from slackwater.model.errors import Conflict
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.store.names import news_channel, partition_of_sql
 from slackwater.store.port import Database, RowChange, UnitOfWork
 from slackwater.store.quarantine import Quarantine, described
 from slackwater.store.quarantine_memory import unstored
-from slackwater.waterline.nodeqos import NodeQos
 
 _GUARDED: Final = TypeAdapter(Guarded)
 _STANDING: Final = TypeAdapter(PoolStanding)
@@ -44,11 +43,6 @@ _UPDATE_NODE = (
 )
 _UPDATE_NODE_NOW = text(_UPDATE_NODE)
 _GENERATION = text("SELECT generation FROM guarded_nodes WHERE node = :node")
-_POLICY = text("SELECT generation, document FROM policies WHERE name = :name")
-_INSERT_POLICY = text(
-    "INSERT INTO policies (name, generation, document) VALUES (:name, :generation, CAST(:document AS jsonb))"
-    " ON CONFLICT (name) DO NOTHING"
-)
 _AUTONOMIES = text("SELECT pool, version, document FROM pool_autonomy ORDER BY pool")
 _INSERT_AUTONOMY = text(
     "INSERT INTO pool_autonomy (pool, version, document) VALUES (:pool, :written, CAST(:document AS jsonb))"
@@ -58,13 +52,7 @@ _UPDATE_AUTONOMY = text(
     "UPDATE pool_autonomy SET version = :written, document = CAST(:document AS jsonb), changed_at = now()"
     " WHERE pool = :pool AND version = :read"
 )
-_UPDATE_POLICY = text(
-    "UPDATE policies SET generation = :generation, document = CAST(:document AS jsonb), changed_at = now()"
-    " WHERE name = :name AND generation = :generation - 1"
-)
 
-
-POLICIES: Final = "policies"
 UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 _MOST: Final = 2**62
 _LAST_YEAR: Final = 9000
@@ -166,19 +154,6 @@ class PostgresGuardUnit:
             raise missed
         return written
 
-    async def policy(self, name: str) -> NodeQos | None:
-        row = (await self._unit.connection.execute(_POLICY, {"name": name})).first()
-        if row is None:
-            return None
-        problems: dict[str, str] = {}
-        try:
-            return NodeQos.stored(row.document)
-        except (InvalidInput, *UNREADABLE) as error:
-            problems[name] = described(error)
-            raise UnreadablePolicy(f"nodeqos {name}: {described(error)}", row.generation) from error
-        finally:
-            self._quarantine.follow(POLICIES, problems)
-
     async def autonomies(self) -> Sequence[PoolStanding]:
         standings: list[PoolStanding] = []
         unreadable: dict[str, tuple[int, str]] = {}
@@ -205,12 +180,3 @@ class PostgresGuardUnit:
             raise Conflict(f"pool {standing.pool}: version {standing.version} is not the one that is stored")
         await self._unit.connection.execute(_TELL, {"channel": news_channel("ensurance")})
         return written
-
-    async def save_policy(self, policy: NodeQos) -> None:
-        name, generation = policy.metadata.name, policy.metadata.generation
-        values = {"name": name, "generation": generation, "document": policy.model_dump_json(by_alias=True)}
-        statement = _INSERT_POLICY if generation == 1 else _UPDATE_POLICY
-        result = await self._unit.connection.execute(statement, values)
-        if result.rowcount != 1:
-            raise Conflict(f"nodeqos {name}: generation {generation - 1} is not the one that is stored")
-        await self._unit.connection.execute(_TELL, {"channel": news_channel("ensurance")})

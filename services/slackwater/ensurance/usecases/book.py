@@ -12,11 +12,11 @@ from slackwater.decisions.reasons import Mode
 from slackwater.ensurance.domain.closing import lapsed
 from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.ensurance.domain.pools import PoolStanding
-from slackwater.ensurance.ports import STANDINGS, GuardStore, GuardUnit, UnreadablePolicy
+from slackwater.ensurance.ports import STANDINGS, GuardStore, GuardUnit
 from slackwater.ensurance.usecases.declaring import Terms
 from slackwater.ensurance.usecases.documents_in_force import DocumentsInForce
 from slackwater.ensurance.usecases.turns import Turns
-from slackwater.model.errors import Conflict, Unavailable
+from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_memory import unstored
@@ -24,7 +24,6 @@ from slackwater.telemetry.logs import get_logger
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.handover import written
-from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.autonomy import AutonomyPolicy
 from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.registry.plugins import all_metrics
@@ -44,8 +43,8 @@ class Book:
     def __init__(
         self,
         store: GuardStore,
+        documents: DocumentsInForce,
         epoch_of: Callable[[int], int] = lambda _: 0,
-        documents: DocumentsInForce | None = None,
         quarantine: Quarantine | None = None,
     ) -> None:
         self.quarantine = quarantine or unstored()
@@ -55,7 +54,6 @@ class Book:
         self._turns = Turns()
         self._pools: dict[str, asyncio.Lock] = {}
         self._nodes: dict[str, Guarded] = {}
-        self._policy: NodeQos | None = None
         self._rules: Rulebook | None = None
         self._documents = documents
         self._standings: dict[str, PoolStanding] = {}
@@ -73,22 +71,11 @@ class Book:
         """By partition, the position in the stream of the report that was read last."""
 
     @property
-    def policy(self) -> NodeQos:
-        """Raises Unavailable before the first load."""
-        if self._policy is None:
-            raise Unavailable("the policy has not been read from PostgreSQL yet")
-        return self._policy
-
-    @property
     def rules(self) -> Rulebook:
         """What the documents mean. Raises Unavailable before the first load."""
         if self._rules is None:
             raise Unavailable("the policy has not been read from PostgreSQL yet")
         return self._rules
-
-    def rules_with(self, policy: NodeQos) -> Rulebook:
-        """What they would mean with another NodeQOS for the cluster."""
-        return rulebook_of(policy, self._documents.found if self._documents is not None else None, self.metrics)
 
     def standing(self, pool: str) -> PoolStanding:
         return self._standings.get(pool) or PoolStanding(pool)
@@ -145,7 +132,7 @@ class Book:
 
     @property
     def ready(self) -> bool:
-        return self._policy is not None and not self._stale
+        return self._rules is not None and not self._stale
 
     def node(self, name: str) -> Guarded | None:
         """None for one that is not known, or in quarantine."""
@@ -165,41 +152,16 @@ class Book:
         """Of our lease on the node's partition; goes into its intents."""
         return self._epoch_of(partition_of(node))
 
-    def adopt(self, policy: NodeQos) -> None:
-        self._policy, self._rules = policy, self.rules_with(policy)
+    def _adopt(self) -> None:
+        """Follow the documents that were read last."""
+        self._rules = rulebook_of(self._documents.cluster, self._documents.found, self.metrics)
 
-    async def load(self, first_policy: NodeQos, partitions: Collection[int] = ALL_PARTITIONS) -> None:
-        """Read the policy (store `first_policy` if there is none yet), and the nodes of these partitions."""
+    async def load(self, partitions: Collection[int] = ALL_PARTITIONS) -> None:
+        """Read the documents (the first NodeQOS is stored if there is none yet), and the nodes of these partitions."""
         async with self._turns.of_everybody():
             self._partitions = frozenset(partitions)
-            try:
-                await self._read(first_policy)
-            except Conflict:  # another replica has just stored it
-                await self._read(first_policy)
-
-    async def _read(self, first_policy: NodeQos) -> None:
-        async with self._store.unit_of_work() as unit:
-            policy = await self._stored_policy(unit, first_policy)
-            if policy is None:
-                await unit.save_policy(first_policy)
-            nodes = await unit.nodes(self._partitions)
-            standings = await unit.autonomies()
-        await self._read_documents()
-        self.adopt(policy or first_policy)
-        self._nodes, self._standings = {one.node: one for one in nodes}, {one.pool: one for one in standings}
-        self._stale = False
-
-    async def _stored_policy(self, unit: GuardUnit, fallback: NodeQos) -> NodeQos | None:
-        """As it is stored. One that cannot be read keeps the last that could be, or the first, in force; with its
-        generation, so that it can be written over."""
-        try:
-            return await unit.policy(fallback.metadata.name)
-        except UnreadablePolicy as error:
-            return (self._policy or fallback).with_generation(error.generation)
-
-    async def _read_documents(self) -> None:
-        if self._documents is not None:
-            await self._documents.read()
+            await self._documents.load()
+            await self._refresh()
 
     async def take(self, partitions: Collection[int], now: datetime) -> None:
         """Read the nodes of partitions that are ours from now on: they count as heard, as far as we can know."""
@@ -239,15 +201,14 @@ class Book:
         from 1."""
         self.read_up_to[partition_of(node)] = position
 
-    async def read_policy(self) -> NodeQos:
-        """As PostgreSQL has it now: another replica may have changed it. Raises Unavailable."""
+    async def read_rules(self) -> None:
+        """Read documents and standings as PostgreSQL has them now: another replica may have changed them. Raises
+        Unavailable."""
         async with self._store.unit_of_work() as unit:
-            policy = await self._stored_policy(unit, self.policy) or self.policy
             standings = await unit.autonomies()
-        await self._read_documents()
+        await self._documents.read()
         self._standings = {one.pool: one for one in standings}
-        self.adopt(policy)
-        return policy
+        self._adopt()
 
     @asynccontextmanager
     async def turn(self, node: str = EVERYBODY) -> AsyncIterator[None]:
@@ -291,12 +252,11 @@ class Book:
 
     async def _refresh(self) -> None:
         async with self._store.unit_of_work() as unit:
-            policy = await self._stored_policy(unit, self.policy)
             nodes = await unit.nodes(self._partitions)
             standings = await unit.autonomies()
-        await self._read_documents()
+        await self._documents.read()
         mine = [one for one in nodes if partition_of(one.node) in self._partitions]
-        self.adopt(policy or self.policy)
+        self._adopt()
         self._nodes, self._standings = {one.node: one for one in mine}, {one.pool: one for one in standings}
         self._stale = False
 

@@ -54,7 +54,7 @@ class LookAtPools:
         """Every pool that has nodes here, an Autonomy, or ever evicted, as PostgreSQL has it; by name. Raises
         Unavailable."""
         async with self._book.turn():
-            await self._book.read_policy()
+            await self._book.read_rules()
             now = self._clock.now()
             names = {one.pool for one in self._book.standings()} | {one.pool for one in self._book.nodes()}
             return [self._pool(name, now) for name in sorted((names | set(self._book.rules.autonomy)) - {""})]

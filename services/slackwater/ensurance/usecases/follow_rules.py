@@ -1,4 +1,4 @@
-"""On a new NodeQOS: stored, and every node's intent declared again, in one transaction by each owner of nodes."""
+"""On a changed document: every node's intent is declared again, in one transaction by each owner of nodes."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from slackwater.ensurance.usecases.closing import Closing, under_rules
 from slackwater.ensurance.usecases.declaring import declared, recorded, scheduling_told
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event
-from slackwater.model.errors import Conflict, InvalidInput
+from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import new_id
 from slackwater.model.time import Clock
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.explaining import release_record
 from slackwater.waterline.guarding import is_released, release, under_new_rules
-from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.rulebook import Rulebook
 from slackwater.waterline.standing_on import Deciding
 
 
-class ChangePolicy:
+class FollowRules:
     """Counting starts anew under new rules. A mode that allows no throttles gives all of them back at once."""
 
     def __init__(self, book: Book, clock: Clock, meter: Meter, lease_seconds: float) -> None:
@@ -35,65 +34,30 @@ class ChangePolicy:
         self._meter = meter
         self._lease_seconds = lease_seconds
 
-    def current(self) -> NodeQos:
-        """Raises Unavailable before the first load."""
-        return self._book.policy
-
-    async def read(self) -> NodeQos:
-        """As it is stored, whichever replica has changed it. Raises Unavailable."""
-        return await self._book.read_policy()
-
     async def catch_up(self) -> int:
-        """Declare anew what was last declared under another policy: another replica has changed it, or the one that
-        owned a node before us had no time to. Returns how many nodes. Raises Unavailable, Conflict."""
+        """Declare anew what was last declared under other rules: a document has changed, or the replica that owned a
+        node before this one had no time to. Returns how many nodes. Raises Unavailable, Conflict."""
         async with self._book.turn():
-            policy = await self._book.read_policy()
-            generation = self._book.rules.revision
-            behind = [node for node in self._book.nodes() if node.policy_generation != generation]
+            await self._book.read_rules()
+            revision = self._book.rules.revision
+            behind = [node for node in self._book.nodes() if node.policy_generation != revision]
             if behind:
-                await self._carry_out_or_split(policy, behind)
+                await self._carry_out_or_split(behind)
             return len(behind)
 
-    async def __call__(self, wanted: NodeQos, *, by: str = "", dry_run: bool = False) -> NodeQos:
-        """The document as it is (or with `dry_run` would be) stored. A spec that is the same changes nothing.
-        `by` is who asked for it; it stays in the document.
-
-        Raises InvalidInput for another name, Conflict if `wanted` has a generation that is not the present one.
-        """
-        async with self._book.turn():
-            present = await self._book.read_policy()
-            if wanted.metadata.name != present.metadata.name:
-                raise InvalidInput(
-                    f"metadata.name: {wanted.metadata.name!r} does not exist; allowed: {present.metadata.name}",
-                    field="metadata.name",
-                )
-            if wanted.metadata.generation not in (0, present.metadata.generation):
-                raise Conflict(
-                    f"metadata.generation: {wanted.metadata.generation} was read, {present.metadata.generation} is "
-                    "stored; read it again and apply your change to that"
-                )
-            if wanted.spec == present.spec:
-                return present
-            changed = wanted.changed_to(present.metadata.generation + 1, by)
-            if not dry_run:
-                await self._carry_out(changed, self._book.nodes(), new=True)
-            return changed
-
-    async def _carry_out_or_split(self, policy: NodeQos, behind: Sequence[Guarded]) -> None:
+    async def _carry_out_or_split(self, behind: Sequence[Guarded]) -> None:
         """Together; where something cannot be stored, one by one, and what fails then is set aside."""
         try:
-            await self._carry_out(policy, behind, new=False)
+            await self._carry_out(behind)
         except InvalidInput:
             for node in behind:
                 with self._book.quarantine.isolating(NODES, node.node, node=node.node):
-                    await self._carry_out(policy, [node], new=False)
+                    await self._carry_out([node])
 
-    async def _carry_out(self, changed: NodeQos, affected: Sequence[Guarded], *, new: bool) -> None:
-        now, rules = self._clock.now(), self._book.rules_with(changed)
+    async def _carry_out(self, affected: Sequence[Guarded]) -> None:
+        now, rules = self._clock.now(), self._book.rules
         nodes, records = list[Guarded](), list[DecisionRecord]()
         async with self._book.writing() as unit:
-            if new:
-                await unit.save_policy(changed)
             for node in affected:
                 work = partial(self._under, node, rules, now)
                 under = self._book.quarantine.attempt(NODES, node.node, work, node=node.node)
@@ -101,7 +65,6 @@ class ChangePolicy:
                     continue
                 nodes.append(await self._declare(unit, under, rules, now))
                 records += under.records
-        self._book.adopt(changed)
         for node in nodes:
             self._book.put(node)
             self._meter.standing(node.node, len(node.state.throttles), 0)
