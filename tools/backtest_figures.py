@@ -1,4 +1,4 @@
-"""Runs every backtest of docs/reference/backtest.md on real traces and writes its tables anew.
+"""Runs every backtest of docs/reference/backtest.md on real traces; writes backtest.csv beside it and its tables.
 
     nice -n 19 .venv/bin/python tools/backtest_figures.py ../shared/data [--only bitbrains] [--answers FOLDER]
 
@@ -9,16 +9,18 @@ in parts if need be. What stands in the page above the tables is left as it is.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "backtest.md"
+DATA = PAGE.with_suffix(".csv")
 BEGIN = "<!-- tables: tools/backtest_figures.py -->"
 OURS = ("workload-profile", "workload-profile:knob=0.20", "workload-profile:knob=0.15")
 RATES = tuple(f"workload-profile:violation_rate={rate}" for rate in ("0.005", "0.01", "0.02", "0.05"))
@@ -30,7 +32,6 @@ class Run:
     """One command; `trace` is relative to the folder of traces."""
 
     name: str
-    title: str
     trace: str
     form: str
     options: Sequence[str]
@@ -43,61 +44,83 @@ class Run:
 
 def _runs() -> Iterator[Run]:
     month, form = "bitbrains_rnd/rnd_2013-8.parquet", "bitbrains"
-    for resource in ("cpu", "memory"):
-        for churn, said in (("2d", "churn of 2 days"), ("none", "nobody moves")):
-            options = ("--resource", resource, "--churn", churn, "--seeds", "5")
-            title = f"Bitbrains August 2013, {resource}, {said}"
-            yield Run(f"bitbrains-{resource}-{churn}", title, month, form, options)
-            wrong = (*options, "--wrong-keys", "0.1")
-            yield Run(f"wrong-{resource}-{churn}", f"{title}, 10 % wrong keys", month, form, wrong, OURS)
+    google, alibaba = "google2011_machines", "alibaba2018_machine_usage"
     for resource in ("cpu", "memory"):
         only = ("--resource", resource)
-        google, alibaba = "google2011_machines", "alibaba2018_machine_usage"
-        yield Run(f"google-{resource}", f"Google 2011, whole machines, {resource}", google, "google2011", only)
-        twenty = f"Google 2011, {resource}, twenty machines as the pods of one"
-        as_pods = (*only, "--vms-per-node", "20")
-        yield Run(f"google20-{resource}", twenty, google, "google2011", as_pods, (*OURS, *RATES))
-        title = f"Alibaba 2018, whole colocated machines, {resource}"
-        yield Run(f"alibaba-{resource}", title, alibaba, "alibaba2018", only)
+        for churn in ("2d", "none"):
+            options = (*only, "--churn", churn, "--seeds", "5")
+            yield Run(f"bitbrains-{resource}-{churn}", month, form, options)
+            yield Run(f"wrong-{resource}-{churn}", month, form, (*options, "--wrong-keys", "0.1"), OURS)
+        yield Run(f"google-{resource}", google, "google2011", only)
+        yield Run(f"google20-{resource}", google, "google2011", (*only, "--vms-per-node", "20"), (*OURS, *RATES))
+        yield Run(f"alibaba-{resource}", alibaba, "alibaba2018", only)
 
 
 RUNS = tuple(_runs())
 
 
-def table(run: Run, answer: dict[str, Any]) -> Iterator[str]:
-    """Title, command and figures as markdown."""
-    when, placed = answer["evaluated"], answer["placement"]
-    seeds = " [seeds]" if placed["placements"] > 1 else ""
-    yield f"### {run.title}\n"
-    judged = [one["model"] for one in answer["models"][1:]]
-    yield f"`slackwater {' '.join(run.command('', judged))}`\n"
-    series = answer["trace"]["series"]
-    yield f"{series} series, {placed['machines']} machines, day {when['from_day']:g} to {when['to_day']:g}.\n"
-    yield f"| model | violation %{seeds} | p90 machine | severity % | savings %{seeds} |"
-    yield "|---|---|---|---|---|"
-    for one in answer["models"]:
-        cells = [
-            one["model"],
-            _spread(one["violation"], 2, bool(seeds)),
-            f"{one['violation_by_machine']['p90'] * 100:.1f}",
-            f"{one['severity']['mean'] * 100:.2f}",
-            _spread(one["savings"], 1, bool(seeds)),
-        ]
-        yield f"| {' | '.join(cells)} |"
-    yield ""
+COLUMNS = (
+    *("run", "model", "violation", "violation_least", "violation_greatest", "violation_p90_machine"),
+    *("severity", "savings", "savings_least", "savings_greatest"),
+)
+Row = Mapping[str, str]
 
 
-def _spread(spread: dict[str, float], digits: int, ranged: bool) -> str:
-    mean, least, greatest = (f"{spread[name] * 100:.{digits}f}" for name in ("mean", "least", "greatest"))
-    return f"{mean} [{least}..{greatest}]" if ranged else mean
+def rows(run: Run, answer: dict[str, Any]) -> Iterator[Row]:
+    """The figures of each model in percent, by column; without a range where nothing was drawn."""
+    is_drawn = answer["placement"]["placements"] > 1
+    for model in answer["models"]:
+        violation, savings = model["violation"], model["savings"]
+        figures = (
+            run.name,
+            model["model"],
+            f"{violation['mean'] * 100:.2f}",
+            *(f"{violation[name] * 100:.2f}" if is_drawn else "" for name in ("least", "greatest")),
+            f"{model['violation_by_machine']['p90'] * 100:.1f}",
+            f"{model['severity']['mean'] * 100:.2f}",
+            f"{savings['mean'] * 100:.1f}",
+            *(f"{savings[name] * 100:.1f}" if is_drawn else "" for name in ("least", "greatest")),
+        )
+        yield dict(zip(COLUMNS, figures, strict=True))
 
 
-def written(page: str, tables: Sequence[str]) -> str:
+def run_row(run: Run, answer: dict[str, Any]) -> str:
+    """Command and size of a run as a row of markdown."""
+    when = answer["evaluated"]
+    options = " ".join(run.command("", ())[1:-2])
+    size = f"{answer['trace']['series']} | {answer['placement']['machines']}"
+    return f"| `{run.name}` | `{options}` | {size} | {when['from_day']:g} to {when['to_day']:g} |"
+
+
+def overview(found: Sequence[Row], resource: str) -> Iterator[str]:
+    """Violation and savings of every model (rows) in every run (columns) of a resource, as markdown."""
+    names = [run.name for run in RUNS if resource in run.options and any(row["run"] == run.name for row in found)]
+    cells = {(row["run"], row["model"]): f"{row['violation']} / {row['savings']}" for row in found}
+    models = dict.fromkeys(row["model"] for row in found if row["run"] in names)
+    yield f"| model | {' | '.join(f'`{name}`' for name in names)} |"
+    yield f"|---{'|---' * len(names)}|"
+    for model in models:
+        yield f"| {model} | {' | '.join(cells.get((name, model), '') for name in names)} |".replace("|  |", "| |")
+
+
+def tables(sizes: Sequence[str], found: Sequence[Row]) -> Iterator[str]:
+    """What stands behind the mark."""
+    yield "### Runs\n"
+    yield f"`slackwater backtest` with these options; `--models` are those of the run in [{DATA.name}]({DATA.name}) but"
+    yield "`oracle`. The file also has the range over seeds, the p90 of the machines and the severity.\n"
+    yield "| run | options | series | machines | days |\n|---|---|---|---|---|"
+    yield from sizes
+    for resource, title in (("cpu", "CPU"), ("memory", "Memory")):
+        yield f"\n### {title}: violation % / savings %\n"
+        yield from overview(found, resource)
+
+
+def written(page: str, lines: Sequence[str]) -> str:
     """The page with these tables in place of what is behind the mark. Raises ValueError without a mark."""
     before, mark, _ = page.partition(BEGIN)
     if not mark:
         raise ValueError(f"the page has no line {BEGIN}")
-    return f"{before}{BEGIN}\n\n" + "\n".join(tables).rstrip() + "\n"
+    return f"{before}{BEGIN}\n\n" + "\n".join(lines).rstrip() + "\n"
 
 
 def main() -> int:
@@ -107,7 +130,8 @@ def main() -> int:
     parser.add_argument("--answers", type=Path, default=ROOT / ".slackwater" / "backtests")
     given = parser.parse_args()
     given.answers.mkdir(parents=True, exist_ok=True)
-    tables: list[str] = []
+    sizes: list[str] = []
+    found: list[Row] = []
     for run in RUNS:
         kept = given.answers / f"{run.name}.json"
         if not kept.is_file() and run.name.startswith(given.only):
@@ -122,8 +146,14 @@ def main() -> int:
             sys.stderr.write(f"{run.name}\n")
             kept.write_text(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         if kept.is_file():
-            tables += table(run, json.loads(kept.read_text()))
-    PAGE.write_text(written(PAGE.read_text(), tables))
+            answer = json.loads(kept.read_text())
+            sizes.append(run_row(run, answer))
+            found += rows(run, answer)
+    with DATA.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(found)
+    PAGE.write_text(written(PAGE.read_text(), list(tables(sizes, found))))
     return 0
 
 

@@ -98,8 +98,11 @@ def libraries_below(source: Source) -> Iterator[str]:
         yield from (f"{source.path}: library {source.part} imports {target}" for target in foreign(source))
 
 
+PURE_LIBRARIES = frozenset({"charts", "offers", "peaks"})
+"""Libraries made of a service's domain: held to the same rule. `waterline` reads documents with pydantic."""
 PURE_PACKAGES = (
-    *("slackwater.model", "slackwater.waterline", "slackwater.decisions", "slackwater.traces", "numpy"),
+    *("slackwater.charts", "slackwater.decisions", "slackwater.model", "slackwater.offers", "slackwater.peaks"),
+    *("slackwater.traces", "slackwater.waterline", "numpy"),
     *("slackwater.resources.metadata", "slackwater.resources.selectors"),
 )
 IMPURE_STANDARD = frozenset(
@@ -117,9 +120,10 @@ _IMPURE_BUILTINS = frozenset({"open", "print", "input", "exec", "eval", "__impor
 
 def domain_pure(source: Source) -> Iterator[str]:
     """A domain is a function of what it is handed: model, waterline, decisions, NumPy, and a pure standard library."""
-    if not (source.root == "services" and source.room == "domain"):
+    pure_library = source.root == "libs" and source.part in PURE_LIBRARIES
+    if not pure_library and not (source.root == "services" and source.room == "domain"):
         return
-    own = f"slackwater.{source.part}.domain"
+    own = f"slackwater.{source.part}" if pure_library else f"slackwater.{source.part}.domain"
     for target in source.imports:
         top = target.split(".")[0]
         standard = top in sys.stdlib_module_names and top not in IMPURE_STANDARD

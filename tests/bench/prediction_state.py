@@ -23,11 +23,11 @@ from slackwater.model.identifiers import PARTITIONS, partition_of
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.forecast import forecast
 from slackwater.prediction.domain.policy import Policies
 from slackwater.prediction.domain.snapshot import Snapshot, decode, encode
 from slackwater.prediction.domain.state import DEFAULT_POOL, PartitionState, Sight
-from slackwater.prediction.service import model_of
 
 PODS = 30
 SIZES = (1_000, 3_000, 10_000)

@@ -16,13 +16,13 @@ from slackwater.ingestion.settings import IngestionSettings
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.buckets import CPU_MILLI, MEMORY_BYTES
 from slackwater.prediction.domain.histogram import HistogramMatrix
 from slackwater.prediction.domain.models.decaying import DecayingHistograms
 from slackwater.prediction.domain.numbers import parts_of
 from slackwater.prediction.domain.policy import ModelChoice, Policies
 from slackwater.prediction.domain.state import Keeping, PartitionState, Sight
-from slackwater.prediction.service import model_of
 
 _PEERS_TIERS = len(Tier) + 1
 """The peer also has a tier of those without one."""

@@ -14,11 +14,11 @@ from peer_views import Learned, NodeSeries, PeakSettings, PodSeries, View, pod_v
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.forecast import forecast
 from slackwater.prediction.domain.models.decaying import DecayingHistograms
 from slackwater.prediction.domain.policy import ModelChoice, Policies, PoolPolicy
 from slackwater.prediction.domain.state import DEFAULT_POOL, PartitionState, Sight
-from slackwater.prediction.service import model_of
 
 SETTINGS = PeakSettings()
 WARM = SETTINGS.min_windows

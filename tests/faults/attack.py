@@ -31,12 +31,13 @@ CPU_MILLI, USED_MILLI, SWING_MILLI = 16_000, 9_000, 3_000
 
 @dataclass
 class HonestAgent:
-    """Reports once a second and describes its node now and then; writes down what it means and what came of it."""
+    """Reports at a steady rate and describes its node now and then; writes down what it means and what came of it."""
 
     node: str
     bus: NatsBus
     ledger: Ledger
     epoch: str = field(default_factory=new_id)
+    pause_seconds: float = 1.0
     sequence: int = 0
     sent_at: dict[int, float] = field(default_factory=dict)
 
@@ -46,7 +47,7 @@ class HonestAgent:
             if self.sequence % DESCRIBE_EVERY == 0:
                 await self._describe()
             await self._report()
-            await asyncio.sleep(max(0.0, 1.0 - (time.monotonic() - began)))
+            await asyncio.sleep(max(0.0, self.pause_seconds - (time.monotonic() - began)))
 
     async def _describe(self) -> None:
         now = SystemClock().now()

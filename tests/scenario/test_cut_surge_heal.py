@@ -77,7 +77,7 @@ async def test_cut_kill_restart_surge_heal(
         ensurance(bus, fresh_database, tmp_path) as service,
     ):
         for kind, (name, spec) in EVICTING.items():
-            await service._changes[kind].put(kind.model_of(name).parse({"metadata": {"name": name}, "spec": spec}))
+            await service.changes[kind].put(kind.model_of(name).parse({"metadata": {"name": name}, "spec": spec}))
         with agent(line.url, tmp_path) as process:
             await until(lambda: bool(heard.observed), "the node has its first intent")
             line.partition()

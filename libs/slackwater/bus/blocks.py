@@ -37,6 +37,11 @@ class Blocks:
         """The last change of a node; None if its agent was never blocked."""
         return self._last.get(node)
 
+    def hides(self, payload: type[Payload], node: str) -> bool:
+        """Whether an event of this type about the node came from an agent that is blocked now."""
+        change = self._last.get(node)
+        return payload in FROM_AGENTS and change is not None and change.blocked
+
     @property
     def is_empty(self) -> bool:
         """Whether no agent was ever blocked: then no message needs to be looked at."""

@@ -6,12 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from slackwater.bus import quick
-from slackwater.bus.encoding import Undecodable, attributes_of, decode_body, decode_on
+from slackwater.bus.encoding import Message, Undecodable, attributes_of, decode_body, decode_on
 from slackwater.bus.failures import DECODER_FAILED, detail_of, is_of_machine
 from slackwater.events.envelope import Event, Payload
 from slackwater.model.errors import Unavailable
+from slackwater.telemetry.logs import get_logger
 
 P = TypeVar("P", bound=Payload)
+
+log = get_logger(__name__)
 T = TypeVar("T")
 
 
@@ -47,3 +50,12 @@ def _refusing(decode: Callable[[], T]) -> T:
         if is_of_machine(error):
             raise Unavailable(f"decoder failed: {detail_of(error)}") from error
         raise Undecodable(detail_of(error), code=DECODER_FAILED) from error
+
+
+def decoded_or_none(payload: type[P], message: Message) -> Event[P] | None:
+    """None for a message that cannot be decoded; its consumers have dead-lettered it."""
+    try:
+        return decode_message(message.subject, payload, message.headers, message.body)
+    except Undecodable as error:
+        log.warning("the last message is skipped", type=payload.TYPE, subject=message.subject, error=error.message)
+        return None

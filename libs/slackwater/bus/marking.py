@@ -1,16 +1,21 @@
-"""The end of a stream, as far as some types are concerned."""
+"""The end of a stream, as far as some types or one subject are concerned."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 from nats.js.errors import APIError, NotFoundError
 
+from slackwater.bus.decoding import decoded_or_none
+from slackwater.bus.encoding import Message
 from slackwater.bus.port import Mark
-from slackwater.events.envelope import Payload, subjects_of
+from slackwater.events.envelope import Event, Payload, own_subjects, subjects_of
 from slackwater.model.errors import Unavailable
+
+P = TypeVar("P", bound=Payload)
 
 
 async def mark_of(js: JetStreamContext, payloads: Sequence[type[Payload]]) -> Mark:
@@ -29,3 +34,14 @@ async def _end(js: JetStreamContext, stream: str, subjects: str) -> int:
         return (await js.get_last_msg(stream, subjects)).seq or 0
     except NotFoundError:
         return 0
+
+
+async def latest_of(js: JetStreamContext, payload: type[P], node: str) -> Event[P] | None:
+    """See slackwater.bus.port.Bus.latest; whether the agent is blocked is not asked here. Raises Unavailable."""
+    try:
+        found = await js.get_last_msg(payload.STREAM, own_subjects(payload, node))
+    except NotFoundError:
+        return None
+    except (NatsError, APIError, TimeoutError) as error:
+        raise Unavailable(f"the last {payload.TYPE} of {node} cannot be read now: {error!r}") from error
+    return decoded_or_none(payload, Message(found.subject or "", found.headers or {}, found.data or b""))

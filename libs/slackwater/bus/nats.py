@@ -27,7 +27,7 @@ from slackwater.bus.delivering import NatsDelivery, ReadDelivery
 from slackwater.bus.encoding import Message, encode
 from slackwater.bus.jumping import jumps_of
 from slackwater.bus.looking import Look, NatsFollowing
-from slackwater.bus.marking import mark_of
+from slackwater.bus.marking import latest_of, mark_of
 from slackwater.bus.metrics import BusMetrics
 from slackwater.bus.nats_desk import NatsDesk
 from slackwater.bus.ordered import Confined, OrderedReader, Start
@@ -289,6 +289,11 @@ class NatsBus:
 
     async def mark(self, payloads: Sequence[type[Payload]]) -> Mark:
         return await mark_of(self._js, payloads)
+
+    async def latest(self, payload: type[P], node: str) -> Event[P] | None:
+        if payload in FROM_AGENTS:
+            await self._block_watch.load()
+        return None if self.blocks.hides(payload, node) else await latest_of(self._js, payload, node)
 
     async def settled_up_to(self, consumer: str) -> int:
         try:

@@ -55,6 +55,8 @@ def service_subjects(part: Part, topology: Topology) -> list[str]:
             spec = topology.consumers[consumer]
             for durable in durable_names(consumer, spec):
                 allowed |= _of_durable(stream, durable)
+                if topology.keeps_last(stream):  # what passed while its node was in quarantine is read at its release
+                    allowed.add(f"{API_PREFIX}.STREAM.MSG.GET.{stream}")
                 if spec.jump_seconds is not None:
                     allowed.add(f"{API_PREFIX}.CONSUMER.DELETE.{stream}.{durable}")
         else:

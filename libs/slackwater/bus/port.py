@@ -1,7 +1,7 @@
 """What a service sees of the bus.
 
 Settlement is explicit: a handler returns one verdict per message and the bus carries it out. Handlers get batches,
-because the usage path is only affordable in batches; `each` turns a function of one event into a batch handler.
+because the usage path is only affordable in batches; slackwater.bus.handlers makes them from functions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from slackwater.bus.following import Following
 from slackwater.bus.quick import Read
 from slackwater.events.envelope import Event, Payload, Told
 from slackwater.events.written import Written
-from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 from slackwater.model.records import record
 
 P = TypeVar("P", bound=Payload)
@@ -188,6 +187,11 @@ class Bus(Protocol):
         """The end of what `follow` would show of these types, which are kept by one stream. Raises Unavailable."""
         ...
 
+    async def latest(self, payload: type[P], node: str) -> Event[P] | None:
+        """The last event of a type about a node that its stream holds, for a reader that has let it pass; None if there
+        is none, it cannot be decoded, or the node's agent sent it and is blocked. Raises Unavailable."""
+        ...
+
     async def settled_up_to(self, consumer: str) -> int:
         """The stream position up to which a durable consumer has settled everything, in whatever process it runs."""
         ...
@@ -195,36 +199,3 @@ class Bus(Protocol):
     async def connected(self) -> bool:
         """A round trip to the broker succeeds now (used by readiness, never by liveness)."""
         ...
-
-
-CONFLICT_SECONDS = 0.05
-
-
-@record(frozen=True, slots=True)
-class OneByOne(Generic[P]):
-    """A batch handler made of a handler of one event; made by `each`."""
-
-    handle: Callable[[Received[P]], Awaitable[Settlement | None]]
-
-    async def judge(self, received: Received[P]) -> Settlement:
-        """The verdict on one."""
-        try:
-            return await self.handle(received) or Done()
-        except InvalidInput as error:
-            return Reject(error.code, error.message)
-        except Conflict as error:
-            return Retry(error.message, delay_seconds=CONFLICT_SECONDS)
-        except Unavailable as error:
-            return Retry(error.message, away=True)
-
-    async def __call__(self, batch: Sequence[Received[P]]) -> Sequence[Settlement]:
-        return [await self.judge(received) for received in batch]
-
-
-def each(handle: Callable[[Received[P]], Awaitable[Settlement | None]]) -> OneByOne[P]:
-    """A batch handler from a function of one event: None means Done, InvalidInput rejects, Unavailable retries, and so
-    does Conflict, soon: somebody else wrote meanwhile.
-
-    Any other exception is a failure at this event: it is handled once more, and then dead-lettered.
-    """
-    return OneByOne(handle)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.decoding import decode_message
-from slackwater.bus.encoding import Undecodable, subject_key
-from slackwater.bus.isolation import Isolation
-from slackwater.bus.metrics import BusMetrics
+from slackwater.bus.handlers import Bury, Handling, Readable
 from slackwater.bus.port import BatchHandler, Received, Reject, Retry
-from slackwater.bus.settling import Bury
 from slackwater.bus.stats import Counters
 from slackwater.events.envelope import Payload
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
-from slackwater.telemetry.metrics import process_meters
 
 P = TypeVar("P", bound=Payload)
 
@@ -28,31 +22,13 @@ MOST_TRIES = 5
 """So often a message is tried that must be retried for another reason than an outage; then it is given up."""
 
 
-class Readable(Protocol):
-    """A message at a position."""
-
-    @property
-    def subject(self) -> str: ...
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-    @property
-    def body(self) -> bytes: ...
-    @property
-    def stream_sequence(self) -> int: ...
-    @property
-    def pending(self) -> int: ...
-
-
 class Replayer(Generic[P]):
     """Order is the promise: what must be retried holds back everything after it, what is given up does not."""
 
     def __init__(self, payload: type[P], name: str, handler: BatchHandler[P], bury: Bury, counters: Counters) -> None:
-        self._payload = payload
         self._name = name
-        self._handler = Isolation(name, handler, counters)
-        self._bury = bury
+        self._handling = Handling(payload, name, handler, bury, counters)
         self._counters = counters
-        self._meter = BusMetrics(process_meters()).of(name)
         self._given_up: list[DeadLetter] = []
         """Letters that are not stored yet: what came after them has been handled, so they are not read again."""
         self._retried = (0, 0)
@@ -85,9 +61,7 @@ class Replayer(Generic[P]):
 
     async def _handle(self, readable: Sequence[tuple[Readable, Received[P]]]) -> int | None:
         """As `handle`, of what could be read."""
-        begun = time.perf_counter()
-        verdicts = await self._handler.verdicts([received for _, received in readable], in_order=True)
-        self._meter.handled(time.perf_counter() - begun, verdicts)
+        verdicts = await self._handling.verdicts([received for _, received in readable], in_order=True)
         for (message, _), verdict in zip(readable, verdicts, strict=True):
             match verdict:
                 case Retry(reason, away=away):
@@ -112,29 +86,17 @@ class Replayer(Generic[P]):
 
     def _read(self, message: Readable) -> tuple[Readable, Received[P]] | None:
         """None for what cannot be read. Raises Unavailable when the machine cannot read it now."""
-        try:
-            event = decode_message(message.subject, self._payload, message.headers, message.body)
-        except Undecodable as error:
-            self._counters.undecodable += 1
-            self._meter.undecodable()
-            self._give_up(message, error.code, error.message)
+        found = self._handling.decode(message)
+        if isinstance(found, Reject):
+            self._give_up(message, found.reason, found.detail)
             return None
-        return message, Received(event, message.stream_sequence, 1, subject_key(message.subject))
+        return message, found
 
     def _give_up(self, message: Readable, reason: str, detail: str) -> None:
-        letter = DeadLetter(
-            self._name, reason, detail, message.subject, message.headers, message.body, message.stream_sequence
-        )
-        self._given_up.append(letter)
+        self._given_up.append(self._handling.letter(message, reason, detail))
 
     async def _bury_given_up(self) -> None:
         """Raises Unavailable; what was not stored is kept."""
         while self._given_up:
-            letter = self._given_up[0]
-            is_stored = await self._bury(letter)
+            await self._handling.bury(self._given_up[0])
             del self._given_up[0]
-            self._meter.buried(letter.reason)
-            self._counters.letters_dropped += not is_stored
-            log.warning(
-                "dead letter", consumer=self._name, reason=letter.reason, subject=letter.subject, detail=letter.detail
-            )

@@ -1,36 +1,29 @@
 """Settlement: what happens to each message of a batch, the same on the real bus and on its twin in memory.
 
-Nothing is dropped without a trace: a message ends acknowledged, or in the dead letters, or it comes again. What a
-decoder or a handler raises costs the message at fault and no other (slackwater.bus.isolation).
+Nothing is dropped without a trace: a message ends acknowledged, or in the dead letters, or it comes again. The verdicts
+come from slackwater.bus.handlers.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from slackwater.bus import quick
 from slackwater.bus.breathing import AT_ONCE, breathe
-from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.decoding import decode_message
-from slackwater.bus.encoding import Undecodable, subject_key
-from slackwater.bus.isolation import Isolation
-from slackwater.bus.metrics import BusMetrics
+from slackwater.bus.encoding import subject_key
+from slackwater.bus.handlers import Bury, Handling, Readable
 from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement, Worth
 from slackwater.bus.stats import Counters
 from slackwater.bus.streams import ConsumerSpec
 from slackwater.events.envelope import Payload, is_in_its_shard
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
-from slackwater.telemetry.metrics import process_meters
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-    from slackwater.bus.blocks import BlockGate
 
 P = TypeVar("P", bound=Payload)
 
@@ -44,23 +37,13 @@ UNSEEN_FACTOR = 4
 each try was nobody's fault, and only the process that made them knew. More than that, and it is what kills us."""
 
 
-class Delivery(Protocol):
+class Delivery(Readable, Protocol):
     """One message in hand, with the words that the broker understands."""
 
     @property
-    def subject(self) -> str: ...
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-    @property
-    def body(self) -> bytes: ...
-    @property
     def deliveries(self) -> int: ...
     @property
-    def stream_sequence(self) -> int: ...
-    @property
     def stored_at_seconds(self) -> float: ...
-    @property
-    def pending(self) -> int: ...
 
     async def ack(self) -> None: ...
     async def nak(self, delay_seconds: float) -> None: ...
@@ -68,8 +51,10 @@ class Delivery(Protocol):
     async def in_progress(self) -> None: ...
 
 
-Bury = Callable[[DeadLetter], Awaitable[bool]]
-"""Stores a dead letter; False where it is given up without one. Raises Unavailable. See DeadLetterOffice."""
+class Gate(Protocol):
+    """Selects the messages of a batch that are handled, and settles the others (see BlockGate)."""
+
+    async def admit(self, batch: Sequence[Delivery]) -> Sequence[Delivery]: ...
 
 
 class Settler(Generic[P]):
@@ -86,25 +71,21 @@ class Settler(Generic[P]):
         *,
         read: quick.Read | None = None,
         worth: Worth | None = None,
-        gate: BlockGate | None = None,
+        gate: Gate | None = None,
     ) -> None:
-        self._payload = payload
-        self._read_body = read or quick.read
+        self._handling = Handling(payload, consumer, handler, bury, counters, read=read)
         self._is_worth_reading = worth
         self._gate = gate
         self._consumer = consumer
         self._spec = spec
-        self._handler = Isolation(consumer, handler, counters)
-        self._bury_letter = bury
         self._counters = counters
-        self._meter = BusMetrics(process_meters()).of(consumer)
         self._excused: dict[int, int] = {}
 
     async def settle(self, batch: Sequence[Delivery]) -> None:
         """Handle and settle every message. Raises nothing but cancellation."""
         self._counters.delivered += len(batch)
         self._counters.pending = batch[-1].pending
-        self._meter.delivered(sum(delivery.deliveries > 1 for delivery in batch))
+        self._handling.meter.delivered(sum(delivery.deliveries > 1 for delivery in batch))
         if self._gate is not None:
             batch = await self._gate.admit(batch)
         left = list(await self._worth_reading(batch))
@@ -151,26 +132,20 @@ class Settler(Generic[P]):
             await self._exhausted(delivery, f"delivered {delivery.deliveries - 1} times and never settled")
             return None
         try:
-            event = decode_message(
-                delivery.subject, self._payload, delivery.headers, delivery.body, read=self._read_body
+            found = self._handling.decode(
+                delivery, deliveries=delivery.deliveries, stored_at_seconds=delivery.stored_at_seconds
             )
-        except Undecodable as error:
-            await self._undecodable(delivery, error.code, error.message)
-            return None
         except Unavailable as error:
             await self._carry_out(delivery, Retry(error.message))
             return None
         key = subject_key(delivery.subject)
-        if self._spec.partitioned and not is_in_its_shard(delivery.subject, key):
+        if self._spec.partitioned and isinstance(found, Received) and not is_in_its_shard(delivery.subject, key):
             why = f"{key!r} does not belong to the shard of {delivery.subject}"
-            await self._undecodable(delivery, "wrong_shard", why)
+            found = self._handling.undecodable("wrong_shard", why)
+        if isinstance(found, Reject):
+            await self._bury(delivery, found.reason, found.detail)
             return None
-        return Received(event, delivery.stream_sequence, delivery.deliveries, key, delivery.stored_at_seconds)
-
-    async def _undecodable(self, delivery: Delivery, reason: str, detail: str) -> None:
-        self._counters.undecodable += 1
-        self._meter.undecodable()
-        await self._bury(delivery, reason, detail)
+        return found
 
     def _used_up(self, delivery: Delivery) -> bool:
         """Whether it was delivered too often before this time."""
@@ -185,15 +160,9 @@ class Settler(Generic[P]):
     async def _handle(self, pairs: Sequence[tuple[Delivery, Received[P]]]) -> None:
         if not pairs:
             return
-        verdicts = await self._verdicts([received for _, received in pairs])
+        verdicts = await self._handling.verdicts([received for _, received in pairs])
         for (delivery, _), verdict in zip(pairs, verdicts, strict=True):
             await self._carry_out(delivery, verdict)
-
-    async def _verdicts(self, batch: Sequence[Received[P]]) -> Sequence[Settlement]:
-        begun = time.perf_counter()
-        verdicts = await self._handler.verdicts(batch)
-        self._meter.handled(time.perf_counter() - begun, verdicts)
-        return verdicts
 
     async def _carry_out(self, delivery: Delivery, verdict: Settlement) -> None:
         match verdict:
@@ -219,34 +188,13 @@ class Settler(Generic[P]):
         await self._bury(delivery, "max_deliver", detail)
 
     async def _bury(self, delivery: Delivery, reason: str, detail: str) -> None:
-        letter = DeadLetter(
-            self._consumer,
-            reason,
-            detail,
-            delivery.subject,
-            delivery.headers,
-            delivery.body,
-            delivery.stream_sequence,
-        )
         try:
-            is_stored = await self._bury_letter(letter)
+            await self._handling.bury(self._handling.letter(delivery, reason, detail))
         except Unavailable as error:  # never terminate what is not in the dead letters
             log.warning("dead letter not stored", consumer=self._consumer, error=error.message)
             await delivery.nak(self._pause(delivery))
             return
-        self._meter.buried(reason)
         self._excused.pop(delivery.stream_sequence, None)
-        if is_stored:
-            log.warning(
-                "dead letter",
-                consumer=self._consumer,
-                reason=reason,
-                subject=delivery.subject,
-                detail=detail,
-                traceparent=delivery.headers.get("traceparent"),
-            )
-        else:
-            self._counters.letters_dropped += 1
         await delivery.term()
 
     def _pause(self, delivery: Delivery) -> float:

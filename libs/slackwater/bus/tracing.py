@@ -6,40 +6,37 @@ the event is a child of this step without doing anything for it. Messages of uns
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
 from slackwater.bus.breathing import breathe
 from slackwater.bus.encoding import subject_key
-from slackwater.bus.port import BatchHandler, Done, OneByOne, P, Received, Settlement
+from slackwater.bus.port import BatchHandler, Done, P, Received, Settlement
 from slackwater.events.written import Written
 from slackwater.telemetry.spans import Attributes, Span, begin, exporting, span
 
 
-def traced(consumer: str, handler: BatchHandler[P]) -> BatchHandler[P]:
-    """The same handler; its steps are spans, and its log lines carry trace and node."""
-    if isinstance(handler, OneByOne):
-        return _each_traced(consumer, handler)
-    return _together_traced(consumer, handler)
+def traced_each(consumer: str, judge: Callable[[Received[P]], Awaitable[Settlement]]) -> BatchHandler[P]:
+    """Handles event by event; each step is a span, and its log lines carry trace and node."""
 
-
-def _each_traced(consumer: str, handler: OneByOne[P]) -> BatchHandler[P]:
     async def handle(batch: Sequence[Received[P]]) -> Sequence[Settlement]:
         verdicts: list[Settlement] = []
         for number, received in enumerate(batch, 1):
             await breathe(number)
             parent = received.event.traceparent
             with span(_name(consumer), parent, _attributes(consumer, received, len(batch)), kind="consumer") as step:
-                verdicts.append(await handler.judge(_under(received, step)))
+                verdicts.append(await judge(_under(received, step)))
                 _note(step, verdicts[-1])
         return verdicts
 
     return handle
 
 
-def _together_traced(consumer: str, handler: BatchHandler[P]) -> BatchHandler[P]:
+def traced_batch(consumer: str, handler: BatchHandler[P]) -> BatchHandler[P]:
+    """The same handler; each event of a sampled trace has a span."""
+
     async def handle(batch: Sequence[Received[P]]) -> Sequence[Settlement]:
         steps = {
             place: begin(

@@ -53,8 +53,8 @@ _CODES = (
     ProblemCode(
         "invalid_continue",
         400,
-        "The continue token was not issued for this list.",
-        "Send back `continue` of the page before as it came, to the same list; or leave it out for the first page.",
+        "The continue token (or `cursor`) was not issued for this list.",
+        "Send back the one of the page before as it came, to the same list; or leave it out for the first page.",
     ),
     ProblemCode(
         "unauthorized",
@@ -113,8 +113,8 @@ _CODES = (
     ProblemCode(
         "nothing_in_force",
         404,
-        "At the time asked about, nothing had been decided about this subject yet.",
-        "Ask for a later time.",
+        "No decision about this subject was in force at the time asked about.",
+        "`detail` says whether none had been made yet or the strategy gave mid no share; ask for another time.",
     ),
     ProblemCode(
         "dead_letter_not_found",
@@ -191,7 +191,7 @@ _CODES = (
     ProblemCode(
         "node_pool_taken",
         409,
-        "The pool has a PredictPolicy or an Autonomy of another name.",
+        "Another document of the same kind has this pool; of this kind a pool has at most one.",
         "Change the one that `detail` names, or delete it first.",
     ),
     ProblemCode(
@@ -293,7 +293,7 @@ _CODES = (
     ProblemCode(
         "predictor_unusable",
         500,
-        "A model that another distribution brings cannot be loaded in the prediction service.",
+        "A model that another distribution brings cannot be loaded or made in the prediction service.",
         "`detail` says why; install it whole, or choose another model.",
     ),
     ProblemCode(

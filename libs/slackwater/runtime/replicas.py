@@ -1,13 +1,12 @@
-"""Being one of several replicas of a service: what composition roots of sharded services share."""
+"""The ownership of one replica of a service: how it is made, measured and checked."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from slackwater.runtime.ownership import Lease
 from slackwater.runtime.service import Check
-from slackwater.runtime.sharding import Holder, Ownership
+from slackwater.runtime.sharding import Ownership
 from slackwater.telemetry.metrics import Meters, process_meters
 
 if TYPE_CHECKING:
@@ -86,38 +85,3 @@ def ownership_check(ownership: Ownership) -> Check:
         return Check(f"{ownership.service}-shards", False, why)
     view = ownership.view
     return Check(f"{ownership.service}-shards", True, f"owns {held} of {len(view.leases) if view else 0} partitions")
-
-
-class Reading(Protocol):
-    """What an open consumer offers (slackwater.bus.port.Consumption)."""
-
-    async def take(self, partitions: Collection[int]) -> None: ...
-    async def give(self, partitions: Collection[int]) -> None: ...
-    def drop(self, partitions: Collection[int]) -> None: ...
-
-
-class Together:
-    """Several that hold as one: states first, then readers; given back the other way round, so that nothing is read
-    for a state that is gone."""
-
-    def __init__(self, states: Sequence[Holder], readings: Sequence[Reading]) -> None:
-        self._states = states
-        self._readings = readings
-
-    async def take(self, leases: Sequence[Lease]) -> None:
-        for state in self._states:
-            await state.take(leases)
-        for reading in self._readings:
-            await reading.take([lease.partition for lease in leases])
-
-    async def give(self, leases: Sequence[Lease]) -> None:
-        for reading in self._readings:
-            await reading.give([lease.partition for lease in leases])
-        for state in reversed(self._states):
-            await state.give(leases)
-
-    def drop(self, partitions: Collection[int]) -> None:
-        for reading in self._readings:
-            reading.drop(partitions)
-        for state in self._states:
-            state.drop(partitions)

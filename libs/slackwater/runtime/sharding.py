@@ -134,6 +134,10 @@ class Ownership:
         """Whether it may act for a partition now, without asking the database."""
         return partition in self._held and self.is_current
 
+    def acting(self) -> Mapping[int, int]:
+        """Epoch by partition, of those for which it may act now."""
+        return self.held() if self.is_current else {}
+
     def working(self) -> frozenset[int]:
         """The partitions for which something may be begun now."""
         return frozenset(self._held) - self._giving if self.is_current else frozenset()

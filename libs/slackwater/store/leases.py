@@ -18,17 +18,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from slackwater.runtime.ownership import Lease, LeaseRow, Member, View, instance_of
 from slackwater.store.faults import connecting
-from slackwater.store.names import news_channel, schema_of
+from slackwater.store.names import news_channel, readable_time, schema_of
 
-_BEAT = """
+_BEAT = f"""
 WITH renewed AS (
     INSERT INTO members (member, expires_at) VALUES ($1, clock_timestamp() + make_interval(secs => $2))
     ON CONFLICT (member) DO UPDATE SET expires_at = excluded.expires_at
 )
-SELECT partition, owner, epoch, changed_at AS at, clock_timestamp() AS now FROM leases
+SELECT partition, owner, epoch, {readable_time("changed_at")} AS at, clock_timestamp() AS now FROM leases
 UNION ALL
-SELECT NULL, member, 0, expires_at, clock_timestamp() FROM members
-"""
+SELECT NULL, member, 0, {readable_time("expires_at")}, clock_timestamp() FROM members
+"""  # noqa: S608 - constants
 _CLAIM = """
 UPDATE leases SET owner = $1, changed_at = clock_timestamp(),
     epoch = greatest(epoch + 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)

@@ -1,4 +1,4 @@
-"""Names that belong to one service in the shared database: schema, role, password, notification channel, locks."""
+"""Names that belong to one service in the shared database, and expressions that several statements share."""
 
 from __future__ import annotations
 
@@ -34,6 +34,12 @@ def outbox_channel(service: str) -> str:
 def news_channel(service: str) -> str:
     """Where the replicas of a service tell each other that something changed in their schema."""
     return f"slackwater_news_{schema_of(service)}"
+
+
+def readable_time(column: str) -> str:
+    """The time in a column, within the bounds of slackwater.model.bounds.Moment: beyond what Python's datetime holds
+    it would fail the whole query, and beyond the bounds no event could carry it."""
+    return f"LEAST(GREATEST({column}, '1970-01-02Z'), '2199-12-31Z')"
 
 
 def partition_of_sql(column: str) -> str:

@@ -90,7 +90,7 @@ class Quarantine:
         self.service = service
         self._store = store
         self._clock = clock or SystemClock()
-        self._gauge = QuarantineMetrics(process_meters()).items
+        self._metrics = QuarantineMetrics(process_meters())
         self._items: dict[str, Item] = {}
         self._waiting: dict[str, Item] = {}
         self._nodes: dict[str, int] = {}
@@ -108,6 +108,10 @@ class Quarantine:
     def holds(self, table: str, row: str) -> bool:
         """Whether this row is out."""
         return bool(self._items) and self._key(table, row) in self._items
+
+    def left_out(self, event_type: str, count: int = 1) -> None:
+        """Count events that changed nothing because a part of their node's state is in quarantine."""
+        self._metrics.left_out.labels(self.service, event_type).inc(count)
 
     def holds_node(self, node: str) -> bool:
         """Whether a part of this node's state is out; then nothing is decided about the node here."""
@@ -282,7 +286,7 @@ class Quarantine:
         self._tables |= {item.table for item in self._items.values()} | {"nodes"}
         for table in self._tables:
             count = sum(item.table == table for item in self._items.values())
-            self._gauge.labels(self.service, table).set(count)
+            self._metrics.items.labels(self.service, table).set(count)
 
     def _key(self, table: str, row: str) -> str:
         cut = readable(row, ROW_CHARACTERS)

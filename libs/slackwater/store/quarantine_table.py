@@ -10,12 +10,14 @@ from sqlalchemy import text
 
 from slackwater.events.envelope import event_of
 from slackwater.events.state_quarantined import QuarantineReason
-from slackwater.store.names import news_channel
+from slackwater.store.names import news_channel, readable_time
 from slackwater.store.port import Database, UnitOfWork
 from slackwater.store.quarantine import MOST_ITEMS, Item, told_of
 
 _COLUMNS: Final = "state_table, state_row, node, reason, detail, document, since, failed_at, count"
-_ITEMS = text(f"SELECT {_COLUMNS} FROM quarantine ORDER BY since, id")  # noqa: S608 - constants
+_READ: Final = f"""state_table, state_row, node, reason, detail, document,
+    {readable_time("since")} AS since, {readable_time("failed_at")} AS failed_at, count"""
+_ITEMS = text(f"SELECT {_READ} FROM quarantine ORDER BY quarantine.since, id")  # noqa: S608 - constants
 _PUT = text(f"""
 INSERT INTO quarantine (id, {_COLUMNS})
 SELECT :id, :state_table, :state_row, :node, :reason, :detail, :document, :since, :failed_at, :count
@@ -24,7 +26,9 @@ ON CONFLICT (id) DO UPDATE SET count = quarantine.count + excluded.count, failed
     reason = excluded.reason, detail = excluded.detail, document = excluded.document
 RETURNING xmax = 0 AS is_new
 """)  # noqa: S608 - constants
-_REMOVE = text(f"DELETE FROM quarantine WHERE id = :id RETURNING {_COLUMNS}")  # noqa: S608 - constants
+_REASONS: Final = frozenset(reason.value for reason in QuarantineReason)
+"""Another version may have written another word."""
+_REMOVE = text(f"DELETE FROM quarantine WHERE id = :id RETURNING {_READ}")  # noqa: S608 - constants
 _TELL = text("SELECT pg_notify(:channel, 'quarantine')")
 
 
@@ -78,7 +82,7 @@ class PostgresQuarantine:
             row.state_table,
             row.state_row,
             row.node,
-            QuarantineReason(row.reason),
+            QuarantineReason(row.reason) if row.reason in _REASONS else QuarantineReason.UNREADABLE,
             row.detail,
             row.document,
             row.since,

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from slackwater.bus.blocks import BlockGate, Blocks
 from slackwater.bus.dead_letter_office import DeadLetterOffice
 from slackwater.bus.deadletters import DeadLetter
-from slackwater.bus.decoding import decode_message
+from slackwater.bus.decoding import decode_message, decoded_or_none
 from slackwater.bus.encoding import Undecodable, encode
 from slackwater.bus.following import Following
 from slackwater.bus.metrics import BusMetrics
@@ -27,7 +27,7 @@ from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.bus.telling import Ear, T
 from slackwater.bus.watching import show
 from slackwater.events.agent_block_changed import AgentBlockChanged
-from slackwater.events.envelope import Event, Payload, subject_token, told_subjects
+from slackwater.events.envelope import Event, Payload, own_subjects, subject_token, told_subjects
 from slackwater.events.written import Written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
@@ -238,6 +238,14 @@ class MemoryBus:
             raise Unavailable("the bus is away")
         found = [self.broker.after(each.STREAM, f"sw.v1.{each.TYPE}.", 0)[-1:] for each in payloads]
         return Mark(self.broker.epoch, max((last[0][0] for last in found if last), default=0))
+
+    async def latest(self, payload: type[P], node: str) -> Event[P] | None:
+        if self.broker.away:
+            raise Unavailable("the bus is away")
+        subject = own_subjects(payload, node).removesuffix(".*" * (payload.KEY_PARTS - 1))
+        found = self.broker.after(payload.STREAM, subject, 0)
+        own = [message for _, message in found if f"{message.subject}.".startswith(f"{subject}.")]
+        return None if not own or self.blocks.hides(payload, node) else decoded_or_none(payload, own[-1])
 
     async def settled_up_to(self, consumer: str) -> int:
         return self.broker.settled_up_to(consumer)

@@ -4,7 +4,8 @@ A `Driver` is one machine: real (adapters/linux) or simulated. It measures and i
 policy, no journal and no memory of originals: those are the same for every driver and live above it.
 
 Writable values are `Knob`s, read and written as the exact text that the machine holds, so that a restore is exact
-whatever the previous text was. Two methods translate between text and units for CPU limits, one for weights.
+whatever the previous text was. `render` and `parse` translate between text and value as the knob's declaration says
+(domain/knobs): a driver has no method of its own for any kernel file.
 """
 
 from __future__ import annotations
@@ -13,14 +14,13 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from slackwater.agent.domain.journal import Journal
-from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Value
 from slackwater.agent.domain.ledger import EvictionRecord
 from slackwater.agent.domain.samples import PodSample, PsiTotals, RawSample
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
-from slackwater.model.tiers import Tier
 
 __all__ = ["Driver", "EvictionLedger", "IntentFile", "JournalFile", "Knob", "PodSample", "PsiTotals", "RawSample"]
 
@@ -56,25 +56,17 @@ class Driver(Protocol):
         changes in between."""
         ...
 
-    def limit_knob(self, pod_uid: str) -> Knob:
-        """Where the pod's CPU limit is written. Raises NotFound."""
+    def knob(self, spec: KnobSpec, target: Target) -> Knob:
+        """Where this kind of knob is written for a pod (its uid) or a whole tier. Raises NotFound, also where the
+        machine has no such knob."""
         ...
 
-    def limit_text(self, knob: Knob, limit_milli: int | None) -> str:
-        """The text that means this limit (None = unlimited), never below what the kernel accepts. Raises as `read`."""
+    def render(self, knob: Knob, value: Value) -> str:
+        """The text that means this value, never below what the kernel accepts. Raises as `read`."""
         ...
 
-    def limit_milli(self, knob: Knob, text: str) -> int | None:
-        """The limit that a text read from the knob means, in milli-cores; None = unlimited."""
-        ...
-
-    def weight_knob(self, target: str | Tier) -> Knob:
-        """Where the CPU weight of a pod (its uid) or of a whole tier is written. Raises NotFound."""
-        ...
-
-    def weight_text(self, knob: Knob, shares: int) -> str:
-        """The text that means these cpu.shares (2..262144; converted where the machine has weights 1..10000), or of
-        0 that the group is scheduled as idle (where the machine cannot, the smallest weight)."""
+    def parse(self, knob: Knob, text: str) -> Value:
+        """The value that a text read from the knob means. Raises as `read`."""
         ...
 
     def read(self, knob: Knob) -> str:

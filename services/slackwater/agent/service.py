@@ -20,8 +20,8 @@ from slackwater.agent.adapters.memory import MemoryIntents, MemoryJournal, Memor
 from slackwater.agent.adapters.metrics import AgentMetrics
 from slackwater.agent.adapters.report_file import keep_report
 from slackwater.agent.adapters.simulated import SimulatedDriver
-from slackwater.agent.domain.heard import StoredReports
 from slackwater.agent.domain.observation import Observation
+from slackwater.agent.domain.stored_reports import StoredReports
 from slackwater.agent.domain.tracing import TraceBudget
 from slackwater.agent.edge.events import Envelopes
 from slackwater.agent.edge.outgoing import Outgoing
@@ -30,7 +30,7 @@ from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFi
 from slackwater.agent.settings import AgentSettings
 from slackwater.agent.usecases.actuate import Actuator, RestoreReport
 from slackwater.agent.usecases.converge import ConvergeToIntents, Held, Observed
-from slackwater.agent.usecases.evict import Completion, EvictPods, wishes_of
+from slackwater.agent.usecases.evict import Completion, EvictPods, eviction_requests
 from slackwater.agent.usecases.report import ReportUsage
 from slackwater.agent.usecases.sample import SampleMachine, Tick
 from slackwater.events.envelope import Event
@@ -52,7 +52,7 @@ from slackwater.telemetry.spans import Attributes, span
 if TYPE_CHECKING:  # an agent must not pay for FastAPI
     from fastapi import APIRouter
 
-    from slackwater.agent.usecases.guard_alone import GuardAlone
+    from slackwater.agent.usecases.guard_disconnected import DisconnectedGuard
 
 _log = get_logger(__name__)
 _LOOK_AT_FACTS_EVERY_TICKS = 30
@@ -154,7 +154,7 @@ class Running:
     _group: asyncio.TaskGroup | None = None
     _ticks: int = 0
     _lapsed: set[str] = field(default_factory=set)
-    _alone: GuardAlone | None = None
+    _alone: DisconnectedGuard | None = None
     _told_alone: int = 0
     _unreadable: str = ""
     _started_at: float = 0.0
@@ -317,7 +317,7 @@ class Running:
     def _look_who_guards(self) -> None:
         """Before limits of a lapsed lease rise: who goes on alone goes on with those in force, without a gap."""
         held, clock = self.converge.held.get(STANDS_IN_FOR), self.service.platform.clock
-        if held is None or not held.event.data.rules or held.wish.alive(clock.monotonic()):
+        if held is None or not held.event.data.rules or held.desired.alive(clock.monotonic()):
             if self._alone is not None:
                 _log.info("no longer alone", node=self.facts.name, decisions=self._told_alone)
                 self._alone.end()
@@ -337,12 +337,12 @@ class Running:
             _log.info("decided alone", node=self.facts.name, decision_id=record.id, kind=record.kind)
             self.outgoing.fact(key, self.envelopes.decided(record, alone.held.event))
 
-    def _begin_alone(self, held: Held) -> GuardAlone | None:
+    def _begin_alone(self, held: Held) -> DisconnectedGuard | None:
         """The planner is only loaded where it is needed: an agent that is never alone never pays for it."""
         if held.event.id == self._unreadable:
             return None
-        from slackwater.agent.domain.alone import Machine
-        from slackwater.agent.usecases.guard_alone import begin
+        from slackwater.agent.domain.disconnected import Machine
+        from slackwater.agent.usecases.guard_disconnected import begin
 
         try:
             leaving, begun_at, pods = self.evict.ending(), self.evict.begun_lately(), self.service.driver.pods()
@@ -354,19 +354,19 @@ class Running:
             return None
         self._told_alone = 0
         self.outgoing.alone()
-        _log.warning("alone", node=self.facts.name, generation=held.wish.generation)
+        _log.warning("alone", node=self.facts.name, generation=held.desired.generation)
         return alone
 
     def _consider_evictions(self) -> None:
         now = self.service.platform.clock.monotonic()
         held = self.converge.held
-        wishes = [wish for document in held.values() for wish in wishes_of(document.event)]
-        alive = {writer: document.wish.alive(now) for writer, document in held.items()}
+        requests = [request for document in held.values() for request in eviction_requests(document.event)]
+        alive = {writer: document.desired.alive(now) for writer, document in held.items()}
         if self._alone is not None:
-            wishes += self._alone.evictions
+            requests += self._alone.evictions
             alive[ALONE] = True
-        if wishes:
-            self.evict.consider(wishes, alive)
+        if requests:
+            self.evict.consider(requests, alive)
 
     def _describe(self) -> None:
         payload = NodeDescribed(

@@ -6,7 +6,6 @@ Both answer the same paths with the same JSON, so the commands do not know which
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -14,17 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from slackwater.cli.credentials import TOKEN_VARIABLE, credentials
-from slackwater.model.errors import InvalidInput, Misconfigured, NotFound, SlackwaterError, Unavailable
-from slackwater.runtime.version import version
+from slackwater.cli.answers import Params, answer_of, given
+from slackwater.cli.credentials import credentials
+from slackwater.model.errors import InvalidInput, NotFound, Unavailable
 
 if TYPE_CHECKING:
     import httpx2
 
 SERVER_VARIABLE = "SLACKWATER_SERVER"
 TIMEOUT_SECONDS = 10.0
-
-Params = Mapping[str, str | int | None]
 
 
 class Reader(Protocol):
@@ -93,45 +90,6 @@ class HttpReader:
         except httpx2.HTTPError as error:
             why = str(error) or type(error).__name__
             raise Unavailable(f"the stream of {self.client.base_url} ended: {why}; ask again to go on") from None
-
-
-class Answer(dict[str, Any]):
-    """An object of an answer. Raises Misconfigured for a field that it does not have: the command and the server were
-    not made for one another."""
-
-    def __missing__(self, name: str) -> Any:
-        raise Misconfigured(
-            f"the server's answer has no field {name!r}, which this command ({version()}) needs: upgrade the server, "
-            "or use the slackwater command of its version (GET /version tells it)"
-        )
-
-
-def answer_of(response: httpx2.Response) -> Any:
-    """The JSON of a good answer; a problem document becomes the error it stands for."""
-    if not response.is_error:
-        return json.loads(response.content, object_hook=Answer)
-    try:
-        problem = response.json()
-    except ValueError:
-        problem = {}
-    message = problem.get("detail") or problem.get("title") or f"HTTP {response.status_code} from {response.url}"
-    code = problem.get("code")
-    if response.status_code == 404:
-        raise NotFound(str(message), code=code)
-    if response.status_code in (400, 422):
-        raise InvalidInput(str(message), code=code)
-    if response.status_code in (401, 403):
-        unproven = response.status_code == 401 and "authorization" not in response.request.headers
-        advice = f"; give --token-file, or set {TOKEN_VARIABLE}" if unproven else ""
-        raise Misconfigured(f"{message}{advice}", code=code)
-    if response.status_code in (502, 503, 504):
-        raise Unavailable(str(message), code=code)
-    raise SlackwaterError(str(message), code=code)
-
-
-def given(params: Params | None) -> dict[str, str | int]:
-    """The parameters that have a value."""
-    return {name: value for name, value in (params or {}).items() if value is not None}
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slackwater.cli.client import answer_of
+from slackwater.cli.answers import answer_of
 from slackwater.model.errors import InvalidInput, Unavailable
 
 if TYPE_CHECKING:

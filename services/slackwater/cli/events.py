@@ -54,7 +54,8 @@ def command(
 
     Examples: `slackwater events --since 1h -t decision.*`, `slackwater events -w --types eviction.*,effect.* -o json`
     """
-    from slackwater.cli.client import HttpReader, given, reading
+    from slackwater.cli.answers import given
+    from slackwater.cli.client import HttpReader, reading
     from slackwater.cli.following import Follower
     from slackwater.model.errors import InvalidInput
 
@@ -76,7 +77,7 @@ def _kept(follower: Any, show: Callable[[str, Item], None]) -> None:
     """What the server has of the past: until it falls silent for a moment. Raises Unavailable."""
     import httpx2
 
-    from slackwater.cli.client import answer_of
+    from slackwater.cli.answers import answer_of
     from slackwater.cli.following import STREAM, parsed
     from slackwater.model.errors import Unavailable
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from slackwater.cli.client import answer_of
+from slackwater.cli.answers import answer_of
 from slackwater.model.errors import Unavailable
 
 if TYPE_CHECKING:

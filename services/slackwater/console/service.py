@@ -1,8 +1,7 @@
-"""The console's composition root."""
+"""The composition root of the console."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
@@ -14,119 +13,84 @@ from slackwater.console.adapters.metrics import ConsoleMetrics
 from slackwater.console.adapters.offer_board import OfferBoard
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.edge.deadletters import deadletters_router
-from slackwater.console.edge.events import consuming
+from slackwater.console.edge.events import consumers
 from slackwater.console.edge.html import html_router
 from slackwater.console.edge.http import api_router
 from slackwater.console.edge.loop import loop_router
 from slackwater.console.edge.strategies import strategies_router
 from slackwater.console.edge.stream import Streams
-from slackwater.console.ports import Meter, ReadModel
+from slackwater.console.ports import ReadModel
 from slackwater.console.settings import ConsoleSettings
 from slackwater.console.usecases.keep_level import KeepLevel
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.console.usecases.senders import Senders
 from slackwater.console.usecases.thinning import Thinning
-from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.time import Clock
+from slackwater.runtime.loops import Repeat
 from slackwater.runtime.platform import Platform
-from slackwater.runtime.quarantine_routes import quarantine_check, quarantine_router
+from slackwater.runtime.replicated import Replica, ReplicatedService
 from slackwater.runtime.service import Check, RpcPart
-from slackwater.store.port import Relay
-from slackwater.store.quarantine import Quarantine
-from slackwater.store.quarantine_memory import unstored
-from slackwater.store.quarantine_table import PostgresQuarantine
-from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
 
-log = get_logger(__name__)
 
-
-class ConsoleService:
+class ConsoleService(ReplicatedService):
     """Consumes while it runs; its routes answer from the read model at any time."""
 
-    name = "console"
-
-    def __init__(
-        self,
-        settings: ConsoleSettings,
-        platform: Platform,
-        model: ReadModel,
-        meter: Meter | None = None,
-        quarantine: Quarantine | None = None,
-        relay: Relay | None = None,
-    ) -> None:
-        """`quarantine` and `relay`: where rows that cannot be read are kept and told from; without them, in memory."""
-        self.quarantine = quarantine or unstored(self.name)
-        self._relay = relay
-        self._meter = meter or ConsoleMetrics(process_meters())
-        self._platform = platform
-        self._model = model
-        self._settings = settings
-        self._offers = OfferBoard(platform.bus, platform.clock)
-        self._streams = Streams(
-            platform.bus,
-            platform.clock,
+    def __init__(self, settings: ConsoleSettings, platform: Platform) -> None:
+        replica = Replica("console", platform, sharded=False)
+        bus, clock = replica.bus, replica.clock
+        self.model = model = PostgresReadModel(replica.database, replica.quarantine)
+        self._settings, self._clock = settings, clock
+        self._offers = OfferBoard(bus, clock)
+        streams = Streams(
+            bus,
+            clock,
             heartbeat_seconds=settings.heartbeat_seconds,
             stall_seconds=settings.stall_seconds,
             most=settings.streams,
         )
-        self._record = RecordEvents(
+        record = RecordEvents(
             model,
-            platform.clock,
+            clock,
             usage_retention=timedelta(seconds=settings.usage_retention_seconds),
             decision_retention=timedelta(seconds=settings.decision_retention_seconds),
         )
+        level, meter = KeepLevel(model, clock), ConsoleMetrics(process_meters())
 
-    async def run(self, started: Callable[[], None]) -> None:
-        """Consume until cancelled. Open streams end first and with a word, so that nobody has to be cut off."""
-        await self.quarantine.load()
-        beside = [
-            asyncio.create_task(self._keep_levels(), name="console levels"),
-            asyncio.create_task(self.quarantine.run(), name="console quarantine"),
-        ]
-        if self._relay is not None:
-            beside.append(asyncio.create_task(self._relay.run(), name="console outbox"))
-        try:
-            clock = self._platform.clock
-            thinning = Thinning(clock, self._settings.reports_per_second)
-            async with consuming(self._platform.bus, self._record, self._meter, clock, thinning):
-                started()
-                try:
-                    await self._offers.run()
-                finally:
-                    self._streams.close()
-        finally:
-            for task in beside:
-                task.cancel()
-            await asyncio.wait(beside)
+        async def keep_level() -> None:
+            """A level that cannot be kept is a hole in a chart, nothing more."""
+            with replica.quarantine.isolating("fleet_level", "now"):
+                await level()
 
-    async def _keep_levels(self) -> None:
-        """A level that could not be kept is a hole in a chart, nothing more."""
-        keep = KeepLevel(self._model, self._platform.clock)
-        while True:
-            await self._platform.clock.sleep(keep.seconds_to_next())
-            try:
-                with self.quarantine.isolating("fleet_level", "now"):
-                    await keep()
-            except (Conflict, Unavailable) as error:
-                log.warning("the fleet's level was not kept", reason=error.message)
+        super().__init__(
+            replica,
+            consumers=consumers(record, meter, clock, Thinning(clock, settings.reports_per_second)),
+            loops={
+                "offers": self._offers.run,
+                "levels": Repeat(
+                    work=keep_level,
+                    clock=clock,
+                    seconds=level.seconds_to_next,
+                    pause_first=True,
+                    missed="the fleet's level was not kept",
+                ),
+            },
+            leaving=streams.close,
+            dependencies=self._read_model_check,
+            routers=lambda: routers_of(model, streams, clock, desk_of(bus), lambda: blocks_of(bus)),
+        )
 
-    async def checks(self) -> Sequence[Check]:
-        """The read model answers."""
-        well = await self._model.ping()
-        model = Check("console-read-model", well, "" if well else "PostgreSQL does not answer, or takes no writes")
-        return [model, quarantine_check(self.quarantine)]
-
-    def routers(self) -> Sequence[APIRouter]:
-        bus = self._platform.bus
-        pages = routers_of(self._model, self._streams, self._platform.clock, desk_of(bus), lambda: blocks_of(bus))
-        return [*pages, quarantine_router(self.quarantine)]
+    async def _read_model_check(self) -> Sequence[Check]:
+        answers = await self.model.ping()
+        why = "" if answers else "PostgreSQL does not answer, or takes no writes"
+        return [Check("console-read-model", answers, why)]
 
     def rpc_parts(self) -> Sequence[RpcPart]:
+        """slackwater.runtime.service.SpeaksRpc."""
         from slackwater.console.edge.rpc import Colocation, rpc_part  # loads grpc
 
         validity = timedelta(seconds=self._settings.offer_validity_seconds)
-        return [rpc_part(Colocation(self._model, self._offers, self._platform.clock, validity))]
+        return [rpc_part(Colocation(self.model, self._offers, self._clock, validity))]
 
 
 def routers_of(
@@ -150,7 +114,4 @@ def routers_of(
 
 def build(settings: ConsoleSettings, platform: Platform) -> ConsoleService:
     """A console on PostgreSQL."""
-    database = platform.database(ConsoleService.name)
-    quarantine = Quarantine(ConsoleService.name, PostgresQuarantine(database, ConsoleService.name), platform.clock)
-    model, relay = PostgresReadModel(database, quarantine), database.relay(platform.bus.carry)
-    return ConsoleService(settings, platform, model, None, quarantine, relay)
+    return ConsoleService(settings, platform)

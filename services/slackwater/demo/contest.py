@@ -14,9 +14,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from slackwater.demo import policies
+from slackwater.demo.api import Api
 from slackwater.demo.comparison import (
     Comparison,
     Lowered,
@@ -34,11 +35,10 @@ from slackwater.demo.comparison import (
 )
 from slackwater.demo.kernel import Kernel, QuotaWatch, UseWatch
 from slackwater.demo.load import Sample
+from slackwater.demo.narrator import Narrator
 from slackwater.demo.policies import ALL_OR_NOTHING, PRECISE
 from slackwater.demo.reaction import QuotaChange
-
-if TYPE_CHECKING:
-    from slackwater.demo.director import Production
+from slackwater.demo.workloads import Workloads
 
 BATCH_PODS, BATCH_SHARE = 8, 0.42
 """Pods, and what they want together as a share of the machine."""
@@ -53,11 +53,21 @@ _FREE_PATIENCE_SECONDS, _START_PATIENCE_SECONDS = 25.0, 20.0
 _POLL_SECONDS = 0.1
 
 
+class Stage(Protocol):
+    """What the comparison runs on: the stack, the workloads, and what the narrator shows beside them."""
+
+    api: Api
+    kernel: Kernel
+    narrator: Narrator
+    workloads: Workloads
+    doing: str
+
+
 @dataclass(slots=True)
 class Contest:
     """Directs the comparison. `deadline` (monotonic): no pair of surges begins that would not be over by then."""
 
-    production: Production
+    stage: Stage
     port: int
     surge_rate: float
     rest_rate: float
@@ -73,26 +83,26 @@ class Contest:
 
     async def perform(self, crunch: Any) -> Comparison:
         """All of it; `crunch` is the batch job that makes room for pods whose wants are known."""
-        production = self.production
-        present = await production.api.policy()
-        production.doing = f"starting {BATCH_PODS} batch pods"
-        await production.workloads.stop(crunch)
-        limit = round(1000 * BATCH_SHARE * production.workloads.cpus / BATCH_PODS)
+        stage = self.stage
+        present = await stage.api.policy()
+        stage.doing = f"starting {BATCH_PODS} batch pods"
+        await stage.workloads.stop(crunch)
+        limit = round(1000 * BATCH_SHARE * stage.workloads.cpus / BATCH_PODS)
         left_out = ""
-        with UseWatch(production.kernel) as use:
-            await production.workloads.crowd(BATCH_PODS, limit)
-            if not await _all_live(production.kernel, use, BATCH_SHARE * production.workloads.cpus):
+        with UseWatch(stage.kernel) as use:
+            await stage.workloads.crowd(BATCH_PODS, limit)
+            if not await _all_live(stage.kernel, use, BATCH_SHARE * stage.workloads.cpus):
                 return Comparison(left_out=f"{BATCH_PODS} batch pods were not at work in {_START_PATIENCE_SECONDS:g} s")
             for policy in cycle((PRECISE, ALL_OR_NOTHING)):
                 if policy == PRECISE:
                     if not self._has_time():
                         break
-                    await production.api.apply(policies.released(policies.document(present, PRECISE)))
+                    await stage.api.apply(policies.released(policies.document(present, PRECISE)))
                     await self._by_itself(use)
                     await asyncio.sleep(_CALM_SECONDS)
                 began = time.monotonic()
                 document = policies.document(present, policy)
-                await production.api.apply(document)
+                await stage.api.apply(document)
                 if not await self._surge(policy, document, use):
                     left_out = (
                         f"ended early: batch had not everything back {_FREE_PATIENCE_SECONDS:g} s after a surge under "
@@ -100,7 +110,7 @@ class Contest:
                     )
                     break
                 self.longest_surge = max(self.longest_surge, time.monotonic() - began)
-            await production.api.apply(present)
+            await stage.api.apply(present)
             return self._concluded(use, left_out)
 
     def _has_time(self) -> bool:
@@ -110,12 +120,12 @@ class Contest:
 
     async def _by_itself(self, use: UseWatch) -> None:
         """The surge without a neighbour that runs."""
-        production = self.production
+        stage = self.stage
         number = len(self.seen) // 2 + 1
-        production.doing = f"the service alone, surge {number}"
+        stage.doing = f"the service alone, surge {number}"
         settled = time.monotonic() + _SETTLE_SECONDS
-        with production.kernel.batch_stands_still(), QuotaWatch(production.kernel):  # what looks on costs CPU, too
-            load = await production.workloads.load(self.port, self._stretches(), settled, f"alone-{number}")
+        with stage.kernel.batch_stands_still(), QuotaWatch(stage.kernel):  # what looks on costs CPU, too
+            load = await stage.workloads.load(self.port, self._stretches(), settled, f"alone-{number}")
             await load.process.wait()
         samples = load.samples("surge")
         began = settled + _REST_SECONDS
@@ -129,14 +139,14 @@ class Contest:
 
     async def _surge(self, policy: str, document: dict[str, Any], use: UseWatch) -> bool:
         """Rest, surge, until batch has everything back; whether it had in time."""
-        production = self.production
+        stage = self.stage
         number = sum(one.policy == policy for one in self.seen) + 1
-        production.doing = f"{policy}, surge {number}"
-        with QuotaWatch(production.kernel) as watch:
+        stage.doing = f"{policy}, surge {number}"
+        with QuotaWatch(stage.kernel) as watch:
             settled = time.monotonic() + _SETTLE_SECONDS
             began = settled + _REST_SECONDS
             ended = began + _SURGE_SECONDS
-            load = await production.workloads.load(self.port, self._stretches(), settled, f"{policy}-{number}")
+            load = await stage.workloads.load(self.port, self._stretches(), settled, f"{policy}-{number}")
             free = await self._until_free(policy, document, use, watch, began, ended)
             until = time.monotonic()
             await load.process.wait()
@@ -152,8 +162,8 @@ class Contest:
         self, policy: str, document: dict[str, Any], use: UseWatch, watch: QuotaWatch, began: float, ended: float
     ) -> bool:
         """Wait for the end of the surge and for batch to have everything back; all or nothing gives back here."""
-        production, last_above = self.production, began
-        line = policies.COMPARED.waterline * production.workloads.cpus
+        stage, last_above = self.stage, began
+        line = policies.COMPARED.waterline * stage.workloads.cpus
         while time.monotonic() < ended + _FREE_PATIENCE_SECONDS:
             await asyncio.sleep(_POLL_SECONDS)
             now = time.monotonic()
@@ -165,14 +175,14 @@ class Contest:
                 last_above = now
             last_above = max(last_above, *(one.at for one in watch.changes[-1:]), began)
             if policies.is_over(now, last_above, throttled=not watch.all_original()):
-                await production.api.apply(policies.released(document))
+                await stage.api.apply(policies.released(document))
                 await _until_original(watch)
-                await production.api.apply(document)
+                await stage.api.apply(document)
         return False
 
     def _machine(self, use: UseWatch) -> Machine:
         """What batch wants is what it used while it rested, or all that its limits allow where it never rested."""
-        cpus = self.production.workloads.cpus
+        cpus = self.stage.workloads.cpus
         rested = [(rate(use.between(*one), *one)[1], one[1] - one[0]) for one in self.rests]
         seconds = sum(span for _, span in rested)
         wanted = sum(used * span for used, span in rested) / seconds if seconds > 0 else BATCH_SHARE * cpus
@@ -182,7 +192,7 @@ class Contest:
         last = self.seen[-1]
         found = figures(last, self._machine(use))
         below = "never" if found.seconds_to_below is None else f"after {found.seconds_to_below:.1f} s"
-        self.production.narrator.say(
+        self.stage.narrator.say(
             f"{last.policy}, surge {number}: below the waterline {below if found.crossed else '(never above)'}, "
             f"{found.pods} of {BATCH_PODS} pods touched, batch lost {found.lost:.1f} CPU-s, {found.needed:.1f} needed"
         )
@@ -203,7 +213,7 @@ class Contest:
             waterline=policies.COMPARED.waterline,
             target=policies.COMPARED.target,
             cool_down_seconds=policies.COOL_DOWN_SECONDS,
-            cpus=self.production.workloads.cpus,
+            cpus=self.stage.workloads.cpus,
             surge_seconds=_SURGE_SECONDS,
             batch_pods=BATCH_PODS,
             batch_wanted_cpus=round(machine.wanted, 3),

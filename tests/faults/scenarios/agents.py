@@ -24,6 +24,7 @@ from tests.faults.supervisor import REPOSITORY, Memory, Program, python_path, sl
 
 from slackwater.agent.adapters.linux.driver import linux_driver
 from slackwater.agent.adapters.linux.hierarchy import find_hierarchy
+from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
 from slackwater.bus.nats import NatsBus, connect_bus
 from slackwater.events.envelope import event_of
 from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDeclared
@@ -193,7 +194,7 @@ async def kill_real(folder: Path, strictness: Strictness, times: int) -> Result:
         stack.callback(_end, job)
         uid = await _registered(state)
         driver = linux_driver(state, StateDir(state).instance_id(), SystemClock())
-        knob = driver.limit_knob(uid)
+        knob = driver.knob(CPU_LIMIT, uid)
         limit = Path(knob.path)
         await until(lambda: _exists(limit), 30, "the job has its cgroup")
         original = limit.read_text()
@@ -207,7 +208,7 @@ async def kill_real(folder: Path, strictness: Strictness, times: int) -> Result:
             agent.kill()
 
             async def converged(milli: int = 200 + 10 * number, at: float = at) -> bool:
-                return driver.limit_milli(knob, driver.read(knob)) == milli and await _alive_since(bus, at)
+                return driver.parse(knob, driver.read(knob)) == milli and await _alive_since(bus, at)
 
             await until(converged, 60, "the quota is the wanted one again", 0.03)
             result.recovery_seconds.append(time.time() - at)

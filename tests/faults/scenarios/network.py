@@ -22,7 +22,7 @@ from tests.faults.scenarios.kills import PolicyWriter
 from tests.faults.site import SERVICES, Site, harness_bus, site
 from tests.faults.supervisor import until
 
-from slackwater.agent.domain.convergence import RESTORE_STEP
+from slackwater.agent.domain.controls.cpu_limit import RESTORE_STEP
 
 CRUNCH, INDEX = f"{NODE}-crunch", f"{NODE}-index"
 WANTED = 700

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.faults.attack import Attacker, HonestAgent, Letter, StoredReports, dead_letters, lines_of, table
 from tests.faults.fleet import report_key
 from tests.faults.ledger import Ledger
-from tests.faults.mutations import Mutation
+from tests.faults.mutations import Mutation, fresh
 from tests.faults.poison import NODE, OF_AGENTS, corpus, stream_of, valid_events
 from tests.faults.scenario import Result, Strictness, percentile
 from tests.faults.site import Site, harness_bus, site
@@ -26,7 +27,7 @@ from slackwater.bus.access import AGENT_API_PREFIX
 from slackwater.bus.nats import NatsBus
 from slackwater.bus.permissions import agent_user
 from slackwater.bus.streams import load
-from slackwater.events.envelope import Payload, subject_of
+from slackwater.events.envelope import Payload, event_of, subject_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.registry import COMMANDS, EVENTS, STREAMED
@@ -37,14 +38,18 @@ from slackwater.events.waterline_crossed import WaterlineCrossed
 from slackwater.model.identifiers import partition_of
 
 PER_SECOND, MISTAKES_PER_SECOND = 20.0, 2.0
+SOME_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 SLOWER_SECONDS = 0.5
-"""The p99 of the honest reports may rise by so much."""
+"""The p99 of the honest reports may rise by so much above a quiet broker's."""
+BESIDE_FACTOR, BESIDE_SECONDS = 1.5, 0.1
+"""And by so much above their p99 beside as many valid messages: their usual time at this load."""
 GOES_ON_SECONDS = 40.0
 DEFECTS = ("defect of a reader", "already running", '"service failed"', "service restarts", "ended unexpectedly")
 """What no log may hold. The first two are lines of slackwater.bus.rounds and of asyncio."""
 HONEST = ("honest-a", next(f"honest-{n}" for n in range(999) if partition_of(f"honest-{n}") == partition_of(NODE)))
 """The second one is in the partition of the attacker: the same consumer reads both."""
 FROM_SERVICES = tuple(payload for payload in EVENTS if payload not in (*OF_AGENTS, *COMMANDS, *STREAMED))
+BEYOND = "implausible: 100 times the machine"
 KEPT = frozenset({"USAGE", "WINDOWS", "DECISIONS"})
 """Streams whose every message is read. Of the others a message may be superseded before anything has read it."""
 
@@ -56,6 +61,8 @@ class Attack:
     site: Site
     agents: Sequence[HonestAgent]
     stored: StoredReports
+    valid: HonestAgent
+    """The node of the attacker, as long as it behaves."""
     by_agent: Attacker
     by_services: Attacker
     console: NatsBus
@@ -74,10 +81,10 @@ async def poisoning(folder: Path, strictness: Strictness, quiet_seconds: float, 
         stack.callback(lambda: [task.cancel() for task in working])
         await attack.console.jetstream.stream_info("DLQ")
         await until(lambda: _has_stored(attack), 30, "the first reports are stored")
-        quiet = await _span(quiet_seconds)
+        spans = {"quiet": await _span(quiet_seconds), "beside valid": await _beside_valid(attack, quiet_seconds)}
         began = datetime.now(UTC)
         await _send_cases(attack)
-        poisoned = await _poison(attack, poison_seconds)
+        spans["poisoned"] = await _poison(attack, poison_seconds)
         await asyncio.sleep(2.0)
         await _judge_defects(result, attack)
         attack.letters = await dead_letters(attack.console, _streams())
@@ -88,7 +95,7 @@ async def poisoning(folder: Path, strictness: Strictness, quiet_seconds: float, 
             task.cancel()
         await asyncio.sleep(2.0)
         await _judge_reports(result, attack)
-        _judge_delays(result, attack, quiet, poisoned, strictness)
+        _judge_delays(result, attack, spans, strictness)
         _judge_letters(result, attack)
         result.max_rss_bytes = max(attack.site.memory.highest.values(), default=0)
         result.facts["max_rss_bytes"] = dict(attack.site.memory.highest)
@@ -109,7 +116,10 @@ async def _open(stack: AsyncExitStack, folder: Path) -> Attack:
     agents = [HonestAgent(node, await agent_bus(node), ledger) for node in HONEST]
     rogue = await agent_bus(NODE)
     await rogue.publish(valid_events(datetime.now(UTC))[NodeDescribed])
-    return Attack(here, agents, StoredReports(here, agents), Attacker(rogue), Attacker(console), console)
+    apart = Ledger(folder / "valid.jsonl")
+    stack.callback(apart.close)
+    valid = HonestAgent(NODE, rogue, apart, pause_seconds=1 / PER_SECOND)
+    return Attack(here, agents, StoredReports(here, agents), valid, Attacker(rogue), Attacker(console), console)
 
 
 async def _has_stored(attack: Attack) -> bool:
@@ -120,6 +130,22 @@ async def _span(seconds: float) -> tuple[float, float]:
     began = time.time()
     await asyncio.sleep(seconds)
     return began, time.time()
+
+
+async def _beside_valid(attack: Attack, seconds: float) -> tuple[float, float]:
+    """The later attacker as a well-behaved agent, at the rate of the poison."""
+    working = asyncio.create_task(attack.valid.run())
+    try:
+        return await _span(seconds)
+    finally:
+        working.cancel()
+        await asyncio.wait([working])
+
+
+def beyond_capacity(now: datetime) -> list[Mutation]:
+    """Usage that fits every bound and not the machine."""
+    found = corpus(now, (UsageReported,))
+    return [one for one in found if one.family == BEYOND and "node_usage" in one.what]
 
 
 def named_cases(now: datetime) -> dict[str, list[Mutation]]:
@@ -138,6 +164,11 @@ def named_cases(now: datetime) -> dict[str, list[Mutation]]:
 
 
 async def _send_cases(attack: Attack) -> None:
+    """First usage beyond what the node was just described with; then the cases by name."""
+    now = datetime.now(UTC)
+    await attack.valid.bus.publish(event_of(valid_events(now)[NodeDescribed].data, source=NODE, time=now))
+    await asyncio.sleep(1.0)
+    await attack.by_agent.send([fresh(one) for one in beyond_capacity(now)], PER_SECOND)
     for mutations in named_cases(datetime.now(UTC)).values():
         own = [one for one in mutations if one.payload in OF_AGENTS]
         others = [one for one in mutations if one.payload not in OF_AGENTS]
@@ -175,15 +206,19 @@ async def _judge_reports(result: Result, attack: Attack) -> None:
 
 
 def _judge_delays(
-    result: Result, attack: Attack, quiet: tuple[float, float], poisoned: tuple[float, float], strictness: Strictness
+    result: Result, attack: Attack, spans: Mapping[str, tuple[float, float]], strictness: Strictness
 ) -> None:
-    spans = {"quiet": attack.stored.delays(*quiet), "poisoned": attack.stored.delays(*poisoned)}
-    for name, delays in spans.items():
+    found = {name: attack.stored.delays(*span) for name, span in spans.items()}
+    for name, delays in found.items():
         for share, label in ((0.5, "p50"), (0.99, "p99"), (1.0, "max")):
             result.facts[f"seconds from publish to stored, {label}, {name}"] = round(percentile(delays, share), 3)
-    bound = percentile(spans["quiet"], 0.99) + SLOWER_SECONDS * strictness.patience
-    kept = bool(spans["quiet"] and spans["poisoned"]) and percentile(spans["poisoned"], 0.99) <= bound
+    p99 = {name: percentile(delays, 0.99) if delays else math.inf for name, delays in found.items()}
+    bound = p99["quiet"] + SLOWER_SECONDS * strictness.patience
+    kept = all(found.values()) and p99["poisoned"] <= bound
     result.promise(f"honest reports are stored at most {SLOWER_SECONDS:g} s later than in quiet (p99)", kept)
+    bound = BESIDE_FACTOR * p99["beside valid"] + BESIDE_SECONDS * strictness.patience
+    kept = all(found.values()) and p99["poisoned"] <= bound
+    result.promise("honest reports are stored as fast as beside as many valid messages (p99)", kept)
 
 
 def _judge_letters(result: Result, attack: Attack) -> None:
@@ -199,7 +234,12 @@ def _judge_letters(result: Result, attack: Attack) -> None:
     result.promise("no dead letter is an honest one", not honest)
     result.promise("every dead letter says why", all(letter.reason for letter in attack.letters))
     result.promise("nothing was tried until max_deliver", all(one.reason != "max_deliver" for one in attack.letters))
-    told = {(letter.stream, letter.sequence) for letter in attack.letters}
+    reasons = {(letter.stream, letter.sequence): letter.reason for letter in attack.letters}
+    first = [one for one in attack.by_agent.sent if one.mutation.family == BEYOND][: len(beyond_capacity(SOME_TIME))]
+    refused = [reasons.get((one.stream, one.sequence)) for one in first]
+    said = bool(refused) and all(refused) and not {"absurd", "implausible"}.isdisjoint(refused)
+    result.promise("usage beyond the described machine is refused", said)
+    told = reasons.keys()
     unanswered = [one for one in sent if one.mutation.refused and (one.stream, one.sequence) not in told]
     limited = [one for one in unanswered if one.stream in KEPT]
     dropped = sum(count for name, count in attack.metrics.items() if name.startswith("dropped"))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from agent_machine import NODE, REPOSITORY, Machine, until
 
+from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
 from slackwater.bus.nats import NatsBus
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import CpuThrottle, IntentDeclared
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.root
 CRASHING = """
 import os, signal, sys
 from pathlib import Path
+from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
 from slackwater.agent.adapters.journal_file import LinesJournal
 from slackwater.agent.adapters.linux.driver import LinuxDriver, linux_driver
 from slackwater.agent.domain.convergence import plan
@@ -40,9 +42,9 @@ state_dir, instance, when, *uids = sys.argv[1:]
 plain = linux_driver(Path(state_dir), instance, SystemClock())
 driver = Crashing(plain.layout, SystemClock())
 actuator = Actuator(driver, LinesJournal(Path(state_dir) / "agent/journal"))
-knobs = [driver.limit_knob(uid) for uid in uids]
+knobs = [driver.knob(CPU_LIMIT, uid) for uid in uids]
 present = {knob: driver.read(knob) for knob in knobs}
-actuator.perform(plan({knob: driver.limit_text(knob, 123) for knob in knobs}, present, actuator.journal, {}))
+actuator.perform(plan({knob: driver.render(knob, 123) for knob in knobs}, present, actuator.journal, {}))
 """
 
 
@@ -51,7 +53,7 @@ async def test_a_crash_around_the_write_is_restored_at_the_next_start(machine: M
     jobs = [machine.execute("sleep", "1000"), machine.execute("sleep", "1000", tier="free")]
     async with machine.agent() as service:
         pods = await machine.pod(service, 2)
-        files = [Path(service.driver.limit_knob(pod.uid).path) for pod in pods]
+        files = [Path(service.driver.knob(CPU_LIMIT, pod.uid).path) for pod in pods]
     before = [file.read_text() for file in files]
     line = [sys.executable, "-c", CRASHING, str(machine.state_dir), machine.instance, when]
     crashed = await asyncio.to_thread(
@@ -85,7 +87,7 @@ async def test_an_agent_process_killed_while_it_throttles_is_put_right_by_the_ne
     await until(lambda: registered.is_dir() and list(registered.glob("*.json")))
     uid = next(registered.glob("*.json")).stem
     service = machine.service()
-    limit = await until(lambda: (path := Path(service.driver.limit_knob(uid).path)).exists() and path)
+    limit = await until(lambda: (path := Path(service.driver.knob(CPU_LIMIT, uid).path)).exists() and path)
     original = limit.read_text()
     throttle = CpuThrottle(pod_uid=uid, cpu_limit_milli=250, decision_id="d1")
     intent = IntentDeclared(

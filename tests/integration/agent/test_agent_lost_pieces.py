@@ -13,6 +13,7 @@ from agent_machine import Machine, until
 from tests.faults.disk import SmallDisk
 from tests.faults.scenario import Skipped
 
+from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
 from slackwater.events.intent_observed import IntentObserved
 
 pytestmark = pytest.mark.root
@@ -22,7 +23,7 @@ async def test_a_job_whose_file_was_cut_off_runs_on_when_the_agent_starts_again(
     job = machine.execute("sleep", "1000", tier="prod")
     async with machine.agent() as service:
         [pod] = await machine.pod(service)
-        procs = Path(service.driver.limit_knob(pod.uid).path).with_name("cgroup.procs")
+        procs = Path(service.driver.knob(CPU_LIMIT, pod.uid).path).with_name("cgroup.procs")
     before = procs.read_text()
     file = machine.state_dir / f"agent/pods/{pod.uid}.json"
     file.write_text(file.read_text()[:40])
@@ -47,7 +48,7 @@ async def test_a_process_that_cannot_be_ended_does_not_hold_up_the_samples(machi
         job = machine.execute("sleep", "1000")
         async with machine.agent() as service:
             [pod] = await machine.pod(service)
-            procs = Path(service.driver.limit_knob(pod.uid).path).with_name("cgroup.procs")
+            procs = Path(service.driver.knob(CPU_LIMIT, pod.uid).path).with_name("cgroup.procs")
             (place / "cgroup.procs").write_text(procs.read_text())
             (place / "freezer.state").write_text("FROZEN")
             os.kill(job.pid, signal.SIGKILL)
@@ -80,7 +81,7 @@ async def test_on_a_full_disk_it_goes_on_writes_nothing_new_and_gives_everything
         jobs = [machine.execute("sleep", "1000"), machine.execute("sleep", "1000")]
         async with machine.agent() as service:
             first, second = await machine.pod(service, 2)
-            files = [Path(service.driver.limit_knob(pod.uid).path) for pod in (first, second)]
+            files = [Path(service.driver.knob(CPU_LIMIT, pod.uid).path) for pod in (first, second)]
             before = [file.read_text() for file in files]
             wanted = {"pod_uid": first.uid, "cpu_limit_milli": 250, "decision_id": "d1"}
             await machine.declare(throttles=[wanted])

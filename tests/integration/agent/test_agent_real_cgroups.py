@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from agent_machine import Machine, soon, until
 
+from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
 from slackwater.agent.service import AgentService
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_observed import IntentObserved
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.root
 
 
 def limit_of(service: AgentService, uid: str) -> str:
-    return service.driver.read(service.driver.limit_knob(uid))
+    return service.driver.read(service.driver.knob(CPU_LIMIT, uid))
 
 
 async def test_a_command_runs_inside_its_cgroups_and_its_exit_code_comes_back(machine: Machine, tmp_path: Path) -> None:
@@ -41,7 +42,7 @@ async def test_a_throttle_is_written_observed_and_given_back_exactly(machine: Ma
     async with machine.agent() as service:
         [pod] = await machine.pod(service)
         original = limit_of(service, pod.uid)
-        in_force = service.driver.limit_milli(service.driver.limit_knob(pod.uid), original)
+        in_force = service.driver.parse(service.driver.knob(CPU_LIMIT, pod.uid), original)
         assert in_force == (700 if flags else None)
         throttle = {"pod_uid": pod.uid, "cpu_limit_milli": 250, "decision_id": "d1"}
         declared = await machine.declare(throttles=[throttle])
@@ -61,7 +62,7 @@ async def test_a_throttle_is_written_observed_and_given_back_exactly(machine: Ma
         await machine.declare(throttles=[throttle])
         await until(lambda: limit_of(service, pod.uid) != original)
         driver = service.driver
-        limit = Path(driver.limit_knob(pod.uid).path)
+        limit = Path(driver.knob(CPU_LIMIT, pod.uid).path)
     report = service.restore_report
     assert report is not None
     assert report.exact
@@ -133,10 +134,10 @@ async def test_a_foreign_writer_is_reported_and_left_alone(machine: Machine) -> 
     machine.execute("sleep", "1000")
     async with machine.agent() as service:
         [pod] = await machine.pod(service)
-        knob = service.driver.limit_knob(pod.uid)
+        knob = service.driver.knob(CPU_LIMIT, pod.uid)
         await machine.declare(throttles=[{"pod_uid": pod.uid, "cpu_limit_milli": 250, "decision_id": "d1"}])
-        await until(lambda: service.driver.limit_milli(knob, limit_of(service, pod.uid)) == 250)
-        foreign = service.driver.limit_text(knob, 777)
+        await until(lambda: service.driver.parse(knob, limit_of(service, pod.uid)) == 250)
+        foreign = service.driver.render(knob, 777)
         service.driver.write(knob, foreign)
         reported = await until(
             lambda: [event for event in machine.published(IntentObserved) if event.data.foreign_writers]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from agent_machine import REPOSITORY, Machine, until
 
+from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.weights import IDLE_SHARES
 from slackwater.agent.service import AgentService
 from slackwater.events.intent_declared import WeightPolicy
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.root
 
 def files_of(service: AgentService, tier: Tier) -> tuple[Path, Path]:
     """Weight and cpu.idle of a tier's group."""
-    weight = Path(service.driver.weight_knob(tier).path)
+    weight = Path(service.driver.knob(CPU_WEIGHT, tier).path)
     if not weight.with_name("cpu.idle").exists():
         pytest.skip("this kernel has no cpu.idle (it came with 5.15)")
     return weight, weight.with_name("cpu.idle")
@@ -39,10 +40,10 @@ async def test_batch_and_free_are_idle_and_get_everything_back(machine: Machine)
 
         await machine.declare(weights=WeightPolicy.BY_TIER_IDLE)
         await until(lambda: idle() == {Tier.BATCH, Tier.FREE})
-        assert service.driver.read(service.driver.weight_knob(Tier.BATCH)) == "idle"
+        assert service.driver.read(service.driver.knob(CPU_WEIGHT, Tier.BATCH)) == "idle"
         await machine.declare(weights=WeightPolicy.BY_TIER)
         await until(lambda: not idle())
-        lowest = service.driver.weight_text(service.driver.weight_knob(Tier.BATCH), 2)
+        lowest = service.driver.render(service.driver.knob(CPU_WEIGHT, Tier.BATCH), 2)
         await until(lambda: places[Tier.BATCH][0].read_text().strip() == lowest)
         await machine.declare(weights=WeightPolicy.BY_TIER_IDLE)
         await until(lambda: idle() == {Tier.BATCH, Tier.FREE})
@@ -54,6 +55,7 @@ async def test_batch_and_free_are_idle_and_get_everything_back(machine: Machine)
 CRASHING = """
 import os, signal, sys
 from pathlib import Path
+from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.adapters.journal_file import LinesJournal
 from slackwater.agent.adapters.linux.driver import linux_driver
 from slackwater.agent.domain.convergence import plan
@@ -65,8 +67,8 @@ state_dir, instance, when = sys.argv[1:]
 driver = linux_driver(Path(state_dir), instance, SystemClock())
 driver.open()
 actuator = Actuator(driver, LinesJournal(Path(state_dir) / "agent/journal"))
-knob = driver.weight_knob(Tier.BATCH)
-for text in ("idle", driver.weight_text(knob, 2))[: 2 if when == "weighed" else 1]:
+knob = driver.knob(CPU_WEIGHT, Tier.BATCH)
+for text in ("idle", driver.render(knob, 2))[: 2 if when == "weighed" else 1]:
     actuator.perform(plan({knob: text}, {knob: driver.read(knob)}, actuator.journal, {}))
 if when == "half way back":
     Path(knob.path).with_name("cpu.idle").write_text("0")
@@ -80,7 +82,7 @@ async def test_after_a_crash_the_next_start_puts_an_idle_tier_right(machine: Mac
     async with machine.agent() as service:
         await machine.pod(service)
         weight, idle = files_of(service, Tier.BATCH)
-        assert service.driver.weight_text(service.driver.weight_knob(Tier.BATCH), IDLE_SHARES) == "idle"
+        assert service.driver.render(service.driver.knob(CPU_WEIGHT, Tier.BATCH), IDLE_SHARES) == "idle"
         before = (weight.read_text(), idle.read_text())
     line = [sys.executable, "-c", CRASHING, str(machine.state_dir), machine.instance, when]
     crashed = await asyncio.to_thread(subprocess.run, line, env=machine.environment, cwd=REPOSITORY, check=False)

@@ -10,7 +10,8 @@ from test_bus_contract import until
 
 from slackwater.bus import blocks
 from slackwater.bus.encoding import Message
-from slackwater.bus.port import Done, Received, Settlement, each
+from slackwater.bus.handlers import each
+from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of

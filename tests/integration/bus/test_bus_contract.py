@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from slackwater.bus.encoding import Message, encode
-from slackwater.bus.port import Done, Received, Reject, Retry, Settlement, each
+from slackwater.bus.handlers import each
+from slackwater.bus.port import Done, Received, Reject, Retry, Settlement
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged

@@ -13,7 +13,8 @@ from test_bus_contract import CONSUMER, NOW, Seen, _true, changed, until
 from slackwater.bus.columnar import ColumnarReader
 from slackwater.bus.deferring import DeferredReader
 from slackwater.bus.encoding import Message, encode
-from slackwater.bus.port import Done, Received, Settlement, each
+from slackwater.bus.handlers import each
+from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported

@@ -23,9 +23,10 @@ from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.prediction import service as prediction
 from slackwater.prediction.adapters.postgres import PostgresPredictionStore
+from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.snapshot import Snapshot, decode, encode
 from slackwater.prediction.domain.state import PartitionState
-from slackwater.prediction.service import model_of, policy_store
+from slackwater.prediction.service import policy_store
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.fold_windows import sight_of
 from slackwater.resources.store import StoredResource

@@ -157,7 +157,7 @@ async def until_confirmed(service: EnsuranceService) -> None:
     """The confirmation travels on another consumer than the reports: wait until it has arrived."""
     with anyio.fail_after(20):
         while True:
-            node = service._book.node("n1")
+            node = service.book.node("n1")
             if node is not None and node.state.cycle.loop.pending_since is None:
                 return
             await asyncio.sleep(0.01)
@@ -199,7 +199,7 @@ async def test_a_restart_keeps_the_throttle_and_later_gives_it_back(world: World
         again = await world.hear(IntentDeclared, lambda i: bool(i.throttles))
         assert (again.data.generation, again.data.throttles) == (before.data.generation, before.data.throttles)
         assert again.data.declared_at > before.data.declared_at
-        await service._changes[NODE_QOS].put(patient(service._documents.cluster))
+        await service.changes[NODE_QOS].put(patient(service.documents.cluster))
         await world.confirm(await latest(world))
         await until_confirmed(service)
         for _ in range(3):
@@ -224,8 +224,8 @@ async def test_switching_to_observe_frees_everybody_at_once(world: World) -> Non
         await bus_knows(world)
         await world.report(0.2)
         await world.hear(IntentDeclared, lambda i: bool(i.throttles))
-        present = service._documents.cluster
-        await service._changes[NODE_QOS].put(
+        present = service.documents.cluster
+        await service.changes[NODE_QOS].put(
             present.model_copy(update={"spec": present.spec.model_copy(update={"mode": "observe"})})
         )
         free = await world.hear(IntentDeclared, lambda i: i.generation == 3)
@@ -316,7 +316,7 @@ async def test_a_surge_closes_the_node_calm_opens_it_and_so_does_the_end_of_its_
         await world.report(0.2)
         again = await world.hear(NodeSchedulingChanged, lambda s: s.closed and s.since > opened.data.since)
         assert again.data.decision_id != closed.data.decision_id
-        await service._changes[NODE_QOS].delete("gate")
+        await service.changes[NODE_QOS].delete("gate")
         gone = await world.hear(NodeSchedulingChanged, lambda s: s.since > again.data.since)
         assert (gone.data.closed, gone.data.reason) == (False, "scheduling_rules_gone")
 
@@ -325,11 +325,11 @@ async def test_a_busy_disk_travels_from_the_report_to_the_closing(world: World) 
     async with world.service() as service:
         await bus_knows(world)
         rule = {"name": "disk", "metricRule": {"name": "disk_usage_ratio", "value": "90%"}, "actionName": "close"}
-        await service._changes[AVOIDANCE_ACTION].put(
+        await service.changes[AVOIDANCE_ACTION].put(
             AVOIDANCE_ACTION.model_of("close").parse({"metadata": {"name": "close"}, "spec": {}})
         )
         document = {"metadata": {"name": "gate"}, "spec": {"rules": [rule]}}
-        await service._changes[NODE_QOS].put(NODE_QOS.model_of("gate").parse(document))
+        await service.changes[NODE_QOS].put(NODE_QOS.model_of("gate").parse(document))
         calm = reported(1, at=world.sampled_at + timedelta(seconds=1), pressure=0.0)
         disks = (DiskUse("vda", 0.1), DiskUse("vdb", 0.95))
         data = calm.data.model_copy(update={"disks": disks})
@@ -345,7 +345,7 @@ async def test_health_names_the_rules_that_act_on_nobody(world: World) -> None:
     async with world.service() as service:
         await bus_knows(world)
         wanted = NODE_QOS.model_of("gate").parse({"metadata": {"name": "gate"}, "spec": {"rules": [rule]}})
-        await service._changes[NODE_QOS].put(wanted)
+        await service.changes[NODE_QOS].put(wanted)
         (said,) = [check.detail for check in await service.checks() if check.name == "ensurance-policies"]
         assert said == (
             "0 unusable; rule gate.full acts on nobody: there is no AvoidanceAction clsoe; apply it, or name another"
@@ -358,7 +358,7 @@ async def close_under_pressure(service: EnsuranceService) -> None:
         (AVOIDANCE_ACTION, "close", {"coolDownSeconds": 0.05}),
         (NODE_QOS, "gate", {"rules": [{**rule, "restoreThreshold": 2}]}),
     ):
-        await service._changes[kind].put(kind.model_of(name).parse({"metadata": {"name": name}, "spec": spec}))
+        await service.changes[kind].put(kind.model_of(name).parse({"metadata": {"name": name}, "spec": spec}))
 
 
 async def allow_evictions(service: EnsuranceService) -> None:
@@ -370,7 +370,7 @@ async def allow_evictions(service: EnsuranceService) -> None:
         (NODE_QOS, "evicting", {"rules": [rule]}),
     ):
         wanted = kind.model_of(name).parse({"metadata": {"name": name}, "spec": spec})
-        await service._changes[kind].put(wanted)
-    present = service._documents.cluster
+        await service.changes[kind].put(wanted)
+    present = service.documents.cluster
     spec = present.spec.model_copy(update={"mode": "evict", "rules": ()})
-    await service._changes[NODE_QOS].put(present.model_copy(update={"spec": spec}))
+    await service.changes[NODE_QOS].put(present.model_copy(update={"spec": spec}))

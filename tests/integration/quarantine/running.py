@@ -113,6 +113,12 @@ class Site:
         await eventually(lambda: any(told.id == item.id and told.released for told in self.told))
 
 
+def left_out(service: str, event_type: str) -> float:
+    """How many events of a type this service has left out so far, because their node was in quarantine."""
+    labels = {"service": service, "event": event_type}
+    return REGISTRY.get_sample_value("slackwater_state_quarantined_events_total", labels) or 0.0
+
+
 async def eventually(condition: Callable[[], Any] | Callable[[], Awaitable[Any]]) -> Any:
     """What the condition returns as soon as it is true; the test's own timeout is the limit."""
     while True:

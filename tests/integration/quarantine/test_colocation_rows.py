@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 import pytest
-from running import Site, eventually
+from running import Site, eventually, left_out
 
 from slackwater.colocation import service as colocation
 from slackwater.colocation.settings import ColocationSettings
-from slackwater.testing.windows import described, window
+from slackwater.events.envelope import event_of
+from slackwater.events.node_liveness_changed import Liveness, NodeLivenessChanged
+from slackwater.testing.windows import START, described, window
 
 MakeSite = Callable[[str], Awaitable[Site]]
 SETTINGS = ColocationSettings(cpu_reclaim_threshold_percent=80, age_check_seconds=0.05, full_pass_seconds=0.1)
@@ -69,6 +73,32 @@ async def test_a_state_that_is_broken_costs_its_node_only(offering: Site, how: s
         await eventually(lambda: _offered(offering, "bad") > 0)
     generations = [offer.generation for offer in offering.offers if offer.node == "bad"]
     assert generations[-1] > max(generations[:-1])
+
+
+async def test_what_a_node_was_told_to_be_meanwhile_counts_after_its_release(offering: Site) -> None:
+    whole = await offering.sql.fetchrow("SELECT * FROM nodes WHERE node = 'bad'")
+    await offering.sql.execute(BREAKS["a type is wrong"])
+    async with offering.running(colocation, SETTINGS) as service:
+        item = await offering.item(service.quarantine, "nodes", "bad")
+        before = left_out("colocation", "node.described")
+        await offering.bus.publish(described("bad", cpu_milli=6000, number=1))
+        lost = NodeLivenessChanged(
+            node="bad",
+            liveness=Liveness.LOST,
+            previous=None,
+            changed_at=START + timedelta(minutes=1),
+            last_report_at=START,
+        )
+        await offering.bus.publish(event_of(lost, source="ingestion", time=lost.changed_at))
+        await eventually(lambda: left_out("colocation", "node.described") > before)
+        await offering.sql.execute(
+            "UPDATE nodes SET facts = $1, held = $2 WHERE node = 'bad'", whole["facts"], whole["held"]
+        )
+        await offering.release(service.quarantine, item)
+        await eventually(lambda: offering.offers[-1].node == "bad" and offering.offers[-1].degraded)
+        facts = json.loads(await offering.sql.fetchval("SELECT facts FROM nodes WHERE node = 'bad'"))
+    assert "6000" in json.dumps(facts)
+    assert "lost" in str(offering.offers[-1].degraded)
 
 
 async def test_a_node_that_is_released_broken_comes_back(offering: Site) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 from running import Site
 
@@ -74,13 +76,13 @@ async def test_a_row_that_is_broken_is_left_out(site: MakeSite, table: str, how:
     plant, read = TABLES[table]
     await made.sql.execute(plant, BODIES[how])
     async with made.running(console, ConsoleSettings()) as service:
-        assert not await read(service._model)
+        assert not await read(service.model)
         await service.quarantine.work()
         items = await service.quarantine.items()
         assert [item.table for item in items] == [table]
         await made.item(service.quarantine, table, items[0].row)
-        await service._model.totals(SINCE, 0.2)
-        await service._model.decisions(DecisionFilter())
+        await service.model.totals(SINCE, 0.2)
+        await service.model.decisions(DecisionFilter())
         await made.sql.execute(f"DELETE FROM {table}")  # noqa: S608 - ours
         await made.release(service.quarantine, items[0])
 
@@ -102,8 +104,8 @@ async def test_broken_pods_of_one_node_leave_the_lists_over_all_nodes(site: Make
     await made.sql.execute(plant, "bad", PODS[how])
     await made.sql.execute(plant, "good", '[{"uid": "u", "name": "5", "namespace": "d"}]')
     async with made.running(console, ConsoleSettings()) as service:
-        assert await service._model.throttled_pods(SINCE, 10) == []
-        assert [pod.node for pod in await service._model.pods_called("u")] == ["good"]
+        assert await service.model.throttled_pods(SINCE, 10) == []
+        assert [pod.node for pod in await service.model.pods_called("u")] == ["good"]
 
 
 async def test_a_broken_effect_leaves_the_times_of_the_loop(site: MakeSite) -> None:
@@ -122,5 +124,64 @@ async def test_a_broken_effect_leaves_the_times_of_the_loop(site: MakeSite) -> N
         '{"metric": "prod_cpu_pressure", "waterline": "x"}',
     )
     async with made.running(console, ConsoleSettings()) as service:
-        assert len(await service._model.loop_times(SINCE, 10)) == 3
-        assert await service._model.waterline(None) is None
+        assert len(await service.model.loop_times(SINCE, 10)) == 3
+        assert await service.model.waterline(None) is None
+
+
+async def test_no_column_of_the_read_model_holds_a_time_that_cannot_be_read(site: MakeSite) -> None:
+    made = await site("console")
+    columns = await made.sql.fetch(
+        """SELECT table_name, column_name FROM information_schema.columns
+        WHERE table_schema = 'console' AND data_type = 'timestamp with time zone' AND NOT table_name = ANY($1)""",
+        ["outbox", "inbox", "members", "leases", "quarantine"],
+    )
+    bounded = {
+        row["definition"]
+        for row in await made.sql.fetch(
+            """SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) AS definition FROM pg_constraint
+            WHERE contype = 'c' AND convalidated"""
+        )
+    }
+    assert len(columns) >= 18
+    for table, column in columns:
+        found = [text for text in bounded if text.startswith(f"{table} CHECK") and f"(({column} >=" in text]
+        assert len(found) == 1, (table, column)
+    insert = "INSERT INTO process (instance, reported_at, body) VALUES ('i', '{}', '[]')"
+    for absurd in ("infinity", "10000-01-01Z", "4000-01-01 BC"):
+        with pytest.raises(asyncpg.CheckViolationError):
+            await made.sql.execute(insert.format(absurd))
+
+
+async def test_times_that_were_stored_before_are_cleared_by_the_migration(site: MakeSite) -> None:
+    """As an earlier version may have left them: without the constraints."""
+    made = await site("console")
+    migration = importlib.import_module("slackwater.console.migrations.versions.0011_readable_times")
+    migration.op = statements = Statements()
+    migration.downgrade()
+    for statement in statements.taken():
+        await made.sql.execute(statement)
+    await made.sql.execute("INSERT INTO node (name, sampled_at) VALUES ('bad', 'infinity'), ('good', now())")
+    for instance, at in (("bad", "12000-01-01Z"), ("good", "2026-01-01Z")):
+        await made.sql.execute(
+            f"INSERT INTO process (instance, reported_at, body) VALUES ('{instance}', '{at}', '{{}}')"  # noqa: S608
+        )
+    migration.upgrade()
+    for statement in statements.taken():
+        await made.sql.execute(statement)
+    nodes = await made.sql.fetch("SELECT name, sampled_at IS NULL AS emptied FROM node ORDER BY name")
+    assert [tuple(row) for row in nodes] == [("bad", True), ("good", False)]
+    assert await made.sql.fetchval("SELECT array_agg(instance) FROM process") == ["good"]
+
+
+class Statements:
+    """The part of alembic.op that the migration needs."""
+
+    def __init__(self) -> None:
+        self._found: list[str] = []
+
+    def execute(self, sqltext: str) -> None:
+        self._found.append(sqltext)
+
+    def taken(self) -> list[str]:
+        found, self._found = self._found, []
+        return found

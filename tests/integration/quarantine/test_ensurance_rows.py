@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from running import Site, eventually
+from running import Site, eventually, left_out
 
 from slackwater.decisions.reasons import Mode
 from slackwater.ensurance import service as ensurance
@@ -81,8 +81,9 @@ async def test_a_state_that_is_broken_costs_its_node_only(guarding: Site, how: s
         assert (let_go.throttles, let_go.evictions) == ((), ())
         before = len(intents.told)
         for node in ("bad", "good"):
-            await guarding.bus.publish(described(node, number=1))
+            await guarding.bus.publish(described(node, cpu_milli=6000, number=1))
         await eventually(lambda: "good" in [one.node for one in intents.told[before:]])
+        await eventually(lambda: left_out("ensurance", "node.described"))
         assert [one.lease_seconds for one in intents.told[before:] if one.node == "bad"] == []
         await guarding.sql.execute(
             "UPDATE guarded_nodes SET document = $1, version = $2 WHERE node = 'bad'",
@@ -91,6 +92,9 @@ async def test_a_state_that_is_broken_costs_its_node_only(guarding: Site, how: s
         )
         await guarding.release(service.quarantine, item)
         await eventually(lambda: (last := intents.last("bad")) and last.lease_seconds > 0)
+        guarded = service._book.node("bad")
+        assert guarded is not None
+        assert guarded.capacity_milli == 6000
 
 
 @pytest.mark.parametrize("how", DOCUMENTS)
@@ -121,7 +125,7 @@ async def test_a_broken_policy_of_the_cluster_is_stood_in_for_and_written_over(g
         before = len(intents.told)
         await guarding.bus.publish(described("good", number=1))
         await eventually(lambda: "good" in [one.node for one in intents.told[before:]])
-        changes = service._changes[NODE_QOS]
+        changes = service.changes[NODE_QOS]
         present = await changes.read("default")
         assert present.metadata.generation == 7
         wanted = present.model_copy(update={"spec": present.spec.model_copy(update={"mode": Mode.OBSERVE})})
@@ -153,9 +157,9 @@ async def test_a_broken_standing_costs_its_pool_the_evictions(guarding: Site, ho
     )
     async with guarding.running(ensurance, SETTINGS) as service:
         item = await guarding.item(service.quarantine, "pool_autonomy", "default")
-        (pool,) = [one for one in await service._look.read() if one.pool == "default"]
+        (pool,) = [one for one in await service.pools.read() if one.pool == "default"]
         assert (pool.policy.mode, pool.mode) == (Mode.EVICT, Mode.THROTTLE)
         await guarding.sql.execute("""UPDATE pool_autonomy SET document = '{"pool": "default", "version": 1}'""")
         await guarding.release(service.quarantine, item)
-        (pool,) = [one for one in await service._look.read() if one.pool == "default"]
+        (pool,) = [one for one in await service.pools.read() if one.pool == "default"]
         assert pool.mode is Mode.EVICT

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from running import Site, eventually
+from running import Site, eventually, left_out
 
 from slackwater.bus.port import Done
 from slackwater.events.agent_block_changed import AgentBlockChanged
@@ -95,6 +95,7 @@ async def test_a_node_that_is_broken_costs_itself_only(ingesting: Site, how: str
         await tell(ingesting, 10, 8)
         await eventually(lambda: windows.of("good"))
         assert not windows.of("bad")
+        assert left_out("ingestion", "usage.reported") > 0
         await ingesting.sql.execute(
             "UPDATE nodes SET newest_at = $1, closed_until = $2, missing = $3, memory_capacity_bytes = $4"
             " WHERE name = 'bad'",
@@ -144,7 +145,7 @@ async def test_a_block_that_is_broken_hides_no_other(site: MakeSite, how: str) -
 
     async with made.bus.watch(AgentBlockChanged, note), made.running(ingestion, SETTINGS) as service:
         while "good" not in announced:
-            await service._announce()  # it is every minute, and at first nothing is owned yet
+            await service.announce()  # it is every minute, and at first nothing is owned yet
             await asyncio.sleep(0.05)
         if "year" in how or "before" in how:  # the time is bounded where it is read
             await eventually(lambda: "bad" in announced)

@@ -32,9 +32,9 @@ from slackwater.model.identifiers import PARTITIONS, partition_of
 from slackwater.model.quantities import Resources
 from slackwater.model.time import SystemClock
 from slackwater.prediction.adapters.memory import MemoryPredictionStore
+from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.snapshot import Snapshot, decode, encode
 from slackwater.prediction.domain.state import PartitionState
-from slackwater.prediction.service import model_of
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.describe_node import describe_node
 from slackwater.prediction.usecases.fold_windows import fold_windows

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import text
 
 from slackwater.model.errors import InvalidInput, NotFound, Unavailable
 from slackwater.store.engine import connect_database
@@ -113,3 +114,28 @@ async def test_a_document_that_can_be_read_again_is_released_by_itself(store: Qu
     await quarantine.work()
     assert not quarantine.holds("policies", "default")
     assert await store.items() == []
+
+
+@pytest.mark.parametrize("column", ["since", "failed_at"])
+@pytest.mark.parametrize("at", ["infinity", "12000-01-01Z", "4000-01-01 BC"])
+async def test_an_item_with_an_absurd_time_or_an_unknown_reason_is_listed_and_released(
+    fresh_database: FreshDatabase, column: str, at: str
+) -> None:
+    database = connect_database((await fresh_database(["colocation"]))["colocation"], "colocation", FakeClock())
+    try:
+        quarantine = Quarantine("colocation", PostgresQuarantine(database, "colocation"), FakeClock())
+        for node in ("n", "m"):
+            quarantine.note("nodes", node, "broken", node=node)
+        await quarantine.work()
+        async with database.unit_of_work() as unit:
+            await unit.connection.execute(
+                text(f"UPDATE quarantine SET {column} = '{at}', reason = 'of a later version' WHERE node = 'n'")  # noqa: S608
+            )
+        other = Quarantine("colocation", PostgresQuarantine(database, "colocation"), FakeClock())
+        await other.load()
+        assert sorted(other.nodes) == ["m", "n"]
+        (planted,) = [item for item in await other.items() if item.node == "n"]
+        await other.release(planted.id)
+        assert sorted(other.nodes) == ["m"]
+    finally:
+        await database.close()

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
-from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.domain.controls.catalog import KNOBS
+from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Value
 from slackwater.agent.ports import PodSample, PsiTotals, RawSample
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.nodes import CpuTopology, NodeFacts
@@ -68,6 +69,7 @@ class FakeDriver:
     crash_after: int | None = None
     closed: bool = False
     facts_now: NodeFacts = field(default_factory=lambda: FACTS)
+    specs: tuple[KnobSpec, ...] = KNOBS
     _cpu_ns: dict[str, int] = field(default_factory=dict)
     _waited_us: int = 0
     _paged_us: int = 0
@@ -77,15 +79,20 @@ class FakeDriver:
     def add(self, *pods: Pod, limit: str = "max") -> None:
         for item in pods:
             self.living[item.uid] = item
+            for spec in self.specs:
+                self.knobs[Knob(item.uid, spec.name)] = spec.plain_text(spec.default)
             self.knobs[Knob(item.uid, "cpu_limit")] = limit
-            self.knobs[Knob(item.uid, "cpu_weight")] = "1024"
         for tier in Tier:
             self.knobs.setdefault(Knob(f"tier-{tier}", "cpu_weight"), "1024")
 
     def remove(self, uid: str) -> None:
         self.living.pop(uid, None)
-        for name in ("cpu_limit", "cpu_weight"):
-            self.knobs.pop(Knob(uid, name), None)
+        for spec in self.specs:
+            self.knobs.pop(Knob(uid, spec.name), None)
+
+    @property
+    def _specs(self) -> dict[str, KnobSpec]:
+        return {spec.name: spec for spec in self.specs}
 
     def open(self) -> None:
         self.closed = False
@@ -131,21 +138,14 @@ class FakeDriver:
             tier_psi={Tier.PROD: PsiTotals(self._waited_us + int(self.pressure * seconds * 1_000_000), 0, 0)},
         )
 
-    def limit_knob(self, pod_uid: str) -> Knob:
-        return self._existing(Knob(pod_uid, "cpu_limit"))
+    def knob(self, spec: KnobSpec, target: Target) -> Knob:
+        return self._existing(Knob(f"tier-{target}" if isinstance(target, Tier) else target, spec.name))
 
-    def limit_text(self, knob: Knob, limit_milli: int | None) -> str:
-        return "max" if limit_milli is None else str(max(10, limit_milli))
+    def render(self, knob: Knob, value: Value) -> str:
+        return self._specs[knob.field].plain_text(value)
 
-    def limit_milli(self, knob: Knob, text: str) -> int | None:
-        return None if text == "max" else int(text)
-
-    def weight_knob(self, target: str | Tier) -> Knob:
-        path = f"tier-{target}" if isinstance(target, Tier) else target
-        return self._existing(Knob(path, "cpu_weight"))
-
-    def weight_text(self, knob: Knob, shares: int) -> str:
-        return str(shares)
+    def parse(self, knob: Knob, text: str) -> Value:
+        return self._specs[knob.field].plain_value(text)
 
     def read(self, knob: Knob) -> str:
         return self.knobs[self._existing(knob)]

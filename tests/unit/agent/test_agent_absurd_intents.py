@@ -84,7 +84,7 @@ async def test_rules_of_any_shape_that_cannot_be_read_are_no_rules(world: World,
 
 async def test_a_new_owner_whose_clock_is_behind_is_heard_by_who_is_alone(world: World) -> None:
     """His epoch says that he is the newer one, whatever his clock says."""
-    from test_agent_alone import rules
+    from test_agent_disconnected import rules
 
     async with world.running():
         await world.declare(epoch=1, lease_seconds=10.0, rules=rules())

@@ -28,7 +28,7 @@ async def test_a_foreign_writer_of_a_pod_that_has_ended_is_named_no_more(world: 
         await world.declare(throttles=[throttle("b", 400)])
         assert world.all(IntentObserved)[-1].foreign_writers == ()
         assert service._running is not None
-        assert service._running.converge._foreign == {}
+        assert service._running.converge._apply.foreign == {}
 
 
 async def test_a_machine_that_is_renamed_keeps_the_name_under_which_it_is_known(world: World) -> None:

@@ -7,9 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.agent.adapters.memory import MemoryJournal
-from slackwater.agent.domain.convergence import Do, Throttle, Wish, eased, plan, policy_of, targets
+from slackwater.agent.domain.controls.control import MachineView, lowers
+from slackwater.agent.domain.controls.cpu_limit import CpuLimit, eased
+from slackwater.agent.domain.controls.cpu_weight import CpuWeight
+from slackwater.agent.domain.convergence import Do, plan
+from slackwater.agent.domain.desired_state import DesiredState, Throttle
 from slackwater.agent.domain.journal import Journal
-from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.domain.knobs import Knob, Target, Value
 from slackwater.agent.domain.weights import Policy
 from slackwater.agent.usecases.actuate import Actuator
 from slackwater.testing.clock import FakeClock
@@ -22,29 +26,45 @@ throttles = st.dictionaries(uids, limits).map(
 KNOBS = [Knob(name, "cpu_limit") for name in "abc"]
 
 
-def wish(writer: str, *wanted: Throttle, lease: float = 10.0, policy: Policy = Policy.BY_TIER) -> Wish:
-    return Wish(writer, 1, 0.0, lease, policy, wanted)
+def desired(writer: str, *wanted: Throttle, lease: float = 10.0, policy: Policy = Policy.BY_TIER) -> DesiredState:
+    return DesiredState(writer, 1, 0.0, lease, policy, wanted)
 
 
-@given(throttles, throttles, st.dictionaries(uids, st.none() | limits))
+def in_force(
+    documents: list[DesiredState], originals: dict[str, int | None], now: float, protected: frozenset[str] = frozenset()
+) -> dict[Target, Value]:
+    """The limits that are written: as the controls' use case applies them."""
+    control, machine = CpuLimit(), MachineView(CAPACITY_MILLI, now, protected)
+    wanted = control.desired(control.merge(documents, machine), [pod(uid) for uid in originals], machine)
+    assert control.lowers_only
+    return {uid: value for uid, value in wanted.items() if lowers(value, originals[str(uid)])}
+
+
+@given(throttles, throttles, st.dictionaries(uids, st.none() | limits), st.frozensets(uids))
 def test_the_lowest_limit_wins_and_none_is_ever_raised(
-    one: tuple[Throttle, ...], other: tuple[Throttle, ...], originals: dict[str, int | None]
+    one: tuple[Throttle, ...],
+    other: tuple[Throttle, ...],
+    originals: dict[str, int | None],
+    protected: frozenset[str],
 ) -> None:
-    found = targets([wish("x", *one), wish("y", *other)], originals, CAPACITY_MILLI, now=5.0)
+    found = in_force([desired("x", *one), desired("y", *other)], originals, 5.0, protected)
     for uid, original in originals.items():
         wanted = [throttle.limit_milli for throttle in (*one, *other) if throttle.pod_uid == uid]
         binding = [limit for limit in wanted if original is None or limit < original]
-        assert (found[uid].limit_milli if uid in found else None) == (min(binding) if binding else None)
+        assert found.get(uid) == (min(binding) if binding and uid not in protected else None)
     assert found.keys() <= originals.keys()
 
 
 def test_a_lapsed_lease_gives_back_a_quarter_of_the_node_per_second() -> None:
-    wanted = wish("x", Throttle("a", 500, "d"), lease=10)
-    series = [
-        found["a"].limit_milli if (found := targets([wanted], {"a": None}, 4000, now)) else None
-        for now in (9.9, 10.0, 10.9, 11.0, 12.0, 13.0)
-    ]
+    wanted = desired("x", Throttle("a", 500, "d"), lease=10)
+    series = [in_force([wanted], {"a": None}, now).get("a") for now in (9.9, 10.0, 10.9, 11.0, 12.0, 13.0)]
     assert series == [500, 1500, 1500, 2500, 3500, None]
+
+
+def test_a_lapsed_limit_above_the_node_does_not_hide_one_that_is_in_force() -> None:
+    lapsed = desired("x", Throttle("a", 3900, "d"), lease=1.0)
+    alive = desired("y", Throttle("a", 6000, "d"), lease=10.0)
+    assert in_force([lapsed, alive], {"a": None}, 5.0) == {"a": 6000}
 
 
 @given(limits, st.floats(0, 100), st.floats(0, 100))
@@ -53,11 +73,16 @@ def test_easing_never_goes_back(limit: int, one: float, other: float) -> None:
     assert limit < eased(limit, first, CAPACITY_MILLI) <= eased(limit, second, CAPACITY_MILLI)
 
 
+def policy_of(*documents: DesiredState) -> Policy | None:
+    return CpuWeight().merge(documents, MachineView(CAPACITY_MILLI, 0.0))
+
+
 def test_the_policy_that_protects_prod_more_is_in_force() -> None:
-    assert policy_of([]) is None
-    assert policy_of([wish("x", policy=Policy.BY_REQUEST)]) is Policy.BY_REQUEST
-    assert policy_of([wish("x", policy=Policy.BY_REQUEST), wish("y")]) is Policy.BY_TIER
-    assert policy_of([wish("x", policy=Policy.BY_TIER_IDLE), wish("y")]) is Policy.BY_TIER_IDLE
+    assert policy_of() is None
+    assert CpuWeight().desired(None, [pod("a")], MachineView(CAPACITY_MILLI, 0.0)) == {}
+    assert policy_of(desired("x", policy=Policy.BY_REQUEST)) is Policy.BY_REQUEST
+    assert policy_of(desired("x", policy=Policy.BY_REQUEST), desired("y")) is Policy.BY_TIER
+    assert policy_of(desired("x", policy=Policy.BY_TIER_IDLE), desired("y")) is Policy.BY_TIER_IDLE
 
 
 texts_wanted = st.dictionaries(st.sampled_from(KNOBS), st.none() | st.sampled_from(["100", "200", "max"]))

@@ -17,6 +17,7 @@ from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.processes import process_of
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
 from slackwater.agent.adapters.memory import MemoryJournal
+from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
 from slackwater.agent.usecases.actuate import Actuator
 from slackwater.agent.usecases.converge import ConvergeToIntents
 from slackwater.events.envelope import event_of
@@ -77,7 +78,7 @@ def test_all_pods_are_measured_with_fewer_descriptors_than_they_have_files(drive
             sample = driver.sample()
             assert len(sample.pods) == PODS
             assert all(one.memory_bytes is not None and one.psi.cpu_some_us is not None for one in sample.pods)
-        assert driver.read(driver.limit_knob("uid-7")) == "-1"
+        assert driver.read(driver.knob(CPU_LIMIT, "uid-7")) == "-1"
         driver.close()
 
 
@@ -95,7 +96,7 @@ def test_a_file_that_cannot_be_opened_for_a_moment_is_not_gone(driver: LinuxDriv
     converge = ConvergeToIntents(NODE, "boot", driver, Actuator(driver, MemoryJournal()), clock, 4000)
     throttle = CpuThrottle(pod_uid="uid-7", cpu_limit_milli=250, decision_id="d")
     converge.receive(event_of(intent(clock, 1, throttle), source="test", time=clock.now()))
-    pods, knob = driver.pods(), driver.limit_knob("uid-7")
+    pods, knob = driver.pods(), driver.knob(CPU_LIMIT, "uid-7")
     with exhausted():
         with pytest.raises(Misconfigured, match="Too many open files"):
             driver.read(knob)

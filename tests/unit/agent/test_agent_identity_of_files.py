@@ -18,6 +18,7 @@ from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.processes import process_of
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
 from slackwater.agent.adapters.memory import MemoryJournal
+from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
 from slackwater.agent.usecases.actuate import Actuator
 from slackwater.agent.usecases.converge import ConvergeToIntents
 from slackwater.events.envelope import event_of
@@ -60,9 +61,8 @@ class Machine:
         PodRegistry(layout.agent_dir / "pods").add(Entry(one, process_of(os.getpid()), layout.instance))
         layout.make_pod(Tier.BATCH, uid)
         if quota is not None:
-            knob = self.driver.limit_knob(uid)
-            period = self.driver._period_us(knob)
-            self.driver.write(knob, f"{quota} {period}" if layout.hierarchy.pure_v2 else str(quota))
+            knob = self.driver.knob(CPU_LIMIT, uid)
+            self.driver.write(knob, f"{quota} 100000" if layout.hierarchy.pure_v2 else str(quota))
 
     def second(self, load_milli: int) -> None:
         """Every pod wants as much; the planner looks, and the agent writes what it says."""

@@ -10,7 +10,7 @@ from agent_world import World, throttle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.agent.domain.heard import KEPT_SECONDS, StoredReports
+from slackwater.agent.domain.stored_reports import KEPT_SECONDS, StoredReports
 from slackwater.events.envelope import event_of
 from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.model.identifiers import partition_of

@@ -17,6 +17,8 @@ from slackwater.agent.adapters.linux.machine import cpu_list, numa_nodes, topolo
 from slackwater.agent.adapters.linux.meters import busy_ns, memory_in_use, pressure_total_us
 from slackwater.agent.adapters.linux.processes import Process, process_of
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
+from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
+from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.domain.weights import IDLE_SHARES, MIN_SHARES
 from slackwater.model.errors import Conflict, Misconfigured, NotFound
@@ -51,19 +53,19 @@ def end(driver: LinuxDriver, one: Pod) -> None:
 
 
 def test_without_cpu_idle_the_smallest_weight_stands_for_it(driver: LinuxDriver) -> None:
-    knob = driver.weight_knob(Tier.BATCH)
-    smallest = driver.weight_text(knob, MIN_SHARES)
-    assert driver.weight_text(knob, IDLE_SHARES) == smallest
+    knob = driver.knob(CPU_WEIGHT, Tier.BATCH)
+    smallest = driver.render(knob, MIN_SHARES)
+    assert driver.render(knob, IDLE_SHARES) == smallest
     driver.write(knob, smallest)
     assert driver.read(knob) == smallest
 
 
 def test_a_weight_and_cpu_idle_are_one_value(driver: LinuxDriver) -> None:
-    knob = driver.weight_knob(Tier.BATCH)
+    knob = driver.knob(CPU_WEIGHT, Tier.BATCH)
     weight, idle = Path(knob.path), Path(knob.path).with_name("cpu.idle")
     idle.write_text("0\n")
-    assert driver.weight_text(knob, IDLE_SHARES) == "idle"
-    assert driver.weight_text(knob, 512) not in ("idle", "0")
+    assert driver.render(knob, IDLE_SHARES) == "idle"
+    assert driver.render(knob, 512) not in ("idle", "0")
     driver.write(knob, "idle")
     assert idle.read_text() == "1"
     for shown in ("3", "0", "1"):  # by kernels, while a group is idle
@@ -93,27 +95,27 @@ def test_a_pod_is_listed_measured_and_forgotten(driver: LinuxDriver) -> None:
     assert driver.sample().pods == ()
     assert driver._gauges.open_descriptors() < opened
     with pytest.raises(NotFound):
-        driver.limit_knob(one.uid)
+        driver.knob(CPU_LIMIT, one.uid)
 
 
 @pytest.mark.parametrize(("milli", "quota"), [(250, 25_000), (1, 1000), (1500, 150_000)])
 def test_a_limit_is_a_quota_of_the_period_and_none_is_unlimited(driver: LinuxDriver, milli: int, quota: int) -> None:
     start(driver, pod("uid-1"))
-    knob = driver.limit_knob("uid-1")
+    knob = driver.knob(CPU_LIMIT, "uid-1")
     original = driver.read(knob)
-    assert driver.limit_milli(knob, original) is None
-    assert driver.limit_text(knob, None) == original
-    driver.write(knob, driver.limit_text(knob, milli))
+    assert driver.parse(knob, original) is None
+    assert driver.render(knob, None) == original
+    driver.write(knob, driver.render(knob, milli))
     pure_v2 = driver.layout.hierarchy.pure_v2
     assert driver.read(knob) == (f"{quota} 100000" if pure_v2 else str(quota))
-    assert driver.limit_milli(knob, driver.read(knob)) == max(milli, 10)
+    assert driver.parse(knob, driver.read(knob)) == max(milli, 10)
 
 
 def test_weights_are_shares_on_v1_and_weights_on_v2(driver: LinuxDriver) -> None:
     start(driver, pod("uid-1"))
     for target in ("uid-1", Tier.BATCH):
-        knob = driver.weight_knob(target)
-        driver.write(knob, driver.weight_text(knob, 1024))
+        knob = driver.knob(CPU_WEIGHT, target)
+        driver.write(knob, driver.render(knob, 1024))
         assert driver.read(knob) == ("39" if driver.layout.hierarchy.pure_v2 else "1024")
 
 

@@ -22,7 +22,7 @@ from slackwater.bus.permissions import (
     service_subjects,
     users_of,
 )
-from slackwater.bus.streams import load
+from slackwater.bus.streams import event_named, load
 from slackwater.cli.broker import Certificates, registry, write_config
 from slackwater.events.envelope import own_subjects, subject_of, subject_token, subjects_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
@@ -90,7 +90,10 @@ def test_a_service_may_publish_what_it_says_and_bury_what_it_consumes() -> None:
         assert all(letter.startswith(f"{part.name}-") for letter in letters)
         assert len(letters) == len(part.consumes)
         desk = {f"$JS.API.{verb}.{stream}" for verb in ("CONSUMER.LIST", "STREAM.MSG.GET") for stream in load().streams}
-        assert desk & set(allowed) == (desk if part.name in OPERATES else set())
+        durable = {spec.event for name, spec in load().consumers.items() if name.startswith(f"{part.name}-")}
+        kept = {event for event in durable if load().keeps_last(event_named(event).STREAM)}
+        read_back = {"$JS.API.STREAM.MSG.GET.STATE"} if kept else set()
+        assert desk & set(allowed) == (desk if part.name in OPERATES else read_back)
 
 
 def test_every_durable_consumer_belongs_to_a_service_that_consumes_its_event() -> None:

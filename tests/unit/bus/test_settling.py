@@ -15,7 +15,8 @@ from slackwater.bus import quick
 from slackwater.bus.breathing import AT_A_STRETCH, AT_ONCE
 from slackwater.bus.deadletters import DeadLetter
 from slackwater.bus.encoding import encode
-from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement, each
+from slackwater.bus.handlers import each
+from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement
 from slackwater.bus.settling import AWAY_SECONDS, UNSEEN_FACTOR, Settler
 from slackwater.bus.stats import ConsumerStats, Counters
 from slackwater.bus.streams import ConsumerSpec

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from slackwater.cli.client import Answer, answer_of
+from slackwater.cli.answers import Answer, answer_of
 from slackwater.cli.main import app
 from slackwater.model.errors import Misconfigured
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from colocation_scene import Colocation
 
-from slackwater.bus.isolation import Isolation
+from slackwater.bus.handlers import Verdicts
 from slackwater.bus.port import Done, Received, Reject
 from slackwater.bus.stats import Counters
 from slackwater.events.envelope import Event
@@ -27,8 +27,8 @@ async def offers_after(batch: list[Event[UsageWindowed]]) -> tuple[Colocation, l
     scene = Colocation()
     for node in ("a", "b", "c"):
         await scene.events.on_described([received(described(node), 1)])
-    handler = Isolation("colocation-usage-windowed", scene.events.on_usage, Counters())
-    verdicts = await handler.verdicts([received(event, number) for number, event in enumerate(batch, 1)])
+    handler = Verdicts("colocation-usage-windowed", scene.events.on_usage, Counters())
+    verdicts = await handler([received(event, number) for number, event in enumerate(batch, 1)])
     return scene, list(verdicts)
 
 

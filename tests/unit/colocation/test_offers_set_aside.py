@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 from colocation_scene import Colocation
 
+from slackwater.bus.handlers import Verdicts
 from slackwater.bus.port import Received, Reject
+from slackwater.bus.stats import Counters
 from slackwater.colocation.domain.node import NodeState
+from slackwater.colocation.edge.events import ON_USAGE
 from slackwater.colocation.usecases import recompute_offer
 from slackwater.colocation.usecases.recompute_offer import revisit
 from slackwater.events.envelope import Event
@@ -54,7 +57,8 @@ async def test_a_node_that_fails_by_itself_is_set_aside_and_the_others_are_decid
 async def test_an_event_that_makes_its_node_fail_is_refused_and_the_node_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     scene = await scene_of("a", "b")
     break_node(monkeypatch, "b", only_with_event=True)
-    verdicts = await scene.events.on_usage([received(window("b", 1, {"p": 500}), 1)])
+    handler = Verdicts(ON_USAGE, scene.events.on_usage, Counters())
+    verdicts = await handler([received(window("b", 1, {"p": 500}), 1)])
     assert isinstance(verdicts[0], Reject)
     assert verdicts[0].reason == "uncomputable"
     assert not scene.offering.quarantine.holds_node("b")

@@ -6,8 +6,10 @@ from typing import Any, NoReturn, cast
 
 import pytest
 
+from slackwater.bus.handlers import Verdicts
 from slackwater.bus.port import Received, Retry
-from slackwater.colocation.edge.events import ColocationEvents
+from slackwater.bus.stats import Counters
+from slackwater.colocation.edge.events import ON_DESCRIBED, ColocationEvents
 from slackwater.colocation.usecases.recompute_offer import Offering
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.testing.clock import FakeClock
@@ -26,5 +28,6 @@ class _Away:
 async def test_a_batch_that_meets_an_outage_uses_up_no_delivery(error: Exception) -> None:
     offering = Offering(cast(Any, _Away(error)), cast(Any, None), FakeClock())
     received = Received(described("a"), 1, 1, "a")
-    verdicts = await ColocationEvents(offering).on_described([received, received])
+    handler = Verdicts(ON_DESCRIBED, ColocationEvents(offering).on_described, Counters())
+    verdicts = await handler([received, received])
     assert verdicts == [Retry(str(error), away=True)] * 2

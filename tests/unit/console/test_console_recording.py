@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from slackwater.bus.isolation import Isolation
+from slackwater.bus.handlers import Verdicts
 from slackwater.bus.port import Done, Received, Reject, Retry
 from slackwater.bus.stats import Counters
 from slackwater.console import CONSUMES
 from slackwater.console.adapters.memory import MemoryReadModel
-from slackwater.console.edge.events import routes, whole_batch
+from slackwater.console.edge.events import recording, routes
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported
@@ -78,7 +78,7 @@ async def test_old_rows_go_with_a_write_once_the_time_has_come(model: MemoryRead
     assert (await model.counts()).reports == len(fresh)
 
 
-async def test_a_database_that_is_away_means_again_later_for_the_whole_batch(clock: FakeClock) -> None:
+async def test_a_database_that_is_away_means_again_later_for_the_recording(clock: FakeClock) -> None:
     async def away(events: object) -> None:
         raise Unavailable("PostgreSQL does not answer")
 
@@ -87,8 +87,9 @@ async def test_a_database_that_is_away_means_again_later_for_the_whole_batch(clo
 
     told: list[object] = []
     batch = received(reports(clock)[:3])
-    assert await whole_batch(away, told.append)(batch) == [Retry("PostgreSQL does not answer", away=True)] * 3
-    assert await whole_batch(there, told.append)(batch) == [Done()] * 3
+    handlers = [Verdicts("c", recording(record, told.append), Counters()) for record in (away, there)]
+    assert await handlers[0](batch) == [Retry("PostgreSQL does not answer", away=True)] * 3
+    assert await handlers[1](batch) == [Done()] * 3
     assert told == [[one.event for one in batch]]
 
 
@@ -103,8 +104,8 @@ async def test_a_batch_that_fails_after_its_write_is_recorded_once(
         if bad in batch:
             raise OverflowError("defect after the write")
 
-    handler = Isolation("console-usage-reported", whole_batch(write, lambda _: None), Counters())
-    verdicts = await handler.verdicts(received(events))
+    handler = Verdicts("console-usage-reported", recording(write, lambda _: None), Counters())
+    verdicts = await handler(received(events))
     counts, pods = await model.counts(), await model.pods()
     assert [isinstance(verdict, Reject) for verdict in verdicts] == [event is bad for event in events]
     await record.usage_reported([event for event in events if event is not bad])

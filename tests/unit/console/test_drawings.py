@@ -17,7 +17,6 @@ from slackwater.console.domain.drawing.level_chart import LevelSample, Mark, lev
 from slackwater.console.domain.drawing.line_charts import above, forecast_chart, limit_lane, pressure_chart
 from slackwater.console.domain.drawing.stacks import LAYERS, stacked, water_level
 from slackwater.console.domain.drawing.svg import Frame
-from slackwater.console.domain.views import WaterfallRow
 
 START = datetime(2026, 1, 5, 10, tzinfo=UTC)
 END = START + timedelta(minutes=15)
@@ -135,19 +134,16 @@ def test_runs_hold_every_sample_once_and_are_cut_only_at_gaps(found: list[LevelS
 
 @given(changes)
 def test_waterfall_bars_are_seen_and_as_wide_as_what_they_stand_for(values: list[int]) -> None:
-    rows, total = [], 0
-    for value in values:
-        rows.append(WaterfallRow("term", value, total, total + value, ""))
-        total += value
-    low, high = waterfall_range(rows, total)
-    for row in rows:
-        picture = waterfall_bar(row.running_before, row.running_after, low, high, "gain", "milli")
+    totals = list(itertools.accumulate(values, initial=0))
+    low, high = waterfall_range(totals[1:], totals[-1])
+    for value, (before, after) in zip(values, itertools.pairwise(totals), strict=True):
+        picture = waterfall_bar(before, after, low, high, "gain", "milli")
         assert_inside(picture)
         bar = ElementTree.fromstring(picture).find("rect")  # noqa: S314 - our own drawing
         assert bar is not None
         width = float(bar.attrib["width"])
-        if row.value:
-            share = abs(row.value) / (high - low)
+        if value:
+            share = abs(value) / (high - low)
             assert width == pytest.approx(max(1.0, share * 236), abs=0.05)
         else:
             assert width == 0

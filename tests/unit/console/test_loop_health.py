@@ -11,9 +11,17 @@ from test_drawings import assert_inside
 
 from slackwater.bus.desk import ClosedDesk, desk_of
 from slackwater.console.adapters.memory import MemoryReadModel
-from slackwater.console.domain.drawing.latency_chart import BINS, bins, height_of, latency_chart, position
+from slackwater.console.domain.drawing.latency_chart import (
+    BINS,
+    Spread,
+    bins,
+    height_of,
+    latency_chart,
+    percentile,
+    position,
+)
 from slackwater.console.domain.drawing.svg import Frame
-from slackwater.console.domain.loop import CheckView, ProcessView, ServiceView, Spread, percentile, service_rows
+from slackwater.console.domain.loop import CheckView, ProcessView, ServiceView, service_rows
 from slackwater.console.usecases.loop_page import EXPECTED, loop_page
 from slackwater.model.errors import Unavailable
 from slackwater.testing.bus import MemoryBus

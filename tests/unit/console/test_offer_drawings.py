@@ -17,7 +17,7 @@ from test_drawings import END, START, assert_inside
 from slackwater.console.domain.drawing.offer_chart import Change, OfferStep, Unit, degraded_spans, offer_chart, thinned
 from slackwater.console.domain.drawing.pool_chart import PoolLevel, pool_chart, pool_frame, pool_layers
 from slackwater.console.domain.drawing.svg import Frame, Scale
-from slackwater.console.domain.words import cores
+from slackwater.console.domain.drawing.units import cores
 
 FRAMES = (Frame(580, 170), Frame(360, 160, left=34, right=6))
 UNIT = Unit(cores, 1000.0)

@@ -19,6 +19,8 @@ from slackwater.agent.adapters.simulated import (
     settle,
     surging,
 )
+from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
+from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.knobs import Knob
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.tiers import Tier
@@ -116,8 +118,8 @@ async def test_a_limit_written_is_a_limit_kept_and_seen_as_throttling() -> None:
     clock = FakeClock()
     driver = opened(clock)
     uid = "sim-1-crunch"
-    knob = driver.limit_knob(uid)
-    driver.write(knob, driver.limit_text(knob, 500))
+    knob = driver.knob(CPU_LIMIT, uid)
+    driver.write(knob, driver.render(knob, 500))
     before = {pod.uid: pod for pod in driver.sample().pods}
     await clock.advance(2)
     after = {pod.uid: pod for pod in driver.sample().pods}
@@ -138,11 +140,11 @@ async def test_two_runs_of_the_same_seed_are_the_same() -> None:
 
 def test_knobs_hold_their_exact_text_and_strangers_are_not_found() -> None:
     driver = opened(FakeClock())
-    knob = driver.weight_knob(Tier.BATCH)
+    knob = driver.knob(CPU_WEIGHT, Tier.BATCH)
     driver.write(knob, "2")
     assert driver.read(knob) == "2"
     with pytest.raises(NotFound):
-        driver.limit_knob("nobody")
+        driver.knob(CPU_LIMIT, "nobody")
     with pytest.raises(NotFound):
         driver.read(Knob("elsewhere", "cpu_limit"))
     with pytest.raises(Misconfigured):
@@ -154,6 +156,6 @@ def test_a_terminated_pod_is_gone_with_its_knobs() -> None:
     driver.terminate("sim-1-crunch", 15)
     assert not driver.alive("sim-1-crunch")
     with pytest.raises(NotFound):
-        driver.limit_knob("sim-1-crunch")
+        driver.knob(CPU_LIMIT, "sim-1-crunch")
     driver.terminate("sim-1-crunch", 9)
     assert len(driver.sample().pods) == 3

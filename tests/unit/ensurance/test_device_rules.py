@@ -8,7 +8,7 @@ import pytest
 from ensurance_scene import described, reported
 from guard_documents import DocumentScene
 
-from slackwater.agent.domain.alone import Machine
+from slackwater.agent.domain.disconnected import Machine
 from slackwater.agent.domain.observation import Instant
 from slackwater.ensurance.usecases.sampling import glimpse_of, view_of
 from slackwater.events.effect_measured import EffectMeasured

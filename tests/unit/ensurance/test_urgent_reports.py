@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_histories import in_a_loop
 
-from slackwater.ensurance.edge.events import consume_all
+from slackwater.ensurance.edge.events import consumers
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import WaterlineCrossed, crossing_of, report_of
@@ -145,8 +145,9 @@ class Replica:
         async with AsyncExitStack() as stack:
             scene = self.scene
             handlers = scene.guard, scene.describe, scene.observe, scene.evicted
-            for consumption in await consume_all(stack, self.bus, self.mine.__contains__, scene.book, *handlers):
-                await consumption.take(self.mine)
+            for consumer in consumers(scene.book, *handlers):
+                opened = await stack.enter_async_context(consumer.open(self.bus, self.mine.__contains__))
+                await opened.take(self.mine)
             yield self
 
 

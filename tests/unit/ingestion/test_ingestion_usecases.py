@@ -106,7 +106,7 @@ async def test_who_leaves_while_the_store_is_away_gives_its_batch_back(world: Wo
     world.database.away = True
     held = asyncio.create_task(world.report(1))
     await world.clock.advance(1)
-    world.accept.leave()
+    world.reports.leave()
     await world.clock.advance(1)
     assert isinstance(held.result(), Retry)
     assert world.books.rows == []
@@ -192,13 +192,14 @@ async def test_a_report_that_is_not_called_sound_is_judged_with_all_its_pods(wor
     assert "of a" in verdict.detail
 
 
-async def test_a_defect_is_raised(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_defect_costs_its_report_after_two_tries(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(ledger: MemoryLedger, history: History) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr(MemoryLedger, "append", broken)
-    with pytest.raises(ZeroDivisionError):
-        await world.report(1)
+    verdict = await world.report(1)
+    assert isinstance(verdict, Reject)
+    assert (verdict.reason, world.books.rows) == ("handler_failed", [])
 
 
 async def test_a_node_is_fresh_at_its_first_report_then_stale_then_lost_then_fresh_again(world: World) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from ingestion_world import World
 
-from slackwater.bus.isolation import Isolation
+from slackwater.bus.handlers import Verdicts
 from slackwater.bus.port import Done, Received
 from slackwater.bus.stats import Counters
 from slackwater.events.usage_reported import UsageReported
@@ -25,8 +25,8 @@ async def test_what_fails_after_the_commit_makes_no_replays_of_honest_reports() 
 
     accept = AcceptReports(world.database, world.books.ledgers(), world.clock, Limits(30, 900), world.meter, took=took)
     counters = Counters()
-    handler = Isolation("ingestion-usage-reported", accept, counters)
+    handler = Verdicts("ingestion-usage-reported", accept, counters)
     batch = [received(report(node, 1, world.clock.now())) for node in ("a", "b", "c")]
-    assert await handler.verdicts(batch) == [Done()] * 3
+    assert await handler(batch) == [Done()] * 3
     assert counters.handler_failures == 1
     assert [await world.report(2, node) for node in ("a", "b", "c")] == [Done()] * 3

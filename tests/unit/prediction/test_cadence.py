@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.model.tiers import Tier
 from slackwater.prediction.adapters.memory import MemoryPredictionStore
+from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.cadence import Published, causes
 from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, PoolPolicy
 from slackwater.prediction.domain.state import Keeping
-from slackwater.prediction.service import model_of
 from slackwater.prediction.usecases.fold_windows import fold_windows, sight_of
 from slackwater.prediction.usecases.publish_predictions import next_check, publish_predictions
 from slackwater.prediction.usecases.state import LivingState, PredictionPolicy

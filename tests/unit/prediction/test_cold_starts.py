@@ -15,6 +15,7 @@ from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.prediction.adapters.predictors.catalogue import describe, settings_of
+from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.crowd import QOS, kind_of
 from slackwater.prediction.domain.explaining import reasons
 from slackwater.prediction.domain.forecast import Forecast, forecast
@@ -23,7 +24,6 @@ from slackwater.prediction.domain.policy import ModelChoice, Policies, PoolPolic
 from slackwater.prediction.domain.shares import shares
 from slackwater.prediction.domain.snapshot import decode, encode
 from slackwater.prediction.domain.state import DEFAULT_POOL, PartitionState, Sight
-from slackwater.prediction.service import model_of
 from slackwater.prediction.usecases.publish_predictions import _fallback
 
 START = 1_700_006_400

@@ -18,7 +18,7 @@ from slackwater.model.quantities import Resources
 from slackwater.prediction.adapters.memory import MemoryPredictionStore
 from slackwater.prediction.adapters.predictors import registry
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue
-from slackwater.prediction.adapters.predictors.registry import GROUP, make_model
+from slackwater.prediction.adapters.predictors.registry import GROUP, make_model, model_of
 from slackwater.prediction.adapters.predictors.settings import PredictorSettings
 from slackwater.prediction.domain.models.borg_default import BorgDefault
 from slackwater.prediction.domain.models.contained import Contained
@@ -27,7 +27,6 @@ from slackwater.prediction.domain.models.tables import State
 from slackwater.prediction.domain.policy import ModelChoice, Policies, PoolPolicy
 from slackwater.prediction.domain.state import Keeping
 from slackwater.prediction.ports import Described
-from slackwater.prediction.service import model_of
 from slackwater.prediction.usecases.fold_windows import fold_windows
 from slackwater.prediction.usecases.publish_predictions import publish_predictions
 from slackwater.prediction.usecases.state import LivingState, PredictionPolicy

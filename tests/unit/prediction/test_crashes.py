@@ -22,11 +22,11 @@ from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.errors import Unavailable
 from slackwater.model.quantities import Resources
 from slackwater.prediction.adapters.memory import MemoryPredictionStore
+from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, PoolPolicy
 from slackwater.prediction.domain.snapshot import encode
 from slackwater.prediction.domain.state import Keeping
 from slackwater.prediction.ports import Described
-from slackwater.prediction.service import model_of
 from slackwater.prediction.usecases.fold_windows import fold_windows
 from slackwater.prediction.usecases.publish_predictions import publish_predictions
 from slackwater.prediction.usecases.state import LivingState, PredictionPolicy

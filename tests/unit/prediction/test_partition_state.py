@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.explaining import explain, reasons
 from slackwater.prediction.domain.forecast import Forecast, forecast
 from slackwater.prediction.domain.numbers import Numbers
@@ -20,7 +21,6 @@ from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, 
 from slackwater.prediction.domain.shares import shares
 from slackwater.prediction.domain.snapshot import decode, encode
 from slackwater.prediction.domain.state import DEFAULT_POOL, Keeping, PartitionState, Sight
-from slackwater.prediction.service import model_of
 
 START = 1_700_006_400
 MINUTE = 60

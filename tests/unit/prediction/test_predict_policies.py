@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from policy_scene import Lacking, Replica, document, model, policy
 
 from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound, Unavailable
+from slackwater.prediction.adapters.predictors.catalogue import refuse_unusable
 from slackwater.prediction.domain.policy import Cadence, Policies, PoolPolicy
-from slackwater.prediction.service import refuse_unusable
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.predict_policy import PredictPolicy, first_document
 from slackwater.resources.store import StoredResource

@@ -12,6 +12,7 @@ import pytest
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.explaining import decide, explain, reasons
 from slackwater.prediction.domain.forecast import Forecast, forecast
 from slackwater.prediction.domain.models.workload_profile import WorkloadProfile
@@ -19,7 +20,6 @@ from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, 
 from slackwater.prediction.domain.rollouts import Cause, revision_of
 from slackwater.prediction.domain.snapshot import Snapshot, decode, encode, freeze, pack
 from slackwater.prediction.domain.state import DEFAULT_POOL, Keeping, PartitionState, Sight
-from slackwater.prediction.service import model_of
 
 START = 1_700_006_400
 HOUR = 3600

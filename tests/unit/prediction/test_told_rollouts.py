@@ -15,9 +15,9 @@ from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.quantities import Resources
 from slackwater.prediction.adapters.memory import MemoryPredictionStore
+from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, PoolPolicy
 from slackwater.prediction.ports import Described
-from slackwater.prediction.service import model_of
 from slackwater.prediction.usecases.fold_windows import fold_windows
 from slackwater.prediction.usecases.publish_predictions import publish_predictions
 from slackwater.prediction.usecases.state import LivingState, PredictionPolicy

@@ -14,11 +14,11 @@ from slackwater.events.envelope import Event
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.quantities import Resources
 from slackwater.prediction.adapters.memory import MemoryPredictionStore
+from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.crowd import Crowd
 from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, PoolPolicy
 from slackwater.prediction.domain.snapshot import encode
 from slackwater.prediction.edge.events import WindowsOf
-from slackwater.prediction.service import model_of
 from slackwater.prediction.usecases.fold_windows import fold_windows
 from slackwater.prediction.usecases.state import LivingState, PredictionPolicy
 from slackwater.testing.bus import MemoryBus

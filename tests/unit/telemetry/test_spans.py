@@ -10,8 +10,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from slackwater.agent.domain.tracing import TraceBudget
-from slackwater.bus.port import Done, Received, Reject, Retry, Settlement, each
-from slackwater.bus.tracing import traced
+from slackwater.bus.handlers import each
+from slackwater.bus.port import Done, Received, Reject, Retry, Settlement
+from slackwater.bus.tracing import traced_batch, traced_each
 from slackwater.events.envelope import event_of
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.usecases.tracing import WindowTraces
@@ -81,7 +82,7 @@ async def test_each_message_gets_its_own_span_and_verdict(exporter: InMemorySpan
         return Reject("bad", "detail") if one.stream_sequence == 2 else None
 
     parents = [new_traceparent(), new_traceparent(), QUIET]
-    verdicts = await traced("ensurance-usage-reported", each(handle))(
+    verdicts = await traced_each("ensurance-usage-reported", each(handle).judge)(
         [received(n, p) for n, p in enumerate(parents, 1)]
     )
     assert verdicts == [Done(), Reject("bad", "detail"), Done()]
@@ -100,7 +101,7 @@ async def test_a_batch_handler_gets_a_span_per_sampled_message_only(exporter: In
         return [Done(), Retry("away")]
 
     parent = new_traceparent()
-    await traced("ingestion-usage-reported", handle)([received(1, QUIET), received(2, parent)])
+    await traced_batch("ingestion-usage-reported", handle)([received(1, QUIET), received(2, parent)])
     (only,) = exporter.get_finished_spans()
     assert only.name == "handle ingestion-usage-reported"
     assert (parent_id(only), only.status.description) == (span_id_of(parent), "retry: away")
@@ -111,7 +112,7 @@ async def test_a_handler_that_raises_fails_the_spans_of_its_batch(exporter: InMe
         raise ZeroDivisionError("deliberate")
 
     with pytest.raises(ZeroDivisionError):
-        await traced("ingestion-usage-reported", handle)([received(1, new_traceparent())])
+        await traced_batch("ingestion-usage-reported", handle)([received(1, new_traceparent())])
     assert exporter.get_finished_spans()[0].status.status_code is StatusCode.ERROR
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import sys
 from pathlib import Path
@@ -43,15 +44,40 @@ def answer(placements: int) -> dict[str, object]:
     }
 
 
-def test_a_table_names_the_command_and_has_a_row_for_each_model(tool: ModuleType) -> None:
-    lines = "\n".join(tool.table(tool.RUNS[0], answer(5)))
-    assert "--churn 2d --seeds 5 --models max`" in lines
-    assert "500 series, 25 machines, day 8 to 29." in lines
-    assert "| max | 10.00 [5.00..20.00] | 25.0 | 1.25 | 70.0 [69.0..71.0] |" in lines
+def test_a_run_names_its_options_and_size(tool: ModuleType) -> None:
+    line = tool.run_row(tool.RUNS[0], answer(5))
+    assert line.startswith("| `bitbrains-cpu-2d` | `--trace bitbrains_rnd/")
+    assert line.endswith("--churn 2d --seeds 5` | 500 | 25 | 8 to 29 |")
+
+
+def test_each_model_has_a_row_of_percents_with_the_range_of_its_placements(tool: ModuleType) -> None:
+    _, row = tool.rows(tool.RUNS[0], answer(5))
+    assert ",".join(row.values()) == "bitbrains-cpu-2d,max,10.00,5.00,20.00,25.0,1.25,70.0,69.0,71.0"
 
 
 def test_where_nothing_was_drawn_there_is_no_range(tool: ModuleType) -> None:
-    assert "| max | 10.00 | 25.0 | 1.25 | 70.0 |" in "\n".join(tool.table(tool.RUNS[0], answer(1)))
+    _, row = tool.rows(tool.RUNS[0], answer(1))
+    assert ",".join(row.values()) == "bitbrains-cpu-2d,max,10.00,,,25.0,1.25,70.0,,"
+
+
+def test_an_overview_compares_the_runs_of_one_resource(tool: ModuleType) -> None:
+    found = [*tool.rows(tool.RUNS[0], answer(5)), *list(tool.rows(tool.RUNS[1], answer(5)))[:1]]
+    assert list(tool.overview(found, "cpu")) == [
+        "| model | `bitbrains-cpu-2d` | `wrong-cpu-2d` |",
+        "|---|---|---|",
+        "| oracle | 0.00 / 70.0 | 0.00 / 70.0 |",
+        "| max | 10.00 / 70.0 | |",
+    ]
+    assert [line for line in tool.overview(found, "memory") if "/" in line] == []
+
+
+def test_the_page_shows_the_figures_of_the_file_beside_it(tool: ModuleType) -> None:
+    with tool.DATA.open() as file:
+        found = list(csv.DictReader(file))
+    assert {row["run"] for row in found} == {run.name for run in tool.RUNS}
+    page = tool.PAGE.read_text()
+    for resource in ("cpu", "memory"):
+        assert "\n".join(tool.overview(found, resource)) in page
 
 
 def test_only_what_is_behind_the_mark_is_written_anew(tool: ModuleType) -> None:

@@ -15,8 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from slackwater.agent.domain.controls.catalog import KNOBS
+from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, milli
+from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.host_apps import HostApplication
-from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Value
 from slackwater.agent.domain.samples import HostSample
 from slackwater.agent.domain.weights import IDLE_SHARES
 from slackwater.agent.ports import PodSample, PsiTotals, RawSample
@@ -33,7 +36,7 @@ REST_LOAD, SURGE_LOAD = 0.10, 0.60
 SERVICE_SECONDS = 0.008
 _OWN_PRESSURE, _NEIGHBOUR_PRESSURE = 0.02, 0.30
 _GIB = 1 << 30
-_IDLE, _WEIGHT_OF_IDLE = "idle", 3
+_WEIGHT_OF_IDLE = 3
 """What a group that is scheduled as idle weighs: as in the kernel (WEIGHT_IDLEPRIO)."""
 _CFS_PERIOD_SECONDS = 0.1
 _HOST_APP_SHARE, _HOST_APP_BYTES = 0.05, _GIB // 2
@@ -168,6 +171,7 @@ class SimulatedDriver:
     cpus: int = 8
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     host_apps: tuple[HostApplication, ...] = ()
+    knobs: tuple[KnobSpec, ...] = KNOBS
     _pods: dict[str, Pod] = field(default_factory=dict)
     _texts: dict[Knob, str] = field(default_factory=dict)
     _cpu_ns: dict[str, float] = field(default_factory=dict)
@@ -180,10 +184,11 @@ class SimulatedDriver:
     def open(self) -> None:
         for pod in fleet_pods(self.node, self.cpus, self.started_at):
             self._pods[pod.uid] = pod
-            self._texts[Knob(f"{self.node}/{pod.uid}", "cpu_limit")] = "max"
-            self._texts[Knob(f"{self.node}/{pod.uid}", "cpu_weight")] = str(pod.request.cpu_milli * 1024 // 1000)
-        for tier in Tier:
-            self._texts[Knob(f"{self.node}/{tier.value}", "cpu_weight")] = "1024"
+        for spec in self.knobs:
+            for target in (*self._pods, *Tier):
+                self._texts[self._knob(spec, target)] = spec.plain_text(spec.default)
+        for pod in self._pods.values():
+            self._texts[self._knob(CPU_WEIGHT, pod.uid)] = str(pod.request.cpu_milli * 1024 // 1000)
 
     def close(self) -> None:
         self._pods.clear()
@@ -213,7 +218,7 @@ class SimulatedDriver:
         claims = []
         for pod in self.pods():
             wanted = load * capacity * pod.request.cpu_milli / total if pod.tier is Tier.PROD else capacity
-            limit = self.limit_milli(self.limit_knob(pod.uid), self.read(self.limit_knob(pod.uid)))
+            limit = milli(self._value(CPU_LIMIT, pod.uid))
             claims.append(Claim(pod.uid, pod.tier, wanted, self._weight(pod.uid), limit))
         return settle(capacity, self.cpus, claims, {tier: self._weight(tier) for tier in Tier})
 
@@ -236,30 +241,24 @@ class SimulatedDriver:
     def glance(self) -> None:
         """Its load changes with the tide, not between two samples."""
 
-    def limit_knob(self, pod_uid: str) -> Knob:
-        return self._known(Knob(f"{self.node}/{pod_uid}", "cpu_limit"))
+    def knob(self, spec: KnobSpec, target: Target) -> Knob:
+        return self._known(self._knob(spec, target))
 
-    def limit_text(self, knob: Knob, limit_milli: int | None) -> str:
-        return "max" if limit_milli is None else str(max(10, limit_milli))
+    def render(self, knob: Knob, value: Value) -> str:
+        return self._spec(knob).plain_text(value)
 
-    def limit_milli(self, knob: Knob, text: str) -> int | None:
-        return None if text == "max" else int(text)
-
-    def weight_knob(self, target: str | Tier) -> Knob:
-        return self._known(Knob(f"{self.node}/{target.value if isinstance(target, Tier) else target}", "cpu_weight"))
-
-    def weight_text(self, knob: Knob, shares: int) -> str:
-        return _IDLE if shares == IDLE_SHARES else str(shares)
+    def parse(self, knob: Knob, text: str) -> Value:
+        return self._spec(knob).plain_value(text)
 
     def read(self, knob: Knob) -> str:
         return self._texts[self._known(knob)]
 
     def write(self, knob: Knob, text: str) -> None:
         self._known(knob)
-        if text not in ("max", _IDLE) and not text.isdecimal():
-            raise Misconfigured(
-                f"{knob.path}: {text!r} is neither a number nor max nor {_IDLE}", code="write_refused", field=knob.path
-            )
+        try:
+            self._spec(knob).plain_value(text)
+        except ValueError as error:
+            raise Misconfigured(f"{knob.path}: {error}", code="write_refused", field=knob.path) from error
         self._texts[knob] = text
 
     def alive(self, pod_uid: str) -> bool:
@@ -267,8 +266,8 @@ class SimulatedDriver:
 
     def terminate(self, pod_uid: str, signal: int) -> None:
         if signal in (signals.SIGTERM, signals.SIGKILL) and self._pods.pop(pod_uid, None) is not None:
-            for field_name in ("cpu_limit", "cpu_weight"):
-                del self._texts[Knob(f"{self.node}/{pod_uid}", field_name)]
+            for spec in self.knobs:
+                del self._texts[self._knob(spec, pod_uid)]
 
     def protected(self, pod_uid: str) -> str | None:
         pod = self._pods.get(pod_uid)
@@ -276,8 +275,7 @@ class SimulatedDriver:
 
     def _advance(self, pod: Pod, used: float, passed: float) -> PodSample:
         self._cpu_ns[pod.uid] = self._cpu_ns.get(pod.uid, 0.0) + used * 1e6 * passed
-        knob = self.limit_knob(pod.uid)
-        limit = self.limit_milli(knob, self.read(knob))
+        limit = milli(self._value(CPU_LIMIT, pod.uid))
         stopped = limit is not None and used >= limit - 1e-6
         periods, throttled = self._periods.get(pod.uid, (0.0, 0.0))
         step = passed / _CFS_PERIOD_SECONDS if limit is not None else 0.0
@@ -292,8 +290,17 @@ class SimulatedDriver:
         return self.cpus * 1000 * _HOST_APP_SHARE
 
     def _weight(self, target: str | Tier) -> int:
-        text = self.read(self.weight_knob(target))
-        return _WEIGHT_OF_IDLE if text == _IDLE else int(text)
+        value = self._value(CPU_WEIGHT, target)
+        return _WEIGHT_OF_IDLE if value == IDLE_SHARES else int(value or 0)
+
+    def _value(self, spec: KnobSpec, target: Target) -> Value:
+        return spec.plain_value(self.read(self._knob(spec, target)))
+
+    def _knob(self, spec: KnobSpec, target: Target) -> Knob:
+        return Knob(f"{self.node}/{target.value if isinstance(target, Tier) else target}", spec.name)
+
+    def _spec(self, knob: Knob) -> KnobSpec:
+        return next(spec for spec in self.knobs if spec.name == knob.field)
 
     def _known(self, knob: Knob) -> Knob:
         if knob not in self._texts:

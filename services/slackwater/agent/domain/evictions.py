@@ -8,7 +8,7 @@ from enum import Enum
 
 
 @dataclass(frozen=True, slots=True)
-class EvictionWish:
+class EvictionRequest:
     """One eviction as a writer asks for it. `cause` is the id of the event that carried it, `traceparent` its step."""
 
     id: str
@@ -32,9 +32,11 @@ class Verdict(Enum):
     REFUSED = "refused"
 
 
-def judge(wish: EvictionWish, *, lease_alive: bool, pod_lives: bool, protected: str | None, now: datetime) -> Verdict:
+def judge(
+    request: EvictionRequest, *, lease_alive: bool, pod_lives: bool, protected: str | None, now: datetime
+) -> Verdict:
     """The first rule that applies."""
-    if now >= wish.deadline:
+    if now >= request.deadline:
         return Verdict.EXPIRED
     if not lease_alive:
         return Verdict.WAIT

@@ -123,6 +123,9 @@ class LateBus:
     async def mark(self, payloads: Sequence[type[Payload]]) -> Mark:
         return await self._connected().mark(payloads)
 
+    async def latest(self, payload: type[P], node: str) -> Event[P] | None:
+        return await self._connected().latest(payload, node)
+
     async def settled_up_to(self, consumer: str) -> int:
         return await self._connected().settled_up_to(consumer)
 

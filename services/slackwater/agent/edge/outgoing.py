@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from slackwater.agent.edge.express import Express
+from slackwater.agent.edge.urgent_reports import UrgentReports
 from slackwater.bus.port import Bus
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported, said_alone
@@ -47,7 +47,7 @@ class Outgoing:
         self._lost = lost
         self._stored = stored
         self._bus = bus
-        self._express = Express(bus)
+        self._urgent = UrgentReports(bus)
         self._clock = clock
         self._capacity = capacity
         self._facts: OrderedDict[str, tuple[Event[Any], Callable[[], None] | None]] = OrderedDict()
@@ -73,7 +73,7 @@ class Outgoing:
         """Publish if the bus comes back soon enough; otherwise the oldest is dropped and counted. An urgent one is told
         at once as well."""
         if (crossing := crossing_of(event)) is not None:
-            self._express.send(crossing)
+            self._urgent.send(crossing)
         if len(self._reports) >= self._capacity:
             self._drop(next(iter(self._reports)))
         self._reports[event.id] = event
@@ -100,7 +100,7 @@ class Outgoing:
             for flight in flights:
                 flight.cancel()
             await asyncio.gather(*flights, return_exceptions=True)
-            await self._express.close()
+            await self._urgent.close()
             self._report_flights.clear()
             self._fact_flight = None
 

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
-from slackwater.agent.domain import convergence, weights
-from slackwater.agent.domain.convergence import Throttle, Wish
-from slackwater.agent.domain.knobs import Knob
-from slackwater.agent.domain.untouchable import PROTECTED, untouchable
+from slackwater.agent.domain.controls.catalog import CONTROLS
+from slackwater.agent.domain.controls.control import Control, MachineView
+from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, RESTORE_STEP, milli
+from slackwater.agent.domain.desired_state import DesiredState, Throttle
+from slackwater.agent.domain.protected_pods import PROTECTED, protection_reason
 from slackwater.agent.domain.waterlines import Waterline
+from slackwater.agent.domain.weights import Policy
 from slackwater.agent.ports import Driver
 from slackwater.agent.usecases.actuate import Actuator, Outcome
+from slackwater.agent.usecases.apply_controls import ApplyControls
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved, ObservedLimit
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.pods import Pod
-from slackwater.model.tiers import Tier
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
-_LOOK_AT_WEIGHTS_EVERY_TICKS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Held:
     restart; nobody has renewed it to this process, so it counts as lapsed."""
 
     event: Event[IntentDeclared]
-    wish: Wish
+    desired: DesiredState
     remembered: bool = False
 
 
@@ -55,12 +57,15 @@ class ConvergeToIntents:
     clock: Clock
     capacity_milli: int
     held: dict[str, Held] = field(default_factory=dict)
-    own: Wish | None = None
+    own: DesiredState | None = None
     """What this agent wants by itself, while it is alone and for some seconds after."""
-    _foreign: dict[Knob, str] = field(default_factory=dict)
-    _untouchable: frozenset[str] = frozenset()
-    _weighed: tuple[object, ...] = ()
+    controls: Sequence[Control[Any]] = CONTROLS
+    _apply: ApplyControls = field(init=False)
+    _protected: frozenset[str] = frozenset()
     _ticks: int = 0
+
+    def __post_init__(self) -> None:
+        self._apply = ApplyControls(self.driver, self.actuator, self.controls)
 
     def remember(self, events: Iterable[Event[IntentDeclared]]) -> None:
         """After a restart: what was last declared before it. Limits are not taken up again, for the start has put
@@ -68,8 +73,8 @@ class ConvergeToIntents:
         for event in events:
             if event.data.node == self.node:
                 plain = event.data.model_copy(update={"throttles": ()})
-                wish = _wish(plain, self.clock.monotonic() - plain.lease_seconds)
-                self.held[plain.writer] = Held(event.model_copy(update={"data": plain}), wish, remembered=True)
+                state = _desired_state(plain, self.clock.monotonic() - plain.lease_seconds)
+                self.held[plain.writer] = Held(event.model_copy(update={"data": plain}), state, remembered=True)
 
     def receive(self, event: Event[IntentDeclared]) -> list[Observed]:
         """Take one document, converge, and say what is in force now. A mere renewal is not answered."""
@@ -77,7 +82,7 @@ class ConvergeToIntents:
         before = self.held.get(document.writer)
         if before is not None and self._repeats(event, before):
             if before.remembered:  # whole again, with its limits, and lapsed until somebody renews it
-                self.held[document.writer] = Held(event, _wish(document, before.wish.received))
+                self.held[document.writer] = Held(event, _desired_state(document, before.desired.received))
             return []
         if before is not None and before.remembered:
             before = None  # whoever speaks to this process first is heard, as after any start
@@ -87,12 +92,12 @@ class ConvergeToIntents:
             )
             return []
         received_at = self.clock.now()
-        self.held[document.writer] = Held(event, _wish(document, self.clock.monotonic()))
+        self.held[document.writer] = Held(event, _desired_state(document, self.clock.monotonic()))
         pods = self.driver.pods()
-        outcome = self._converge(pods, look_at_weights=False)
+        outcome = self._converge(pods)
         answers = self._answer_foreign(outcome)
         changed = _changed(before.event.data if before is not None else None, document)
-        if before is None or changed or before.wish.generation != document.generation:
+        if before is None or changed or before.desired.generation != document.generation:
             answers = [answer for answer in answers if answer.payload.writer != document.writer]
             answers.append(self._observed(event, changed | self._pods_of(outcome, pods), outcome, received_at))
         return answers
@@ -101,11 +106,11 @@ class ConvergeToIntents:
         """The writer is there and hears us: what he last declared holds for another lease from now. Not if somebody
         else has declared for the node since, nor what holds for no time, nor what is only remembered."""
         held = self.held.get(writer)
-        if held is None or held.remembered or held.wish.lease_seconds <= 0:
+        if held is None or held.remembered or held.desired.lease_seconds <= 0:
             return False
         if not 0 < held.event.data.epoch <= epoch:
             return False
-        self.held[writer] = replace(held, wish=replace(held.wish, received=self.clock.monotonic()))
+        self.held[writer] = replace(held, desired=replace(held.desired, received=self.clock.monotonic()))
         return True
 
     def _repeats(self, event: Event[IntentDeclared], before: Held) -> bool:
@@ -113,7 +118,7 @@ class ConvergeToIntents:
         anything news that was declared before that."""
         if event.id == before.event.id and not before.remembered:
             return True
-        if self.own is None or before.wish.alive(self.clock.monotonic()):
+        if self.own is None or before.desired.alive(self.clock.monotonic()):
             return False
         now, then = event.data, before.event.data
         if (now.epoch, now.generation) > (then.epoch, then.generation):  # whatever the clock of its writer says
@@ -122,7 +127,7 @@ class ConvergeToIntents:
 
     def settle(self, pods: Sequence[Pod]) -> dict[str, int | None]:
         """Make the machine what is wanted now. Returns pods whose limit could not be set, with the one in force."""
-        outcome = self._converge(pods, look_at_weights=False)
+        outcome = self._converge(pods)
         found = self.limits(pods)
         return {uid: found[uid][0] for uid in self._pods_of(outcome, pods) if uid in found}
 
@@ -132,17 +137,17 @@ class ConvergeToIntents:
         self._let_go()
         if not self.held and not len(self.actuator.journal):
             return []
-        return self._answer_foreign(self._converge(pods, self._ticks % _LOOK_AT_WEIGHTS_EVERY_TICKS == 0))
+        return self._answer_foreign(self._converge(pods, self._ticks))
 
     def _let_go(self) -> None:
         """What fades is gone when its last step is done."""
         now = self.clock.monotonic()
-        if self.own is not None and self.own.lapsed_seconds(now) * convergence.RESTORE_STEP >= 1:
+        if self.own is not None and self.own.lapsed_seconds(now) * RESTORE_STEP >= 1:
             self.own = None
 
     def throttled(self) -> int:
         """How many CPU limits of ours are in force."""
-        return sum(knob.field == "cpu_limit" for knob in self.actuator.journal.knobs())
+        return len(self._apply.claimed(CPU_LIMIT))
 
     def throttling(self) -> bool:
         """Whether any CPU limit of ours is in force."""
@@ -151,11 +156,11 @@ class ConvergeToIntents:
     def lapsed(self) -> set[str]:
         """The writers whose lease has run out."""
         now = self.clock.monotonic()
-        return {writer for writer, held in self.held.items() if not held.wish.alive(now)}
+        return {writer for writer, held in self.held.items() if not held.desired.alive(now)}
 
     def waterlines(self) -> list[Waterline]:
         """All writers' local waterlines; they outlive leases, because a report at once costs little."""
-        return [line for held in self.held.values() for line in held.wish.waterlines]
+        return [line for held in self.held.values() for line in held.desired.waterlines]
 
     def limits(self, pods: Sequence[Pod]) -> dict[str, tuple[int | None, int | None]]:
         """Per pod uid: the limit in force and the one before us. Pods that just vanished are missing, and those whose
@@ -163,79 +168,17 @@ class ConvergeToIntents:
         found: dict[str, tuple[int | None, int | None]] = {}
         for pod in pods:
             try:
-                knob = self.driver.limit_knob(pod.uid)
-                now = self.driver.limit_milli(knob, self.driver.read(knob))
-                found[pod.uid] = (now, self._original(knob, now))
+                now, original = self._apply.values(CPU_LIMIT, pod.uid)
+                found[pod.uid] = (milli(now), milli(original))
             except (NotFound, Misconfigured):
                 continue
         return found
 
-    def _original(self, knob: Knob, now: int | None) -> int | None:
-        claim = self.actuator.journal.claim_of(knob)
-        return now if claim is None else self.driver.limit_milli(knob, claim.previous)
-
-    def _converge(self, pods: Sequence[Pod], look_at_weights: bool) -> Outcome:
-        wishes = [held.wish for held in self.held.values()] + ([] if self.own is None else [self.own])
-        desired: dict[Knob, str | None] = dict.fromkeys(self._claimed("cpu_limit"))
-        wanted, doubtful = self._limits_wanted(wishes, pods)
-        desired.update(wanted)
-        policy = convergence.policy_of(wishes)
-        weighed = (policy, tuple((pod.uid, pod.request.cpu_milli) for pod in pods))
-        if look_at_weights or weighed != self._weighed:
-            desired.update(dict.fromkeys(self._claimed("cpu_weight")))
-            desired.update(self._weights_wanted(policy, pods))
-            self._weighed = weighed
-        present = self.actuator.look(desired)
-        desired = {knob: text for knob, text in desired.items() if knob in present and knob not in doubtful}
-        theirs = self.actuator.look(self._foreign)
-        self._foreign = {knob: text for knob, text in self._foreign.items() if theirs.get(knob, "") not in (None, text)}
-        return self.actuator.perform(convergence.plan(desired, present, self.actuator.journal, self._foreign))
-
-    def _claimed(self, what: str) -> Iterable[Knob]:
-        return (knob for knob in self.actuator.journal.knobs() if knob.field == what)
-
-    def _limits_wanted(
-        self, wishes: Sequence[Wish], pods: Sequence[Pod]
-    ) -> tuple[Mapping[Knob, str | None], Collection[Knob]]:
-        """The texts, and the knobs of which nothing can be said now: they stay as they are."""
-        doubtful: set[Knob] = set()
-        self._untouchable = frozenset(pod.uid for pod in pods if untouchable(pod) is not None)
-        living = {pod.uid for pod in pods} - self._untouchable
-        named = {throttle.pod_uid for wish in wishes for throttle in wish.throttles} & living
-        knobs: dict[str, Knob] = {}
-        originals: dict[str, int | None] = {}
-        for uid in sorted(named):
-            try:
-                knob = knobs[uid] = self.driver.limit_knob(uid)
-                originals[uid] = self._original(knob, self.driver.limit_milli(knob, self.driver.read(knob)))
-            except NotFound:
-                continue
-            except Misconfigured:
-                doubtful.add(knob)
-        best = convergence.targets(wishes, originals, self.capacity_milli, self.clock.monotonic())
-        wanted: dict[Knob, str | None] = {}
-        for uid, target in best.items():
-            try:
-                wanted[knobs[uid]] = self.driver.limit_text(knobs[uid], target.limit_milli)
-            except NotFound:
-                continue
-            except Misconfigured:
-                doubtful.add(knobs[uid])
-        return wanted, doubtful
-
-    def _weights_wanted(self, policy: weights.Policy | None, pods: Sequence[Pod]) -> Mapping[Knob, str | None]:
-        if policy is None:
-            return {}
-        shares = weights.weigh(pods, policy)
-        wanted: list[tuple[str | Tier, int]] = [*shares.pods.items(), *shares.tiers.items()]
-        found: dict[Knob, str | None] = {}
-        for target, value in wanted:
-            try:
-                knob = self.driver.weight_knob(target)
-            except NotFound:
-                continue
-            found[knob] = self.driver.weight_text(knob, value)
-        return found
+    def _converge(self, pods: Sequence[Pod], sample: int | None = None) -> Outcome:
+        documents = [held.desired for held in self.held.values()] + ([] if self.own is None else [self.own])
+        self._protected = frozenset(pod.uid for pod in pods if protection_reason(pod) is not None)
+        machine = MachineView(self.capacity_milli, self.clock.monotonic(), self._protected)
+        return self._apply.apply(documents, pods, machine, sample)
 
     def _pods_of(self, outcome: Outcome, pods: Sequence[Pod]) -> set[str]:
         """Pods whose limit these steps failed to set or had to yield."""
@@ -243,15 +186,15 @@ class ConvergeToIntents:
         found: set[str] = set()
         for pod in pods if touched else ():
             try:
-                if self.driver.limit_knob(pod.uid) in touched:
+                if self.driver.knob(CPU_LIMIT, pod.uid) in touched:
                     found.add(pod.uid)
             except NotFound:
                 continue
         return found
 
     def _answer_foreign(self, outcome: Outcome) -> list[Observed]:
-        for knob, previous in outcome.yielded.items():
-            self._foreign[knob] = previous
+        self._apply.yielded(outcome)
+        for knob in outcome.yielded:
             _log.warning("foreign writer found", node=self.node, file=knob.path, field=knob.field)
         if not outcome.yielded:
             return []
@@ -271,21 +214,21 @@ class ConvergeToIntents:
             boot_epoch=self.boot_epoch,
             received_at=received_at,
             limits=tuple(self._limit(uid, decisions.get(uid), outcome) for uid in sorted(uids)),
-            foreign_writers=tuple(sorted(knob.path for knob in self._foreign)),
+            foreign_writers=tuple(sorted(knob.path for knob in self._apply.foreign)),
             observed_at=self.clock.now(),
         )
         return Observed(payload, event)
 
     def _limit(self, uid: str, decision_id: str | None, outcome: Outcome) -> ObservedLimit:
         try:
-            knob = self.driver.limit_knob(uid)
-            now = self.driver.limit_milli(knob, self.driver.read(knob))
+            knob = self.driver.knob(CPU_LIMIT, uid)
+            now = milli(self.driver.parse(knob, self.driver.read(knob)))
         except NotFound:
             return ObservedLimit(pod_uid=uid, cpu_limit_milli=None, error="not_found", decision_id=decision_id)
         except Misconfigured as error:
             return ObservedLimit(pod_uid=uid, cpu_limit_milli=None, error=error.code, decision_id=decision_id)
-        reason = "foreign_writer" if knob in self._foreign else outcome.errors.get(knob)
-        if decision_id is not None and uid in self._untouchable:
+        reason = "foreign_writer" if knob in self._apply.foreign else outcome.errors.get(knob)
+        if decision_id is not None and uid in self._protected:
             reason = PROTECTED
         return ObservedLimit(pod_uid=uid, cpu_limit_milli=now, error=reason, decision_id=decision_id)
 
@@ -298,13 +241,13 @@ def _older(document: IntentDeclared, held: IntentDeclared) -> bool:
     return document.generation < held.generation and document.declared_at <= held.declared_at
 
 
-def _wish(document: IntentDeclared, received: float) -> Wish:
-    return Wish(
+def _desired_state(document: IntentDeclared, received: float) -> DesiredState:
+    return DesiredState(
         writer=document.writer,
         generation=document.generation,
         received=received,
         lease_seconds=document.lease_seconds,
-        policy=weights.Policy(document.weights.value),
+        policy=Policy(document.weights.value),
         throttles=tuple(Throttle(item.pod_uid, item.cpu_limit_milli, item.decision_id) for item in document.throttles),
         waterlines=tuple(Waterline(line.metric, line.value) for line in document.waterlines),
     )

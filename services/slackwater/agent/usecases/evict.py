@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from slackwater.agent.domain.evictions import EvictionWish, Verdict, judge
+from slackwater.agent.domain.evictions import EvictionRequest, Verdict, judge
 from slackwater.agent.domain.ledger import EvictionRecord
-from slackwater.agent.domain.untouchable import untouchable
+from slackwater.agent.domain.protected_pods import protection_reason
 from slackwater.agent.ports import Driver, EvictionLedger
 from slackwater.events.envelope import Event
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
@@ -70,22 +70,18 @@ class EvictPods:
             elif not record.published:
                 self.announce(_completion(self.node, record))
 
-    def consider(self, wishes: Sequence[EvictionWish], lease_alive: Mapping[str, bool]) -> None:
+    def consider(self, requests: Sequence[EvictionRequest], lease_alive: Mapping[str, bool]) -> None:
         """Begin what may begin; settle at once what never will. `lease_alive` is by writer."""
-        for wish in wishes:
-            if wish.id in self._records or self._is_ending(wish.pod_uid):
+        for request in requests:
+            if request.id in self._records or self._is_ending(request.pod_uid):
                 continue
             now = self.clock.now()
             living = {pod.uid: pod for pod in self.driver.pods()}
-            pod = living.get(wish.pod_uid)
-            verdict = judge(
-                wish,
-                lease_alive=lease_alive.get(wish.writer, False),
-                pod_lives=pod is not None,
-                protected=(protected := None if pod is None else untouchable(pod) or self.driver.protected(pod.uid)),
-                now=now,
-            )
-            self._follow(verdict, wish, now, protected or "")
+            pod = living.get(request.pod_uid)
+            protected = None if pod is None else protection_reason(pod) or self.driver.protected(pod.uid)
+            alive = lease_alive.get(request.writer, False)
+            verdict = judge(request, lease_alive=alive, pod_lives=pod is not None, protected=protected, now=now)
+            self._follow(verdict, request, now, protected or "")
 
     def _is_ending(self, pod_uid: str) -> bool:
         """Whoever asked for it: a pod is ended once, and who asks again is answered when it is over."""
@@ -124,33 +120,33 @@ class EvictPods:
         if record is not None and not record.published:
             self._keep(replace(record, published=True))
 
-    def _follow(self, verdict: Verdict, wish: EvictionWish, now: datetime, protected: str) -> None:
+    def _follow(self, verdict: Verdict, request: EvictionRequest, now: datetime, protected: str) -> None:
         if verdict is Verdict.WAIT:
             return
         record = EvictionRecord(
-            id=wish.id,
-            pod_uid=wish.pod_uid,
-            writer=wish.writer,
-            decision_id=wish.decision_id,
-            deadline=wish.deadline,
-            grace_seconds=wish.grace_seconds,
+            id=request.id,
+            pod_uid=request.pod_uid,
+            writer=request.writer,
+            decision_id=request.decision_id,
+            deadline=request.deadline,
+            grace_seconds=request.grace_seconds,
             started_at=now,
-            cause=wish.cause,
-            traceparent=wish.traceparent,
+            cause=request.cause,
+            traceparent=request.traceparent,
         )
         match verdict:
             case Verdict.START:
                 if not self._keep(record):
-                    del self._records[wish.id]  # the next look asks again
+                    del self._records[request.id]  # the next look asks again
                     return
                 self._begun_at = [*self.begun_lately(), now]
                 _log.info(
                     "eviction begins",
                     node=self.node,
-                    decision_id=wish.decision_id,
-                    pod=wish.pod_uid,
-                    writer=wish.writer,
-                    reason=wish.reason,
+                    decision_id=request.decision_id,
+                    pod=request.pod_uid,
+                    writer=request.writer,
+                    reason=request.reason,
                 )
                 self.spawn(self._run(record))
             case Verdict.EXPIRED:
@@ -228,11 +224,11 @@ class EvictPods:
         return True
 
 
-def wishes_of(event: Event[IntentDeclared]) -> list[EvictionWish]:
+def eviction_requests(event: Event[IntentDeclared]) -> list[EvictionRequest]:
     """The evictions of one document as the domain sees them."""
     document = event.data
     return [
-        EvictionWish(
+        EvictionRequest(
             item.id, item.pod_uid, document.writer, item.grace_seconds, item.deadline, item.decision_id, item.reason,
             event.id, event.traceparent,
         )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from slackwater.bus.port import Done, Received, Reject, Retry, Settlement
+from slackwater.bus.handlers import Consumer
+from slackwater.bus.port import Done, Received, Settlement
 from slackwater.colocation.usecases.learn import learn_description, learn_liveness, learn_peaks, learn_usage
 from slackwater.colocation.usecases.recompute_offer import News, Offering, take_news
 from slackwater.events.envelope import Event
@@ -12,7 +14,6 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 
 ON_DESCRIBED = "colocation-node-described"
 ON_LIVENESS = "colocation-node-liveness-changed"
@@ -39,15 +40,17 @@ class ColocationEvents:
         return await self._take(ON_PEAKS, [_peaks(received.event) for received in batch])
 
     async def _take(self, consumer: str, batch: Sequence[News]) -> Sequence[Settlement]:
-        try:
-            await take_news(self._offering, consumer, batch)
-        except (Conflict, Unavailable) as error:  # nobody's fault: it must not use up the deliveries of good facts
-            return [Retry(error.message, away=True)] * len(batch)
-        except InvalidInput as error:
-            if len(batch) == 1:
-                return [Reject(error.code, error.message)]
-            return [(await self._take(consumer, [news]))[0] for news in batch]  # the others are taken without it
+        await take_news(self._offering, consumer, batch)
         return [Done()] * len(batch)
+
+    def consumers(self) -> Sequence[Consumer[Any]]:
+        """What colocation consumes, inventory first."""
+        return (
+            Consumer(NodeDescribed, ON_DESCRIBED, self.on_described),
+            Consumer(NodeLivenessChanged, ON_LIVENESS, self.on_liveness),
+            Consumer(UsageWindowed, ON_USAGE, self.on_usage),
+            Consumer(PeakPredicted, ON_PEAKS, self.on_peaks),
+        )
 
 
 def _described(event: Event[NodeDescribed]) -> News:

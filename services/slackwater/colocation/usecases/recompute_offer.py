@@ -113,6 +113,8 @@ async def decide_anew(
     """The state of a node, changed and decided upon; returns what is published of its offer: nothing while the node is
     in quarantine. Raises InvalidInput for a trigger with which its node cannot be decided upon."""
     if offering.quarantine.holds_node(node):
+        if trigger is not None:
+            offering.quarantine.left_out(trigger.data.TYPE)
         return ()
     try:
         state = await transaction.load(node)

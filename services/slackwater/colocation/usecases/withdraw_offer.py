@@ -5,18 +5,24 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from slackwater.colocation.domain.node import NodeState
+from slackwater.colocation.usecases.learn import learn_description, learn_liveness, learn_peaks
 from slackwater.colocation.usecases.recompute_offer import STATES, Offering, decide_anew
 from slackwater.colocation.usecases.tell_offer import SOURCE
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord, Input, Replay
 from slackwater.events.decision_recorded import DecisionRecorded
-from slackwater.events.envelope import Event, event_of
+from slackwater.events.envelope import Event, Payload, event_of
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.quantities import Resources
 from slackwater.store.quarantine import Item
+
+P = TypeVar("P", bound=Payload)
 
 DEGRADED = "state is in quarantine"
 SUBJECTS = {
@@ -27,6 +33,12 @@ SUBJECTS = {
 }
 _FUNCTION = "slackwater.colocation.domain.degrade:offer_in_quarantine"
 _IDS = uuid.UUID("2f4c8c64-0b0d-5f0e-9d0a-3d4b5a7c9e11")
+
+
+class Latest(Protocol):
+    """slackwater.bus.port.Bus.latest."""
+
+    async def __call__(self, payload: type[P], node: str) -> Event[P] | None: ...
 
 
 async def withdraw_offer(offering: Offering, item: Item) -> None:
@@ -55,14 +67,25 @@ async def withdraw_offer(offering: Offering, item: Item) -> None:
     offering.published(events, None)
 
 
-async def restore_offer(offering: Offering, item: Item) -> None:
-    """Decide on a released node and tell its offer in any case: the last word was that there is none. A node that
-    still fails goes back. Raises Unavailable, Fenced."""
+async def restore_offer(offering: Offering, latest: Latest, item: Item) -> None:
+    """Decide on a released node with the last description, liveness and prediction that its stream holds, and tell its
+    offer in any case: the last word was that there is none. A node that still fails goes back. Raises Unavailable,
+    Fenced."""
     if item.table != STATES or not item.node:
         return
+    described = await latest(NodeDescribed, item.node)
+    liveness = await latest(NodeLivenessChanged, item.node)
+    peaks = await latest(PeakPredicted, item.node)
+
+    def brought_up_to_date(state: NodeState) -> NodeState:
+        state = _after_withdrawal(state)
+        state = state if described is None else learn_description(state, described)
+        state = state if liveness is None else learn_liveness(state, liveness)
+        return state if peaks is None else learn_peaks(state, peaks)
+
     with offering.quarantine.isolating(STATES, item.row, node=item.node):
         async with offering.store.begin() as transaction:
-            events = await decide_anew(offering, transaction, item.node, _after_withdrawal, None, tell_anew=True)
+            events = await decide_anew(offering, transaction, item.node, brought_up_to_date, None, tell_anew=True)
         offering.published(events, None)
 
 

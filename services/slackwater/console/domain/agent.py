@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from slackwater.console.domain.drawing.units import seconds
 from slackwater.console.domain.views import IntentView, NodeView, ObservationView
-from slackwater.console.domain.words import seconds
 from slackwater.model.counting import counted
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from slackwater.console.domain.candidates import candidates_of
+from slackwater.console.domain.drawing.units import cores, percent
 from slackwater.console.domain.views import (
     Chain,
     ChainStep,
@@ -17,7 +18,7 @@ from slackwater.console.domain.views import (
     UsagePoint,
     WindowView,
 )
-from slackwater.console.domain.words import cores, outcome, percent, shortfall
+from slackwater.console.domain.words import outcome, shortfall
 from slackwater.console.domain.working import relief_of, working_of
 from slackwater.decisions.reasons import ONLY_TOLD, DecisionKind, Mode
 from slackwater.decisions.record import DecisionRecord

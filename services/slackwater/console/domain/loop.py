@@ -5,11 +5,11 @@ Durations in seconds, times aware UTC. None means unknown, never zero.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from slackwater.console.domain.drawing.latency_chart import Spread
 from slackwater.decisions.reasons import DecisionKind
 
 SILENT_INTERVALS = 3
@@ -34,29 +34,6 @@ class LoopTime:
         if self.to_decision is None or self.to_write is None:
             return None
         return self.to_decision + self.to_write
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """How a stage's durations are spread; None without any."""
-
-    name: str
-    title: str
-    values: tuple[float, ...]
-
-    @property
-    def p50(self) -> float | None:
-        return percentile(self.values, 0.50)
-
-    @property
-    def p99(self) -> float | None:
-        return percentile(self.values, 0.99)
-
-
-def percentile(values: Sequence[float], share: float) -> float | None:
-    """The nearest rank: the least value that at least this share of the values do not exceed."""
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
 
 
 def spreads_of(times: Iterable[LoopTime]) -> tuple[Spread, ...]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from slackwater.console.domain.candidates import GUARDING
 from slackwater.console.domain.drawing.level_chart import Mark
+from slackwater.console.domain.drawing.units import seconds
 from slackwater.console.domain.views import DecisionSummary
-from slackwater.console.domain.words import outcome, seconds, shortfall
+from slackwater.console.domain.words import outcome, shortfall
 from slackwater.decisions.reasons import ONLY_TOLD
 
 NAMED = 3

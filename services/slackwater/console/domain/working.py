@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 
 from slackwater.console.domain.candidates import GUARDING, is_carried_out
+from slackwater.console.domain.drawing.units import amount, seconds
 from slackwater.console.domain.views import EffectView
-from slackwater.console.domain.words import amount, seconds
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord, Input
 

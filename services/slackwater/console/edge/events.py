@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from slackwater.bus.port import BatchHandler, Bus, Done, P, Received, Reject, Retry, Settlement, Worth
+from slackwater.bus.handlers import Consumer, all_or_split
+from slackwater.bus.port import BatchHandler, P, Received, Worth
 from slackwater.console.ports import Meter
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.decision_recorded import DecisionRecorded
@@ -24,35 +24,22 @@ from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.events.waterline_crossed import WaterlineCrossed
-from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 from slackwater.model.time import Clock
 
 BATCH = 200
 
 
-def whole_batch(
+def recording(
     record: Callable[[Sequence[Event[P]]], Awaitable[None]], recorded: Callable[[Sequence[Event[P]]], None]
 ) -> BatchHandler[P]:
-    """A handler that records a batch in one write: all done, or, when the database is away, all again later.
+    """A handler that records a batch in one write."""
 
-    One event that cannot be stored is found by halving the batch, and only that one is rejected.
-    """
+    async def handle(batch: Sequence[Received[P]]) -> None:
+        events = [received.event for received in batch]
+        await record(events)
+        recorded(events)
 
-    async def handle(batch: Sequence[Received[P]]) -> Sequence[Settlement]:
-        try:
-            events = [received.event for received in batch]
-            await record(events)
-            recorded(events)
-        except (Conflict, Unavailable) as error:  # a conflict: lost against the other console, whose batch overlaps
-            return [Retry(error.message, away=True)] * len(batch)
-        except InvalidInput as error:
-            if len(batch) == 1:
-                return [Reject(error.code, error.message)]
-            half = len(batch) // 2
-            return [*await handle(batch[:half]), *await handle(batch[half:])]
-        return [Done()] * len(batch)
-
-    return handle
+    return all_or_split(handle)
 
 
 def routes(record: RecordEvents) -> dict[type[Payload], Callable[[Sequence[Event[Any]]], Awaitable[None]]]:
@@ -75,24 +62,24 @@ def routes(record: RecordEvents) -> dict[type[Payload], Callable[[Sequence[Event
     }
 
 
-@asynccontextmanager
-async def consuming(
-    bus: Bus, record: RecordEvents, meter: Meter, clock: Clock, worth: Worth | None = None
-) -> AsyncIterator[None]:
-    """All consumers run while this is open. `worth`: which reports are read, by their node (usecases/thinning)."""
+def consumers(record: RecordEvents, meter: Meter, clock: Clock, worth: Worth | None = None) -> Sequence[Consumer[Any]]:
+    """All that the console consumes. `worth`: which reports are read, by their node (usecases/thinning)."""
 
     def recorded(events: Sequence[Event[Any]]) -> None:
         now = clock.now()
         for event in events:
             meter.recorded(event.data.TYPE, (now - event.time).total_seconds())
 
-    async with AsyncExitStack() as stack:
-        for payload, handler in routes(record).items():
-            taking = whole_batch(handler, recorded)
-            asked = worth if payload is UsageReported else None
-            consumer = bus.consume(payload, consumer_of(payload), taking, batch=BATCH, worth=asked)
-            await stack.enter_async_context(consumer)
-        yield
+    return [
+        Consumer(
+            payload,
+            consumer_of(payload),
+            recording(handler, recorded),
+            batch=BATCH,
+            worth=worth if payload is UsageReported else None,
+        )
+        for payload, handler in routes(record).items()
+    ]
 
 
 def consumer_of(payload: type[Payload]) -> str:

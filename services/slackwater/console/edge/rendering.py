@@ -16,8 +16,9 @@ from markupsafe import Markup, escape
 
 from slackwater.console.domain.drawing.bars import share_bar
 from slackwater.console.domain.drawing.stacks import Layer
+from slackwater.console.domain.drawing.units import amount, bare, cores, gibibytes, percent, seconds
 from slackwater.console.domain.marks import css_of
-from slackwater.console.domain.words import amount, bare, cores, gibibytes, outcome, percent, seconds, short, shortfall
+from slackwater.console.domain.words import outcome, short, shortfall
 from slackwater.model.errors import InvalidInput, NotFound, Unavailable
 from slackwater.model.quantities import format_memory
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from slackwater.bus.desk import ConsumerState, Desk
-from slackwater.console.domain.drawing.latency_chart import height_of, latency_chart
+from slackwater.console.domain.drawing.latency_chart import Spread, height_of, latency_chart
 from slackwater.console.domain.fleet import FRESH, NodeQuery, Totals
-from slackwater.console.domain.loop import CheckView, ServiceRow, Spread, service_rows, spreads_of
+from slackwater.console.domain.loop import CheckView, ServiceRow, service_rows, spreads_of
 from slackwater.console.domain.shards import ReplicaView, replicas_of, shard_views
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.overview import NodeRow, known_waterline, node_row

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from slackwater.console.domain.drawing.offer_chart import Change, OfferStep, Unit, offer_chart
 from slackwater.console.domain.drawing.svg import Frame
+from slackwater.console.domain.drawing.units import cores, gibibytes
 from slackwater.console.domain.views import OfferView
-from slackwater.console.domain.words import cores, gibibytes
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.explain import mid_has_no_share, record_in_force
 from slackwater.console.usecases.pictures import HALF, Picture, Waterfall, both, drawn

@@ -15,6 +15,7 @@ from slackwater.console.domain.drawing.bars import tank
 from slackwater.console.domain.drawing.fleet_chart import FleetSample, Wording, fleet_chart
 from slackwater.console.domain.drawing.level_chart import LevelSample
 from slackwater.console.domain.drawing.stacks import Layer, water_level
+from slackwater.console.domain.drawing.units import cores, gibibytes
 from slackwater.console.domain.fleet import (
     DEFAULT_WATERLINE,
     FRESH,
@@ -30,7 +31,6 @@ from slackwater.console.domain.fleet import (
 )
 from slackwater.console.domain.pools import PoolRow
 from slackwater.console.domain.views import DecisionSummary, NodeView
-from slackwater.console.domain.words import cores, gibibytes
 from slackwater.console.ports import Reads
 from slackwater.console.usecases.pictures import ACTIONS, Picture, both, feed, used_by_layer
 from slackwater.console.usecases.pool_levels import PoolLevels, pool_levels

@@ -95,7 +95,7 @@ async def feed(
 def drawn(record: DecisionRecord) -> Waterfall:
     """The record's terms with a bar each."""
     rows = waterfall_of(record)
-    low, high = waterfall_range(rows, record.result)
+    low, high = waterfall_range([row.running_after for row in rows], record.result)
     bars = tuple(
         Bar(
             row,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 from slackwater.bus.deferring import DeferredReader
-from slackwater.bus.port import Bus, Consumption, Holds, Received, Retry, Settlement, each
+from slackwater.bus.handlers import Consumer, Each, each
+from slackwater.bus.port import Received
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.note_described import NoteDescribed
@@ -19,7 +19,6 @@ from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import WaterlineCrossed, report_of
-from slackwater.model.errors import Conflict
 
 P = TypeVar("P", bound=Payload)
 
@@ -28,48 +27,31 @@ REPORTS_AT_ONCE = 1000
 """As many as the broker hands out: of those of one node only the newest is read."""
 
 
-def settling(use_case: Callable[[Event[P]], Awaitable[None]]) -> Callable[[Received[P]], Awaitable[Settlement | None]]:
-    """A conflict means that somebody else wrote meanwhile: what he wrote is read before the next try."""
+def of_event(use_case: Callable[[Event[P]], Awaitable[None]]) -> Each[P]:
+    """A handler that needs the event only."""
 
-    async def handle(received: Received[P]) -> Settlement | None:
-        try:
-            await use_case(received.event)
-        except Conflict as error:
-            return Retry(error.message, delay_seconds=0.05)
-        return None
+    async def handle(received: Received[P]) -> None:
+        await use_case(received.event)
 
-    return handle
+    return each(handle)
 
 
-async def consume_all(
-    stack: AsyncExitStack,
-    bus: Bus,
-    holds: Holds,
-    book: Book,
-    guard: GuardNode,
-    described: NoteDescribed,
-    seen: NoteObserved,
-    evicted: NoteEvicted,
-) -> list[Consumption]:
-    """Open every consumer on `stack`, reading nothing yet; nodes first, so that their reports find them known."""
+def consumers(
+    book: Book, guard: GuardNode, described: NoteDescribed, seen: NoteObserved, evicted: NoteEvicted
+) -> Sequence[Consumer[Any]]:
+    """Nodes first, so that their reports find them known."""
 
-    guarding = settling(guard)
-
-    async def reported(received: Received[UsageReported]) -> Settlement | None:
-        verdict = await guarding(received)
-        if verdict is None:
-            book.has_read(received.subject_key, received.stream_sequence)
-        return verdict
+    async def reported(received: Received[UsageReported]) -> None:
+        await guard(received.event)
+        book.has_read(received.subject_key, received.stream_sequence)
 
     async def urgent(crossing: Event[WaterlineCrossed]) -> None:
         await guard(report_of(crossing))
 
-    nodes = bus.consume(NodeDescribed, "ensurance-node-described", each(settling(described)), holds=holds)
-    observations = bus.consume(IntentObserved, "ensurance-intent-observed", each(settling(seen)), holds=holds)
-    evictions = bus.consume(EvictionCompleted, "ensurance-eviction-completed", each(settling(evicted)), holds=holds)
-    reports = bus.consume(
-        UsageReported, USAGE_CONSUMER, each(reported), batch=REPORTS_AT_ONCE, holds=holds, read=DeferredReader()
+    return (
+        Consumer(NodeDescribed, "ensurance-node-described", of_event(described)),
+        Consumer(IntentObserved, "ensurance-intent-observed", of_event(seen)),
+        Consumer(EvictionCompleted, "ensurance-eviction-completed", of_event(evicted)),
+        Consumer(WaterlineCrossed, URGENT_CONSUMER, of_event(urgent)),
+        Consumer(UsageReported, USAGE_CONSUMER, each(reported), batch=REPORTS_AT_ONCE, read=DeferredReader()),
     )
-    crossings = bus.consume(WaterlineCrossed, URGENT_CONSUMER, each(settling(urgent)), holds=holds)
-    consumers = nodes, observations, evictions, crossings, reports
-    return [await stack.enter_async_context(consumer) for consumer in consumers]

@@ -150,6 +150,13 @@ class GuardNode:
         self._failed[node] = position
         return before is not None and before != position and self._book.node(node) is not None
 
+    def _absent(self, report: Event[UsageReported]) -> str:
+        """Why its node is not in the book."""
+        if not self._book.quarantine.holds_node(report.data.node):
+            return "unknown_node"
+        self._book.quarantine.left_out(report.data.TYPE)
+        return "quarantined"
+
     async def _handle(self, report: Event[UsageReported]) -> None:
         ready: _Ready | None = None
         if self._book.is_free(report.data.node):
@@ -159,7 +166,7 @@ class GuardNode:
         async with self._book.turn(report.data.node):
             now = self._clock.now()
             guarded = self._book.node(report.data.node)
-            why = "unknown_node" if guarded is None else self._outdated(guarded, report, now)
+            why = self._absent(report) if guarded is None else self._outdated(guarded, report, now)
             if guarded is None or why is not None:
                 self._meter.ignored(why or "")
                 return
@@ -189,7 +196,7 @@ class GuardNode:
         """Handle a report of which nothing is written, in no turn: it waits for no other node's transaction. Of what
         is to be written, the answer, for the turn that follows."""
         now, guarded = self._clock.now(), self._book.node(report.data.node)
-        why = "unknown_node" if guarded is None else self._outdated(guarded, report, now)
+        why = self._absent(report) if guarded is None else self._outdated(guarded, report, now)
         if guarded is None or why is not None:
             self._meter.ignored(why or "")
             return None

@@ -30,7 +30,8 @@ class NoteDescribed:
         if capacity_milli <= 0:
             raise InvalidInput(f"capacity: node {facts.name} has {capacity_milli} milli-cores; more than 0 is needed")
         if self._book.quarantine.holds_node(facts.name):
-            return  # its row is there and stays as it is until it is released
+            self._book.quarantine.left_out(NodeDescribed.TYPE)
+            return  # its row is there and stays as it is; the release reads the last description from the stream
         async with self._book.turn(facts.name):
             now = self._clock.now()
             self._book.heard_at[facts.name] = now

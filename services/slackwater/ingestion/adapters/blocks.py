@@ -8,11 +8,10 @@ from dataclasses import asdict
 from sqlalchemy import RowMapping, text
 
 from slackwater.ingestion.domain.blocks import AgentBlock
+from slackwater.store.names import readable_time
 from slackwater.store.port import UnitOfWork
 
-_COLUMNS = (
-    "node, generation, blocked, reason, changed_by, LEAST(GREATEST(changed_at, '1970-01-02Z'), '2199-12-31Z') AS since"
-)
+_COLUMNS = f"node, generation, blocked, reason, changed_by, {readable_time('changed_at')} AS since"
 """A time that no event holds must not hide the other blocks."""
 _LOCK = text("LOCK TABLE agent_blocks IN SHARE ROW EXCLUSIVE MODE")
 _LAST = text(

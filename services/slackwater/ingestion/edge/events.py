@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from typing import Any
 
 from slackwater.bus.columnar import ColumnarReader
-from slackwater.bus.port import Bus, Consumption, Done, Holds, Received, Settlement, each
+from slackwater.bus.handlers import Consumer, Holding, each
+from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.describe_node import DescribeNode
 from slackwater.ingestion.usecases.tracing import WindowTraces
+from slackwater.model.time import Clock
 
-ON_REPORTED = "ingestion-usage-reported"
+ON_DESCRIBED, ON_REPORTED = "ingestion-node-described", "ingestion-usage-reported"
 
 
-@asynccontextmanager
-async def consuming(
-    bus: Bus, accept: AcceptReports, describe: DescribeNode, traces: WindowTraces, batch: int, holds: Holds
-) -> AsyncIterator[Sequence[Consumption]]:
-    """Both consumers of contracts/streams.yaml while the context is open, reading nothing yet."""
+def accepting(accept: AcceptReports, traces: WindowTraces, clock: Clock) -> Holding[UsageReported]:
+    """The handler of reports: an accepted one may lend its trace to its window."""
 
-    async def accept_and_note(reports: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:
+    async def handle(reports: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:
         verdicts = await accept(reports)
         pairs = zip(reports, verdicts, strict=True)
         traces.note(received.event for received, verdict in pairs if isinstance(verdict, Done))
         return verdicts
 
-    read = ColumnarReader()
-    async with (
-        bus.consume(NodeDescribed, "ingestion-node-described", each(describe), holds=holds) as descriptions,
-        bus.consume(UsageReported, ON_REPORTED, accept_and_note, batch=batch, holds=holds, read=read) as reports,
-    ):
-        yield descriptions, reports
+    return Holding(handle, clock)
+
+
+def consumers(describe: DescribeNode, reports: Holding[UsageReported], batch: int) -> Sequence[Consumer[Any]]:
+    """Descriptions before reports, so that reports find their nodes known."""
+    return (
+        Consumer(NodeDescribed, ON_DESCRIBED, each(describe)),
+        Consumer(UsageReported, ON_REPORTED, reports, batch=batch, read=ColumnarReader()),
+    )

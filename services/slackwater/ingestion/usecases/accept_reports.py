@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from slackwater.bus.port import Done, Received, Reject, Retry, Settlement
+from slackwater.bus.port import Done, Received, Reject, Settlement
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import Liveness as EventLiveness
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
@@ -19,7 +19,7 @@ from slackwater.ingestion.domain.validation import Accepted, Limits, Refusal, Re
 from slackwater.ingestion.domain.windowing import is_late
 from slackwater.ingestion.ports import Ledgers, Meter
 from slackwater.ingestion.usecases.reading import history_from, report_from
-from slackwater.model.errors import Conflict, Fenced, InvalidInput, Unavailable
+from slackwater.model.errors import InvalidInput
 from slackwater.model.records import record
 from slackwater.model.time import Clock
 from slackwater.store.port import Database, UnitOfWork
@@ -27,7 +27,6 @@ from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_memory import unstored
 
 SOURCE = "ingestion"
-HOLD_SECONDS = 0.25
 
 
 @record(frozen=True, slots=True)
@@ -44,7 +43,6 @@ class _SetAside(Exception):
 class AcceptReports:
     """The batch handler of `ingestion-usage-reported`.
 
-    While the store is away it holds its batch: what comes later waits in the stream, and order is kept.
     `reported` is told of each node in a batch, before and after it, once it is committed; `took` of the whole batch and
     when it came.
     """
@@ -68,41 +66,24 @@ class AcceptReports:
         self._limits = limits
         self._reported = reported
         self._took = took
-        self._leaving = False
         self._descriptions = Descriptions()
 
-    def leave(self) -> None:
-        """Hold nothing any more: what cannot be stored now is given back to the bus."""
-        self._leaving = True
-
     async def __call__(self, batch: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:
-        """One verdict per message; only a defect of ours raises."""
-        while True:
-            try:
-                return await self._accept_or_split(batch)
-            except Fenced as error:
-                return [Retry(error.message, delay_seconds=0.0)] * len(batch)
-            except (Unavailable, Conflict) as error:
-                if self._leaving:
-                    return [Retry(error.message, delay_seconds=0.0)] * len(batch)
-            # The commit may have come through before the store was gone: what is there already is no replay.
-            batch = [replace(received, deliveries=received.deliveries + 1) for received in batch]
-            await self._clock.sleep(HOLD_SECONDS)
-
-    async def _accept_or_split(self, batch: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:
-        """Without the reports of nodes in quarantine: these are gone, as if the node had been silent."""
+        """One verdict per message: Done for those of nodes in quarantine, as if the node had been silent. Raises
+        InvalidInput for one of several that cannot be kept, Unavailable, Conflict."""
         out = [self._quarantine.holds_node(received.subject_key) for received in batch]
         if any(out):
             rest = [received for received, is_out in zip(batch, out, strict=True) if not is_out]
-            verdicts = iter(await self._accept_or_split(rest) if rest else ())
+            verdicts = iter(await self(rest) if rest else ())
+            self._quarantine.left_out(UsageReported.TYPE, sum(out))
             return [Done() if is_out else next(verdicts) for is_out in out]
         try:
             return await self._accept(batch)
         except _SetAside:
-            return await self._accept_or_split(batch)
+            return await self(batch)
         except InvalidInput as error:
-            if len(batch) > 1:  # one of them cannot be kept: find it, keep the others
-                return [(await self._accept_or_split([received]))[0] for received in batch]
+            if len(batch) > 1:
+                raise
             self._meter.refused(Refusal.UNSTORABLE)
             return [Reject(Refusal.UNSTORABLE, error.message)]
 

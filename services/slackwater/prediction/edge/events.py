@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
-from slackwater.bus.port import Done, Received, Settlement
+from slackwater.bus.handlers import Consumer, each
+from slackwater.bus.port import Bus, Done, Received, Settlement
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.prediction.usecases.describe_node import describe_node
 from slackwater.prediction.usecases.fold_windows import fold_windows
-from slackwater.prediction.usecases.shares import Shares
+from slackwater.prediction.usecases.shares import Reading, Shares
 from slackwater.prediction.usecases.state import LivingState
 
 ON_DESCRIBED = "prediction-node-described"
@@ -29,11 +32,21 @@ class WindowsOf:
         return [Done()] * len(batch)
 
 
-def describing(shares: Shares) -> Callable[[Received[NodeDescribed]], Awaitable[None]]:
-    """The handler of node.described."""
+def windows_reader(bus: Bus, folded: Callable[[int], None]) -> Reading:
+    """Reads the windows of a partition from where its state stands."""
+
+    def reading(living: LivingState) -> AbstractAsyncContextManager[None]:
+        handler = WindowsOf(living, folded)
+        return bus.replay(UsageWindowed, handler, after_sequence=living.position, partition=living.partition)
+
+    return reading
+
+
+def consumers(shares: Shares) -> Sequence[Consumer[Any]]:
+    """What prediction consumes beside the windows, which each partition replays for itself."""
 
     async def on_described(received: Received[NodeDescribed]) -> None:
         described = received.event.data
         await describe_node(shares.of(described.facts.name), described)
 
-    return on_described
+    return (Consumer(NodeDescribed, ON_DESCRIBED, each(on_described)),)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import resource
 import time
@@ -10,18 +9,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from slackwater.agent.adapters.linux import weight_files
 from slackwater.agent.adapters.linux.gauges import Gauges
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
+from slackwater.agent.adapters.linux.knob_files import KnobFiles
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.machine import machine_facts, online_cpus
 from slackwater.agent.adapters.linux.processes import kill_all, members_of, send
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
 from slackwater.agent.adapters.linux.zones import Zones, zones_of
+from slackwater.agent.domain.controls.catalog import KNOBS
 from slackwater.agent.domain.host_apps import HostApplication
-from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Value
 from slackwater.agent.ports import RawSample
-from slackwater.model.errors import Misconfigured, NotFound
+from slackwater.model.errors import NotFound
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import LABEL_NUMA, Pod
 from slackwater.model.tiers import QoSClass, Tier
@@ -31,8 +31,6 @@ from slackwater.waterline.facts.eviction_marks import AGENT, PROTECTED
 
 _log = get_logger(__name__)
 _DESCRIPTORS_WANTED = 4096
-_GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
-"""What the kernel says of a cgroup that is not there any more. Anything else says nothing about the file."""
 _REAP_EVERY_TICKS = 5
 _REAP_SECONDS = 0.1
 """For all of them together, within a tick: samples and leases do not wait for what cannot be ended."""
@@ -46,7 +44,9 @@ class LinuxDriver:
     layout: Layout
     clock: Clock
     host_apps: tuple[HostApplication, ...] = ()
+    knobs: tuple[KnobSpec, ...] = KNOBS
     _registry: PodRegistry = field(init=False)
+    _files: KnobFiles = field(init=False)
     _gauges: Gauges = field(init=False)
     _ticks: int = 0
     _looked_at: int = -1
@@ -59,6 +59,7 @@ class LinuxDriver:
     def __post_init__(self) -> None:
         self._registry = PodRegistry(self.layout.agent_dir / "pods")
         self._gauges = Gauges(self.layout, host_apps=self.host_apps)
+        self._files = KnobFiles(self.layout, self.knobs)
 
     def open(self) -> None:
         self.layout.hierarchy.require_writable()
@@ -112,56 +113,20 @@ class LinuxDriver:
     def glance(self) -> RawSample:
         return self._gauges.glance(RawSample(self.clock.monotonic(), self.clock.now()))
 
-    def limit_knob(self, pod_uid: str) -> Knob:
-        directory = self.layout.cpu_directory(self._cgroup(pod_uid))
-        return Knob(str(weight_files.limit_file(directory, self.layout.hierarchy.pure_v2)), "cpu_limit")
+    def knob(self, spec: KnobSpec, target: Target) -> Knob:
+        return self._files.knob(spec, self.layout.tier(target) if isinstance(target, Tier) else self._cgroup(target))
 
-    def limit_text(self, knob: Knob, limit_milli: int | None) -> str:
-        period = self._period_us(knob)
-        if self.layout.hierarchy.pure_v2:
-            quota = "max" if limit_milli is None else str(weight_files.quota_us(limit_milli, period))
-            return f"{quota} {period}"
-        return "-1" if limit_milli is None else str(weight_files.quota_us(limit_milli, period))
+    def render(self, knob: Knob, value: Value) -> str:
+        return self._files.render(knob, value)
 
-    def limit_milli(self, knob: Knob, text: str) -> int | None:
-        quota = text.split()[0]
-        if quota in ("max", "-1"):
-            return None
-        return weight_files.milli_of_quota(int(quota), self._period_us(knob))
-
-    def weight_knob(self, target: str | Tier) -> Knob:
-        cgroup = self.layout.tier(target) if isinstance(target, Tier) else self._cgroup(target)
-        directory = self.layout.cpu_directory(cgroup)
-        return Knob(str(weight_files.weight_file(directory, self.layout.hierarchy.pure_v2)), "cpu_weight")
-
-    def weight_text(self, knob: Knob, shares: int) -> str:
-        return weight_files.weight_or_idle_text(Path(knob.path), shares, self.layout.hierarchy.pure_v2)
+    def parse(self, knob: Knob, text: str) -> Value:
+        return self._files.parse(knob, text)
 
     def read(self, knob: Knob) -> str:
-        path = _below(self.layout, knob)
-        try:
-            text = path.read_text().removesuffix("\n")
-            return weight_files.shown(path, text) if knob.field == "cpu_weight" else text
-        except OSError as error:
-            if error.errno in _GONE:
-                raise NotFound(f"{knob.path} is gone ({error.strerror})", field=knob.path) from error
-            raise Misconfigured(
-                f"{knob.path} cannot be read now ({error.strerror})", code="read_refused", field=knob.path
-            ) from error
+        return self._files.read(knob)
 
     def write(self, knob: Knob, text: str) -> None:
-        path = _below(self.layout, knob)
-        try:
-            for file, value in weight_files.writes(path, text) if knob.field == "cpu_weight" else ((path, text),):
-                _write(file, value)
-        except (FileNotFoundError, ProcessLookupError) as error:
-            raise NotFound(f"{knob.path} is gone", field=knob.path) from error
-        except OSError as error:
-            if not Path(knob.path).exists():
-                raise NotFound(f"{knob.path} is gone", field=knob.path) from error
-            raise Misconfigured(
-                f"{knob.path}: the kernel refused {text!r} ({error.strerror})", code="write_refused", field=knob.path
-            ) from error
+        self._files.write(knob, text)
 
     def alive(self, pod_uid: str) -> bool:
         try:
@@ -238,28 +203,6 @@ class LinuxDriver:
 
     def _directories(self, pod_uid: str) -> tuple[Path, ...]:
         return self.layout.hierarchy.directories(self._cgroup(pod_uid))
-
-    def _period_us(self, knob: Knob) -> int:
-        if self.layout.hierarchy.pure_v2:
-            return int(self.read(knob).split()[1])
-        period = Knob(str(Path(knob.path).with_name("cpu.cfs_period_us")), "cpu_period")
-        return int(self.read(period))
-
-
-def _write(file: Path, text: str) -> None:
-    descriptor = os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
-
-
-def _below(layout: Layout, knob: Knob) -> Path:
-    """The file, after a look that the path lies in our instance: a journal is input, too."""
-    path = Path(knob.path)
-    if ".." in path.parts or layout.cpu_directory(layout.root) not in path.parents:
-        raise NotFound(f"{knob.path} is outside of {layout.root}", field=knob.path)
-    return path
 
 
 def _raise_descriptor_limit() -> int:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from slackwater.agent.domain.controls.catalog import CONTROLLERS
 from slackwater.model.errors import Misconfigured
 
 CgroupVersion = Literal["v1", "v2", "hybrid", "none"]
-CONTROLLERS_V2 = ("cpu", "memory")
+REQUIRED_V2 = ("cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,8 @@ class Hierarchy:
     memory: Path | None = None
     unified: Path | None = None
     pure_v2: bool = False
+    others: tuple[tuple[str, Path], ...] = ()
+    """Trees of further v1 controllers that a declared knob needs, by controller."""
 
     @property
     def version(self) -> CgroupVersion:
@@ -38,8 +41,14 @@ class Hierarchy:
 
     def trees(self) -> tuple[Path, ...]:
         """Each tree once, the one that limits CPU first."""
-        found = (self.cpu, self.cpuacct, self.memory, self.unified)
+        found = (self.cpu, self.cpuacct, self.memory, *(tree for _, tree in self.others), self.unified)
         return tuple(dict.fromkeys(tree for tree in found if tree is not None))
+
+    def tree(self, controller: str) -> Path | None:
+        """The tree of one controller; None where it is not mounted."""
+        if self.pure_v2:
+            return self.unified
+        return {"cpu": self.cpu, "cpuacct": self.cpuacct, "memory": self.memory, **dict(self.others)}.get(controller)
 
     def directories(self, cgroup: str) -> tuple[Path, ...]:
         """Where this cgroup lives, once per tree."""
@@ -112,7 +121,9 @@ def hierarchy_of(mountinfo: str) -> Hierarchy:
             for option in options.split(","):
                 legacy.setdefault(option, mount_point)
     if "cpu" in legacy:
-        return Hierarchy(legacy["cpu"], legacy.get("cpuacct"), legacy.get("memory"), unified)
+        further = [name for name in CONTROLLERS if name in legacy and name not in ("cpu", "cpuacct", "memory")]
+        others = tuple((name, legacy[name]) for name in further)
+        return Hierarchy(legacy["cpu"], legacy.get("cpuacct"), legacy.get("memory"), unified, others=others)
     if unified is not None and "cpu" in _words(unified / "cgroup.controllers"):
         return Hierarchy(unified, unified, unified, unified, pure_v2=True)
     return Hierarchy(unified=unified)

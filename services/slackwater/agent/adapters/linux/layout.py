@@ -14,9 +14,10 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from slackwater.agent.adapters.linux.hierarchy import CONTROLLERS_V2, Hierarchy
-from slackwater.agent.adapters.linux.weight_files import weight_file, weight_text
-from slackwater.model.errors import Misconfigured
+from slackwater.agent.adapters.linux.hierarchy import REQUIRED_V2, Hierarchy
+from slackwater.agent.domain.controls.catalog import CONTROLLERS
+from slackwater.agent.domain.weights import weight_of_shares
+from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.tiers import Tier
 
 _ATTEMPTS = 5
@@ -48,6 +49,20 @@ class Layout:
             raise Misconfigured(self.hierarchy.why_unwritable() or "no cpu controller", code="cgroups_not_writable")
         return self.hierarchy.cpu / cgroup
 
+    def directory(self, controller: str, cgroup: str) -> Path:
+        """The directory of a cgroup in the tree of a controller. Raises NotFound without that controller."""
+        if controller == "cpu":
+            return self.cpu_directory(cgroup)
+        tree = self.hierarchy.tree(controller)
+        if tree is None:
+            raise NotFound(f"no cgroup tree with a {controller} controller is mounted", field=controller)
+        return tree / cgroup
+
+    def write_weight(self, cgroup: str, shares: int) -> None:
+        """The first CPU weight of a cgroup."""
+        name, text = ("cpu.weight", weight_of_shares(shares)) if self.hierarchy.pure_v2 else ("cpu.shares", shares)
+        (self.cpu_directory(cgroup) / name).write_text(str(text))
+
     def ensure_tiers(self) -> None:
         """Instance root (with its weight) and all tiers exist afterwards."""
         self.hierarchy.require_writable()
@@ -55,8 +70,7 @@ class Layout:
             if self.hierarchy.pure_v2:
                 self._enable_at_mount()
             self._make(self.root)
-            file = weight_file(self.cpu_directory(self.root), self.hierarchy.pure_v2)
-            file.write_text(weight_text(1024 * self.cpus, self.hierarchy.pure_v2))
+            self.write_weight(self.root, 1024 * self.cpus)
             for tier in Tier:
                 self._make(self.tier(tier))
         except FileNotFoundError:  # somebody removed a directory between two of our steps
@@ -93,13 +107,13 @@ class Layout:
         for directory in self.hierarchy.directories(cgroup):
             self.hierarchy.make_directory(directory)
             if self.hierarchy.pure_v2:
-                _enable(directory, CONTROLLERS_V2)
+                _enable(directory, _controllers(directory))
 
     def _enable_at_mount(self) -> None:
         """Controllers for children of the mount point: a file that is not ours, so what it held is kept on disk."""
         mount = self.cpu_directory("")
         present = (mount / "cgroup.subtree_control").read_text().split()
-        missing = [name for name in CONTROLLERS_V2 if name not in present]
+        missing = [name for name in _controllers(mount) if name not in present]
         if not missing:
             return
         self.agent_dir.mkdir(parents=True, exist_ok=True)
@@ -120,6 +134,13 @@ class Layout:
                 if error.errno != errno.EBUSY:  # somebody else relies on it by now: not ours any more
                     raise
         record.unlink(missing_ok=True)
+
+
+def _controllers(directory: Path) -> tuple[str, ...]:
+    """What to enable for children: cpu and memory, and what further knobs need where the kernel offers it."""
+    further = [name for name in CONTROLLERS if name not in REQUIRED_V2]
+    offered = (directory / "cgroup.controllers").read_text().split() if further else ()
+    return (*REQUIRED_V2, *(name for name in further if name in offered))
 
 
 def _enable(directory: Path, controllers: tuple[str, ...]) -> None:

@@ -21,8 +21,8 @@ from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.lock import agent_runs
 from slackwater.agent.adapters.linux.processes import kill_all, process_of
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
-from slackwater.agent.adapters.linux.weight_files import weight_file, weight_text, write_first_limit
 from slackwater.agent.domain.admission import memory_limit_bytes
+from slackwater.agent.domain.controls.cpu_limit import PERIOD_FILE, cpu_max_text, quota_us
 from slackwater.agent.domain.weights import shares_of_request
 from slackwater.model.errors import Misconfigured
 from slackwater.model.pods import Pod
@@ -132,15 +132,23 @@ def _complain(command: str, why: str, code: int) -> int:
 
 def _prepare(layout: Layout, pod: Pod, cpu_limit_milli: int | None, cpu_period_us: int) -> None:
     """First values of the new cgroup: weight by request, period and limit of CPU, hard memory limit of lower tiers."""
-    pure_v2 = layout.hierarchy.pure_v2
     cgroup = layout.pod(pod.tier, pod.uid)
-    weight = weight_file(layout.cpu_directory(cgroup), pure_v2)
-    weight.write_text(weight_text(shares_of_request(pod.request.cpu_milli), pure_v2))
-    write_first_limit(layout.cpu_directory(cgroup), cpu_limit_milli, cpu_period_us, pure_v2)
+    layout.write_weight(cgroup, shares_of_request(pod.request.cpu_milli))
+    _write_first_limit(layout.cpu_directory(cgroup), cpu_limit_milli, cpu_period_us, layout.hierarchy.pure_v2)
     limit = memory_limit_bytes(pod)
     if limit is not None and layout.hierarchy.memory is not None:
-        name = "memory.max" if pure_v2 else "memory.limit_in_bytes"
+        name = "memory.max" if layout.hierarchy.pure_v2 else "memory.limit_in_bytes"
         (layout.hierarchy.memory / cgroup / name).write_text(str(limit))
+
+
+def _write_first_limit(directory: Path, limit_milli: int | None, period_us: int, pure_v2: bool) -> None:
+    """Set period and limit (None = unlimited) of a cgroup that has no limit yet."""
+    if pure_v2:
+        (directory / "cpu.max").write_text(cpu_max_text(limit_milli, period_us))
+        return
+    (directory / PERIOD_FILE).write_text(str(period_us))
+    if limit_milli is not None:
+        (directory / "cpu.cfs_quota_us").write_text(str(quota_us(limit_milli, period_us)))
 
 
 def _clean(layout: Layout, pod: Pod, registry: PodRegistry) -> None:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from slackwater.console.domain.drawing import svg
 from slackwater.console.domain.drawing.stacks import Layer
 from slackwater.console.domain.drawing.svg import Frame, Scale
-from slackwater.console.domain.views import WaterfallRow
-from slackwater.console.domain.words import amount, cores, percent
+from slackwater.console.domain.drawing.units import amount, cores, percent
 
 WATERFALL = Frame(240, 22, left=2, right=2, top=3, bottom=3)
 SHARE = Frame(320, 8, left=0, right=0, top=0, bottom=0)
@@ -35,9 +34,9 @@ def tank(layers: Sequence[Layer], capacity: int, frame: Frame = TANK) -> str:
     return svg.figure(frame, body, f"{cores(used)} of {cores(capacity)} cores used")
 
 
-def waterfall_range(rows: Sequence[WaterfallRow], result: int) -> tuple[int, int]:
-    """The least and the greatest amount that the bars must show; zero is always among them."""
-    ends = [0, result, *(row.running_after for row in rows)]
+def waterfall_range(steps: Sequence[int], result: int) -> tuple[int, int]:
+    """The least and the greatest of zero, the result and the running totals `steps`: the range of the bars."""
+    ends = [0, result, *steps]
     return min(ends), max(ends)
 
 

@@ -4,17 +4,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from slackwater.console.domain.drawing import svg
 from slackwater.console.domain.drawing.svg import Frame, Scale
-from slackwater.console.domain.loop import Spread
-from slackwater.console.domain.words import seconds
+from slackwater.console.domain.drawing.units import seconds
 
 LOW, HIGH = 0.001, 100.0
 """Seconds at the ends of the axis; what lies outside is drawn at the edge."""
 BINS = 60
 _TICKS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0)
 ROW, HEADING = 46.0, 17.0
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How a stage's durations are spread; None without any."""
+
+    name: str
+    title: str
+    values: tuple[float, ...]
+
+    @property
+    def p50(self) -> float | None:
+        return percentile(self.values, 0.50)
+
+    @property
+    def p99(self) -> float | None:
+        return percentile(self.values, 0.99)
+
+
+def percentile(values: Sequence[float], share: float) -> float | None:
+    """The nearest rank: the least value that at least this share of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
 
 
 def height_of(rows: int) -> float:

@@ -9,7 +9,7 @@ from datetime import datetime
 from slackwater.console.domain.drawing import axes, svg
 from slackwater.console.domain.drawing.stacks import LAYERS, Layer, water_level
 from slackwater.console.domain.drawing.svg import Frame, Scale
-from slackwater.console.domain.words import cores
+from slackwater.console.domain.drawing.units import cores
 
 GAP_SECONDS = 45.0
 """Samples further apart are not joined: nothing is known of the time between."""

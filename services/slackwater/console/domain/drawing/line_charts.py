@@ -8,7 +8,7 @@ from datetime import datetime
 from slackwater.console.domain.drawing import axes, svg
 from slackwater.console.domain.drawing.level_chart import GAP_SECONDS, Mark, mark_lines
 from slackwater.console.domain.drawing.svg import Frame, Point, Scale
-from slackwater.console.domain.words import amount, cores, percent
+from slackwater.console.domain.drawing.units import amount, cores, percent
 
 Series = Sequence[tuple[datetime, float]]
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from slackwater.model.errors import Misconfigured
+from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.prediction.adapters.predictors import registry
 from slackwater.prediction.adapters.predictors.settings import PredictorSettings, Resource
 from slackwater.prediction.domain.inheriting import RATE
 from slackwater.prediction.domain.policy import ModelChoice
+from slackwater.prediction.settings import PredictionSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +135,13 @@ def _one(option: dict[str, Any]) -> str:
         return " or ".join(map(str, option["enum"]))
     bounds = [f"{sign} {option[name]:g}" for name, sign in _BOUNDS.items() if name in option]
     return " ".join([str(option.get("type", "any")), ", ".join(bounds)]).strip()
+
+
+def refuse_unusable(settings: PredictionSettings) -> None:
+    """Raises Misconfigured, at the start and once, for a model or a setting of one that there is not."""
+    for resource in ("cpu", "memory"):
+        try:
+            Catalogue().check(settings.first_policy().model_of(resource), resource)
+        except InvalidInput as error:
+            name = f"SLACKWATER_PREDICTION_{resource.upper()}"
+            raise Misconfigured(f"{name}_MODEL, {name}_SETTINGS: {error.message}") from None

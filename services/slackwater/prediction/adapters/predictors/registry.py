@@ -16,6 +16,7 @@ from slackwater.model.errors import InvalidInput, Misconfigured, SlackwaterError
 from slackwater.prediction.adapters.predictors.settings import PredictorSettings, Resource
 from slackwater.prediction.domain.models.contained import Contained
 from slackwater.prediction.domain.models.port import KeptModel
+from slackwater.prediction.domain.policy import ModelChoice
 
 GROUP = "slackwater.predictors"
 DEFAULT = "workload-profile"
@@ -124,3 +125,8 @@ def _known() -> Mapping[str, EntryPoint]:
                 code="predictor_twice",
             )
     return known
+
+
+def model_of(choice: ModelChoice, resource: str) -> KeptModel:
+    """A new model as a policy chooses it. Raises InvalidInput that names what is wrong."""
+    return make_model(choice.name, choice.settings, "cpu" if resource == "cpu" else "memory")

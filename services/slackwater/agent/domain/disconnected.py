@@ -1,4 +1,4 @@
-"""An agent that is cut off: its last sample as the planner's view, and the planner's limits as a wish of its own."""
+"""A disconnected agent: its last sample as the planner's view, and the planner's limits as its desired state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from slackwater.agent.domain.convergence import Throttle, Wish
+from slackwater.agent.domain.desired_state import DesiredState, Throttle
 from slackwater.agent.domain.observation import Instant
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
@@ -102,7 +102,7 @@ def _best_effort(pods: Iterable[PodUse], capacity_milli: int) -> BestEffortCpu |
 
 
 def inherited(
-    wish: Wish,
+    desired: DesiredState,
     pods: Iterable[Pod],
     limits: Limits,
     now: datetime,
@@ -113,7 +113,7 @@ def inherited(
     was taken is not known, so the waiting begins now. Who is being ended already is credited, and what began within the
     hour counts for it, whoever asked."""
     known = {pod.uid: pod for pod in pods}
-    held = [(known[one.pod_uid], one) for one in wish.throttles if one.pod_uid in known and one.pod_uid in limits]
+    held = [(known[one.pod_uid], one) for one in desired.throttles if one.pod_uid in known and one.pod_uid in limits]
     throttles = [Throttled(pod.uid, pod.name, str(pod.tier), one.limit_milli, limits[pod.uid][1]) for pod, one in held]
     loop = LoopState(last_trigger_at=now if throttles else None)
     return GuardState(
@@ -121,12 +121,12 @@ def inherited(
     )
 
 
-def wish_of(state: GuardState, decisions: Mapping[str, str], before: Wish, now: float) -> Wish:
-    """The limits of a state as a wish that does not lapse. Weights stay as they were asked for."""
+def desired_state(state: GuardState, decisions: Mapping[str, str], before: DesiredState, now: float) -> DesiredState:
+    """The limits of a state as a desired state that does not lapse. Weights stay as they were asked for."""
     throttles = tuple(Throttle(one.uid, one.limit_milli, decisions.get(one.uid, "")) for one in state.throttles)
-    return Wish(WRITER, before.generation, now, float("inf"), before.policy, throttles)
+    return DesiredState(WRITER, before.generation, now, float("inf"), before.policy, throttles)
 
 
-def fading(wish: Wish, now: float) -> Wish:
+def fading(state: DesiredState, now: float) -> DesiredState:
     """The owner is back: what we held rises step by step, so that nothing jumps before he has looked."""
-    return replace(wish, received=now, lease_seconds=0.0)
+    return replace(state, received=now, lease_seconds=0.0)

@@ -10,7 +10,7 @@ PROTECTED = "protected"
 """Stable reason beside a pod whose limit was not written."""
 
 
-def untouchable(pod: Pod) -> str | None:
+def protection_reason(pod: Pod) -> str | None:
     """Why, or None. Planners leave them out; this is for the writer that does not."""
     if pod.qos is QoSClass.SYSTEM:
         return "pods of QoS class SYSTEM are never touched"

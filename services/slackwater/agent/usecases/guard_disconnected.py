@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from slackwater.agent.domain.alone import WRITER, Machine, fading, inherited, wish_of
-from slackwater.agent.domain.convergence import Wish
-from slackwater.agent.domain.evictions import EvictionWish
+from slackwater.agent.domain.desired_state import DesiredState
+from slackwater.agent.domain.disconnected import WRITER, Machine, desired_state, fading, inherited
+from slackwater.agent.domain.evictions import EvictionRequest
 from slackwater.agent.domain.observation import Instant
 from slackwater.agent.usecases.converge import ConvergeToIntents, Held
 from slackwater.decisions.record import DecisionRecord
@@ -43,8 +43,8 @@ GONE = frozenset({"terminated", "killed", "already_gone"})
 
 
 @dataclass(slots=True)
-class GuardAlone:
-    """One stretch of being alone."""
+class DisconnectedGuard:
+    """One stretch of disconnected mode."""
 
     held: Held
     machine: Machine
@@ -55,7 +55,7 @@ class GuardAlone:
     metrics: Metrics
     state: GuardState
     decisions: dict[str, str] = field(default_factory=dict)
-    evictions: list[EvictionWish] = field(default_factory=list)
+    evictions: list[EvictionRequest] = field(default_factory=list)
 
     def tick(self, instant: Instant, pods: Sequence[Pod], leaving: Collection[str] = ()) -> list[DecisionRecord]:
         """Decide on one sample and carry it out; returns what has to be told. `leaving` are being ended, by uid."""
@@ -104,7 +104,7 @@ class GuardAlone:
         for number, step in enumerate(told.plan.of(Kind.EVICT), 1):
             grace = GRACE_SECONDS if step.grace_seconds is None else float(step.grace_seconds)
             self.evictions.append(
-                EvictionWish(
+                EvictionRequest(
                     eviction_id(record.id, number), step.uid, WRITER, grace, deadline, record.id, record.reason,
                     self.held.event.id,
                 )
@@ -112,7 +112,7 @@ class GuardAlone:
 
     def _carry_out(self, pods: Sequence[Pod]) -> None:
         """Written in the same turn: it is confirmed as soon as it is done, and what was refused is known at once."""
-        self.converge.own = self.wish()
+        self.converge.own = self.desired()
         failed = self.converge.settle(pods)
         now = self.clock.now()
         self.state = confirmed(self.state, now)
@@ -120,10 +120,10 @@ class GuardAlone:
             if self.state.limit_of(uid) is not None:
                 self.state = refused(self.state, uid, in_force, now, self.options.limits)
         if failed:
-            self.converge.own = self.wish()
+            self.converge.own = self.desired()
 
-    def wish(self) -> Wish:
-        return wish_of(self.state, self.decisions, self.held.wish, self.clock.monotonic())
+    def desired(self) -> DesiredState:
+        return desired_state(self.state, self.decisions, self.held.desired, self.clock.monotonic())
 
 
 def begin(
@@ -134,18 +134,18 @@ def begin(
     pods: Sequence[Pod],
     leaving: Mapping[str, datetime] = NOBODY,
     begun_at: Iterable[datetime] = (),
-) -> GuardAlone:
+) -> DisconnectedGuard:
     """From what was in force when the lease ran out; `leaving` are those who are being ended, and when their grace is
     over, `begun_at` when evictions began here within the last hour. Raises ValueError for rules that this version
     cannot read."""
     policies, options = handover.read(held.event.data.rules)
     usual, after_grace = timedelta(seconds=options.limits.underway_seconds), timedelta(seconds=AFTER_GRACE_SECONDS)
     going = [Underway(uid, max(clock.now() + usual, over + after_grace)) for uid, over in sorted(leaving.items())]
-    state = inherited(held.wish, pods, converge.limits(pods), clock.now(), going, begun_at)
-    decisions = {one.pod_uid: one.decision_id for one in held.wish.throttles}
-    alone = GuardAlone(held, machine, converge, clock, policies, options, all_metrics(), state, decisions)
-    converge.own = alone.wish()
-    return alone
+    state = inherited(held.desired, pods, converge.limits(pods), clock.now(), going, begun_at)
+    decisions = {one.pod_uid: one.decision_id for one in held.desired.throttles}
+    guarding = DisconnectedGuard(held, machine, converge, clock, policies, options, all_metrics(), state, decisions)
+    converge.own = guarding.desired()
+    return guarding
 
 
 def _book(policies: Policies) -> Rulebook:

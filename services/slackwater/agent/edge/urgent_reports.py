@@ -19,7 +19,7 @@ AT_ONCE = 4
 """So many may wait for the broker's word; of what comes beyond, the newest alone goes when one of them has it."""
 
 
-class Express:
+class UrgentReports:
     """Of one agent. Never blocks, never holds more than AT_ONCE under way and one that waits."""
 
     def __init__(self, bus: Bus) -> None:

@@ -6,8 +6,8 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
-from slackwater.agent.edge.express import AT_ONCE, Express
 from slackwater.agent.edge.outgoing import Outgoing
+from slackwater.agent.edge.urgent_reports import AT_ONCE, UrgentReports
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import WaterlineCrossed, crossing_of
@@ -83,14 +83,14 @@ async def test_an_urgent_report_overtakes_those_that_wait_and_is_among_them_too(
 
 async def test_no_more_than_a_few_are_under_way_and_of_those_that_wait_the_newest_goes() -> None:
     line = Line()
-    express = Express(line)  # type: ignore[arg-type] # publish is all it uses
+    urgent = UrgentReports(line)  # type: ignore[arg-type] # publish is all it uses
     for number in range(1, AT_ONCE + 4):
-        express.send(crossing(number))
+        urgent.send(crossing(number))
     await settle()
     assert line.under_way(WaterlineCrossed) == list(range(1, AT_ONCE + 1))
     await line.answer(WaterlineCrossed)
     assert line.under_way(WaterlineCrossed) == [AT_ONCE + 3]
-    await express.close()
+    await urgent.close()
     assert line.waiting == []
 
 

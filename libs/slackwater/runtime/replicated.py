@@ -1,0 +1,189 @@
+"""The skeleton of a service of which several replicas may run: what every composition root needs, written once.
+
+A composition root makes a Replica, builds its adapters and use cases on it, and hands consumers, loops and state to
+ReplicatedService, which runs them, shares the partitions with the other replicas and reports readiness.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, Protocol
+
+from slackwater.bus.handlers import Consumer
+from slackwater.runtime.ownership import Lease, Standing
+from slackwater.runtime.quarantine_routes import quarantine_check, quarantine_router
+from slackwater.runtime.replicas import ownership_check, ownership_of
+from slackwater.runtime.service import Check
+from slackwater.runtime.sharding import Holder, Ownership
+from slackwater.store.quarantine import Quarantine
+from slackwater.store.quarantine_table import PostgresQuarantine
+
+if TYPE_CHECKING:
+    from fastapi import APIRouter
+
+    from slackwater.runtime.platform import Platform
+
+Loop = Callable[[], Coroutine[Any, Any, None]]
+"""Works until it is cancelled (runtime.loops)."""
+
+
+class Replica:
+    """What this process has of one service: bus, clock, database, quarantine, outbox, and its share of partitions.
+
+    `database` refuses writes for partitions that another replica owns, `unfenced` takes them for all. A service that
+    is not `sharded` owns no partition: its replicas share the messages of each consumer.
+    """
+
+    def __init__(self, name: str, platform: Platform, *, sharded: bool = True) -> None:
+        database = platform.database(name)
+        self.name = name
+        self.unfenced = database
+        self.bus = platform.bus
+        self.clock = platform.clock
+        self.quarantine = Quarantine(name, PostgresQuarantine(database, name), platform.clock)
+        self.ownership: Ownership | None = None
+        if sharded:
+            self.ownership = ownership_of(platform, name, database)
+            self.ownership.on_news(self.quarantine.tell)
+            database = database.fenced(self.ownership)
+        self.database = database
+        self.relay = database.relay(platform.bus.carry)
+
+    @property
+    def shares(self) -> Ownership:
+        """The partitions of a sharded service."""
+        assert self.ownership is not None  # noqa: S101 - asked by sharded services only
+        return self.ownership
+
+    async def bus_check(self) -> Check:
+        """Whether the broker answers."""
+        connected = await self.bus.connected()
+        return Check(f"{self.name}-bus", connected, "" if connected else "NATS does not answer")
+
+    async def dependencies(self) -> Sequence[Check]:
+        """Whether broker and database answer."""
+        bus, answers = await asyncio.gather(self.bus_check(), self.database.ping())
+        why = "" if answers else "PostgreSQL does not answer, or takes no writes"
+        return bus, Check(f"{self.name}-database", answers, why)
+
+
+class ReplicatedService:
+    """slackwater.runtime.service.Service.
+
+    `load` reads what must be known before anything is consumed. `state` is kept per partition, `loops` run by name
+    beside the consumers. `leaving` is called when the service is to stop, before its consumers finish what is in hand;
+    `close` after everything else has ended. `checks` are those of the service itself, `dependencies` those of what it
+    needs.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        *,
+        consumers: Sequence[Consumer[Any]],
+        loops: Mapping[str, Loop],
+        state: Holder | None = None,
+        load: Sequence[Callable[[], Awaitable[object]]] = (),
+        leaving: Callable[[], None] = lambda: None,
+        close: Callable[[], Awaitable[None]] | None = None,
+        dependencies: Callable[[], Awaitable[Sequence[Check]]] | None = None,
+        checks: Callable[[], Sequence[Check]] = lambda: (),
+        routers: Callable[[], Sequence[APIRouter]] = lambda: (),
+    ) -> None:
+        self.name = replica.name
+        self.quarantine = replica.quarantine
+        self._replica = replica
+        self._consumers = consumers
+        self._loops = {**loops, "outbox": replica.relay.run, "quarantine": replica.quarantine.run}
+        self._state = state
+        self._load = (replica.quarantine.load, *load)
+        self._leaving = leaving
+        self._close = close
+        self._dependencies = dependencies or replica.dependencies
+        self._checks = checks
+        self._routers = routers
+
+    async def run(self, started: Callable[[], None]) -> None:
+        """Load, then consume and repeat until cancelled. Raises Unavailable if what it needs is away at the start."""
+        for load in self._load:
+            await load()
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(loop(), name=f"{self.name} {name}") for name, loop in self._loops.items()]
+                try:
+                    await self._consume(started)
+                finally:
+                    for task in tasks:
+                        task.cancel()
+        except BaseExceptionGroup as group:
+            if len(group.exceptions) > 1:
+                raise
+            raise group.exceptions[0] from None
+        finally:
+            if self._close is not None:
+                await self._close()
+
+    async def _consume(self, started: Callable[[], None]) -> None:
+        ownership = self._replica.ownership
+        async with AsyncExitStack() as stack:
+            holds = ownership.holds if ownership is not None else None
+            opened = [await stack.enter_async_context(one.open(self._replica.bus, holds)) for one in self._consumers]
+            if ownership is not None:
+                await stack.enter_async_context(ownership.owning(Together(self._state, opened)))
+            started()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._leaving()
+
+    async def checks(self) -> Sequence[Check]:
+        """Dependencies, what the service says of itself, rows that are set aside, partitions."""
+        found = [*await self._dependencies(), *self._checks(), quarantine_check(self.quarantine)]
+        if self._replica.ownership is not None:
+            found.append(ownership_check(self._replica.ownership))
+        return found
+
+    def standing(self) -> Standing | None:
+        """slackwater.runtime.service.Sharded."""
+        ownership = self._replica.ownership
+        return ownership.standing() if ownership is not None else None
+
+    def routers(self) -> Sequence[APIRouter]:
+        return [*self._routers(), quarantine_router(self.quarantine)]
+
+
+class Reading(Protocol):
+    """What an open consumer offers (slackwater.bus.port.Consumption)."""
+
+    async def take(self, partitions: Collection[int]) -> None: ...
+    async def give(self, partitions: Collection[int]) -> None: ...
+    def drop(self, partitions: Collection[int]) -> None: ...
+
+
+class Together:
+    """slackwater.runtime.sharding.Holder of state and consumers: the state first, then consumers; given back the other
+    way round, so that no message is read for a state that is gone."""
+
+    def __init__(self, state: Holder | None, readings: Sequence[Reading]) -> None:
+        self._state = state
+        self._readings = readings
+
+    async def take(self, leases: Sequence[Lease]) -> None:
+        if self._state is not None:
+            await self._state.take(leases)
+        for reading in self._readings:
+            await reading.take([lease.partition for lease in leases])
+
+    async def give(self, leases: Sequence[Lease]) -> None:
+        for reading in self._readings:
+            await reading.give([lease.partition for lease in leases])
+        if self._state is not None:
+            await self._state.give(leases)
+
+    def drop(self, partitions: Collection[int]) -> None:
+        for reading in self._readings:
+            reading.drop(partitions)
+        if self._state is not None:
+            self._state.drop(partitions)

@@ -1,0 +1,103 @@
+"""Reads and writes every declared knob of this instance's cgroups, on v1 and v2."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slackwater.agent.adapters.linux.layout import Layout
+from slackwater.agent.domain.knobs import KernelFile, Knob, KnobSpec, Value
+from slackwater.model.errors import Misconfigured, NotFound
+
+_GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
+"""What the kernel says of a cgroup that is not there any more. Anything else says nothing about the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryFiles:
+    """See slackwater.agent.domain.knobs.CgroupFiles: the files of one directory."""
+
+    directory: Path
+
+    def read(self, name: str) -> str:
+        path = self.directory / name
+        try:
+            return path.read_text().removesuffix("\n")
+        except OSError as error:
+            if error.errno in _GONE:
+                raise NotFound(f"{path} is gone ({error.strerror})", field=str(path)) from error
+            raise Misconfigured(
+                f"{path} cannot be read now ({error.strerror})", code="read_refused", field=str(path)
+            ) from error
+
+    def exists(self, name: str) -> bool:
+        return (self.directory / name).exists()
+
+
+@dataclass(slots=True)
+class KnobFiles:
+    """Texts of knobs whose kind is not declared (a journal of another version) are read and written as they are."""
+
+    layout: Layout
+    specs: Sequence[KnobSpec]
+    _files: dict[str, KernelFile] = field(init=False)
+
+    def __post_init__(self) -> None:
+        found = {spec.name: spec.kernel_file(self.layout.hierarchy.pure_v2) for spec in self.specs}
+        self._files = {name: file for name, file in found.items() if file is not None}
+
+    def knob(self, spec: KnobSpec, cgroup: str) -> Knob:
+        """Where this knob of a cgroup is written. Raises NotFound where this kernel has no such file."""
+        file = self._files.get(spec.name)
+        if file is None:
+            raise NotFound(f"cgroup {self.layout.hierarchy.version} has no {spec.name}", field=spec.name)
+        return Knob(f"{self.layout.directory(file.controller, cgroup)}/{file.name}", spec.name)
+
+    def render(self, knob: Knob, value: Value) -> str:
+        return self._files[knob.field].render(value, DirectoryFiles(Path(knob.path).parent))
+
+    def parse(self, knob: Knob, text: str) -> Value:
+        return self._files[knob.field].parse(text, DirectoryFiles(Path(knob.path).parent))
+
+    def read(self, knob: Knob) -> str:
+        path, file = self._inside(knob), self._files.get(knob.field)
+        files = DirectoryFiles(path.parent)
+        text = files.read(path.name)
+        return text if file is None else file.shown(text, files)
+
+    def write(self, knob: Knob, text: str) -> None:
+        path, file = self._inside(knob), self._files.get(knob.field)
+        writes: Sequence[tuple[str, str]] = ((path.name, text),)
+        if file is not None and file.writes is not None:
+            writes = file.writes(text, DirectoryFiles(path.parent))
+        try:
+            for name, value in writes:
+                _write(path.with_name(name), value)
+        except (FileNotFoundError, ProcessLookupError) as error:
+            raise NotFound(f"{knob.path} is gone", field=knob.path) from error
+        except OSError as error:
+            if not path.exists():
+                raise NotFound(f"{knob.path} is gone", field=knob.path) from error
+            raise Misconfigured(
+                f"{knob.path}: the kernel refused {text!r} ({error.strerror})", code="write_refused", field=knob.path
+            ) from error
+
+    def _inside(self, knob: Knob) -> Path:
+        """The file, checked to lie in this instance: a journal is input, too."""
+        path = Path(knob.path)
+        if ".." in path.parts or not any(
+            root in path.parents for root in self.layout.hierarchy.directories(self.layout.root)
+        ):
+            raise NotFound(f"{knob.path} is outside of {self.layout.root}", field=knob.path)
+        return path
+
+
+def _write(file: Path, text: str) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,16 @@
+"""The controls of an agent: one entry each, in the order in which they are applied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slackwater.agent.domain.controls.control import Control
+from slackwater.agent.domain.controls.cpu_limit import CpuLimit
+from slackwater.agent.domain.controls.cpu_weight import CpuWeight
+
+CONTROLS: tuple[Control[Any], ...] = (CpuLimit(), CpuWeight())
+KNOBS = tuple(control.knob for control in CONTROLS)
+CONTROLLERS = tuple(
+    dict.fromkeys(file.controller for knob in KNOBS for file in (knob.v1, knob.v2) if file is not None),
+)
+"""Cgroup controllers that the knobs need."""

@@ -1,0 +1,56 @@
+"""The interface of a control. Pure: a control reads no machine and writes nothing.
+
+`usecases/apply_controls` calls `merge` and `desired`, compares the result with the machine and lets the actuator write.
+Two controls never set the same kind of knob: several writers are merged by the one control that owns it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from slackwater.agent.domain.desired_state import DesiredState
+from slackwater.agent.domain.knobs import KnobSpec, Target, Value
+from slackwater.model.pods import Pod
+
+M = TypeVar("M")
+
+
+@dataclass(frozen=True, slots=True)
+class MachineView:
+    """What a control reads of the machine. `now` is monotonic, as `DesiredState.received` is; `protected` are the uids
+    of pods that are never throttled."""
+
+    capacity_milli: int
+    now: float
+    protected: frozenset[str] = frozenset()
+
+
+class Control(Protocol[M]):
+    """Sets one kind of knob. `lowers_only`: a value that is not below the one before us is not written.
+    `recheck_ticks`: an unchanged desired state is compared with the machine every so many samples."""
+
+    @property
+    def knob(self) -> KnobSpec: ...
+
+    @property
+    def lowers_only(self) -> bool: ...
+
+    @property
+    def recheck_ticks(self) -> int: ...
+
+    def merge(self, documents: Sequence[DesiredState], machine: MachineView) -> M:
+        """What all writers together request; decides which one wins where they disagree."""
+        ...
+
+    def desired(self, merged: M, pods: Sequence[Pod], machine: MachineView) -> Mapping[Target, Value]:
+        """The value by target. Targets that are left out go back to what they held before us."""
+        ...
+
+
+def lowers(value: Value, original: Value) -> bool:
+    """Whether a value is below the one before us; None = unlimited."""
+    if value is None:
+        return False
+    return original is None or int(value) < int(original)

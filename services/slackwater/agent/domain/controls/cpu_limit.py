@@ -1,0 +1,105 @@
+"""The CPU limit of a pod: the lowest limit that any writer requests, never above the one before us.
+
+A writer whose lease has run out is not obeyed and not forgotten at once: its limits rise with every full second by a
+quarter of the node, until they no longer bind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from slackwater.agent.domain.controls.control import MachineView
+from slackwater.agent.domain.desired_state import DesiredState
+from slackwater.agent.domain.knobs import CgroupFiles, KernelFile, KnobSpec, Target, Value
+from slackwater.model.pods import Pod
+
+RESTORE_STEP = 0.25
+"""Share of the node's CPU by which the limits of a lapsed lease rise per second."""
+MIN_QUOTA_US = 1000
+"""The kernel refuses a smaller CFS quota (kernel/sched/core.c: min_cfs_quota_period is 1 ms)."""
+PERIOD_FILE = "cpu.cfs_period_us"
+_MIN_MILLI = 10
+
+
+def quota_us(limit_milli: int, period_us: int) -> int:
+    """The quota per period of a limit; never below the kernel's minimum."""
+    return max(MIN_QUOTA_US, limit_milli * period_us // 1000)
+
+
+def _milli_of_quota(quota: str, period_us: int) -> int | None:
+    """The limit in milli-cores of a quota, rounded to the nearest; None = unlimited."""
+    return None if quota in ("max", "-1") else (int(quota) * 1000 + period_us // 2) // period_us
+
+
+def _render_v1(value: Value, files: CgroupFiles) -> str:
+    period_us = int(files.read(PERIOD_FILE))
+    return "-1" if value is None else str(quota_us(int(value), period_us))
+
+
+def _parse_v1(text: str, files: CgroupFiles) -> Value:
+    return None if text == "-1" else _milli_of_quota(text, int(files.read(PERIOD_FILE)))
+
+
+def _render_v2(value: Value, files: CgroupFiles) -> str:
+    return cpu_max_text(value, int(files.read("cpu.max").split()[1]))
+
+
+def _parse_v2(text: str, files: CgroupFiles) -> Value:
+    quota, period_us = text.split()
+    return _milli_of_quota(quota, int(period_us))
+
+
+def cpu_max_text(value: Value, period_us: int) -> str:
+    """The text of cpu.max on v2."""
+    return f"{'max' if value is None else quota_us(int(value), period_us)} {period_us}"
+
+
+CPU_LIMIT = KnobSpec(
+    name="cpu_limit",
+    default=None,
+    v1=KernelFile("cpu", "cpu.cfs_quota_us", _render_v1, _parse_v1),
+    v2=KernelFile("cpu", "cpu.max", _render_v2, _parse_v2),
+    least=_MIN_MILLI,
+)
+"""In milli-cores; None = unlimited."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpuLimit:
+    """See Control. Merged requests are limits in milli-cores by pod uid."""
+
+    knob: ClassVar[KnobSpec] = CPU_LIMIT
+    lowers_only: ClassVar[bool] = True
+    recheck_ticks: ClassVar[int] = 1
+
+    def merge(self, documents: Sequence[DesiredState], machine: MachineView) -> Mapping[str, int]:
+        """The lowest limit wins; one that has risen to the node's capacity after its lease no longer counts."""
+        lowest: dict[str, int] = {}
+        for document in sorted(documents, key=lambda document: document.writer):
+            lapsed = document.lapsed_seconds(machine.now)
+            for throttle in document.throttles:
+                limit = eased(throttle.limit_milli, lapsed, machine.capacity_milli)
+                if lapsed < 0 or limit < machine.capacity_milli:
+                    lowest[throttle.pod_uid] = min(limit, lowest.get(throttle.pod_uid, limit))
+        return lowest
+
+    def desired(self, merged: Mapping[str, int], pods: Sequence[Pod], machine: MachineView) -> Mapping[Target, Value]:
+        """Of live pods that are not protected."""
+        living = {pod.uid for pod in pods} - machine.protected if merged else ()
+        return {uid: limit for uid, limit in merged.items() if uid in living}
+
+
+def eased(limit_milli: int, lapsed_seconds: float, capacity_milli: int) -> int:
+    """A limit so long after its lease: one step at once, one more per full second."""
+    if lapsed_seconds < 0:
+        return limit_milli
+    steps = math.floor(lapsed_seconds) + 1
+    return limit_milli + math.ceil(steps * RESTORE_STEP * capacity_milli)
+
+
+def milli(value: Value) -> int | None:
+    """A value of CPU_LIMIT as a number."""
+    return None if value is None else int(value)

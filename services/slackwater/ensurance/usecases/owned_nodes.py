@@ -1,0 +1,42 @@
+"""The nodes of this replica, as their partitions are taken, given and lost."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from slackwater.ensurance.ports import Meter
+from slackwater.ensurance.usecases.book import Book
+from slackwater.ensurance.usecases.declare_anew import DeclareAnew
+from slackwater.ensurance.usecases.follow_rules import FollowRules
+from slackwater.model.identifiers import partition_of
+from slackwater.model.time import Clock
+from slackwater.runtime.ownership import Lease
+
+
+class OwnedNodes:
+    """slackwater.runtime.sharding.Holder."""
+
+    def __init__(self, book: Book, clock: Clock, meter: Meter, follow: FollowRules, anew: DeclareAnew) -> None:
+        self._book = book
+        self._clock = clock
+        self._meter = meter
+        self._follow = follow
+        self._anew = anew
+
+    async def take(self, leases: Sequence[Lease]) -> None:
+        """Nodes as last written. Their leases may be about to end, under another epoch: declared at once."""
+        partitions = [lease.partition for lease in leases]
+        await self._book.take(partitions, self._clock.now())
+        for node in self._book.nodes():
+            self._meter.standing(node.node, len(node.state.throttles), 0)
+        await self._follow.catch_up()
+        await self._anew.taken(partitions)
+
+    async def give(self, leases: Sequence[Lease]) -> None:
+        """Everything that matters is written with each decision."""
+
+    def drop(self, partitions: Collection[int]) -> None:
+        for node in self._book.nodes():
+            if partition_of(node.node) in partitions:
+                self._meter.standing(node.node, 0, 0)
+        self._book.drop(partitions)

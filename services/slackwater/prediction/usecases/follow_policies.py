@@ -1,0 +1,29 @@
+"""Prediction by the policies in force, whenever they change, without a restart."""
+
+from __future__ import annotations
+
+from slackwater.model.errors import InvalidInput, Misconfigured
+from slackwater.prediction.usecases.policies_in_force import PoliciesInForce
+from slackwater.prediction.usecases.shares import Shares
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
+
+
+class FollowPolicies:
+    """All partitions of this replica."""
+
+    def __init__(self, shares: Shares, policies: PoliciesInForce) -> None:
+        self._shares = shares
+        self._policies = policies
+
+    async def begin(self) -> None:
+        """Before the first partition is taken. Raises InvalidInput, Misconfigured."""
+        await self._shares.follow(self._policies.policies)
+
+    async def __call__(self) -> None:
+        try:
+            for reason in await self._shares.follow(self._policies.policies):
+                log.warning("model begins anew", reason=reason)
+        except (InvalidInput, Misconfigured) as error:  # they were validated; a model may still refuse to be made
+            log.error("policies are not followed", reason=error.message)

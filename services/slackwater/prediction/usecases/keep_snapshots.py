@@ -1,0 +1,33 @@
+"""Snapshots of all partitions, on a timer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slackwater.model.time import Clock
+from slackwater.prediction.usecases.shares import Shares
+
+_PAUSE_FACTOR = 19.0
+"""Snapshots take a twentieth of the time at most."""
+
+
+class KeepSnapshots:
+    """One round over the partitions; `kept` is called when at least one had changed."""
+
+    def __init__(self, shares: Shares, clock: Clock, seconds: float, kept: Callable[[], None]) -> None:
+        self._shares = shares
+        self._clock = clock
+        self._seconds = seconds
+        self._kept = kept
+        self._took = 0.0
+
+    def pause_seconds(self) -> float:
+        """Until the next round."""
+        return max(self._seconds, self._took * _PAUSE_FACTOR)
+
+    async def __call__(self) -> None:
+        began = self._clock.monotonic()
+        kept = await self._shares.keep(list(self._shares))
+        self._took = self._clock.monotonic() - began
+        if kept:
+            self._kept()

@@ -1,0 +1,40 @@
+"""The partitions of this replica, as they are taken, given and lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+
+from slackwater.prediction.ports import PredictionMeter
+from slackwater.prediction.usecases.shares import Shares
+from slackwater.runtime.ownership import Lease
+
+
+class PartitionHolder:
+    """slackwater.runtime.sharding.Holder: restores a partition when it is taken, keeps a snapshot when it is given."""
+
+    def __init__(self, shares: Shares, meter: PredictionMeter) -> None:
+        self._shares = shares
+        self._meter = meter
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def take(self, leases: Sequence[Lease]) -> None:
+        await self._shares.take([lease.partition for lease in leases])
+
+    async def give(self, leases: Sequence[Lease]) -> None:
+        await self._shares.give([lease.partition for lease in leases])
+        for lease in leases:
+            self._meter.dropped(lease.partition)
+
+    def drop(self, partitions: Collection[int]) -> None:
+        for partition in partitions:
+            self._meter.dropped(partition)
+        for reader in self._shares.drop(partitions):
+            task = asyncio.create_task(reader.aclose())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        """Wait until the readers of lost partitions have ended."""
+        if self._closing:
+            await asyncio.wait(self._closing)

@@ -1,0 +1,52 @@
+"""Predictions that are due, in every partition of this replica."""
+
+from __future__ import annotations
+
+from slackwater.model.errors import Fenced, Unavailable
+from slackwater.model.time import Clock
+from slackwater.prediction.ports import PredictionMeter
+from slackwater.prediction.usecases.publish_predictions import next_check, publish_predictions
+from slackwater.prediction.usecases.shares import Shares
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
+
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 0.3
+"""Seconds between rounds; a partition that was just taken is looked at within the longest."""
+
+
+class PublishDue:
+    """One round over the partitions. What one cannot publish now does not hold back the others."""
+
+    def __init__(self, shares: Shares, clock: Clock, meter: PredictionMeter) -> None:
+        self._shares = shares
+        self._clock = clock
+        self._meter = meter
+        self._logged: dict[str, str] = {}
+        """Problems of models that the log has."""
+
+    def pause_seconds(self) -> float:
+        """Until the next round."""
+        waits = [next_check(living, self._clock) for living in self._shares]
+        return min(max(min(waits, default=_LONGEST_PAUSE), _SHORTEST_PAUSE), _LONGEST_PAUSE)
+
+    async def __call__(self) -> None:
+        for living in self._shares:
+            try:
+                await publish_predictions(living, self._clock, self._meter)
+            except (Fenced, Unavailable) as error:
+                log.warning("predictions are published later", partition=living.partition, reason=error.message)
+        self._log_problems()
+
+    def problems(self) -> str:
+        """For health: which models fail, and why; the limits stand in there."""
+        problems = sorted(self._shares.problems.items())
+        return "; ".join(f"{model} {why}" for model, why in problems) or "every model answers"
+
+    def _log_problems(self) -> None:
+        """Each one once."""
+        problems = self._shares.problems
+        for model, why in problems.items():
+            if self._logged.get(model) != why:
+                log.error("model lends nothing where it fails", model=model, reason=why)
+        self._logged = problems
