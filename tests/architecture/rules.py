@@ -103,7 +103,7 @@ PURE_LIBRARIES = frozenset({"charts", "offers", "peaks"})
 PURE_PACKAGES = (
     *("slackwater.charts", "slackwater.decisions", "slackwater.model", "slackwater.offers", "slackwater.peaks"),
     *("slackwater.traces", "slackwater.waterline", "numpy"),
-    *("slackwater.resources.metadata", "slackwater.resources.selectors"),
+    *("slackwater.resources.metadata", "slackwater.resources.names", "slackwater.resources.selectors"),
 )
 IMPURE_STANDARD = frozenset(
     {

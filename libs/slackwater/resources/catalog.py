@@ -11,7 +11,7 @@ from typing import Final
 
 from slackwater.model.errors import InvalidInput
 from slackwater.resources.kind import CHANGED_BY, GENERATION, NAME, Column, Kind, Preview, Unique
-from slackwater.resources.metadata import CLUSTER
+from slackwater.resources.names import CLUSTER
 
 _GUARDS: Final = "slackwater.cli.guard_columns"
 _POLICIES: Final = "slackwater.cli.policy_columns"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -18,13 +18,8 @@ from pydantic_core import ErrorDetails
 
 from slackwater.model.errors import InvalidInput
 from slackwater.model.written import as_written
+from slackwater.resources.names import API_VERSION
 from slackwater.resources.strict import refuse_another_kind
-
-API_VERSION: Final = "slackwater.io/v1alpha1"
-CLUSTER: Final = "default"
-"""Name of the document of a kind that is for the whole cluster."""
-BY_SETTINGS: Final = "settings of the service"
-"""Author of a document that is made of settings. No token has this name: it contains blanks."""
 
 Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from slackwater.decisions.reasons import Mode
-from slackwater.resources.metadata import CLUSTER
+from slackwater.resources.names import CLUSTER
 from slackwater.waterline.actuation.cpu_quota import ThrottleBounds
 from slackwater.waterline.analysis.analyzer import Excess
 from slackwater.waterline.analysis.demands import Kind, acts

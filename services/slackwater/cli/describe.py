@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -11,8 +12,7 @@ import typer
 
 from slackwater.cli.condition_columns import scheduling_lines
 from slackwater.cli.decision_list import DECISION
-from slackwater.cli.get import POD, as_recorded, ask_the_living, kind_of, split_target, whole
-from slackwater.cli.guard_columns import document_lines
+from slackwater.cli.get import POD, as_recorded, ask_the_living, complete_noun, kind_of, split_target, whole
 from slackwater.cli.offer_columns import offer_lines
 from slackwater.cli.output import (
     UNKNOWN,
@@ -26,16 +26,20 @@ from slackwater.cli.output import (
     ratio,
     table,
 )
-from slackwater.cli.policy_columns import policy_lines, predictor_lines
-from slackwater.cli.strategy_columns import strategy_lines
+from slackwater.cli.policy_columns import predictor_lines
+from slackwater.cli.resource_columns import lines_of
 from slackwater.model.counting import counted
 from slackwater.model.errors import InvalidInput
+from slackwater.resources import catalog
+from slackwater.resources.kind import Kind
 
 
 def command(
     what: Annotated[
         str,
-        typer.Argument(metavar="KIND[/NAME]", help="node, a kind of document or predictor, and its name"),
+        typer.Argument(
+            metavar="KIND[/NAME]", help="node, predictor or a resource kind, and its name", autocompletion=complete_noun
+        ),
     ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="which one; or KIND/NAME")] = None,
     output: Annotated[
@@ -45,8 +49,8 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Describe a node (facts, usage by tier, the offer in force, its pods and its last decisions), a PredictPolicy or
-    a ColocationStrategy (what it comes to), or a model of peaks (what can be set).
+    """Describe a node (facts, usage by tier, the offer in force, its pods and its last decisions), a resource of any
+    kind (what it says and what it comes to), or a model of peaks (what can be set).
 
     Examples: `slackwater describe node edge-7`, `slackwater describe predictor workload-profile`
     """
@@ -72,11 +76,13 @@ def command(
         _print({"node": node, "pods": pods, "decisions": decisions}, output, lines)
 
 
+def _resource_lines(kind: Kind, document: Item) -> list[str]:
+    return lines_of(kind)(document)
+
+
 ONE_OBJECT: Mapping[str, Callable[[Item], list[str]]] = {
-    "predictpolicies": policy_lines,
-    "colocationstrategies": strategy_lines,
+    **{kind.plural: partial(_resource_lines, kind) for kind in catalog.KINDS},
     "predictors": predictor_lines,
-    **dict.fromkeys(("nodeqos", "podqos", "avoidanceactions", "autonomies"), document_lines),
 }
 """Kinds of which one object tells everything."""
 

@@ -16,7 +16,8 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from slackwater.colocation.domain.document import FIELDS, Spec, field_problems
 from slackwater.colocation.domain.layers import POOL_LABEL, Selector
-from slackwater.resources.metadata import BY_SETTINGS, CLUSTER, Metadata, Part, Resource
+from slackwater.resources.metadata import Metadata, Part, Resource
+from slackwater.resources.names import BY_SETTINGS, CLUSTER
 
 Key = Annotated[str, StringConstraints(min_length=1, max_length=317, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Value = Annotated[str, StringConstraints(max_length=253, pattern=r"^[^\x00-\x1f\x7f]*$")]

@@ -24,7 +24,7 @@ from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
-from slackwater.resources.metadata import CLUSTER
+from slackwater.resources.names import CLUSTER
 from slackwater.store.quarantine import Unreadable
 
 CHANGED = Reason.OFFER_STRATEGY_CHANGED

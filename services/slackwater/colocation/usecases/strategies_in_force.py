@@ -23,7 +23,7 @@ from slackwater.model.time import Clock
 from slackwater.resources.catalog import COLOCATION_STRATEGY
 from slackwater.resources.hooks import Hooks
 from slackwater.resources.in_force import InForce, ResourcesInForce
-from slackwater.resources.metadata import CLUSTER
+from slackwater.resources.names import CLUSTER
 from slackwater.resources.store import ResourceMeter, ResourceStore, StoredResource
 
 MOST_PROBLEMS = 10

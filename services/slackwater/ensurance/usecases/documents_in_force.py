@@ -10,7 +10,8 @@ from slackwater.resources.catalog import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS, P
 from slackwater.resources.hooks import Hooks
 from slackwater.resources.in_force import InForce, ResourcesInForce
 from slackwater.resources.kind import Kind
-from slackwater.resources.metadata import CLUSTER, Resource
+from slackwater.resources.metadata import Resource
+from slackwater.resources.names import CLUSTER
 from slackwater.resources.store import ResourceStore, StoredResource
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.avoidance import AvoidanceAction

@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Any
 
 from slackwater.model.records import record
-from slackwater.resources.metadata import CLUSTER
+from slackwater.resources.names import CLUSTER
 
 DEFAULT_MODEL = "workload-profile"
 

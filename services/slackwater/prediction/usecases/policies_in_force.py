@@ -17,7 +17,7 @@ from slackwater.prediction.usecases.predict_policy import (
 from slackwater.resources.catalog import PREDICT_POLICY
 from slackwater.resources.hooks import Hooks
 from slackwater.resources.in_force import InForce, ResourcesInForce
-from slackwater.resources.metadata import CLUSTER
+from slackwater.resources.names import CLUSTER
 from slackwater.resources.store import ResourceMeter, ResourceStore
 
 PoliciesFound = InForce[PredictPolicy, PoolPolicy]

@@ -14,7 +14,8 @@ from pydantic import Field, JsonValue, StringConstraints, field_validator, model
 
 from slackwater.prediction.domain.inheriting import RATE, Wish
 from slackwater.prediction.domain.policy import ModelChoice, PoolPolicy
-from slackwater.resources.metadata import BY_SETTINGS, CLUSTER, Metadata, Part, Resource
+from slackwater.resources.metadata import Metadata, Part, Resource
+from slackwater.resources.names import BY_SETTINGS, CLUSTER
 
 Pool = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[^\x00-\x1f\x7f]+$")]
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=100)]

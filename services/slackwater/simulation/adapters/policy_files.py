@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from slackwater.decisions.reasons import Mode
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.model.errors import InvalidInput
-from slackwater.resources.metadata import CLUSTER
+from slackwater.resources.names import CLUSTER
 from slackwater.simulation.adapters.api_answers import Reads
 from slackwater.simulation.adapters.document_files import Body, DocumentFile
 from slackwater.simulation.domain.scenes import NodeFacts

@@ -17,7 +17,7 @@ from slackwater.colocation.usecases.colocation_strategy import ColocationStrateg
 from slackwater.colocation.usecases.strategy_set import Kept, StrategySet
 from slackwater.model.errors import InvalidInput
 from slackwater.resources.catalog import COLOCATION_STRATEGY
-from slackwater.resources.metadata import BY_SETTINGS, CLUSTER
+from slackwater.resources.names import BY_SETTINGS, CLUSTER
 from slackwater.simulation.adapters.api_answers import Reads
 from slackwater.simulation.adapters.document_files import Body, DocumentFile
 from slackwater.simulation.usecases.replay import Variant
