@@ -5,8 +5,10 @@ A code is never reused for another meaning. docs/reference/problems.md and GET /
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+
+from slackwater.resources.catalog import KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,23 @@ class ProblemCode:
     status: int
     meaning: str
     remedy: str
+
+
+def _not_found_codes() -> Iterator[ProblemCode]:
+    """Of each resource kind: a document does not exist. Some kinds have the general code, which stands by itself."""
+    for kind in KINDS:
+        if kind.code("not_found") != "not_found":
+            meaning, remedy = f"There is no {kind.name} of this name.", f"GET {kind.path} lists all; PUT makes one."
+            yield ProblemCode(kind.code("not_found"), 404, meaning, remedy)
+
+
+def _needed_codes() -> Iterator[ProblemCode]:
+    """Of each resource kind with a parent document: it cannot be deleted."""
+    for kind in KINDS:
+        if kind.parent and kind.code("needed") != "conflict":
+            meaning = f"The {kind.name} `{kind.parent}` cannot be deleted."
+            remedy = f"{kind.parent_remedy[:1].upper()}{kind.parent_remedy[1:]}. Any other can be deleted."
+            yield ProblemCode(kind.code("needed"), 409, meaning, remedy)
 
 
 _CODES = (
@@ -134,18 +153,7 @@ _CODES = (
         "There is no item of this id in the service's quarantine (any more).",
         "List them with GET /v1/quarantine/SERVICE.",
     ),
-    ProblemCode(
-        "predictpolicy_not_found",
-        404,
-        "There is no PredictPolicy of this name.",
-        "GET /v1/predictpolicies lists all; PUT makes one.",
-    ),
-    ProblemCode(
-        "colocationstrategy_not_found",
-        404,
-        "There is no ColocationStrategy of this name.",
-        "GET /v1/colocationstrategies lists all; PUT makes one.",
-    ),
+    *_not_found_codes(),
     ProblemCode(
         "predictor_not_found",
         404,
@@ -176,18 +184,7 @@ _CODES = (
         "This replica has just lost its part of the fleet to another one; nothing was written.",
         "Send the same request again in a few seconds: the new owner carries it out.",
     ),
-    ProblemCode(
-        "predictpolicy_needed",
-        409,
-        "The PredictPolicy of the cluster cannot be deleted: every pool stands on it.",
-        "Change it with PUT; a pool's own can be deleted.",
-    ),
-    ProblemCode(
-        "colocationstrategy_needed",
-        409,
-        "The ColocationStrategy of the cluster cannot be deleted: every node stands on it.",
-        "Change it with PUT (`enable: false` offers nothing anywhere); any other can be deleted.",
-    ),
+    *_needed_codes(),
     ProblemCode(
         "node_pool_taken",
         409,

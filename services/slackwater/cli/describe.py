@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -31,7 +30,6 @@ from slackwater.cli.resource_columns import lines_of
 from slackwater.model.counting import counted
 from slackwater.model.errors import InvalidInput
 from slackwater.resources import catalog
-from slackwater.resources.kind import Kind
 
 
 def command(
@@ -59,15 +57,17 @@ def command(
     with errors_to_stderr():
         noun, only = split_target(what, name)
         kind = kind_of(noun)
-        if kind.names[0] not in ("nodes", *ONE_OBJECT):
-            raise InvalidInput(f"{what!r} cannot be described; allowed: node, {', '.join(ONE_OBJECT)}, and its name")
+        whole_objects = one_object()
+        if kind.names[0] not in ("nodes", *whole_objects):
+            allowed = ", ".join(whole_objects)
+            raise InvalidInput(f"{what!r} cannot be described; allowed: node, {allowed}, and its name")
         if not only:
             raise InvalidInput(f"{what!r}: which one? like `slackwater describe {noun} NAME`")
         with reading(server) as reader:
             ask_the_living(kind, reader)
-            if kind.names[0] in ONE_OBJECT and kind.item_path is not None:
+            if kind.names[0] in whole_objects and kind.item_path is not None:
                 found = reader.get(kind.item_path.format(quote(only, safe="")))
-                _print(found, output, ONE_OBJECT[kind.names[0]](found))
+                _print(found, output, whole_objects[kind.names[0]](found))
                 return
             node = reader.get(f"/v1/nodes/{quote(only, safe='')}")
             pods = whole(reader, f"/v1/nodes/{quote(only, safe='')}/pods")["items"]
@@ -76,15 +76,9 @@ def command(
         _print({"node": node, "pods": pods, "decisions": decisions}, output, lines)
 
 
-def _resource_lines(kind: Kind, document: Item) -> list[str]:
-    return lines_of(kind)(document)
-
-
-ONE_OBJECT: Mapping[str, Callable[[Item], list[str]]] = {
-    **{kind.plural: partial(_resource_lines, kind) for kind in catalog.KINDS},
-    "predictors": predictor_lines,
-}
-"""Kinds of which one object tells everything."""
+def one_object() -> Mapping[str, Callable[[Item], list[str]]]:
+    """By plural, the kinds of which one object tells everything."""
+    return {kind.plural: lines_of(kind) for kind in catalog.KINDS} | {"predictors": predictor_lines}
 
 
 def _print(found: Any, output: Format, lines: list[str]) -> None:

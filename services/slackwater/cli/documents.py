@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.cli.answers import answer_of
 from slackwater.model.errors import InvalidInput, Unavailable
-from slackwater.resources.catalog import KINDS
+from slackwater.resources import catalog
 from slackwater.resources.kind import Kind
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _document(origin: str, body: Any) -> Document:
         message = f"{origin}: {body!r:.40} is no document: it has apiVersion, kind, metadata and spec"
         raise InvalidInput(message, field="kind")
     kind, metadata = body.get("kind"), body.get("metadata")
-    known = {each.name: each for each in KINDS}
+    known = {each.name: each for each in catalog.KINDS}
     if not isinstance(kind, str) or kind not in known:
         raise InvalidInput(f"{origin}: kind: {kind!r} cannot be applied; allowed: {', '.join(known)}", field="kind")
     name = metadata.get("name") if isinstance(metadata, dict) else None

@@ -143,7 +143,7 @@ def _resources(kind: ResourceKind) -> Kind:
 OFFERS = "/v1/offers"
 WHOLE = ""
 """Stands for the whole object among the rows seen."""
-KINDS = (
+READ_ONLY_KINDS = (
     Kind(
         names=("nodes", "node", "no"),
         path="/v1/nodes",
@@ -208,7 +208,6 @@ KINDS = (
         columns=SHARDS,
         events="health.reported",
     ),
-    *map(_resources, catalog.KINDS),
     Kind(("pools", "pool"), "/v1/pools", None, lambda item: str(item["pool"]), POOL, events=""),
     Kind(
         names=("predictors", "predictor"),
@@ -221,19 +220,24 @@ KINDS = (
 )
 
 
+def all_kinds() -> Sequence[Kind]:
+    """What can be shown: what services know, then the resources of every kind."""
+    return (*READ_ONLY_KINDS, *map(_resources, catalog.KINDS))
+
+
 def complete_noun(begun: str) -> list[str]:
     """The nouns that begin so, for the completion of a shell."""
-    return [kind.names[0] for kind in KINDS if kind.names[0].startswith(begun.lower())]
+    return [kind.names[0] for kind in all_kinds() if kind.names[0].startswith(begun.lower())]
 
 
 def kind_of(word: str) -> Kind:
     """The noun behind any of its names. Raises InvalidInput with the nearest one."""
-    for kind in KINDS:
+    for kind in all_kinds():
         if word.lower() in kind.names:
             return kind
-    close = difflib.get_close_matches(word.lower(), [name for kind in KINDS for name in kind.names], n=1)
+    close = difflib.get_close_matches(word.lower(), [name for kind in all_kinds() for name in kind.names], n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    raise InvalidInput(f"{word!r} is not a resource; {hint}allowed: {', '.join(kind.names[0] for kind in KINDS)}")
+    raise InvalidInput(f"{word!r} is not a resource; {hint}allowed: {', '.join(kind.names[0] for kind in all_kinds())}")
 
 
 def split_target(what: str, name: str | None) -> tuple[str, str | None]:
@@ -249,7 +253,7 @@ def command(
         str,
         typer.Argument(
             metavar="KIND[/NAME]",
-            help=f"{', '.join(kind.names[0] for kind in KINDS[:-1])} or {KINDS[-1].names[0]}",
+            help=", ".join(kind.names[0] for kind in all_kinds()),
             autocompletion=complete_noun,
         ),
     ],
