@@ -43,6 +43,7 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.simulation.domain.guarded_run",
         "slackwater.simulation.edge",
         "slackwater.simulation.service",
+        "slackwater.simulation.settings",
         "slackwater.simulation.usecases.assess",  # the type of the answer
     },
     "simulation": {  # a tool beside the services, like the backtest: decides with the functions that decide offers
@@ -104,6 +105,7 @@ PURE_PACKAGES = (
     *("slackwater.charts", "slackwater.decisions", "slackwater.model", "slackwater.offers", "slackwater.peaks"),
     *("slackwater.traces", "slackwater.waterline", "numpy"),
     *("slackwater.resources.metadata", "slackwater.resources.names", "slackwater.resources.selectors"),
+    "slackwater.cluster.view",  # a snapshot; what folds it reads events
 )
 IMPURE_STANDARD = frozenset(
     {
@@ -190,7 +192,7 @@ def servers_behind_ports(source: Source) -> Iterator[str]:
 
 ROOMS = frozenset({"__init__", "domain", "usecases", "ports", "adapters", "edge", "settings", "service", "migrations"})
 MORE_ROOMS: Mapping[str, Collection[str]] = {
-    "agent": {"__main__", "command", "process", "fleet"},  # the only service that is also a small program of its own
+    "agent": {"__main__", "command", "process", "fleet", "node_agent"},  # also a small program of its own
     "console": {"static"},
 }
 WITHOUT_ROOMS = frozenset({"cli", "demo"})

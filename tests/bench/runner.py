@@ -23,6 +23,7 @@ from typing import Any
 
 from tests.bench import (
     closed_loop,
+    cluster_view,
     colocation_recompute,
     freshness,
     guarding,
@@ -121,6 +122,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "closed_loop": (
         "batch fills every offer on real traces: minutes beyond capacity; several minutes",
         lambda path, given, speed: closed_loop.measure(),
+    ),
+    "cluster_view": (
+        "the cluster folded into arrays at 1,000, 3,000 and 10,000 nodes of 30 pods: report, view, bytes",
+        lambda path, given, speed: cluster_view.measure(),
     ),
     "waterline_plan": (
         "a plan of the precise framework for a node with 110 pods",

@@ -21,7 +21,7 @@ from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.edge.late_bus import LateBus
-from slackwater.agent.service import AgentService
+from slackwater.agent.node_agent import AgentService
 from slackwater.agent.settings import AgentSettings
 from slackwater.bus.nats import connect_bus
 from slackwater.model.errors import Misconfigured

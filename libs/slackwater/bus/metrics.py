@@ -16,61 +16,59 @@ class BusMetrics:
             "slackwater_bus_messages_total",
             "Messages settled, by consumer and result (done, retry, reject, undecodable, exhausted).",
             ["consumer", "result"],
-            look="Anything but done for longer than an outage of a dependency lasts.",
+            look="Other than done for longer than an outage.",
         )
         self.redeliveries = meters.counter(
             "slackwater_bus_redeliveries_total",
-            "Messages that came for the second time or later.",
+            "Messages delivered more than once.",
             ["consumer"],
-            look="A steady rate: a handler is slower than its ack_wait, or a dependency is away.",
+            look="A steady rate: a handler exceeds its ack_wait, or a dependency is away.",
         )
         self.dead_letters = meters.counter(
             "slackwater_bus_dead_letters_total",
             "Messages given up, by consumer and reason.",
             ["consumer", "reason"],
-            look="Any growth: somebody sends what nobody understands.",
+            look="Any growth: unusable messages are sent.",
         )
         self.dead_letters_by_node = meters.counter(
             "slackwater_bus_dead_letters_by_node_total",
-            "Messages of agents given up, by the node whose agent published them (stored and dropped; the first 50"
-            " nodes of a process have a name, all others are `other`).",
+            "Agents' messages given up, stored or dropped, by node (the first 50 of a process; others are `other`).",
             ["node"],
-            look="Growth for one node: its agent sends what cannot be handled.",
+            look="Growth for one node: its agent sends unusable messages.",
         )
         self.dead_letters_dropped = meters.counter(
             "slackwater_bus_dead_letters_dropped_total",
-            "Messages of agents given up without a dead letter, because their node had too many: 20 for each consumer,"
-            " then one in 10 seconds.",
+            "Agents' messages given up without a dead letter, beyond 20 per node and consumer, then one in 10 seconds.",
             ["consumer"],
-            look="Any growth: slackwater_bus_dead_letters_by_node_total names the node.",
+            look="Any growth: see slackwater_bus_dead_letters_by_node_total.",
         )
         self.skipped = meters.counter(
             "slackwater_bus_skipped_total",
-            "Messages left unread by a consumer that was too far behind and went on with the newest.",
+            "Messages skipped unread by a lagging consumer.",
             ["consumer"],
-            look="Any growth: more is reported than can be handled.",
+            look="Any growth: overload.",
         )
         self.blocked = meters.counter(
             "slackwater_bus_blocked_total",
-            "Messages acknowledged unread because an operator has blocked the agent that sent them.",
+            "Messages of blocked agents, acknowledged unread.",
             ["consumer"],
-            look="Growth is expected while an agent is blocked; `slackwater get blocked` names it.",
+            look="Growth is expected during a block; see `slackwater get blocked`.",
         )
         self.handling = meters.histogram(
             "slackwater_bus_handling_seconds",
-            "How long a handler took for one batch.",
+            "Duration of handling a batch.",
             ["consumer"],
             buckets=DELAY_BUCKETS,
-            look="A p99 near the ack_wait of the consumer.",
+            look="p99 near the consumer's ack_wait.",
         )
         self.reconnects = meters.counter(
             "slackwater_bus_reconnects_total",
-            "Connections to NATS made anew after a loss.",
-            look="More than the broker was restarted.",
+            "Reconnections to NATS.",
+            look="More than broker restarts.",
         )
         self.publish_failures = meters.counter(
             "slackwater_bus_publish_failures_total",
-            "Publishes that the broker did not confirm; the event is tried again or counted as dropped.",
+            "Unconfirmed publishes; the event is retried or counted as dropped.",
             ["stream"],
             look="Growth: a stream is full or the broker is away.",
         )

@@ -22,15 +22,15 @@ class OwnershipMetrics:
         labels = ["service"]
         self._held = meters.gauge(
             "slackwater_ownership_partitions",
-            "Partitions that this replica owns.",
+            "Partitions owned by this replica.",
             labels,
-            look="The sum over all replicas of a service is 8; less for more than ten seconds means that work waits.",
+            look="8 over all replicas of a service; less for over ten seconds: work waits.",
         )
         self._unowned = meters.gauge(
             "slackwater_ownership_unowned_partitions",
-            "Partitions that no living replica owns.",
+            "Partitions without a living owner.",
             labels,
-            look="More than 0 for longer than a lease (5 s): no replica takes them up.",
+            look="Above 0 for longer than a lease (5 s): work waits.",
         )
         self._members = meters.gauge(
             "slackwater_ownership_members",
@@ -40,21 +40,21 @@ class OwnershipMetrics:
         )
         self._epoch = meters.gauge(
             "slackwater_ownership_epoch_seconds",
-            "When the newest of this replica's leases was claimed, by the database, since 1970.",
+            "When this replica's newest lease was claimed, since 1970.",
             labels,
-            look="Changes all the time: replicas come and go, or heartbeats are late.",
+            look="Constant change: replicas restart, or heartbeats are late.",
         )
         self._moved = meters.counter(
             "slackwater_ownership_handovers_total",
-            "Partitions that were claimed, released in good order, or lost to another replica.",
+            "Partitions claimed, released or lost to another replica.",
             ["service", "kind"],
-            look="`lost` grows: a replica stood still for longer than its lease, or was cut off.",
+            look="`lost` grows: a replica stalled or was disconnected for longer than its lease.",
         )
         self._fenced = meters.counter(
             "slackwater_ownership_fenced_writes_total",
-            "Transactions that were refused because another replica owns their partition.",
+            "Transactions refused because another replica owns the partition.",
             labels,
-            look="Grows with `lost`, a few at a time; alone, a defect of ours.",
+            look="Grows with `lost`, a few at a time; alone: a defect of Slackwater.",
         )
         self._fenced.labels(service)  # a counter that shows 0 can be alerted on from the start
 

@@ -52,7 +52,7 @@ class Replica:
         self.relay = database.relay(platform.bus.carry)
 
     @property
-    def shares(self) -> Ownership:
+    def partitions(self) -> Ownership:
         """The partitions of a sharded service."""
         assert self.ownership is not None  # noqa: S101 - asked by sharded services only
         return self.ownership

@@ -12,13 +12,13 @@ class ResourceMetrics:
         """`mostly`: why a document of this kind cannot be used, as a rule."""
         self._followed = meters.gauge(
             f"slackwater_{service}_followed_policies",
-            f"{kind} documents that this replica follows as they are stored.",
-            look="Replicas that differ for longer than a second: one does not hear of changes.",
+            f"{kind} documents that this replica follows as stored.",
+            look="Replicas that differ for over a second: one misses changes.",
         )
         self._unusable = meters.gauge(
             f"slackwater_{service}_unusable_policies",
-            f"Stored {kind} documents that this replica cannot use; it keeps to the last good generation.",
-            look=f"More than 0: {mostly}.",
+            f"Stored {kind} documents that this replica cannot use; it keeps the last good generation.",
+            look=f"Above 0: {mostly}.",
         )
 
     def policies(self, followed: int, unusable: int) -> None:

@@ -14,19 +14,19 @@ class RpcMetrics:
     def __init__(self, meters: Meters) -> None:
         self.calls = meters.counter(
             "slackwater_rpc_calls_total",
-            "Calls over gRPC that ended, by method and status code. A watch counts when it ends.",
+            "Ended gRPC calls and watches, by method and status code.",
             ["method", "code"],
-            look="INTERNAL: a defect of ours. UNAUTHENTICATED or PERMISSION_DENIED in numbers: somebody tries keys.",
+            look="INTERNAL: a defect of Slackwater. Many UNAUTHENTICATED or PERMISSION_DENIED: tokens are being tried.",
         )
         self.seconds = meters.histogram(
             "slackwater_rpc_call_seconds",
-            "How long calls over gRPC took, by method and status code. For a watch: how long it was open.",
+            "Duration of gRPC calls (a watch: how long it was open), by method and status code.",
             ["method", "code"],
-            look="p99 of GetNode or ListNodes above 1 s: the read model is slow.",
+            look="p99 of GetNode or ListNodes above 1 s: slow read model.",
         )
         self.open = meters.gauge(
             "slackwater_rpc_open_calls",
-            "Calls over gRPC under way, by method.",
+            "Open gRPC calls, by method.",
             ["method"],
-            look="Watches at 0 while schedulers run; the sum near 1000, where more are refused.",
+            look="Watches at 0 while schedulers run; a sum near 1000, the limit.",
         )

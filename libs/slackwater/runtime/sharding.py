@@ -130,6 +130,10 @@ class Ownership:
         """Epoch by partition, as this replica believes."""
         return dict(self._held)
 
+    def epoch_of(self, partition: int) -> int:
+        """As this replica believes; 0 for a partition that it does not hold."""
+        return self._held.get(partition, 0)
+
     def holds(self, partition: int) -> bool:
         """Whether it may act for a partition now, without asking the database."""
         return partition in self._held and self.is_current

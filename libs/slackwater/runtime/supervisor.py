@@ -76,7 +76,7 @@ class Supervisor:
         self._limits = limits
         self._restarts = process_meters().counter(
             "slackwater_service_restarts_total",
-            "Services started again by the supervisor after they failed.",
+            "Restarts of failed services by the supervisor.",
             ["service"],
             look="Any growth; the log has the failure.",
         )

@@ -40,62 +40,62 @@ class WatchMetrics:
     def __init__(self, meters: Meters) -> None:
         self.bus_up = meters.gauge(
             "slackwater_bus_up",
-            "1 if the broker told its backlogs at the last look, else 0.",
+            "1 if the broker reported backlogs at the last poll, else 0.",
             look="0: nothing flows; durable facts wait in the outboxes.",
         )
         self.lag = meters.gauge(
             "slackwater_bus_lag_messages",
-            "Messages that a consumer has not been given yet.",
+            "Messages not yet delivered to a consumer.",
             ["consumer"],
-            look="Growth over minutes: the consumer is too slow or not running.",
+            look="Growth over minutes: the consumer is slow or stopped.",
         )
         self.unsettled = meters.gauge(
             "slackwater_bus_unsettled_messages",
-            "Messages given to a consumer and not settled yet.",
+            "Messages delivered and not settled.",
             ["consumer"],
-            look="A plateau at max_ack_pending: its handler hangs.",
+            look="A plateau at max_ack_pending: the handler hangs.",
         )
         self.stored = meters.gauge(
             "slackwater_stream_stored_bytes",
-            "What a stream holds.",
+            "Size of a stream.",
             ["stream"],
-            look="Near slackwater_stream_limit_bytes: WINDOWS and DECISIONS then refuse what is new.",
+            look="Near slackwater_stream_limit_bytes: WINDOWS and DECISIONS refuse new messages.",
         )
         self.limit = meters.gauge(
             "slackwater_stream_limit_bytes",
-            "What a stream may hold (contracts/streams.yaml).",
+            "Maximum size of a stream (contracts/streams.yaml).",
             ["stream"],
-            look="The sum over streams is the disk that the broker needs.",
+            look="The sum over streams is the broker's disk.",
         )
         self.kept = meters.gauge(
             "slackwater_stream_kept_messages",
-            "Messages that a stream holds; those of DLQ are dead letters that nobody has looked at.",
+            "Messages in a stream; in DLQ: unhandled dead letters.",
             ["stream"],
             look="DLQ above 0.",
         )
         self.database_up = meters.gauge(
             "slackwater_database_up",
-            "1 if PostgreSQL answered at the last look, else 0, by the service that asked.",
+            "1 if PostgreSQL answered the service's last poll, else 0.",
             ["service"],
-            look="0: the service holds its batches and serves no reads.",
+            look="0: the service holds batches and serves no reads.",
         )
         self.connections = meters.gauge(
             "slackwater_database_pool_connections",
-            "Connections of a service's pool, in_use or idle.",
+            "Connections of a service's pool (in_use, idle).",
             ["service", "state"],
-            look="in_use at 6 (4 kept and 2 more): work waits for connections.",
+            look="in_use at 6 (4 kept and 2 more): work waits.",
         )
         self.waiting = meters.gauge(
             "slackwater_outbox_waiting_events",
-            "Events committed and not yet published.",
+            "Unpublished committed events.",
             ["service"],
             look="Growth: the relay or the broker is away.",
         )
         self.age = meters.gauge(
             "slackwater_outbox_age_seconds",
-            "Age of the oldest event that is committed and not yet published.",
+            "Age of the oldest unpublished event.",
             ["service"],
-            look="More than a few seconds: decisions do not reach the nodes.",
+            look="Over a few seconds: decisions do not reach nodes.",
         )
 
 

@@ -11,7 +11,7 @@ class OutboxMetrics:
     def __init__(self, meters: Meters) -> None:
         self.published = meters.counter(
             "slackwater_outbox_published_total",
-            "Events that the relay handed to the broker.",
+            "Events published by the relay.",
             ["service"],
             look="A standstill while slackwater_outbox_waiting_events grows.",
         )

@@ -11,14 +11,13 @@ class QuarantineMetrics:
     def __init__(self, meters: Meters) -> None:
         self.items = meters.gauge(
             "slackwater_state_quarantined_rows",
-            "Rows and nodes that a service has set aside because they cannot be read, stored or computed. Every "
-            "replica of a service shows the same number.",
+            "Quarantined rows and nodes of a service; the same number on every replica.",
             ["service", "table"],
-            look="More than 0: `slackwater get quarantine` says what and why; the rest of the service goes on.",
+            look="Above 0: see `slackwater get quarantine`; the rest of the service continues.",
         )
         self.left_out = meters.counter(
             "slackwater_state_quarantined_events_total",
-            "Events that a service left out because a part of their node's state is in quarantine.",
+            "Events omitted because state of their node is in quarantine.",
             ["service", "event"],
-            look="Growth: a node is set aside and goes on sending; mend its row and release it.",
+            look="Growth: a quarantined node sends; repair its row and release it.",
         )

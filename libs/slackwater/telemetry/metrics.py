@@ -136,8 +136,8 @@ def note_build(service: str, meters: Meters | None = None) -> None:
 
     info = (meters or process_meters()).gauge(
         "slackwater_build_info",
-        "What runs.",
+        "Running version.",
         ["service", "version", "python"],
-        look="More than one version for longer than a rollout takes.",
+        look="Several versions for longer than a rollout.",
     )
     info.labels(service, version(), platform.python_version()).set(1)

@@ -26,11 +26,11 @@ if _version_not_supported:
 
 
 class ColocationServiceStub:
-    """What a platform (a scheduler, a batch system, an autoscaler) needs to use what Slackwater offers.
+    """Offers for platforms (a scheduler, a batch system, an autoscaler).
 
     Every call needs a token of role viewer in the metadata `authorization: Bearer TOKEN`, unless the server listens on
-    loopback without any. An error has a status code for machines, a message for people, and in the trailing metadata
-    `slackwater-code` (stable) and, where one is at fault, `slackwater-field` (the field of the request).
+    loopback without tokens. An error has a status code, a message, and in the trailing metadata `slackwater-code`
+    (stable) and, where a field of the request is invalid, `slackwater-field`.
     """
 
     def __init__(self, channel):
@@ -57,37 +57,36 @@ class ColocationServiceStub:
 
 
 class ColocationServiceServicer:
-    """What a platform (a scheduler, a batch system, an autoscaler) needs to use what Slackwater offers.
+    """Offers for platforms (a scheduler, a batch system, an autoscaler).
 
     Every call needs a token of role viewer in the metadata `authorization: Bearer TOKEN`, unless the server listens on
-    loopback without any. An error has a status code for machines, a message for people, and in the trailing metadata
-    `slackwater-code` (stable) and, where one is at fault, `slackwater-field` (the field of the request).
+    loopback without tokens. An error has a status code, a message, and in the trailing metadata `slackwater-code`
+    (stable) and, where a field of the request is invalid, `slackwater-field`.
     """
 
     def GetNode(self, request, context):
-        """One node with its last report and its offer in force. NOT_FOUND if it was never heard of.
+        """One node with its last report and its offer in force. NOT_FOUND for an unknown node.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListNodes(self, request, context):
-        """All nodes that pass the filters, by name, a page at a time.
+        """Nodes that match the filters, by name, in pages.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchOffers(self, request, context):
-        """The offers in force, then every change as it comes, until the caller leaves.
+        """The offers in force, then every change, until the caller cancels.
 
-        Without a resume token the stream begins with a `snapshot_start` and the offer of every node that passes the
-        filters; with one, with what changed since. A bookmark says that nothing is missing up to a moment. Whoever is too
-        slow to read every change gets the newest of each node and never an old one after a newer one.
+        Without a resume token the stream begins with a `snapshot_start` and the offer of every node that matches the
+        filters; with one, with the changes since. A bookmark says that nothing is missing up to a time. A slow reader gets
+        the newest offer of each node, never an older one after a newer one.
 
-        Each message has the token with which to go on behind it, after a broken connection, on any replica, and after a
-        restart of the server: keep that of the last message handled. UNAVAILABLE: connect again with it.
-        RESOURCE_EXHAUSTED: the same, and read faster.
+        Each message has the token to resume after it, on any replica and after a restart of the server: keep that of the
+        last message handled. UNAVAILABLE: connect again with it. RESOURCE_EXHAUSTED: the same, and read faster.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -120,11 +119,11 @@ def add_ColocationServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ColocationService:
-    """What a platform (a scheduler, a batch system, an autoscaler) needs to use what Slackwater offers.
+    """Offers for platforms (a scheduler, a batch system, an autoscaler).
 
     Every call needs a token of role viewer in the metadata `authorization: Bearer TOKEN`, unless the server listens on
-    loopback without any. An error has a status code for machines, a message for people, and in the trailing metadata
-    `slackwater-code` (stable) and, where one is at fault, `slackwater-field` (the field of the request).
+    loopback without tokens. An error has a status code, a message, and in the trailing metadata `slackwater-code`
+    (stable) and, where a field of the request is invalid, `slackwater-field`.
     """
 
     @staticmethod

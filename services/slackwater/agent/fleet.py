@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slackwater.agent.node_agent import AgentService
 from slackwater.agent.usecases.actuate import RestoreReport
 from slackwater.runtime.service import Check
 
-if TYPE_CHECKING:  # the composition root imports this module
+if TYPE_CHECKING:  # an agent must not pay for FastAPI
     from fastapi import APIRouter
-
-    from slackwater.agent.service import AgentService
 
 
 @dataclass(slots=True)

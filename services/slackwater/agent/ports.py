@@ -10,15 +10,21 @@ whatever the previous text was. `render` and `parse` translate between text and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from slackwater.agent.domain.journal import Journal
 from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Value
 from slackwater.agent.domain.ledger import EvictionRecord
 from slackwater.agent.domain.samples import PodSample, PsiTotals, RawSample
+from slackwater.decisions.record import DecisionRecord
 from slackwater.events.envelope import Event
+from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
 
@@ -134,3 +140,60 @@ class IntentFile(Protocol):
     def save(self, intents: Sequence[Event[IntentDeclared]]) -> None:
         """Replace them all durably."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A payload to publish, and the event that led to it."""
+
+    payload: IntentObserved
+    cause: Event[IntentDeclared]
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What to publish, under which event id, the id of the event that asked for it, and the trace of both."""
+
+    payload: EvictionCompleted
+    event_id: str
+    cause: str
+    traceparent: str | None = None
+
+
+class Publisher(Protocol):
+    """The way to the bus. Returns at once: what the bus does not take now waits."""
+
+    @property
+    def waiting(self) -> int:
+        """How many facts and reports wait for the bus."""
+        ...
+
+    def described(self, payload: NodeDescribed) -> None: ...
+
+    def observed(self, answers: Sequence[Observed]) -> None: ...
+
+    def decided(self, key: str, record: DecisionRecord, cause: Event[IntentDeclared]) -> None:
+        """Publish a decision of this agent; of those that wait under one key the newest is kept."""
+        ...
+
+    def completed(self, completion: Completion, stored: Callable[[], None]) -> None:
+        """Publish the end of an eviction; `stored` is called when the bus has stored it."""
+        ...
+
+    def reported(self, payload: UsageReported) -> None: ...
+
+    def disconnected(self) -> None:
+        """Mark the reports that still wait: this node is guarded by its agent from here on."""
+        ...
+
+
+class Meter(Protocol):
+    """Counters of one agent."""
+
+    def ticked(self, node: str, seconds: float, at: float, waiting: int, throttled: int) -> None: ...
+
+    def reported(self, reason: str) -> None: ...
+
+    def lease_expired(self, writer: str) -> None: ...
+
+    def evicted(self, outcome: str) -> None: ...

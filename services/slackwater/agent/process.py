@@ -20,7 +20,8 @@ from pydantic import ValidationError
 from slackwater.agent.edge.exposition import exposing
 from slackwater.agent.edge.late_bus import LateBus
 from slackwater.agent.fleet import FleetService
-from slackwater.agent.service import AgentService, build
+from slackwater.agent.node_agent import AgentService
+from slackwater.agent.service import build
 from slackwater.agent.settings import AgentSettings
 from slackwater.bus.access import NatsAccess
 from slackwater.bus.nats import NatsBus, connect_bus

@@ -91,10 +91,10 @@ def command(
     Example: `slackwater assess --prometheus http://prometheus:9090 --since 14d --html report.html`
     """
     with errors_to_stderr():
-        from slackwater.simulation import service
+        from slackwater.simulation import service, settings
 
         check_page(html)
-        tried = service.Tried(tuple(models or service.MODELS), tuple(percents or service.PERCENTS), accept)
+        tried = settings.Tried(tuple(models or settings.MODELS), tuple(percents or settings.PERCENTS), accept)
         if prometheus is not None and trace is not None:
             raise InvalidInput("--trace and --prometheus: give one of them", field="trace")
         if prometheus is not None:
@@ -104,13 +104,13 @@ def command(
                 client(prometheus, proof, seconds_of(timeout, "timeout"), insecure=insecure) as asking,
                 progress_bar() as bar,
             ):
-                order = service.PrometheusOrder(asking, seconds_of(since, "since"), seconds_of(step, "step"), retries)
+                order = settings.PrometheusOrder(asking, seconds_of(since, "since"), seconds_of(step, "step"), retries)
                 found = service.assess_prometheus(order, tried, SystemClock().now().timestamp(), Stages(bar))
         elif trace is None or form is None:
             raise InvalidInput("give --trace PATH with its --format, or --prometheus URL", field="trace")
         else:
             refuse_given(context, _OF_PROMETHEUS, "is for --prometheus; a trace is read whole")
-            of_trace = service.TraceOrder(
+            of_trace = settings.TraceOrder(
                 path=trace,
                 form=form,
                 resources=tuple(Resource) if resource is None else (resource,),

@@ -20,6 +20,8 @@ from slackwater.model.counting import counted
 EMPTY = ""
 BELOW = " " * 4
 """Before what did not fit beside."""
+LONGEST_FIELD = 60
+"""Of an event without words of its own; longer values are in the JSON."""
 QUIET_SECONDS = 1.0
 """Without --watch: what is kept arrives at once, so a pause this long means that there is no more."""
 _COLOURS = {"throttle": "33", "evict": "31", "restore": "32", "lost": "31", "stale": "33", "gap": "31", "block": "33"}
@@ -134,9 +136,13 @@ def words_of(item: Item) -> tuple[str, str]:
     """What kind of thing happened, for its colour, and what to say of it."""
     if item["type"] == "gap":
         return "gap", f"{item['detail']}"
-    say = _SAYINGS.get(item["type"])
-    data = item.get("data") or {}
-    return say(data) if say else ("", "")
+    return _SAYINGS.get(item["type"], _fields)(item.get("data") or {})
+
+
+def _fields(data: Item) -> tuple[str, str]:
+    """An event without words of its own: its fields of one short value, under their names."""
+    short = {name: str(value) for name, value in data.items() if isinstance(value, str | int | float)}
+    return "", ", ".join(f"{name} {text}" for name, text in short.items() if text and len(text) <= LONGEST_FIELD)
 
 
 def _decision(data: Item) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from slackwater.cli.prometheus_options import seconds_of
 from slackwater.model.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from slackwater.simulation.service import PolicyTerms
+    from slackwater.simulation.settings import PolicyTerms
 
 BatchOption = Annotated[
     str | None,
@@ -74,7 +74,7 @@ class PolicyOptions:
         """Raises InvalidInput that names the option and says what is allowed."""
         from slackwater.simulation.adapters.trace_scenes import BatchLayout, share_of
         from slackwater.simulation.domain.guarded_run import Terms
-        from slackwater.simulation.service import PolicyTerms
+        from slackwater.simulation.settings import PolicyTerms
 
         usual, layout = Terms(), BatchLayout()
         control = usual.every_ms if self.control is None else 1000 * seconds_of(self.control, "control")

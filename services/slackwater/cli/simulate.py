@@ -46,7 +46,7 @@ from slackwater.traces.choices import Resource
 if TYPE_CHECKING:
     from slackwater.cli.client import HttpReader
     from slackwater.simulation.adapters.document_files import DocumentFile
-    from slackwater.simulation.service import TraceOrder
+    from slackwater.simulation.settings import TraceOrder
 
 
 FilesOption = Annotated[
@@ -108,7 +108,7 @@ def command(
     """
     with errors_to_stderr():
         from slackwater.simulation.adapters.document_files import are_policies, load
-        from slackwater.simulation.service import TraceOrder
+        from slackwater.simulation.settings import TraceOrder
 
         check_page(html)
         if (trace is None) is (since is None):
@@ -160,7 +160,8 @@ class Asked:
 
 def _strategies(asked: Asked, options: PolicyOptions, html: Path | None) -> Item:
     from slackwater.simulation.edge.simulation_report import report_of
-    from slackwater.simulation.service import RecordedOrder, simulate_recorded, simulate_trace
+    from slackwater.simulation.service import simulate_recorded, simulate_trace
+    from slackwater.simulation.settings import RecordedOrder
 
     options.refuse_all()
     if asked.order is not None:

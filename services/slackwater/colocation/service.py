@@ -31,7 +31,7 @@ class ColocationService(ReplicatedService):
 
     def __init__(self, settings: ColocationSettings, platform: Platform) -> None:
         replica = Replica("colocation", platform)
-        clock, quarantine, working = replica.clock, replica.quarantine, replica.shares.working
+        clock, quarantine, working = replica.clock, replica.quarantine, replica.partitions.working
         metrics = ColocationMetrics(process_meters())
         store = PostgresColocationStore(replica.database, quarantine)
         nodes, documents = PostgresFollowerStore(replica.database, quarantine), strategy_store(replica.database)
@@ -45,7 +45,7 @@ class ColocationService(ReplicatedService):
         quarantine.on_release(partial(restore_offer, offering, replica.bus.latest))
         strategies.on_read(lambda problems: quarantine.follow("strategies", problems))
         news = StrategyNews(offering, strategies, nodes, working)
-        replica.shares.on_news(news.tell)
+        replica.partitions.on_news(news.tell)
         change = ChangeResources(COLOCATION_STRATEGY, documents, strategies, hooks)
         passes = RunFullPasses(full_pass, offering, working, settings.full_pass_seconds, metrics.passed)
 

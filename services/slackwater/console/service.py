@@ -42,19 +42,11 @@ class ConsoleService(ReplicatedService):
         self.model = model = PostgresReadModel(replica.database, replica.quarantine)
         self._settings, self._clock = settings, clock
         self._offers = OfferBoard(bus, clock)
-        streams = Streams(
-            bus,
-            clock,
-            heartbeat_seconds=settings.heartbeat_seconds,
-            stall_seconds=settings.stall_seconds,
-            most=settings.streams,
-        )
-        record = RecordEvents(
-            model,
-            clock,
-            usage_retention=timedelta(seconds=settings.usage_retention_seconds),
-            decision_retention=timedelta(seconds=settings.decision_retention_seconds),
-        )
+        beat, stall = settings.heartbeat_seconds, settings.stall_seconds
+        streams = Streams(bus, clock, heartbeat_seconds=beat, stall_seconds=stall, most=settings.streams)
+        usage = timedelta(seconds=settings.usage_retention_seconds)
+        decisions = timedelta(seconds=settings.decision_retention_seconds)
+        record = RecordEvents(model, clock, usage_retention=usage, decision_retention=decisions)
         level, meter = KeepLevel(model, clock), ConsoleMetrics(process_meters())
 
         async def keep_level() -> None:

@@ -1,70 +1,39 @@
-"""What the use cases need of the world."""
+"""What the use cases need: stored nodes, policy and pools, and meters."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Protocol
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.events.effect_measured import EffectMeasured
-from slackwater.events.envelope import Event
-from slackwater.model.identifiers import ALL_PARTITIONS
+from slackwater.intents.ports import IntentStore, IntentUnit, LeaseMeter
 
 NODES: Final = "guarded_nodes"
 STANDINGS: Final = "pool_autonomy"
 """Tables, as the quarantine names them."""
 
 
-class GuardUnit(Protocol):
+class GuardUnit(IntentUnit[Guarded], Protocol):
     """One transaction over the nodes, the standings of pools, and the events that go out with them."""
 
-    async def publish(self, event: Event[Any]) -> None:
-        """Into the outbox."""
-        ...
-
-    async def nodes(self, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[Guarded]:
-        """Every node of these partitions, as last written. What cannot be read is left out, and in quarantine."""
-        ...
-
-    async def generation(self, node: str) -> int:
-        """Of the intent that was declared last for a node, whether its state can be read or not; 0 for none."""
-        ...
-
-    async def save(self, guarded: Guarded, *, last: bool = False) -> Guarded:
-        """Write a node and return it with its new version. Raises Conflict if somebody else wrote it since; `last`, of
-        one node, is quicker: it is written, or the conflict raised, when the unit is left."""
-        ...
-
     async def autonomies(self) -> Sequence[PoolStanding]:
-        """How every pool stands that ever evicted, as last written; one that cannot be read is in
-        quarantine, and empty."""
+        """The state of every pool that ever evicted, as last written. One that cannot be read is in quarantine, and
+        empty."""
         ...
 
     async def save_autonomy(self, standing: PoolStanding) -> PoolStanding:
-        """Write it and return it with its new version. Raises Conflict if somebody else wrote it since."""
+        """Write it and return it with its new version. Raises Conflict if another replica wrote it since."""
         ...
 
 
-class GuardStore(Protocol):
-    """Where nodes and standings are kept."""
-
-    def unit_of_work(self) -> AbstractAsyncContextManager[GuardUnit]:
-        """Begin; commits on leaving. Raises Unavailable when the store does not answer."""
-        ...
+GuardStore = IntentStore[GuardUnit]
+"""Where nodes and standings are kept."""
 
 
-class Voice(Protocol):
-    """What the agents hear at once (slackwater.bus.port.Bus)."""
-
-    async def tell(self, event: Event[Any]) -> None:
-        """Kept nowhere and confirmed by nobody. Raises Unavailable."""
-        ...
-
-
-class Meter(Protocol):
+class Meter(LeaseMeter, Protocol):
     """What operators watch."""
 
     def decided(self, record: DecisionRecord, sample_age_seconds: float | None) -> None:
@@ -89,10 +58,6 @@ class Meter(Protocol):
         ...
 
     def evicted(self, outcome: str) -> None: ...
-
-    def renewed(self, result: str) -> None:
-        """The leases of a partition: `told`; or not renewed, because of `outbox_behind` or `unavailable`."""
-        ...
 
     def closed(self, nodes: int) -> None:
         """How many nodes take no new pods now."""

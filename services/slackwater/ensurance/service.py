@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection
 from functools import partial
 
 from slackwater.bus.blocks import blocks_of
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.adapters.postgres import PostgresGuardStore
+from slackwater.ensurance.edge.checks import state_checks
 from slackwater.ensurance.edge.events import consumers
 from slackwater.ensurance.edge.pools import pools_router
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.declare_anew import DeclareAnew
 from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce, hooks_of
 from slackwater.ensurance.usecases.follow_rules import FollowRules
 from slackwater.ensurance.usecases.guard_node import GuardNode
@@ -24,20 +24,20 @@ from slackwater.ensurance.usecases.note_described import NoteDescribed
 from slackwater.ensurance.usecases.note_evicted import NoteEvicted
 from slackwater.ensurance.usecases.note_observed import NoteObserved
 from slackwater.ensurance.usecases.owned_nodes import OwnedNodes
-from slackwater.ensurance.usecases.renew_leases import RenewLeases
+from slackwater.ensurance.usecases.reconcile_intents import ReconcileIntents
 from slackwater.events.intent_declared import IntentDeclared
+from slackwater.intents.controls import ENSURANCE
+from slackwater.intents.leases import RenewLeases
+from slackwater.intents.writer import IntentWriter
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.resources.change import ChangeResources
 from slackwater.runtime.loops import Follow, Repeat
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
-from slackwater.runtime.resource_news import said_of
 from slackwater.runtime.resource_routes import resource_router
-from slackwater.runtime.service import Check
 from slackwater.store.backlog import oldest_waiting
 from slackwater.store.resource_table import PostgresResourceStore
 from slackwater.telemetry.metrics import process_meters
-from slackwater.waterline.rulebook import acting_on_nobody
 
 
 class EnsuranceService(ReplicatedService):
@@ -45,25 +45,28 @@ class EnsuranceService(ReplicatedService):
 
     def __init__(self, settings: EnsuranceSettings, platform: Platform) -> None:
         replica = Replica("ensurance", platform)
-        bus, clock, quarantine, owned = replica.bus, replica.clock, replica.quarantine, replica.shares
+        bus, clock, quarantine, owned = replica.bus, replica.clock, replica.quarantine, replica.partitions
         lease, silent, meter = settings.lease_seconds, settings.silent_seconds, EnsuranceMetrics(process_meters())
         stores, first = {kind: PostgresResourceStore(replica.database, kind) for kind in KINDS}, settings.first_policy()
         self.documents = documents = DocumentsInForce(stores, first)
         documents.on_read(lambda kind, problems: quarantine.follow(kind.table, problems))
         store = PostgresGuardStore(replica.database, quarantine)
-        self.book = book = Book(store, documents, lambda partition: owned.held().get(partition, 0), quarantine)
-        guard = GuardNode(book, clock, meter, lease, settings.max_report_age_seconds, settings.closing_seconds)
-        observed, evicted = NoteObserved(book, clock, lease), NoteEvicted(book, clock, meter, lease)
-        described, anew = NoteDescribed(book, clock, lease), DeclareAnew(book, clock, lease, silent)
+        self.book = book = Book(store, documents, quarantine)
+        intents = IntentWriter(ENSURANCE, book, book.content, clock, lease, owned.epoch_of)
+        guard = GuardNode(book, meter, intents, settings.max_report_age_seconds, settings.closing_seconds)
+        observed, evicted = NoteObserved(book, intents), NoteEvicted(book, meter, intents)
+        described, reconcile = NoteDescribed(book, intents), ReconcileIntents(book, intents, silent)
         waiting = partial(oldest_waiting, replica.database, IntentDeclared)
-        renew = RenewLeases(
-            book, clock, meter, bus, owned.acting, waiting, lease, silent, lambda: blocks_of(bus).in_force()
-        )
-        let_go = LetGo(book, clock, anew, bus, described)
+
+        def blocked() -> Collection[str]:
+            return blocks_of(bus).in_force()
+
+        renew = RenewLeases(ENSURANCE, book.positions, clock, meter, bus, owned.acting, waiting, lease, silent, blocked)
+        let_go = LetGo(book, intents, reconcile, bus, described)
         quarantine.on_hold(let_go.hold)
         quarantine.on_release(let_go.release)
         self.pools = pools = LookAtPools(book, clock, meter)
-        follow, policy_news = FollowRules(book, clock, meter, lease), asyncio.Event()
+        follow, policy_news = FollowRules(book, meter, intents), asyncio.Event()
         owned.on_news(policy_news.set)
 
         async def follow_stored() -> None:
@@ -77,41 +80,29 @@ class EnsuranceService(ReplicatedService):
             for kind, kept in stores.items()
         }
 
-        def checks() -> Sequence[Check]:
-            unusable = f"{len(documents.problems)} unusable{said_of(documents.problems)}"
-            known = f"{len(book.nodes())} nodes" if book.ready else "not read yet"
-            policies = Check("ensurance-policies", True, f"{unusable}{idle_rules(book)}")
-            return [Check("ensurance-state", book.ready, known), policies]
-
         super().__init__(
             replica,
             load=[partial(book.load, ())],
-            state=OwnedNodes(book, clock, meter, follow, anew),
+            state=OwnedNodes(book, clock, meter, follow, reconcile),
             consumers=consumers(book, guard, described, observed, evicted),
             loops={
                 "leases": Repeat(
-                    work=KeepLeases(book, clock, meter, renew, anew, pools, silent),
+                    work=KeepLeases(book, clock, meter, renew, reconcile, pools, silent),
                     clock=clock,
                     seconds=renew.interval_seconds,
                     missed="leases are not renewed",
-                    interrupted=anew.interrupted,
+                    interrupted=reconcile.interrupt,
                 ),
                 "policy": Follow(
                     work=follow.catch_up, clock=clock, changed=policy_news, missed="the policy is not followed yet"
                 ),
             },
-            checks=checks,
+            checks=partial(state_checks, book, documents),
             routers=lambda: [
                 *(resource_router(change) for change in changes.values()),
                 pools_router(pools),
             ],
         )
-
-
-def idle_rules(book: Book) -> str:
-    """Rules that can act on no pod, for health. Begins with a semicolon; empty if every rule can act."""
-    found = acting_on_nobody(book.rules.policies, book.metrics) if book.ready else {}
-    return "".join(f"; rule {key} acts on nobody: {why}" for key, why in sorted(found.items()))
 
 
 def build(settings: EnsuranceSettings, platform: Platform) -> EnsuranceService:

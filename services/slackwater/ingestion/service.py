@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 
 from slackwater.bus.streams import load
 from slackwater.ingestion.adapters.blocks import PostgresBlockBook
@@ -13,6 +14,7 @@ from slackwater.ingestion.domain.liveness import LivenessLimits
 from slackwater.ingestion.domain.validation import Limits
 from slackwater.ingestion.domain.windowing import aligned, staggered
 from slackwater.ingestion.edge.block_routes import block_router
+from slackwater.ingestion.edge.checks import dependencies
 from slackwater.ingestion.edge.events import ON_REPORTED, accepting, consumers
 from slackwater.ingestion.edge.http import window_router
 from slackwater.ingestion.settings import IngestionSettings
@@ -28,14 +30,11 @@ from slackwater.ingestion.usecases.read_windows import ReadWindows
 from slackwater.ingestion.usecases.silence import Silence
 from slackwater.ingestion.usecases.tracing import WindowTraces
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
-from slackwater.model.errors import Unavailable
 from slackwater.runtime.loops import RETRY_SECONDS, Repeat
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
-from slackwater.runtime.service import Check
 from slackwater.telemetry.metrics import process_meters
 
-BACKLOG_LIMIT_SECONDS = 30.0
 HISTORY_SECONDS, COUNT_SECONDS, ANNOUNCE_SECONDS = 3600.0, 10.0, 60.0
 
 
@@ -45,7 +44,7 @@ class IngestionService(ReplicatedService):
     def __init__(self, settings: IngestionSettings, platform: Platform) -> None:
         replica = Replica("ingestion", platform)
         database, clock, quarantine = replica.database, replica.clock, replica.quarantine
-        mine, seconds, days = replica.shares.working, settings.window_seconds, settings.retention_days
+        mine, seconds, days = replica.partitions.working, settings.window_seconds, settings.retention_days
         meter, ledgers = IngestionMetrics(process_meters()), PostgresLedger.remembering(quarantine)
         limits = Limits(settings.clock_ahead_seconds, settings.clock_behind_seconds)
         silent = LivenessLimits(settings.report_interval_seconds, settings.stale_intervals, settings.lost_seconds)
@@ -100,21 +99,9 @@ class IngestionService(ReplicatedService):
                 ),
                 "history": every(HISTORY_SECONDS, KeepHistory(database, ledgers, clock, days)),
             },
-            dependencies=lambda: dependencies(replica),
+            dependencies=partial(dependencies, replica),
             routers=lambda: [window_router(read), block_router(blocks)],
         )
-
-
-async def dependencies(replica: Replica) -> Sequence[Check]:
-    """Whether database and broker answer; the database is asked how many events wait in the outbox."""
-    bus = await replica.bus_check()
-    try:
-        backlog = await replica.relay.backlog()
-    except Unavailable as error:
-        return (Check("database", ok=False, detail=error.message), bus)
-    is_late = backlog.oldest_age_seconds > BACKLOG_LIMIT_SECONDS
-    detail = f"{backlog.depth} events, oldest {backlog.oldest_age_seconds:.1f} s"
-    return (Check("database", ok=True), bus, Check("outbox", ok=not is_late, detail=detail))
 
 
 def build(settings: IngestionSettings, platform: Platform) -> IngestionService:

@@ -48,7 +48,7 @@ class PredictionService(ReplicatedService):
         self.policies = policies = PoliciesInForce(documents, hooks, meter)
         """Ask `policies.policies` for those of now, or have `policies.on_policies` notified."""
         news, changed = ResourceNews(policies, clock), asyncio.Event()
-        replica.shares.on_news(news.tell)
+        replica.partitions.on_news(news.tell)
         policies.on_read(lambda problems: quarantine.follow("policies", problems))
         policies.on_policies(lambda _: changed.set())
 

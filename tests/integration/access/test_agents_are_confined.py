@@ -21,7 +21,8 @@ from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import NotFoundError
 
 from slackwater.agent.adapters.simulated import SimulatedDriver
-from slackwater.agent.service import AgentService, build_agent
+from slackwater.agent.node_agent import AgentService
+from slackwater.agent.service import build_agent
 from slackwater.agent.settings import AgentSettings
 from slackwater.bus.access import AGENT_API_PREFIX, NatsAccess, inbox_of
 from slackwater.bus.encoding import encode
@@ -444,7 +445,6 @@ async def test_a_client_that_wants_tls_does_not_speak_to_a_broker_without(broker
 
 
 def agent(bus: NatsBus, folder: Path) -> AgentService:
-    clock = SystemClock()
-    settings = AgentSettings(node=MINE, sample_seconds=0.1, report_seconds=0.3)
+    clock, settings = SystemClock(), AgentSettings(node=MINE, sample_seconds=0.1, report_seconds=0.3)
     machine = SimulatedDriver(MINE, 1, clock, started_at=clock.now())
     return build_agent(settings, Platform(bus, clock, no_database, folder), machine)

@@ -17,7 +17,8 @@ import pytest
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
 from slackwater.agent.adapters.linux.processes import kill_all
-from slackwater.agent.service import AgentService, build
+from slackwater.agent.node_agent import AgentService
+from slackwater.agent.service import build
 from slackwater.agent.settings import AgentSettings
 from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.intent_declared import IntentDeclared
@@ -81,9 +82,9 @@ class Machine:
         return build(chosen, Platform(self.bus, SystemClock(), no_database, self.state_dir))
 
     @asynccontextmanager
-    async def agent(self, **settings: Any) -> AsyncIterator[AgentService]:
+    async def agent(self, service: AgentService | None = None, **settings: Any) -> AsyncIterator[AgentService]:
         """The agent at work in this process."""
-        service = self.service(**settings)
+        service = service or self.service(**settings)
         started = asyncio.Event()
         running = asyncio.create_task(service.run(started.set))
         waiting = asyncio.create_task(started.wait())

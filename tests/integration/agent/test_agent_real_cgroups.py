@@ -14,7 +14,7 @@ import pytest
 from agent_machine import Machine, soon, until
 
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
-from slackwater.agent.service import AgentService
+from slackwater.agent.node_agent import AgentService
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed

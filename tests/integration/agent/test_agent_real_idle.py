@@ -13,7 +13,7 @@ from agent_machine import REPOSITORY, Machine, until
 
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.weights import IDLE_SHARES
-from slackwater.agent.service import AgentService
+from slackwater.agent.node_agent import AgentService
 from slackwater.events.intent_declared import WeightPolicy
 from slackwater.model.tiers import Tier
 

@@ -92,7 +92,7 @@ async def test_a_state_that_is_broken_costs_its_node_only(guarding: Site, how: s
         )
         await guarding.release(service.quarantine, item)
         await eventually(lambda: (last := intents.last("bad")) and last.lease_seconds > 0)
-        guarded = service._book.node("bad")
+        guarded = service.book.node("bad")
         assert guarded is not None
         assert guarded.capacity_milli == 6000
 

@@ -12,7 +12,8 @@ from typing import Any, NoReturn, TypeVar
 
 from agent_fakes import NODE, FakeDriver
 
-from slackwater.agent.service import AgentService, build
+from slackwater.agent.node_agent import AgentService
+from slackwater.agent.service import build
 from slackwater.agent.settings import AgentSettings
 from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.intent_declared import IntentDeclared

@@ -149,7 +149,7 @@ async def test_the_last_document_handed_out_again_is_no_owner(world: World) -> N
         await world.clock.advance(1.1)
         running = service._running
         assert running is not None
-        await running.receive(last)
+        await running.intents.receive(last)
         world.driver.pressure = 0.0
         world.driver.rates |= {"p": 50}
         await world.clock.advance(8)
@@ -193,10 +193,10 @@ async def test_who_restarts_while_cut_off_goes_on_by_the_last_rules_and_asks_for
         assert records(world) == [], "nobody hears it yet"
         world.bus.broker.away = False
         assert second._running is not None
-        await second._running.receive(kept)  # the broker repeats it, and is no owner
+        await second._running.intents.receive(kept)  # the broker repeats it, and is no owner
         await world.clock.advance(10)
         assert records(world)[0] == ("throttle", "throttle_waterline_crossed", "agent")
-        assert second._running._alone is not None
+        assert second._running.disconnected.guard is not None
     assert "b" in {one.uid for one in world.driver.pods()}, "an eviction needs a lease that lives"
 
 

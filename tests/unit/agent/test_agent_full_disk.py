@@ -17,7 +17,7 @@ from slackwater.agent.adapters.journal_file import LinesJournal
 from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.agent.domain.journal import record
 from slackwater.agent.domain.knobs import Knob
-from slackwater.agent.service import AgentService
+from slackwater.agent.node_agent import AgentService
 from slackwater.agent.usecases.actuate import Actuator
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_observed import IntentObserved

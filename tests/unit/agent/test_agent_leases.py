@@ -132,7 +132,7 @@ async def test_the_same_document_once_more_renews_nothing(world: World) -> None:
         await world.clock.advance(12)
         running = service._running
         assert running is not None
-        await running.receive(event)
+        await running.intents.receive(event)
         await world.clock.advance(4)
         assert world.driver.limit("a") != "500"
 

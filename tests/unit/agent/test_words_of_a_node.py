@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.agent.adapters.simulated import SimulatedDriver
-from slackwater.agent.service import described
+from slackwater.agent.node_agent import described
 from slackwater.agent.settings import AgentSettings
 from slackwater.events.node_described import NodeDescribed
 from slackwater.testing.clock import FakeClock

@@ -14,14 +14,13 @@ from slackwater.ensurance.adapters.memory import MemoryGuardStore
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.declare_anew import DeclareAnew
 from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce, hooks_of
 from slackwater.ensurance.usecases.follow_rules import FollowRules
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.note_described import NoteDescribed
 from slackwater.ensurance.usecases.note_evicted import NoteEvicted
 from slackwater.ensurance.usecases.note_observed import NoteObserved
-from slackwater.ensurance.usecases.renew_leases import RenewLeases
+from slackwater.ensurance.usecases.reconcile_intents import ReconcileIntents
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
@@ -31,6 +30,9 @@ from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
+from slackwater.intents.controls import ENSURANCE
+from slackwater.intents.leases import RenewLeases
+from slackwater.intents.writer import IntentWriter
 from slackwater.model.errors import Unavailable
 from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.pods import Pod
@@ -142,13 +144,15 @@ class Scene:
         first = self.settings.first_policy()
         self.documents = DocumentsInForce(self.stores, first)
         self.book = book = Book(self.store, self.documents)
-        self.guard = GuardNode(book, clock, meter, lease, self.settings.max_report_age_seconds)
-        self.describe = NoteDescribed(book, clock, lease)
-        self.observe = NoteObserved(book, clock, lease)
-        self.evicted = NoteEvicted(book, clock, meter, lease)
-        self.anew = DeclareAnew(book, clock, lease, self.settings.silent_seconds)
+        intents = IntentWriter(ENSURANCE, book, book.content, clock, lease)
+        self.guard = GuardNode(book, meter, intents, self.settings.max_report_age_seconds)
+        self.describe = NoteDescribed(book, intents)
+        self.observe = NoteObserved(book, intents)
+        self.evicted = NoteEvicted(book, meter, intents)
+        self.reconcile = ReconcileIntents(book, intents, self.settings.silent_seconds)
         self.renew = RenewLeases(
-            book,
+            ENSURANCE,
+            book.positions,
             clock,
             meter,
             self,
@@ -158,7 +162,7 @@ class Scene:
             self.settings.silent_seconds,
             lambda: self.blocked,
         )
-        self.follow = FollowRules(book, clock, meter, lease)
+        self.follow = FollowRules(book, meter, intents)
         self.changes = {
             kind: ChangeResources(
                 kind, self.stores[kind], self.documents.of(kind), hooks_of(kind, first), self.follow.catch_up

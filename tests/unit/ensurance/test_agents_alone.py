@@ -57,8 +57,8 @@ async def test_what_it_measured_before_is_not_acted_upon_when_it_comes_late() ->
 async def test_it_counts_as_heard() -> None:
     scene = await Scene().open()
     await hearing(scene, 61)
-    await scene.anew()
-    assert scene.book.left_at == {}
+    await scene.reconcile()
+    assert scene.book.contacts.released_at == {}
 
 
 async def test_who_goes_on_alone_after_two_renewals_is_told_anew_and_again_if_that_is_lost() -> None:
@@ -66,16 +66,16 @@ async def test_who_goes_on_alone_after_two_renewals_is_told_anew_and_again_if_th
     scene = await Scene().open()
     before = len(scene.intents())
     await hearing(scene, 10)
-    assert await scene.anew() == 0
+    assert await scene.reconcile() == 0
     await hearing(scene, 1)
-    assert await scene.anew() == 1
+    assert await scene.reconcile() == 1
     told = scene.intents()[before:]
     assert [one.lease_seconds for one in told] == [scene.settings.lease_seconds]
     assert told[0].declared_at == scene.clock.now()
     await hearing(scene, 5)
-    assert await scene.anew() == 0
+    assert await scene.reconcile() == 0
     await hearing(scene, 6)
-    assert await scene.anew() == 1
+    assert await scene.reconcile() == 1
 
 
 async def test_who_has_heard_us_is_not_told_again() -> None:
@@ -83,5 +83,5 @@ async def test_who_has_heard_us_is_not_told_again() -> None:
     await hearing(scene, 9)
     await scene.report(0.0)
     await scene.clock.advance(5)
-    assert await scene.anew() == 0
-    assert scene.clock.now() - scene.book.heard_at["n1"] == timedelta(seconds=5)
+    assert await scene.reconcile() == 0
+    assert scene.clock.now() - scene.book.contacts.last_report_at["n1"] == timedelta(seconds=5)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from ensurance_scene import Scene, reported
 
-from slackwater.ensurance.usecases.book import EVERYBODY
+from slackwater.intents.node_cache import ALL_NODES
 from slackwater.model.errors import Unavailable
 
 CALM, ABOVE = 0.02, 0.4
@@ -21,7 +21,7 @@ def last_seen(scene: Scene, node: str) -> int | None:
 
 async def passes(scene: Scene, *, held: str, node: str, pressure: float = CALM) -> bool:
     """Whether a report of `node` is handled while the turn about `held` lasts."""
-    async with scene.book.turn(held):
+    async with scene.book.lock(held):
         handling = asyncio.create_task(scene.guard(reported(1, at=scene.clock.now(), pressure=pressure, node=node)))
         for _ in range(20):
             await asyncio.sleep(0)
@@ -38,8 +38,8 @@ async def passes(scene: Scene, *, held: str, node: str, pressure: float = CALM) 
         ("n1", "n1", CALM, False),
         ("n1", "n2", ABOVE, True),
         ("n1", "n1", ABOVE, False),
-        (EVERYBODY, "n2", CALM, False),
-        (EVERYBODY, "n2", ABOVE, False),
+        (ALL_NODES, "n2", CALM, False),
+        (ALL_NODES, "n2", ABOVE, False),
     ],
 )
 async def test_only_reports_of_other_nodes_pass(held: str, node: str, pressure: float, passed: bool) -> None:
@@ -52,7 +52,7 @@ async def test_what_is_taken_and_given_back_on_one_node_waits_for_no_other() -> 
     passed = []
     for sequence in range(1, 32):
         pressure = ABOVE if sequence == 1 else CALM
-        async with scene.book.turn("n2"):
+        async with scene.book.lock("n2"):
             prod = 1000 if sequence == 1 else 300
             report = reported(sequence, at=scene.clock.now(), pressure=pressure, prod=prod)
             handling = asyncio.create_task(scene.guard(report))
@@ -67,7 +67,7 @@ async def test_what_is_taken_and_given_back_on_one_node_waits_for_no_other() -> 
 
 
 async def fail_about_n1(scene: Scene) -> None:
-    async with scene.book.turn("n1"), scene.book.writing():
+    async with scene.book.lock("n1"), scene.book.transaction():
         assert scene.book.is_free("n2"), "nothing has failed yet"
         raise Unavailable("PostgreSQL went away")
 

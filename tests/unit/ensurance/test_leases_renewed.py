@@ -24,7 +24,7 @@ async def reading(position: int = 7) -> Scene:
     scene = await Scene().open()
     await scene.report(0.0)
     scene.held = {MINE: 41}
-    scene.book.has_read("n1", position)
+    scene.book.positions.record("n1", position)
     return scene
 
 
@@ -73,7 +73,7 @@ async def test_what_somebody_else_has_read_before_us_does_not_count() -> None:
     scene = await reading()
     scene.book.drop([MINE])
     assert await scene.renew() == 0
-    scene.book.has_read("n1", 9)  # it was still in hand
+    scene.book.positions.record("n1", 9)  # it was still in hand
     await scene.book.take([MINE], scene.clock.now())
     assert await scene.renew() == 0
 
@@ -81,7 +81,7 @@ async def test_what_somebody_else_has_read_before_us_does_not_count() -> None:
 async def test_an_intent_that_cannot_get_out_holds_up_its_partition_alone() -> None:
     scene = await reading()
     scene.held = {MINE: 41, OTHER: 42}
-    scene.book.read_up_to[OTHER] = 7
+    scene.book.positions.by_partition[OTHER] = 7
     scene.waiting = {MINE: scene.renew.interval_seconds + 0.1, OTHER: scene.renew.interval_seconds - 0.1}
     assert await scene.renew() == 1
     assert [told.partition for told in scene.told] == [OTHER]
@@ -105,7 +105,7 @@ async def test_where_nothing_is_read_any_more_nothing_is_renewed() -> None:
     assert await scene.renew() == 1
     await scene.clock.advance(1)
     assert await scene.renew() == 0
-    scene.book.has_read("n1", 1)
+    scene.book.positions.record("n1", 1)
     assert await scene.renew() == 1
     assert scene.told[-1].read_up_to == 1, "the last counts, not the highest"
 
@@ -118,7 +118,7 @@ async def test_a_calm_fleet_declares_nothing() -> None:
     before = len(scene.intents())
     for _ in range(30):
         await scene.report(0.0)
-        assert await scene.anew() == 0
+        assert await scene.reconcile() == 0
     assert len(scene.intents()) == before
     assert scene.intents()[-1].lease_seconds == scene.settings.lease_seconds
 
@@ -128,21 +128,21 @@ async def test_a_silent_node_is_left_once_and_found_again() -> None:
     await scene.report(0.2)
     first = scene.intents()[-1]
     await scene.clock.advance(scene.settings.silent_seconds + 1)
-    assert [await scene.anew(), await scene.anew()] == [1, 0]
+    assert [await scene.reconcile(), await scene.reconcile()] == [1, 0]
     left = scene.intents()[-1]
     assert left.lease_seconds == 0
     assert left.throttles == first.throttles
     assert left.declared_at > first.declared_at
     assert left.generation == first.generation
     await scene.report(None)
-    assert [await scene.anew(), await scene.anew()] == [1, 0]
+    assert [await scene.reconcile(), await scene.reconcile()] == [1, 0]
     assert scene.intents()[-1].lease_seconds == scene.settings.lease_seconds
 
 
 async def test_a_decision_for_a_node_that_was_left_holds_at_once() -> None:
     scene = await reading()
     await scene.clock.advance(scene.settings.silent_seconds + 1)
-    await scene.anew()
+    await scene.reconcile()
     await scene.report(0.3)
     assert scene.limits()
     assert scene.intents()[-1].lease_seconds == scene.settings.lease_seconds
@@ -155,20 +155,20 @@ async def test_a_node_whose_reports_cannot_be_used_is_left_like_a_silent_one() -
         await scene.clock.advance(5)
         scene.sequence += 1
         await scene.guard(reported(scene.sequence, at=scene.clock.now() - timedelta(minutes=5), pressure=0.9))
-        scene.book.has_read("n1", 100 + scene.sequence)
+        scene.book.positions.record("n1", 100 + scene.sequence)
         assert await scene.renew() == 1
-        await scene.anew()
+        await scene.reconcile()
     assert scene.intents()[-1].lease_seconds == 0
 
 
 async def test_nobody_falls_silent_while_the_bus_or_postgresql_is_away() -> None:
     scene = await reading()
     await scene.clock.advance(600)
-    scene.anew.interrupted()
+    scene.reconcile.interrupt()
     await scene.clock.advance(scene.settings.silent_seconds)
-    assert await scene.anew() == 0
+    assert await scene.reconcile() == 0
     await scene.clock.advance(1)
-    assert await scene.anew() == 1
+    assert await scene.reconcile() == 1
 
 
 async def test_an_agent_that_starts_gets_its_intent_again() -> None:
@@ -176,7 +176,7 @@ async def test_an_agent_that_starts_gets_its_intent_again() -> None:
     scene = await reading()
     await scene.report(0.2)
     await scene.clock.advance(scene.settings.silent_seconds + 1)
-    await scene.anew()
+    await scene.reconcile()
     await scene.clock.advance(1)
     await scene.describe(described("n1", at=scene.clock.now()))
     again = scene.intents()[-1]
@@ -190,15 +190,15 @@ async def test_agents_are_told_when_their_pool_may_do_less_alone_and_when_it_may
     await scene.open()
     await scene.allow_evictions()
     await scene.report(0.0)
-    assert await scene.anew() == 0
+    assert await scene.reconcile() == 0
     pool, said = known(scene).pool, scene.intents()[-1].rules
     granted = scene.book.rules.autonomy_of(pool)
     stepped = AutonomyState(granted.generation, stepped_back_at=scene.clock.now(), because="a test")
     scene.book.stands(PoolStanding(pool, state=stepped))
-    assert [await scene.anew(), await scene.anew()] == [1, 0]
+    assert [await scene.reconcile(), await scene.reconcile()] == [1, 0]
     assert scene.intents()[-1].rules != said
     scene.book.stands(PoolStanding(pool))
-    assert await scene.anew() == 1
+    assert await scene.reconcile() == 1
     assert scene.intents()[-1].rules == said
 
 
@@ -208,6 +208,6 @@ async def test_a_fleet_is_declared_in_parts_between_which_reports_have_their_tur
     for number in range(500):
         scene.book.put(replace(one, node=f"node-{number}", version=0))
     writes = scene.store.writes
-    assert await scene.anew.taken(ALL_PARTITIONS) == 501
+    assert await scene.reconcile.take(ALL_PARTITIONS) == 501
     assert scene.store.writes - writes == 3
-    assert await scene.anew.taken([]) == 0
+    assert await scene.reconcile.take([]) == 0

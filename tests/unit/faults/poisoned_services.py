@@ -37,6 +37,8 @@ from slackwater.ingestion.edge.events import consumers as ingestion_consumers
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.describe_node import DescribeNode
 from slackwater.ingestion.usecases.tracing import WindowTraces
+from slackwater.intents.controls import ENSURANCE
+from slackwater.intents.writer import IntentWriter
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.prediction.adapters.memory import MemoryPredictionStore
 from slackwater.prediction.adapters.predictors.registry import model_of
@@ -81,15 +83,16 @@ async def ingestion(bus: MemoryBus, clock: FakeClock) -> AsyncIterator[Books]:
 @asynccontextmanager
 async def ensurance(bus: MemoryBus, clock: FakeClock) -> AsyncIterator[Book]:
     settings, database = EnsuranceSettings(), MemoryDatabase()
-    meter, lease = EnsuranceMetrics(Meters(CollectorRegistry())), settings.lease_seconds
+    meter = EnsuranceMetrics(Meters(CollectorRegistry()))
     documents = DocumentsInForce({kind: MemoryResourceStore(kind.noun) for kind in KINDS}, settings.first_policy())
     book = Book(MemoryGuardStore(database), documents)
+    intents = IntentWriter(ENSURANCE, book, book.content, clock, settings.lease_seconds)
     await book.load()
     handlers = (
-        GuardNode(book, clock, meter, lease, settings.max_report_age_seconds),
-        NoteDescribed(book, clock, lease),
-        NoteObserved(book, clock, lease),
-        NoteEvicted(book, clock, meter, lease),
+        GuardNode(book, meter, intents, settings.max_report_age_seconds),
+        NoteDescribed(book, intents),
+        NoteObserved(book, intents),
+        NoteEvicted(book, meter, intents),
     )
     async with consuming(bus, ensurance_consumers(book, *handlers)):
         yield book

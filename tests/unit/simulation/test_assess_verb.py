@@ -22,9 +22,10 @@ from slackwater.cli.main import app
 from slackwater.cli.prometheus_options import seconds_of
 from slackwater.colocation.domain.document import field_problems
 from slackwater.model.errors import InvalidInput
+from slackwater.simulation.adapters.peak_models import models_of
 from slackwater.simulation.adapters.trace_history import Layout, both, placed
 from slackwater.simulation.edge.assessment_report import AssessmentReport, ResourceReport
-from slackwater.simulation.service import Tried, models_of
+from slackwater.simulation.settings import Tried
 from slackwater.simulation.usecases.assess import assess as assess_placed
 from slackwater.traces.choices import Resource, TraceFormat
 from slackwater.traces.trace import DAY_CELLS

@@ -16,13 +16,9 @@ from slackwater.simulation.adapters.trace_scenes import BatchLayout, share_of
 from slackwater.simulation.domain.guarded_run import Terms
 from slackwater.simulation.edge.policy_page import policy_page
 from slackwater.simulation.edge.policy_report import PolicyReport, policy_report_of
-from slackwater.simulation.service import (
-    PolicySimulation,
-    PolicyTerms,
-    TraceOrder,
-    simulate_policies_on_trace,
-    simulate_policies_recorded,
-)
+from slackwater.simulation.service import simulate_policies_on_trace, simulate_policies_recorded
+from slackwater.simulation.settings import PolicyTerms, TraceOrder
+from slackwater.simulation.usecases.replay_policies import PolicySimulation
 from slackwater.traces.choices import TraceFormat
 
 HOUR = 3600

@@ -20,8 +20,9 @@ from slackwater.simulation.adapters.document_files import load
 from slackwater.simulation.adapters.recorded_history import RecordedHistory, recorded
 from slackwater.simulation.edge.simulation_page import page
 from slackwater.simulation.edge.simulation_report import SimulationReport, report_of
-from slackwater.simulation.service import RecordedOrder, Simulation, simulate_recorded
-from slackwater.simulation.usecases.replay import Variant, replay
+from slackwater.simulation.service import simulate_recorded
+from slackwater.simulation.settings import RecordedOrder
+from slackwater.simulation.usecases.replay import Simulation, Variant, replay
 
 HOUR = 3600
 PEAKS = [3000] * 8 + [4000] * 8 + [2500] * 14

@@ -73,8 +73,8 @@ class KernelFile:
 class KnobSpec:
     """One kind of knob. `v1` or `v2` is None where that version of cgroups has no such file.
 
-    `default` is what a cgroup holds that nobody has set: a simulated machine begins with it, and restores lead back to
-    it there. A restore always writes the exact previous text from the journal. `words` and `least` are the notation of
+    `default` is what a cgroup holds that nobody has set: a simulated machine begins with it, so that restores lead back
+    to it. A restore itself writes the exact previous text from the journal. `words` and `least` are the notation of
     simulated machines: texts that stand for values, and the smallest value that is accepted.
     """
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from slackwater.agent.domain.tracing import TraceBudget
-from slackwater.agent.usecases.converge import Observed
-from slackwater.agent.usecases.evict import Completion
+from slackwater.agent.ports import Completion, Observed
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, Payload, event_of

@@ -79,9 +79,9 @@ class Outgoing:
         self._reports[event.id] = event
         self._wake.set()
 
-    def alone(self) -> None:
-        """From here on this node decides by itself. Reports that still wait, from before, say so as well: who reads one
-        when the bus is back must not act on it beside us."""
+    def mark_disconnected(self) -> None:
+        """From here on this node decides by itself. Reports from before that still wait are marked as well, so that a
+        service which reads one when the bus is back does not act on it too."""
         for id_, event in list(self._reports.items()):
             self._reports[id_] = event.model_copy(update={"data": said_alone(event.data)})
 

@@ -14,12 +14,13 @@ from slackwater.agent.domain.desired_state import DesiredState, Throttle
 from slackwater.agent.domain.protected_pods import PROTECTED, protection_reason
 from slackwater.agent.domain.waterlines import Waterline
 from slackwater.agent.domain.weights import Policy
-from slackwater.agent.ports import Driver
+from slackwater.agent.ports import Driver, Observed
 from slackwater.agent.usecases.actuate import Actuator, Outcome
 from slackwater.agent.usecases.apply_controls import ApplyControls
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved, ObservedLimit
+from slackwater.intents.document import is_older, is_renewable
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.pods import Pod
 from slackwater.model.time import Clock
@@ -36,14 +37,6 @@ class Held:
     event: Event[IntentDeclared]
     desired: DesiredState
     remembered: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """A payload to publish, and the event that led to it."""
-
-    payload: IntentObserved
-    cause: Event[IntentDeclared]
 
 
 @dataclass(slots=True)
@@ -86,7 +79,7 @@ class ConvergeToIntents:
             return []
         if before is not None and before.remembered:
             before = None  # whoever speaks to this process first is heard, as after any start
-        if document.node != self.node or (before is not None and _older(document, before.event.data)):
+        if document.node != self.node or (before is not None and is_older(document, before.event.data)):
             _log.warning(
                 "intent ignored", writer=document.writer, intended_for=document.node, generation=document.generation
             )
@@ -106,9 +99,7 @@ class ConvergeToIntents:
         """The writer is there and hears us: what he last declared holds for another lease from now. Not if somebody
         else has declared for the node since, nor what holds for no time, nor what is only remembered."""
         held = self.held.get(writer)
-        if held is None or held.remembered or held.desired.lease_seconds <= 0:
-            return False
-        if not 0 < held.event.data.epoch <= epoch:
+        if held is None or held.remembered or not is_renewable(held.event.data, epoch):
             return False
         self.held[writer] = replace(held, desired=replace(held.desired, received=self.clock.monotonic()))
         return True
@@ -231,14 +222,6 @@ class ConvergeToIntents:
         if decision_id is not None and uid in self._protected:
             reason = PROTECTED
         return ObservedLimit(pod_uid=uid, cpu_limit_milli=now, error=reason, decision_id=decision_id)
-
-
-def _older(document: IntentDeclared, held: IntentDeclared) -> bool:
-    """Late or replayed, or from a replica that has lost the node to another one. A writer that lost its count begins
-    again with a newer time and is heard."""
-    if document.epoch != held.epoch:
-        return document.epoch < held.epoch
-    return document.generation < held.generation and document.declared_at <= held.declared_at
 
 
 def _desired_state(document: IntentDeclared, received: float) -> DesiredState:

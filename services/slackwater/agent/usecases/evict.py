@@ -18,7 +18,7 @@ from typing import Any
 from slackwater.agent.domain.evictions import EvictionRequest, Verdict, judge
 from slackwater.agent.domain.ledger import EvictionRecord
 from slackwater.agent.domain.protected_pods import protection_reason
-from slackwater.agent.ports import Driver, EvictionLedger
+from slackwater.agent.ports import Completion, Driver, EvictionLedger
 from slackwater.events.envelope import Event
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import IntentDeclared
@@ -34,16 +34,6 @@ _KILL_SECONDS = 5.0
 _HOUR = timedelta(hours=1)
 _SIGNALLED = frozenset({None, *(one.value for one in (EvictionOutcome.TERMINATED, EvictionOutcome.KILLED))})
 _EVENT_IDS = uuid.UUID("5d0e2f7e-6f0c-5c0f-8a53-8d8f8d1a6f10")
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """What to publish, under which event id, the id of the event that asked for it, and the trace of both."""
-
-    payload: EvictionCompleted
-    event_id: str
-    cause: str
-    traceparent: str | None = None
 
 
 @dataclass(slots=True)

@@ -8,8 +8,8 @@ from typing import Literal
 
 from slackwater.agent.domain import waterlines
 from slackwater.agent.domain.observation import Instant, Observation
-from slackwater.agent.ports import Driver
-from slackwater.agent.usecases.converge import ConvergeToIntents, Observed
+from slackwater.agent.ports import Driver, Observed
+from slackwater.agent.usecases.converge import ConvergeToIntents
 from slackwater.agent.usecases.report import ReportUsage
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.pods import Pod

@@ -21,51 +21,51 @@ class ColocationMetrics:
     def __init__(self, meters: Meters) -> None:
         self._cpu = meters.gauge(
             "slackwater_offered_cpu_cores",
-            "CPU on offer to a tier, summed over a pool.",
+            "CPU offered to a tier in a pool.",
             ["pool", "tier"],
             look=f"A drop by half within minutes. {ALL}",
         )
         self._memory = meters.gauge(
             "slackwater_offered_memory_bytes",
-            "Memory on offer to a tier, summed over a pool.",
+            "Memory offered to a tier in a pool.",
             ["pool", "tier"],
             look=f"A drop by half within minutes. {ALL}",
         )
         self._cpu_capacity = meters.gauge(
             "slackwater_capacity_cpu_cores",
-            "CPU that the nodes of a pool have.",
+            "CPU of a pool's nodes.",
             ["pool"],
-            look="What is offered as a share of it.",
+            look="Compare with what is offered.",
         )
         self._memory_capacity = meters.gauge(
             "slackwater_capacity_memory_bytes",
-            "Memory that the nodes of a pool have.",
+            "Memory of a pool's nodes.",
             ["pool"],
-            look="What is offered as a share of it.",
+            look="Compare with what is offered.",
         )
         self._over = meters.gauge(
             "slackwater_overoffered_nodes",
             "Nodes that offer more than they have.",
             ["pool"],
-            look="Anything but 0 is a defect of ours: report it with the decision record.",
+            look="Above 0: a defect of Slackwater; report it with the decision record.",
         )
         self._changes = meters.counter(
             "slackwater_offer_changes_total",
             "Offers published, by result (whole, degraded) and reason.",
             ["result", "reason"],
-            look="degraded: predictions or usage of a node are missing or old.",
+            look="degraded: predictions or usage are missing or old.",
         )
         self._passed = meters.counter(
             "slackwater_colocation_full_pass_nodes_total",
-            "Nodes of the periodic look at every offer, by result (skipped, same, followed, aged, healed).",
+            "Nodes of the full pass over offers, by result (skipped, same, followed, aged, healed).",
             ["result"],
-            look="healed: state was damaged or an event was missed; the records with offer_healed say where.",
+            look="healed: damaged state or a missed event; see records with offer_healed.",
         )
         for found in Found:
             self._passed.labels(found.value)
         self._delay = meters.histogram(
             "slackwater_offer_delay_seconds",
-            "From what led to an offer (the end of a window, mostly) to the offer.",
+            "From the cause of an offer (usually a window's end) to the offer.",
             buckets=DELAY_BUCKETS,
             look="p99 above 2 s: prediction or colocation is behind.",
         )

@@ -13,14 +13,14 @@ class ConsoleMetrics:
             "slackwater_console_events_recorded_total",
             "Events written to the read model, by type.",
             ["event"],
-            look="A standstill of one type while others go on.",
+            look="One type stands still while others grow.",
         )
         self._delay = meters.histogram(
             "slackwater_console_freshness_seconds",
-            "From the time of an event to its row in the read model.",
+            "From an event to its row in the read model.",
             ["event"],
             buckets=DELAY_BUCKETS,
-            look="p99 above 2 s: what people see is old.",
+            look="p99 above 2 s: the console lags.",
         )
 
     def recorded(self, event: str, delay_seconds: float) -> None:

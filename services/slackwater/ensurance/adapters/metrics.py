@@ -16,48 +16,47 @@ class EnsuranceMetrics:
     def __init__(self, meters: Meters) -> None:
         self._decisions = meters.counter(
             "slackwater_ensurance_decisions_total",
-            "Throttles, restores, evictions and closings of nodes that were decided, by kind and reason.",
+            "Decisions (throttles, restores, evictions, closings), by kind and reason.",
             ["kind", "reason"],
-            look="kind=throttle without kind=restore: prod is short of CPU for long. kind=evict rising: too much lent.",
+            look="kind=throttle without restore: prod lacks CPU for long. kind=evict rising: too much lent.",
         )
         self._ignored = meters.counter(
             "slackwater_ensurance_reports_ignored_total",
-            "Reports that must not cause action, by reason.",
+            "Reports that cause no action, by reason.",
             ["reason"],
-            look="too_old: the usage path is late. from_the_future: a node's clock. known: urgent ones come twice. "
-            "alone: the agent decides by itself and has not heard us yet.",
+            look="too_old: the usage path is late. from_the_future: a node's clock. known: urgent ones arrive twice."
+            " alone: the agent is disconnected.",
         )
         pods = meters.gauge(
             "slackwater_ensurance_throttled_pods",
-            "Pods with a CPU limit of ours now.",
+            "Pods with a CPU limit of Slackwater.",
             look="Not back at 0 in quiet hours.",
         )
         nodes = meters.gauge(
             "slackwater_ensurance_throttled_nodes",
-            "Nodes with at least one pod throttled now.",
-            look="Most of a pool: the waterline or the offers are wrong, not the pods.",
+            "Nodes with a throttled pod.",
+            look="Most of a pool: the waterline or the offers are wrong.",
         )
         self._pods, self._throttled_nodes = Summed(pods), nodes
         self._remaining = Summed(
             meters.gauge(
                 "slackwater_ensurance_remaining_gap_cores",
-                "CPU that prod lacked at the last decisions and that nobody could release.",
-                look="Above 0: throttling lower tiers is not enough.",
+                "CPU that prod lacked at the last decisions and no pod could release.",
+                look="Above 0: throttling is not enough.",
             )
         )
         self._latency = meters.histogram(
             "slackwater_loop_latency_seconds",
-            "From the sample that crossed a waterline to the decision, to its actuation on the node, and to the first "
-            "sample that shows the effect, by stage (decision, actuation, effect).",
+            "From the sample that crossed a waterline to each stage (decision, actuation, effect as first sampled).",
             ["stage"],
             buckets=DELAY_BUCKETS,
-            look="p99 of decision above 1 s or of actuation above 2 s: the loop is not event-driven any more.",
+            look="p99 of decision above 1 s or of actuation above 2 s: the loop is slow.",
         )
         self._effects = meters.counter(
             "slackwater_ensurance_effects_total",
-            "Effects measured, by kind of the decision and result (relieved, unrelieved).",
+            "Measured effects, by decision kind and result (relieved, unrelieved).",
             ["kind", "result"],
-            look="unrelieved throttles or evictions outweighing relieved ones: they do not help those who wait.",
+            look="More unrelieved than relieved throttles or evictions: they do not help prod.",
         )
         for kind in (DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT):
             for result in ("relieved", "unrelieved"):  # an alert compares them: none is a number, too
@@ -65,42 +64,41 @@ class EnsuranceMetrics:
         self._count_evictions(meters)
         self._closed = meters.gauge(
             "slackwater_ensurance_closed_nodes",
-            "Nodes that are closed for new pods now.",
-            look="Most of a pool, or for hours: new pods have nowhere to go; why node/NAME scheduling says why.",
+            "Nodes closed for new pods.",
+            look="Most of a pool, or for hours: new pods find no node; see why node/NAME scheduling.",
         )
 
     def _count_evictions(self, meters: Meters) -> None:
         self._evictions = meters.counter(
             "slackwater_ensurance_evictions_ended_total",
-            "Evictions that agents have ended, by result.",
+            "Evictions completed by agents, by result.",
             ["result"],
-            look="More than batch can bear; failed: a pod outlives SIGKILL.",
+            look="Too many for batch; failed: a pod survives SIGKILL.",
         )
         self._began = meters.counter(
             "slackwater_ensurance_evictions_total",
-            "Evictions that were decided and asked of agents.",
+            "Evictions requested of agents.",
             ["pool"],
             look="More than 20 in ten minutes: a storm.",
         )
         self._repeated = meters.counter(
             "slackwater_ensurance_evictions_repeated_total",
-            "Evictions of pods whose workload had lost a pod in the same pool within the hour before, and that were "
-            "started since.",
+            "Evictions of pods started after their workload lost one in the same pool within the hour before.",
             ["pool"],
-            look="Any growth: a workload is started and evicted again and again. The log names it (evicted again).",
+            look="Any growth: a workload is restarted and evicted repeatedly. The log names it (evicted again).",
         )
         self._renewals = meters.counter(
             "slackwater_ensurance_lease_renewals_total",
-            "Renewals of the leases of a whole partition, by result (told; outbox_behind, unavailable: not renewed).",
+            "Lease renewals per partition, by result (told; outbox_behind, unavailable: not renewed).",
             ["result"],
-            look="told: one per partition every third of a lease (1.6 a second). Others for 15 s: agents act alone.",
+            look="told: one per partition and third of a lease (1.6 a second). Others for 15 s: agents act alone.",
         )
         for result in ("told", "outbox_behind", "unavailable"):
             self._renewals.labels(result)
         self._stepped_back = meters.gauge(
             "slackwater_ensurance_stepped_back_pools",
-            "Pools that may evict and only throttle for now, because a guard has tripped.",
-            look="Above 0: evictions came too often or did not help; /v1/decisions?kind=evict says which.",
+            "Pools in fallback from evicting to throttling, because a guard tripped.",
+            look="Above 0: evictions were too many or did not help; see /v1/decisions?kind=evict.",
         )
 
     def decided(self, record: DecisionRecord, sample_age_seconds: float | None) -> None:

@@ -1,7 +1,7 @@
-"""A node that is closed for new pods, as others were last told, and when they have to be told anew.
+"""The cordon of a node as it was last published, and when it has to be published again.
 
-A closing is a loan of time: it counts until `until`, and while the node still reports and its rules still hold it, it
-is told again when half of the time is over. Nobody has to be alive for it to end.
+A cordon expires at `until`. While the node reports and its rules still trigger, it is renewed when half of its time is
+over. It ends without any process running.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VALID_SECONDS: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """What was told: since when, by which rules and decision, and until when it counts."""
+    """A published cordon: its decision, rules, start and expiry."""
 
     decision_id: str
     reason: str
@@ -28,7 +28,7 @@ class Closed:
 
 
 class Word(StrEnum):
-    """What has to be told."""
+    """What has to be published."""
 
     CLOSED = "closed"
     STILL = "still"
@@ -36,17 +36,17 @@ class Word(StrEnum):
 
 
 def lapsed(told: Closed | None, now: datetime) -> bool:
-    """Nobody has renewed it in time: to everybody else the node is open."""
+    """Whether the cordon has expired: other services then treat the node as schedulable."""
     return told is not None and now > told.until
 
 
 def as_others_see_it(scheduling: Scheduling, told: Closed | None, now: datetime) -> Scheduling:
-    """What the next cycle begins with: a closing that has lapsed is over, and only a trigger of now closes anew."""
+    """The state that the next cycle starts with. An expired cordon is over, and only a new trigger cordons again."""
     return reopened(scheduling) if lapsed(told, now) else scheduling
 
 
 def word_for(scheduling: Scheduling, told: Closed | None, now: datetime, valid_seconds: float) -> Word | None:
-    """What others have to hear about the state after a cycle; None: they know it."""
+    """What has to be published about the state after a cycle; None: nothing has changed."""
     if not scheduling.is_disabled:
         return None if told is None else Word.OPENED
     if told is None or lapsed(told, now):
@@ -56,5 +56,5 @@ def word_for(scheduling: Scheduling, told: Closed | None, now: datetime, valid_s
 
 
 def renewed(told: Closed, scheduling: Scheduling, now: datetime, valid_seconds: float) -> Closed:
-    """The same closing, for as long again; more rules may hold it now."""
+    """The same cordon with a new expiry and the rules that keep it now."""
     return replace(told, rules=scheduling.because, until=now + timedelta(seconds=valid_seconds))

@@ -1,4 +1,4 @@
-"""What ensurance knows of one node, and how that changes. Everything in it survives a restart."""
+"""Ensurance's stored state of one node, and its transitions."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ from slackwater.waterline.loop.in_force import Throttled
 from slackwater.waterline.policies.selectors import LabelSelector
 
 AWAITED_SECONDS: Final = 60.0
-"""An effect that could not be measured for so long belongs to another situation: it is no longer waited for."""
+"""An effect that was not measured within this time is given up, because the situation has changed."""
 EVICTION_AWAITED_SECONDS: Final = 300.0
-"""The same of an eviction: beside the time that its pods take to end."""
+"""The same for an eviction, after its pods have ended."""
 FORGET_EVICTION: Final = timedelta(minutes=5)
-"""An eviction of which nothing was heard for so long after its deadline is taken out of the intent; one that may take
-longer, when it had to be over."""
+"""An eviction without an answer leaves the intent so long after its deadline, or after its grace if that is longer."""
 
 
 @record(frozen=True, slots=True)
 class LastReport:
-    """The newest report of a node: what is older never causes action."""
+    """The newest report of a node. Older reports cause no action."""
 
     boot_epoch: str
     sequence: int
@@ -49,24 +48,24 @@ class Awaited:
     decided_at: datetime
     actuated_at: datetime | None = None
     sampled_at: datetime | None = None
-    """When the sample was taken that led to the decision."""
+    """Time of the sample that led to the decision."""
     traceparent: str | None = None
-    """The step that decided: the effect belongs to its trace."""
+    """The span that decided; the effect belongs to its trace."""
     kind: str = DecisionKind.THROTTLE
     selector: LabelSelector | None = None
-    """The series that the rule is about; None: all."""
+    """The series that the rule selects; None: all."""
     has_ended_any: bool = False
-    """Of evictions: one of them has ended its pod, so there is an effect to see when the last of them is answered."""
+    """For evictions: one of them has ended its pod, so that an effect is measured when the last one is answered."""
 
     @property
     def sample_age_seconds(self) -> float:
-        """How old the sample was when it was decided; 0 where that is not known."""
+        """Age of the sample at the decision; 0 if unknown."""
         return 0.0 if self.sampled_at is None else (self.decided_at - self.sampled_at).total_seconds()
 
 
 @record(frozen=True, slots=True)
 class Evicting:
-    """An eviction that was asked for and of whose end nothing was heard yet."""
+    """An eviction that was declared and is not answered yet."""
 
     id: str
     pod_uid: str
@@ -78,7 +77,7 @@ class Evicting:
 
     @property
     def forgotten_at(self) -> datetime:
-        """From when on an answer is no longer waited for: it may begin at its deadline, and then take its grace."""
+        """When an answer is no longer awaited. An eviction may start at its deadline, and then take its grace."""
         ends = timedelta(seconds=self.grace_seconds + AFTER_GRACE_SECONDS)
         return self.deadline + max(ends, FORGET_EVICTION)
 
@@ -89,8 +88,8 @@ class Guarded:
     `policy_generation` is that of the policy it was last declared under (0 = before this was noted).
 
     `decisions` maps each throttled pod to the decision that set its limit. `pool`, `labels` and `capacity_bytes` are as
-    the node was described; before that was noted they are empty. `closed` is what others were last told of a node that
-    takes no new pods; None: it does.
+    the node was described, and empty in rows from before they were stored. `closed` is the cordon as last published;
+    None: the node is schedulable.
     """
 
     node: str
@@ -109,14 +108,14 @@ class Guarded:
     closed: Closed | None = None
 
     def limits(self) -> tuple[tuple[Throttled, str], ...]:
-        """Each limit in force with its decision, in order of pod uid."""
+        """Each limit in force with its decision, sorted by pod uid."""
         decisions = dict(self.decisions)
         return tuple((t, decisions.get(t.uid, "")) for t in sorted(self.state.throttles, key=lambda t: t.uid))
 
 
 def upgraded(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A stored row as this version reads it. Of a row of the planner with two metrics the limits in force, what prod
-    wanted, backoff and the wait for the node's confirmation are kept; counting begins anew."""
+    """A stored row in the format of this version. From a row of the planner with two metrics, the limits in force,
+    prod's demand, the backoff and the wait for the node's confirmation are kept; counters start again."""
     state = document["state"]
     if state.get("format", 1) >= FORMAT:
         return document
@@ -128,7 +127,7 @@ def upgraded(document: Mapping[str, Any]) -> Mapping[str, Any]:
 def outdated(guarded: Guarded, report: LastReport, now: datetime, max_age_seconds: float) -> str | None:
     """Why a report must not cause action, or None. A new boot epoch starts a new sequence.
 
-    `known` is the very report that was last handled: it has come by its other way, or again.
+    `known` is the report that was handled last: a redelivery, or the same report from the other stream.
     """
     age = (now - report.sampled_at).total_seconds()
     if age > max_age_seconds:
@@ -147,7 +146,7 @@ def outdated(guarded: Guarded, report: LastReport, now: datetime, max_age_second
 
 
 def implausible(guarded: Guarded, usage: Resources) -> str | None:
-    """Why usage cannot be that of the node as it was described, or None."""
+    """Why usage is impossible for the described capacity, or None."""
     return implausible_usage(usage, Resources(guarded.capacity_milli, guarded.capacity_bytes or MOST_MEMORY_BYTES))
 
 
@@ -159,8 +158,8 @@ def carried_out(
     awaited: Iterable[Awaited],
     now: datetime,
 ) -> Guarded:
-    """After a plan that was recorded. `decided` maps pods whose limit changed to the decision. A change of limits or
-    evictions makes a new generation; pods that are gone and evictions that were never answered are forgotten."""
+    """The node after a recorded plan. `decided` maps pods whose limit changed to the decision. A change of limits or
+    evictions makes a new generation. Evictions that were never answered are dropped."""
     begun = tuple(evictions)
     kept = tuple(one for one in guarded.evictions if now < one.forgotten_at)
     changed = state.throttles != guarded.state.throttles or bool(begun) or kept != guarded.evictions
@@ -184,8 +183,9 @@ def observed(
     now: datetime,
     limits: Limits,
 ) -> Guarded:
-    """The node has converged to `generation`. `failures` are pods whose limit could not be written, and what is in
-    force there: they leave the list (or keep that limit), which makes a new generation."""
+    """The node after its agent has converged to `generation`. `failures` are pods whose limit could not be written,
+    with the limit in force: they leave the list (or keep that limit), which makes a new generation. An answer to an
+    older generation changes no limit."""
     awaited = tuple(
         replace(one, actuated_at=observed_at)
         if one.actuated_at is None and one.generation <= generation and one.kind != DecisionKind.EVICT
@@ -210,9 +210,8 @@ def observed(
 
 
 def ended(guarded: Guarded, eviction_id: str, uid: str, at: datetime, *, gone: bool) -> Guarded:
-    """An eviction has come to its end, whoever asked for it. Its item leaves the intent, and if the pod is gone its
-    limit does. The effect of our decision shows as soon as none of its evictions is left; one that has ended nobody has
-    none."""
+    """The node after an eviction of any writer is completed. Its item leaves the intent; if the pod is gone, so does
+    its limit. The effect of a decision is measured when none of its evictions is left, if one of them ended a pod."""
     mine = next((one for one in guarded.evictions if one.id == eviction_id), None)
     left = tuple(one for one in guarded.evictions if one.id != eviction_id)
     state = guarding.without(guarded.state, uid) if gone else guarded.state
@@ -248,8 +247,8 @@ def _answered(
 def measurable(
     guarded: Guarded, sampled_at: datetime, settle_seconds: float, now: datetime
 ) -> tuple[tuple[Awaited, ...], Guarded]:
-    """The decisions whose effect this sample shows, and the node without them and without those given up. One of whose
-    evictions the end is still to be heard is not: a pod may take its grace."""
+    """The decisions whose effect this sample shows, and the node without them and without those given up. A decision
+    with an unanswered eviction stays, because a pod may take its grace."""
     asked, ready, waiting = {one.decision_id for one in guarded.evictions}, [], []
     for one in guarded.awaited:
         patience = EVICTION_AWAITED_SECONDS if one.kind == DecisionKind.EVICT else AWAITED_SECONDS

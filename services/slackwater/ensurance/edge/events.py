@@ -43,7 +43,7 @@ def consumers(
 
     async def reported(received: Received[UsageReported]) -> None:
         await guard(received.event)
-        book.has_read(received.subject_key, received.stream_sequence)
+        book.positions.record(received.subject_key, received.stream_sequence)
 
     async def urgent(crossing: Event[WaterlineCrossed]) -> None:
         await guard(report_of(crossing))

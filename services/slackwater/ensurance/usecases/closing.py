@@ -1,4 +1,4 @@
-"""After a cycle, or under other rules: what others have to hear of a node that is or was closed for new pods."""
+"""After a cycle, or under other rules: the events and records of a node that is or was cordoned."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from slackwater.waterline.standing_on import Deciding
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """`closed` is what others know from now on; `event` and `record` are there where there is something to tell."""
+    """`closed` is the cordon as published from now on; `event` and `record` are set if it changed or is renewed."""
 
     closed: Closed | None
     event: NodeSchedulingChanged | None = None
@@ -32,7 +32,7 @@ class Closing:
 
 
 def state_of(guarded: Guarded, now: datetime) -> GuardState:
-    """What the next cycle begins with: a closing that has lapsed is over."""
+    """The state that the next cycle starts with, without an expired cordon."""
     if guarded.closed is None:
         return guarded.state
     before = guarded.state.cycle.analyzer.scheduling
@@ -40,7 +40,7 @@ def state_of(guarded: Guarded, now: datetime) -> GuardState:
 
 
 def after_cycle(told: Closed | None, cycle: Cycle, source: Deciding, valid_seconds: float) -> Closing:
-    """`told` is what others were last told, `source` what the cycle was made from."""
+    """`told` is the cordon as last published, `source` the inputs of the cycle."""
     scheduling, now = cycle.analysis.scheduling.scheduling, source.now
     word = word_for(scheduling, told, now, valid_seconds)
     if word is Word.CLOSED:
@@ -62,7 +62,7 @@ def after_cycle(told: Closed | None, cycle: Cycle, source: Deciding, valid_secon
 def under_rules(
     guarded: Guarded, state: GuardState, source: Deciding, labels: Mapping[str, str]
 ) -> tuple[GuardState, Closing]:
-    """Under other rules or in another mode, before the next report: a node that nothing may hold closed is opened."""
+    """Under other rules or in another mode: uncordon at once a node that no rule may keep cordoned."""
     told = guarded.closed
     step = scheduling_under(state, source.rules.policies, source.options, labels)
     after = with_scheduling(state, step.scheduling)

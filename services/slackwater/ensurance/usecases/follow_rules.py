@@ -1,4 +1,4 @@
-"""On a changed document: every node's intent is declared again, in one transaction by each owner of nodes."""
+"""On a changed document: declare every node's intent again. Each replica does so for its nodes in one transaction."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from functools import partial
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.guarded import Guarded, carried_out
 from slackwater.ensurance.ports import NODES, GuardUnit, Meter
-from slackwater.ensurance.usecases.book import Book
+from slackwater.ensurance.usecases.book import Book, GuardIntents
 from slackwater.ensurance.usecases.closing import Closing, under_rules
-from slackwater.ensurance.usecases.declaring import declared, recorded, scheduling_told
+from slackwater.ensurance.usecases.published_events import decision_event, scheduling_event
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event
 from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import new_id
-from slackwater.model.time import Clock
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.explaining import release_record
 from slackwater.waterline.guarding import is_released, release, under_new_rules
@@ -26,18 +25,17 @@ from slackwater.waterline.standing_on import Deciding
 
 
 class FollowRules:
-    """Counting starts anew under new rules. A mode that allows no throttles gives all of them back at once."""
+    """Counters start again under new rules. A mode that allows no throttles restores all limits at once."""
 
-    def __init__(self, book: Book, clock: Clock, meter: Meter, lease_seconds: float) -> None:
+    def __init__(self, book: Book, meter: Meter, intents: GuardIntents) -> None:
         self._book = book
-        self._clock = clock
         self._meter = meter
-        self._lease_seconds = lease_seconds
+        self._intents = intents
 
     async def catch_up(self) -> int:
-        """Declare anew what was last declared under other rules: a document has changed, or the replica that owned a
-        node before this one had no time to. Returns how many nodes. Raises Unavailable, Conflict."""
-        async with self._book.turn():
+        """Declare again the nodes that were last declared under other rules, because a document has changed or
+        the former owner of a node did not get to it. Returns how many nodes. Raises Unavailable, Conflict."""
+        async with self._book.lock():
             await self._book.read_rules()
             revision = self._book.rules.revision
             behind = [node for node in self._book.nodes() if node.policy_generation != revision]
@@ -46,7 +44,7 @@ class FollowRules:
             return len(behind)
 
     async def _carry_out_or_split(self, behind: Sequence[Guarded]) -> None:
-        """Together; where something cannot be stored, one by one, and what fails then is set aside."""
+        """All nodes in one transaction; if that fails, node by node, and a node that fails goes to quarantine."""
         try:
             await self._carry_out(behind)
         except InvalidInput:
@@ -55,12 +53,12 @@ class FollowRules:
                     await self._carry_out([node])
 
     async def _carry_out(self, affected: Sequence[Guarded]) -> None:
-        now, rules = self._clock.now(), self._book.rules
+        now, rules = self._intents.clock.now(), self._book.rules
         nodes, records = list[Guarded](), list[DecisionRecord]()
-        async with self._book.writing() as unit:
+        async with self._book.transaction() as unit:
             for node in affected:
                 work = partial(self._under, node, rules, now)
-                under = self._book.quarantine.attempt(NODES, node.node, work, node=node.node)
+                under = self._book.isolate(node.node, work)
                 if under is None:
                     continue
                 nodes.append(await self._declare(unit, under, rules, now))
@@ -78,20 +76,19 @@ class FollowRules:
         after = replace(under.after, policy_generation=rules.revision)
         cause: Event[DecisionRecorded] | None = None
         for record in under.records:
-            told = recorded(record, None)
+            told = decision_event(record, None)
             await unit.publish(told)
             if record is under.closing.record and under.closing.event is not None:
-                await unit.publish(scheduling_told(under.closing.event, now, told))
+                await unit.publish(scheduling_event(under.closing.event, now, told))
             else:
                 cause = told
-        terms = self._book.terms(after, now, rules)
-        await unit.publish(declared(after, terms, self._lease_seconds, now, cause))
+        await unit.publish(self._intents.event(after, now, cause, self._book.content(after, now, rules)))
         return await unit.save(after)
 
 
 @dataclass(frozen=True, slots=True)
 class _Under:
-    """A node under a new policy, and why that changed more than its counters."""
+    """A node under a new policy, with the records of what that changed beside its counters."""
 
     after: Guarded
     records: tuple[DecisionRecord, ...]
@@ -99,8 +96,8 @@ class _Under:
 
 
 def _under(node: Guarded, rules: Rulebook, options: Options, now: datetime) -> _Under:
-    """A new generation in any case, without throttles if the mode allows none, and open if nothing may hold it
-    closed."""
+    """The node with a new generation in any case, without throttles if the mode allows none, and uncordoned if no rule
+    may keep its cordon."""
     source = Deciding(node.node, node.capacity_milli, node.state, rules, options, now)
     state, records = under_new_rules(node.state), tuple[DecisionRecord, ...]()
     after = replace(node, generation=node.generation + 1, state=state)

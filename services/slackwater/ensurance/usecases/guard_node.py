@@ -1,8 +1,8 @@
-"""On usage.reported: plan, and if there is something to do, record it and declare the new intent in one transaction.
+"""On usage.reported: plan; if there is something to do, record it and declare the new intent in one transaction.
 
-An urgent report comes twice, as usage.reported and as waterline.crossed, and in any order: whichever is first is
-handled, for a report whose number has been seen never causes action again. The number is part of the node's row, so
-who takes over, or reads anew after a commit whose end he does not know, sees it too; no inbox is needed beside it.
+An urgent report arrives twice, as usage.reported and as waterline.crossed, in any order. The first is handled; a report
+whose number was seen causes no action again. The number is stored in the node's row, so a new owner, or a process that
+reads again after a lost commit, sees it too, and no inbox is needed.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from slackwater.ensurance.domain.guarded import (
 )
 from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
 from slackwater.ensurance.ports import NODES, Meter
-from slackwater.ensurance.usecases.book import Book
+from slackwater.ensurance.usecases.book import Book, GuardIntents
 from slackwater.ensurance.usecases.closing import Closing, after_cycle, state_of
-from slackwater.ensurance.usecases.declaring import declared, recorded, scheduling_told
 from slackwater.ensurance.usecases.look_at_pools import stepped_record
 from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
+from slackwater.ensurance.usecases.published_events import decision_event, scheduling_event
 from slackwater.ensurance.usecases.sampling import glimpse_of, view_of
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import eviction_id
@@ -40,7 +40,6 @@ from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import new_id
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
-from slackwater.model.time import Clock
 from slackwater.store.quarantine import OF_NO_ROW
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.spans import Attributes, span
@@ -57,12 +56,12 @@ from slackwater.waterline.standing_on import Deciding
 
 log = get_logger(__name__)
 DEFAULT_GRACE_SECONDS: Final = 30.0
-"""Of an eviction whose action names none: Kubernetes' own default."""
+"""Grace of an eviction whose action names none: the default of Kubernetes."""
 
 
 @record(frozen=True, slots=True)
 class _Decided:
-    """One record, and the report in the step that made it."""
+    """A decision record, and the report as traced by the step that made it."""
 
     record: DecisionRecord
     cause: Event[UsageReported]
@@ -70,7 +69,7 @@ class _Decided:
 
 @record(frozen=True, slots=True)
 class _Answer:
-    """What one report leads to. `before` is what the node was, for the gauges."""
+    """The result of one report. `before` is the node before it."""
 
     before: Guarded
     after: Guarded
@@ -81,18 +80,18 @@ class _Answer:
     evicted: Sequence[EvictedPod] = ()
     repeated: Sequence[EvictedPod] = ()
     closing: Closing | None = None
-    """Where others have to hear of a node that takes no new pods, or takes them again."""
+    """Set if the node is cordoned or uncordoned, or its cordon is renewed."""
 
     @property
     def is_written(self) -> bool:
-        """Counters and the position of the last report are not worth a write; everything else is."""
+        """Whether a row has to be written. Counters and the position of the last report alone are not written."""
         changed = self.after.generation != self.before.generation or self.after.awaited != self.before.awaited
         return changed or bool(self.decided) or self.after.closed != self.before.closed
 
 
 @record(frozen=True, slots=True)
 class _Ready:
-    """An answer that was worked out while nobody had the node, and what it stands on besides the report."""
+    """An answer computed before the node was locked, with the other inputs that it depends on."""
 
     answer: _Answer
     at: datetime
@@ -100,7 +99,7 @@ class _Ready:
     standing: PoolStanding
 
     def holds(self, book: Book, guarded: Guarded) -> bool:
-        """Whether it would be worked out alike now: nobody has changed anything while its turn was waited for."""
+        """Whether the inputs are still the same after the node was locked."""
         return (
             self.answer.before is guarded and self.rules is book.rules and self.standing == book.standing(guarded.pool)
         )
@@ -112,25 +111,27 @@ class GuardNode:
     def __init__(
         self,
         book: Book,
-        clock: Clock,
         meter: Meter,
-        lease_seconds: float,
+        intents: GuardIntents,
         max_report_age_seconds: float,
         closing_seconds: float = VALID_SECONDS,
     ) -> None:
         self._book = book
-        self._clock = clock
+        self._clock = intents.clock
         self._meter = meter
-        self._lease_seconds = lease_seconds
+        self._intents = intents
         self._max_report_age_seconds = max_report_age_seconds
         self._closing_seconds = closing_seconds
         self._failed: dict[str, LastReport] = {}
-        """The last report of each node, where it could not be decided upon."""
+        """By node, its last report if planning failed on it."""
 
     async def __call__(self, report: Event[UsageReported]) -> None:
-        """Handle one report. Raises Unavailable or Conflict when the decision could not be committed, and what a
-        report itself makes impossible, such as InvalidInput (`implausible`) for usage that the node as it was described
-        cannot have. Where two reports in a row fail by a defect, the node is set aside."""
+        """Handle one report. If planning fails on two reports of a node in a row, the node is put in quarantine.
+
+        Raises:
+            Unavailable, Conflict: the decision could not be committed.
+            InvalidInput: the report cannot be used, such as `implausible` for usage above the described capacity.
+        """
         try:
             await self._handle(report)
         except (*OF_NO_ROW, InvalidInput):
@@ -144,7 +145,7 @@ class GuardNode:
             self._failed.pop(report.data.node, None)
 
     def _fails_again(self, report: Event[UsageReported]) -> bool:
-        """Whether another report of this node has failed just before: then it is not the report that is broken."""
+        """Whether the report before this one failed too, so that the cause is the node and not one report."""
         node, position = report.data.node, _position(report)
         before = self._failed.get(node)
         self._failed[node] = position
@@ -163,7 +164,7 @@ class GuardNode:
             ready = self._ready(report)
             if ready is None:
                 return
-        async with self._book.turn(report.data.node):
+        async with self._book.lock(report.data.node):
             now = self._clock.now()
             guarded = self._book.node(report.data.node)
             why = self._absent(report) if guarded is None else self._outdated(guarded, report, now)
@@ -184,7 +185,7 @@ class GuardNode:
         self._tell(answer)
 
     async def _with_pool(self, answer: _Answer, guarded: Guarded, report: Event[UsageReported]) -> _Answer:
-        """What other nodes of the pool do counts for all of it: while somebody was before us, it may have changed."""
+        """Commit under the lock of the pool. If another node held it, the pool's state may have changed: plan again."""
         pool = self._book.of_pool(guarded.pool)
         is_first = not pool.locked()
         async with pool:
@@ -193,8 +194,8 @@ class GuardNode:
             return await self._commit(found, report, now) if found.is_written else found
 
     def _ready(self, report: Event[UsageReported]) -> _Ready | None:
-        """Handle a report of which nothing is written, in no turn: it waits for no other node's transaction. Of what
-        is to be written, the answer, for the turn that follows."""
+        """Handle a report that needs no write without a lock, so that it waits for no transaction. Returns the answer
+        of a report that needs one; None if the report is handled."""
         now, guarded = self._clock.now(), self._book.node(report.data.node)
         why = self._absent(report) if guarded is None else self._outdated(guarded, report, now)
         if guarded is None or why is not None:
@@ -210,12 +211,12 @@ class GuardNode:
         return None
 
     def _heard(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> None:
-        self._book.heard(guarded.node, now, alone=report.data.alone)
+        self._book.contacts.report(guarded.node, now, disconnected=report.data.alone)
         if report.data.alone:
             self._meter.ignored("alone")
 
     def _concerned(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> frozenset[str] | None:
-        """Of which pods a report can be about; None: of any, for it may cross."""
+        """Uids of the pods that the plan can concern. None: any pod, because a rule may trigger."""
         glimpse = glimpse_of(report.data, guarded)
         return concerned(glimpse, guarded.state, self._book.rules.policies, now, self._book.metrics)
 
@@ -223,8 +224,8 @@ class GuardNode:
         return outdated(guarded, _position(report), now, self._max_report_age_seconds)
 
     def _glance(self, guarded: Guarded, report: Event[UsageReported], now: datetime) -> _Answer | None:
-        """Almost every report: nothing is triggered, nothing in force, nothing awaited. Costs no look at any pod. Nor
-        does one of an agent that decides by itself: two who act on one surge take twice what is needed (0060)."""
+        """The answer without reading any pod, for almost every report: nothing is triggered, in force or awaited. A
+        report of a disconnected agent is not planned either, because both would act on one surge (0060)."""
         if report.data.alone:
             return _Answer(guarded, replace(guarded, last_report=_position(report)))
         if guarded.awaited or guarded.evictions:
@@ -277,7 +278,7 @@ class GuardNode:
     def _stands(
         self, guarded: Guarded, now: datetime, effects: Sequence[Effect], evicted: Sequence[EvictedPod] = ()
     ) -> PoolStanding | None:
-        """How the pool stands after what earlier evictions turned out to bring, and after these; None: as before."""
+        """The pool's state after these evictions and the measured effects of earlier ones. None: unchanged."""
         reliefs = tuple(one.event.data.relieved for one in effects if one.kind == DecisionKind.EVICT)
         if not evicted and not reliefs:
             return None
@@ -285,26 +286,24 @@ class GuardNode:
         return self._book.standing(guarded.pool).after(policy, now, evicted, reliefs)
 
     async def _commit(self, answer: _Answer, report: Event[UsageReported], now: datetime) -> _Answer:
-        async with self._book.writing() as unit:
+        async with self._book.transaction() as unit:
             for effect in answer.effects:
                 await unit.publish(effect.event)
             cause: Event[Any] = report
             told: Event[Any] = report
             for number, one in enumerate(answer.decided):
-                told = recorded(one.record, one.cause)
+                told = decision_event(one.record, one.cause)
                 await unit.publish(told)
                 cause = told if number == 0 else cause
             if answer.after.generation != answer.before.generation:
-                await unit.publish(
-                    declared(answer.after, self._book.terms(answer.after, now), self._lease_seconds, now, cause)
-                )
+                await unit.publish(self._intents.event(answer.after, now, cause))
             if answer.closing is not None and answer.closing.event is not None:
-                await unit.publish(scheduling_told(answer.closing.event, now, told))
+                await unit.publish(scheduling_event(answer.closing.event, now, told))
             standing, stepped = answer.standing, None
             if standing is not None:
                 stepped = stepped_record(self._book, standing, answer.after.node, now, report.id)
                 if stepped is not None:
-                    await unit.publish(recorded(stepped, report))
+                    await unit.publish(decision_event(stepped, report))
                 standing = await unit.save_autonomy(standing)
             saved = await unit.save(answer.after, last=True)
         if stepped is not None:
@@ -342,7 +341,7 @@ def _released(
     effects: Sequence[Effect],
     standing: PoolStanding | None,
 ) -> _Answer:
-    """The mode no longer allows what is in force."""
+    """Restore every limit, because the mode no longer allows any."""
     plan, state = release(before.state, before.capacity_milli)
     tiers = {one.uid: one.tier for one in before.state.throttles}
     one = _traced(release_record(new_id(), plan, source, tiers), report, before.generation)
@@ -355,7 +354,7 @@ def _decided(told: Told, cycle: Cycle, source: Deciding, report: Event[UsageRepo
 
 
 def _limited(made: Guarding, decided: Sequence[_Decided]) -> dict[str, str]:
-    """By pod, the decision that set its limit."""
+    """Decision id by uid of each pod whose limit changes."""
     told = zip(made.cycle.told, decided, strict=True)
     return {
         step.uid: one.record.id
@@ -367,7 +366,7 @@ def _limited(made: Guarding, decided: Sequence[_Decided]) -> dict[str, str]:
 
 
 def _evictions(told: Told, record: DecisionRecord, limits: Limits, now: datetime) -> list[Evicting]:
-    """Each with an id of its own; begun by the agent before the deadline or not at all."""
+    """The evictions of a plan. The agent starts each before its deadline or not at all."""
     return [
         Evicting(
             id=eviction_id(record.id, number),
@@ -390,7 +389,7 @@ def _evicted_pods(report: UsageReported, evicted: Sequence[Evicting]) -> tuple[E
 def _awaited(
     made: Guarding, decided: Sequence[_Decided], generation: int, view: NodeView, now: datetime
 ) -> list[Awaited]:
-    """What was carried out and can be held against a metric."""
+    """Decisions that were carried out and whose effect a metric will show."""
     found = []
     for told, one in zip(made.cycle.told, decided, strict=True):
         trigger = trigger_of(told, made.cycle)
@@ -413,7 +412,7 @@ def _awaited(
 
 
 def _traced(record: DecisionRecord, report: Event[UsageReported], generation: int) -> _Decided:
-    """The decision as a step of its own. Decisions are few: each is traced from here on, sampled report or not."""
+    """The decision in a span of its own. Decisions are few, so each is sampled, whether its report was or not."""
     attributes: Attributes = {
         "node": record.node,
         "decision_id": record.id,

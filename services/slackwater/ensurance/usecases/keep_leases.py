@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from slackwater.ensurance.ports import Meter
 from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.declare_anew import DeclareAnew
 from slackwater.ensurance.usecases.look_at_pools import LookAtPools
-from slackwater.ensurance.usecases.renew_leases import RenewLeases
+from slackwater.ensurance.usecases.reconcile_intents import ReconcileIntents
+from slackwater.intents.leases import RenewLeases
 from slackwater.model.time import Clock
 
 
@@ -19,7 +19,7 @@ class KeepLeases:
         clock: Clock,
         meter: Meter,
         renew: RenewLeases,
-        anew: DeclareAnew,
+        reconcile: ReconcileIntents,
         pools: LookAtPools,
         silent_seconds: float,
     ) -> None:
@@ -27,14 +27,14 @@ class KeepLeases:
         self._clock = clock
         self._meter = meter
         self._renew = renew
-        self._anew = anew
+        self._reconcile = reconcile
         self._pools = pools
         self._silent_seconds = silent_seconds
 
     async def __call__(self) -> None:
         """Raises Unavailable, Conflict."""
         await self._renew()
-        await self._anew()
+        await self._reconcile()
         await self._pools()
         now = self._clock.now()
         self._meter.stepped_back(len(self._book.stepped_back(now)))
@@ -43,8 +43,8 @@ class KeepLeases:
 
     def _clear_gaps_of_silent_nodes(self) -> None:
         """What a silent node lacks is unknown: an alert on it would never end."""
-        now, heard_at = self._clock.now(), self._book.heard_at
+        now, last_report_at = self._clock.now(), self._book.contacts.last_report_at
         for node in self._book.nodes():
-            at = heard_at.get(node.node)
+            at = last_report_at.get(node.node)
             if at is not None and (now - at).total_seconds() > self._silent_seconds:
                 self._meter.standing(node.node, len(node.state.throttles), 0)

@@ -1,4 +1,4 @@
-"""How far each pool may go now; and once a round, which of those that had stepped back may evict again."""
+"""What each pool may do now; in each round, pools that had stepped back and may evict again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import Meter
 from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.declaring import recorded
+from slackwater.ensurance.usecases.published_events import decision_event
 from slackwater.model.identifiers import new_id
 from slackwater.model.time import Clock
 from slackwater.waterline.policies import autonomy
@@ -21,8 +21,7 @@ from slackwater.waterline.stepping import Stepping, stepping_record
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """One pool as it stands: what was granted, what it may do now, since when and until when it has stepped back and
-    why, and what its guards have counted."""
+    """One pool: its policy, its mode now, the step back with its reason, and the counts of its guards."""
 
     pool: str
     policy: AutonomyPolicy
@@ -35,8 +34,8 @@ class Pool:
 
 
 class LookAtPools:
-    """A step back is recorded with the report that led to it (see guard_node); the way forward by time or by an
-    operator is recorded here, by whichever replica is first."""
+    """Records when a pool may evict again, by time or by an operator; the first replica to see it does. A step back is
+    recorded with the report that led to it (guard_node)."""
 
     def __init__(self, book: Book, clock: Clock, meter: Meter) -> None:
         self._book = book
@@ -47,13 +46,12 @@ class LookAtPools:
         """How many pools changed. Raises Unavailable, Conflict if another replica was first."""
         if all(one.state.stepped_back_at is None for one in self._book.standings()):
             return 0
-        async with self._book.turn():
+        async with self._book.lock():
             return sum([await self._look(one) for one in self._book.standings()])
 
     async def read(self) -> Sequence[Pool]:
-        """Every pool that has nodes here, an Autonomy, or ever evicted, as PostgreSQL has it; by name. Raises
-        Unavailable."""
-        async with self._book.turn():
+        """Every pool that has nodes here, an Autonomy or evictions, as stored, sorted by name. Raises Unavailable."""
+        async with self._book.lock():
             await self._book.read_rules()
             now = self._clock.now()
             names = {one.pool for one in self._book.standings()} | {one.pool for one in self._book.nodes()}
@@ -61,15 +59,15 @@ class LookAtPools:
 
     async def _look(self, standing: PoolStanding) -> bool:
         now, node = self._clock.now(), self._node_of(standing.pool)
-        if standing.state.stepped_back_at is None or node is None:  # who has a node of it will tell
+        if standing.state.stepped_back_at is None or node is None:  # a replica with nodes of the pool records it
             return False
         policy = self._book.rules.autonomy_of(standing.pool)
         looked = replace(standing, state=autonomy.look(standing.state, policy, now))
         record = stepped_record(self._book, looked, node, now)
         if record is None:
             return False
-        async with self._book.writing() as unit:
-            await unit.publish(recorded(record, None))
+        async with self._book.transaction() as unit:
+            await unit.publish(decision_event(record, None))
             saved = await unit.save_autonomy(looked)
         self._book.stands(saved)
         self._meter.decided(record, None)
@@ -97,7 +95,7 @@ class LookAtPools:
 def stepped_record(
     book: Book, after: PoolStanding, node: str, now: datetime, report_id: str | None = None
 ) -> DecisionRecord | None:
-    """The record of what has changed since `book` last knew the pool; None if nothing has."""
+    """The record of a pool's change since `book` last read it; None if it is unchanged."""
     rules, before = book.rules, book.standing(after.pool)
     policy = rules.autonomy_of(after.pool)
     step = Stepping(after.pool, before.state, after.state, policy, now, node, rules.source, report_id)

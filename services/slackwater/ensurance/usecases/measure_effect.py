@@ -1,4 +1,4 @@
-"""What decisions really did: the metric in the first sample after the node had carried them out."""
+"""The measured effect of decisions: the metric in the first sample after the node had carried them out."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from datetime import datetime
 from decimal import Decimal
 
 from slackwater.ensurance.domain.guarded import Awaited, Guarded, measurable
-from slackwater.ensurance.usecases.declaring import SOURCE
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_reported import UsageReported
+from slackwater.intents.controls import ENSURANCE
 from slackwater.telemetry.spans import Attributes, span
 from slackwater.waterline.analysis.counting import reading_of
 from slackwater.waterline.facts.amounts import exact
@@ -21,7 +21,7 @@ from slackwater.waterline.registry.metric import Metric, MetricFailed, Metrics
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What is published, and how long after its sample the decision had been made."""
+    """The event to publish, and the age of the decision's sample when it was decided."""
 
     event: Event[EffectMeasured]
     decision_age_seconds: float
@@ -36,7 +36,8 @@ def measure_effects(
     now: datetime,
     metrics: Metrics,
 ) -> tuple[Sequence[Effect], Guarded]:
-    """One event per decision whose effect this sample shows; a sample without the metric shows none."""
+    """One event per decision whose effect this sample shows, and the node without them. A sample without the metric
+    shows none."""
     ready, after = measurable(guarded, view.sampled_at, settle_seconds, now)
     found = []
     for one in ready:
@@ -58,7 +59,7 @@ def _reading(metric: Metric, one: Awaited, view: NodeView) -> Decimal | None:
 def _measured(
     effect: EffectMeasured, one: Awaited, report: Event[UsageReported], now: datetime
 ) -> Event[EffectMeasured]:
-    """Caused by the report that shows it, in the trace of the decision that it is the effect of."""
+    """The event, caused by the report that shows the effect, in the trace of the decision."""
     attributes: Attributes = {
         "node": effect.node,
         "decision_id": effect.decision_id,
@@ -68,7 +69,7 @@ def _measured(
     }
     parent = one.traceparent or report.traceparent
     with span("ensurance measure effect", parent, attributes, links=(report.traceparent,)) as step:
-        return event_of(effect, source=SOURCE, time=now, causedby=report, traceparent=step.traceparent)
+        return event_of(effect, source=ENSURANCE.name, time=now, causedby=report, traceparent=step.traceparent)
 
 
 def _effect(one: Awaited, metric: Metric, view: NodeView, reading: Decimal) -> EffectMeasured:

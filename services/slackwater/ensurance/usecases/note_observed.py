@@ -1,39 +1,28 @@
-"""On intent.observed: the node has carried out a generation, or says for which pods it could not."""
+"""On intent.observed: the node has carried out a generation, or says for which pods it could not. Later samples show
+the change: the planner may go on, and the effect can be measured."""
 
 from __future__ import annotations
 
-from slackwater.ensurance.domain.guarded import observed
-from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.declaring import SOURCE, declared
+from datetime import datetime
+
+from slackwater.ensurance.domain.guarded import Guarded, observed
+from slackwater.ensurance.usecases.book import Book, GuardIntents
 from slackwater.events.envelope import Event
 from slackwater.events.intent_observed import IntentObserved
-from slackwater.model.time import Clock
+from slackwater.intents.answers import Answer
 
 
 class NoteObserved:
-    """Later samples show the change: the planner may go on, and the effect can be measured."""
+    """See the module's docstring."""
 
-    def __init__(self, book: Book, clock: Clock, lease_seconds: float) -> None:
+    def __init__(self, book: Book, intents: GuardIntents) -> None:
         self._book = book
-        self._clock = clock
-        self._lease_seconds = lease_seconds
+        self._intents = intents
 
     async def __call__(self, event: Event[IntentObserved]) -> None:
-        """Idempotent: a generation that was noted before changes nothing."""
-        seen = event.data
-        if seen.writer != SOURCE:
-            return
-        async with self._book.turn(seen.node):
-            before = self._book.node(seen.node)
-            if before is None:
-                return
-            failures = tuple((limit.pod_uid, limit.cpu_limit_milli) for limit in seen.limits if limit.error is not None)
-            now, limits = self._clock.now(), self._book.rules.limits_of(before.pool)
-            after = observed(before, seen.generation, seen.observed_at, failures, now, limits)
-            if after == before:
-                return
-            async with self._book.writing() as unit:
-                if after.generation != before.generation:
-                    await unit.publish(declared(after, self._book.terms(after, now), self._lease_seconds, now, event))
-                after = await unit.save(after, last=True)
-            self._book.put(after)
+        """Idempotent: a generation that was recorded before changes nothing. Raises Unavailable, Conflict."""
+        await self._intents.observe(event, self._after)
+
+    def _after(self, before: Guarded, answer: Answer, now: datetime) -> Guarded:
+        limits = self._book.rules.limits_of(before.pool)
+        return observed(before, answer.generation, answer.observed_at, answer.failures, now, limits)

@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 from slackwater.ensurance.ports import Meter
 from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.declare_anew import DeclareAnew
 from slackwater.ensurance.usecases.follow_rules import FollowRules
+from slackwater.ensurance.usecases.reconcile_intents import ReconcileIntents
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
 from slackwater.runtime.ownership import Lease
@@ -16,12 +16,14 @@ from slackwater.runtime.ownership import Lease
 class OwnedNodes:
     """slackwater.runtime.sharding.Holder."""
 
-    def __init__(self, book: Book, clock: Clock, meter: Meter, follow: FollowRules, anew: DeclareAnew) -> None:
+    def __init__(
+        self, book: Book, clock: Clock, meter: Meter, follow: FollowRules, reconcile: ReconcileIntents
+    ) -> None:
         self._book = book
         self._clock = clock
         self._meter = meter
         self._follow = follow
-        self._anew = anew
+        self._reconcile = reconcile
 
     async def take(self, leases: Sequence[Lease]) -> None:
         """Nodes as last written. Their leases may be about to end, under another epoch: declared at once."""
@@ -30,7 +32,7 @@ class OwnedNodes:
         for node in self._book.nodes():
             self._meter.standing(node.node, len(node.state.throttles), 0)
         await self._follow.catch_up()
-        await self._anew.taken(partitions)
+        await self._reconcile.take(partitions)
 
     async def give(self, leases: Sequence[Lease]) -> None:
         """Everything that matters is written with each decision."""

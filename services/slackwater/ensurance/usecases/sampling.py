@@ -1,4 +1,4 @@
-"""A report as the planner's view of its node."""
+"""Converts a report into the planner's view of its node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from slackwater.waterline.loop.managed import use_of
 
 
 def glimpse_of(report: UsageReported, guarded: Guarded) -> NodeView:
-    """What of a view can be read without looking at any pod: enough for almost every report."""
+    """The view without pods, which is enough for almost every report."""
     return NodeView(
         report.node,
         report.sampled_at,
@@ -30,9 +30,9 @@ def glimpse_of(report: UsageReported, guarded: Guarded) -> NodeView:
 
 
 def view_of(report: UsageReported, guarded: Guarded, only: Collection[str] | None = None) -> NodeView:
-    """The last sampling interval of a report: usage, pressure and limits belong to the same second. Limits of ours are
-    those in force by our own count: the report may not show them yet. `only`: of no other pods (by uid) is anything
-    asked."""
+    """The last sampling interval of a report: usage, pressure and limits belong to the same second. Limits that
+    ensurance set are taken from its own state, because the report may not show them yet. `only` restricts the view to
+    these pods (by uid)."""
     ours = guarded.state.by_uid()
     leaving = {one.pod_uid for one in guarded.evictions}
     asked = report.pods if only is None else [one for one in report.pods if one.pod.uid in only]
@@ -56,7 +56,7 @@ def view_of(report: UsageReported, guarded: Guarded, only: Collection[str] | Non
 
 
 def _readings(report: UsageReported, guarded: Guarded) -> Mapping[str, tuple[Series, ...]]:
-    """By metric; what was not measured is absent."""
+    """Series by metric. A metric that was not measured is absent."""
     usage = report.node_usage
     found: dict[str, tuple[Series, ...]] = {}
     if usage.cpu_milli.count:
@@ -93,8 +93,8 @@ def _pod(measured: PodUsage, ours: Throttled | None, leaving: Collection[str]) -
 
 
 def _best_effort(report: UsageReported, guarded: Guarded) -> tuple[BestEffortCpu | None, BestEffortCpu | None]:
-    """CPU of all BE pods over the report's window, and over its last interval. What they may use at most is the sum of
-    their limits, and never more than the node has."""
+    """CPU of all BE pods over the report's window, and over its last interval. Their limit is the sum of the pods'
+    limits, at most the node's capacity."""
     pods = [one for one in report.pods if one.pod.qos is QoSClass.BE]
     if not pods or not all(one.usage.cpu_milli.count for one in pods):
         return None, None

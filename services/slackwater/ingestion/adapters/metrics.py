@@ -13,29 +13,29 @@ class IngestionMetrics:
     def __init__(self, meters: Meters) -> None:
         self._accepted = meters.counter(
             "slackwater_ingestion_reports_accepted_total",
-            "Usage reports that went into history.",
-            look="Nodes divided by the report interval; a step down: agents or the broker are away.",
+            "Usage reports stored in history.",
+            look="Expected: nodes / report interval; a drop: agents or the broker are away.",
         )
         self._refused = meters.counter(
             "slackwater_ingestion_reports_refused_total",
             "Usage reports that became dead letters, by reason.",
             ["reason"],
-            look="Any growth; the reason names the field to look at.",
+            look="Any growth; the reason names the field.",
         )
         self._missing = meters.counter(
             "slackwater_ingestion_reports_missing_total",
-            "Usage reports that an agent numbered and that had not come when their window was closed.",
-            look="Growth without an outage: telemetry is lost on the way.",
+            "Numbered usage reports absent when their window closed.",
+            look="Growth without an outage: telemetry is lost.",
         )
         self._late = meters.counter(
             "slackwater_ingestion_reports_late_total",
-            "Usage reports that came after their window was closed.",
-            look="Growth: raise SLACKWATER_INGESTION_LATENESS_SECONDS, or look at the clocks of nodes.",
+            "Usage reports that arrived after their window closed.",
+            look="Growth: raise SLACKWATER_INGESTION_LATENESS_SECONDS, or check node clocks.",
         )
         self._windows = meters.counter(
             "slackwater_ingestion_windows_closed_total",
-            "Windows of usage, closed and published.",
-            look="One per node and window; a standstill starves prediction.",
+            "Usage windows closed and published.",
+            look="One per node and window; without them prediction starves.",
         )
         self._delay = meters.histogram(
             "slackwater_ingestion_report_delay_seconds",
@@ -45,9 +45,9 @@ class IngestionMetrics:
         )
         self._nodes = meters.gauge(
             "slackwater_ingestion_known_nodes",
-            "Nodes of the inventory by liveness (fresh, stale, lost, silent = never reported).",
+            "Known nodes by liveness (fresh, stale, lost, silent = never reported).",
             ["liveness"],
-            look="stale or lost above 0. Every replica counts the whole inventory: take the maximum, not the sum.",
+            look="stale or lost above 0. Every replica counts all nodes: take the maximum, not the sum.",
         )
 
     def accepted(self, late: int, delays_seconds: Iterable[float]) -> None:

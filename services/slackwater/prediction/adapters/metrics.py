@@ -19,16 +19,16 @@ class PredictionMetrics:
         self._windows = meters.counter(
             "slackwater_prediction_windows_folded_total",
             "Windows folded into the models.",
-            look="It follows slackwater_ingestion_windows_closed_total; a standstill lets offers decay.",
+            look="Follows slackwater_ingestion_windows_closed_total; without it offers decay.",
         )
         self._series = meters.gauge(
             "slackwater_prediction_series",
-            "Series that have a model.",
-            look="Steady growth with a steady fleet: pods are not forgotten.",
+            "Series with a model.",
+            look="Growth with a steady fleet: pods are not forgotten.",
         )
         self._snapshots = meters.counter(
             "slackwater_prediction_snapshots_total",
-            "Snapshots of the models by result (kept, failed, refused).",
+            "Model snapshots by result (kept, failed, refused).",
             ["result"],
             look="failed or refused: the next start replays more.",
         )
@@ -49,50 +49,50 @@ class CalibrationMetrics:
         labels = ["pool", "resource"]
         self._judged = meters.gauge(
             "slackwater_prediction_judged_seconds",
-            "Machine-time of the finished 24 h windows that the measured rates stand on; older ones fade.",
+            "Machine-time of the finished 24 h windows behind the measured rates; older ones fade.",
             labels,
-            look="Few machine-days (/ 86400): measured rates say little; 1 % wants some hundred.",
+            look="Few machine-days (/ 86400): rates say little; 1 % needs some hundred.",
         )
         self._violated = meters.gauge(
             "slackwater_prediction_violated_seconds",
-            "Machine-time of those 24 h windows in which usage went above the predicted peak.",
+            "Machine-time of those windows with usage above the predicted peak.",
             labels,
-            look="Divided by the judged seconds it is the violation rate; compare it with the stated one.",
+            look="Divided by the judged seconds: the violation rate, to compare with the stated one.",
         )
         self._coverage = meters.gauge(
             "slackwater_prediction_coverage_ratio",
-            "Share of the finished 24 h windows of this replica's nodes that stayed below the predicted peak.",
+            "Share of finished 24 h windows of this replica's nodes below the predicted peak.",
             labels,
-            look="Below 1 - 1.5 x the stated rate for a day: the model is surprised; see the runbook.",
+            look="Below 1 - 1.5 x the stated rate for a day: see the runbook.",
         )
         self._stated = meters.gauge(
             "slackwater_prediction_stated_violation_ratio",
-            "Share of 24 h windows that the policy accepts above the peak; absent where none is stated.",
+            "Share of 24 h windows that the policy accepts above the peak; absent without one.",
             labels,
-            look="It follows spec.violationRate of the PredictPolicy.",
+            look="Equals spec.violationRate of the PredictPolicy.",
         )
         self._knob = meters.gauge(
             "slackwater_prediction_knob_ratio",
-            "Insured part of the risk, the largest in force; absent for models without one.",
+            "Insured part of the risk, the largest in force; absent without one.",
             labels,
-            look="Climbing: predictions were too low lately, and savings shrink.",
+            look="Rising: recent predictions were too low, and savings shrink.",
         )
         self._cold = meters.gauge(
             "slackwater_prediction_cold_start_ratio",
-            "Share of prod that the model does not know yet, mean over the pool's nodes.",
+            "Share of prod unknown to the model, mean over the pool's nodes.",
             ["pool"],
-            look="High for longer than a day: workloads change their names, or pods live shorter than a day.",
+            look="High for over a day: workloads change names, or pods live less than a day.",
         )
         self._published = meters.counter(
             "slackwater_prediction_published_total",
-            "Predictions published by reason (first, report, diff, force).",
+            "Published predictions by reason (first, report, diff, force).",
             ["reason"],
-            look="Mostly diff: values jump by more than resourceDiffThreshold; force alone: nothing is folded.",
+            look="Mostly diff: values jump beyond resourceDiffThreshold; only force: nothing is folded.",
         )
         self._newest = meters.gauge(
             "slackwater_prediction_newest_timestamp_seconds",
-            "When the newest prediction was made, since 1970.",
-            look="time() minus this above forceUpdateIntervalSeconds: nothing is predicted any more.",
+            "Time of the newest prediction, since 1970.",
+            look="time() minus this above forceUpdateIntervalSeconds: prediction stands still.",
         )
         self._measured: dict[tuple[str, str], dict[int, Measured]] = defaultdict(dict)
         self._cold_parts: dict[str, dict[int, tuple[int, float]]] = defaultdict(dict)

@@ -192,3 +192,35 @@ def remarks(name: str, found: PolicySet, rules: Rulebook, nodes: Sequence[NodeFa
         selector = one.spec.selector
         if selector is not None and not any(selector.matches(node.labels) for node in nodes):
             yield f"{name}: NodeQOS {one.metadata.name} selects no node here"
+
+
+def sets_on_trace(files: Sequence[DocumentFile], metrics: Metrics) -> tuple[list[PolicySet], list[PolicyVariant]]:
+    """What ensurance begins with, and what each file makes of it for all nodes of a trace. Raises InvalidInput."""
+    first = first_set()
+    tried_sets = [tried(first, read_policies(file, metrics), file).everywhere() for file in files]
+    variants = [variant_of("default", first, metrics)]
+    variants += [
+        variant_of(file.name, found, metrics, only_pool(found, file))
+        for file, found in zip(files, tried_sets, strict=True)
+    ]
+    return [first, *tried_sets], told_apart(variants)
+
+
+def sets_in_place(
+    files: Sequence[tuple[DocumentFile, Sequence[Document]]], in_force: PolicySet, metrics: Metrics
+) -> tuple[list[PolicySet], list[PolicyVariant]]:
+    """What is in force, and what each file makes of it. Raises InvalidInput."""
+    sets = [in_force, *(tried(in_force, documents, file) for file, documents in files)]
+    names = ["in force", *(file.name for file, _ in files)]
+    return sets, told_apart([variant_of(name, found, metrics) for name, found in zip(names, sets, strict=True)])
+
+
+def all_remarks(
+    variants: Sequence[PolicyVariant], sets: Sequence[PolicySet], nodes: Sequence[NodeFacts]
+) -> Sequence[str]:
+    """The remarks on every variant, with the nodes in the pool that it says."""
+    found: list[str] = []
+    for variant, documents in zip(variants, sets, strict=True):
+        own = [node if variant.pool is None else replace(node, pool=variant.pool) for node in nodes]
+        found += remarks(variant.name, documents, variant.rules, own)
+    return found

@@ -129,3 +129,30 @@ def _document(body: Body) -> ColocationStrategy:
     except InvalidInput as error:
         raise InvalidInput(f"{body.origin}: {error.message}", field=error.field) from None
     return document
+
+
+def variants_in_place(
+    files: Sequence[tuple[DocumentFile, Sequence[ColocationStrategy]]],
+    in_force: Sequence[ColocationStrategy],
+    states: Sequence[NodeState],
+    base: Spec,
+) -> tuple[list[Variant], list[str]]:
+    """One for each file, whose documents replace those in force of the same names; and notes for people. Raises
+    InvalidInput."""
+    found: list[Variant] = []
+    notes: list[str] = []
+    for file, documents in files:
+        placed_documents, note = as_here(documents, states)
+        notes += [note] if note else []
+        name = file.name if file.name != "stdin" and documents[0].is_clusters else documents[0].metadata.name
+        found.append(for_nodes(name, [*in_force, *placed_documents], states, base))
+    return named_apart(found, [file for file, _ in files], ("in force",)), notes
+
+
+def notes_on_predictions(current: Variant, tried: Sequence[Variant]) -> list[str]:
+    """All variants see the same predictions, those that are young enough for the first strategy in force."""
+    age = current.strategies[0].prediction_max_age_seconds
+    others = {one.prediction_max_age_seconds for variant in (current, *tried) for one in variant.strategies} - {age}
+    if not others:
+        return []
+    return [f"predictionMaxAgeSeconds: {age:.10g} s, as in force, counts for all that are compared"]

@@ -10,7 +10,7 @@ from slackwater.pages.paper import COLOURS, template
 from slackwater.simulation.edge.policy_pictures import ShownPolicy, by_hour, curves, hours_of, over_time
 from slackwater.simulation.edge.policy_report import TimeAbove, policy_report_of
 from slackwater.simulation.edge.simulation_report import MOST_NODES
-from slackwater.simulation.service import PolicySimulation
+from slackwater.simulation.usecases.replay_policies import PolicySimulation
 from slackwater.waterline.registry.metric import Dimension
 
 TEMPLATES = Path(__file__).parent / "templates"

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from slackwater.simulation.domain.guard_tally import AboveFigures, Gap, GapKey, GuardFigures, GuardTally, NodeTally
 from slackwater.simulation.edge.simulation_report import MOST_NODES, Part
-from slackwater.simulation.service import PolicySimulation
-from slackwater.simulation.usecases.replay_policies import GuardReplayed
+from slackwater.simulation.usecases.replay_policies import GuardReplayed, PolicySimulation
 from slackwater.waterline.registry.metric import Dimension, Metrics, Resource
 
 AN_AGE_AGO = 86_400 * 365

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from slackwater.pages.paper import COLOURS, template
 from slackwater.simulation.edge.simulation_pictures import Shown, over_time, place_of, plane, shares
 from slackwater.simulation.edge.simulation_report import MOST_NODES, report_of
-from slackwater.simulation.service import Simulation
+from slackwater.simulation.usecases.replay import Simulation
 from slackwater.traces.choices import UNITS, Resource
 
 TEMPLATES = Path(__file__).parent / "templates"

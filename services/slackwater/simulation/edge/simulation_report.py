@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater.simulation.domain.tally import Figures
 from slackwater.simulation.ports import History
-from slackwater.simulation.service import Simulation
-from slackwater.simulation.usecases.replay import Replayed
+from slackwater.simulation.usecases.replay import Replayed, Simulation
 from slackwater.traces.choices import Resource
 
 MOST_NODES = 10

@@ -46,6 +46,14 @@ class Replayed:
     tally: Tally
 
 
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What was replayed, and every variant: what is in force first."""
+
+    history: History
+    replayed: Sequence[Replayed]
+
+
 def replay(history: History, variants: Sequence[Variant], watch: Watch) -> Sequence[Replayed]:
     """All variants see the same history and the same predictions; only what they offer differs."""
     fillings = [Filling(variant.decide()) for variant in variants]

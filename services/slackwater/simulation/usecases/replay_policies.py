@@ -35,6 +35,18 @@ class GuardReplayed:
     tally: GuardTally
 
 
+@dataclass(frozen=True, slots=True)
+class PolicySimulation:
+    """What was replayed, and every variant: what is in force first. `remarks`: what in the documents does nothing
+    here."""
+
+    history: SceneHistory
+    terms: Terms
+    metrics: Metrics
+    replayed: Sequence[GuardReplayed]
+    remarks: Sequence[str]
+
+
 def replay_policies(
     history: SceneHistory, variants: Sequence[PolicyVariant], terms: Terms, metrics: Metrics, watch: Watch
 ) -> Sequence[GuardReplayed]:

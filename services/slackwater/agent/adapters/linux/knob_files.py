@@ -44,10 +44,12 @@ class KnobFiles:
     layout: Layout
     specs: Sequence[KnobSpec]
     _files: dict[str, KernelFile] = field(init=False)
+    _roots: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         found = {spec.name: spec.kernel_file(self.layout.hierarchy.pure_v2) for spec in self.specs}
         self._files = {name: file for name, file in found.items() if file is not None}
+        self._roots = tuple(f"{root}/" for root in self.layout.hierarchy.directories(self.layout.root))
 
     def knob(self, spec: KnobSpec, cgroup: str) -> Knob:
         """Where this knob of a cgroup is written. Raises NotFound where this kernel has no such file."""
@@ -87,12 +89,9 @@ class KnobFiles:
 
     def _inside(self, knob: Knob) -> Path:
         """The file, checked to lie in this instance: a journal is input, too."""
-        path = Path(knob.path)
-        if ".." in path.parts or not any(
-            root in path.parents for root in self.layout.hierarchy.directories(self.layout.root)
-        ):
+        if not knob.path.startswith(self._roots) or ".." in knob.path.split("/"):
             raise NotFound(f"{knob.path} is outside of {self.layout.root}", field=knob.path)
-        return path
+        return Path(knob.path)
 
 
 def _write(file: Path, text: str) -> None:

@@ -1,7 +1,7 @@
-"""Who may change the book: nodes side by side, each by one at a time; or somebody everything, alone.
+"""Locks over the nodes of a process: nodes side by side, each by one task at a time, or one task for all nodes.
 
-One turn for all nodes was simple, and a queue: a decision takes seven round trips to PostgreSQL, ten of them a second
-and what follows them (observed, given back) kept it busy half of the time, and every crossing waited in it.
+One lock for all nodes was simple, and a queue: a decision took seven round trips to PostgreSQL, ten decisions a second
+and what follows them kept it busy half of the time, and every crossing waited in it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-SIDE_BY_SIDE = 3
-"""Nodes in hand at once; a service keeps four sessions of PostgreSQL, and something is left for its health."""
+MOST_SIDE_BY_SIDE = 3
+"""Nodes locked at once. A service has four sessions of PostgreSQL; one stays free for its health check."""
 
 
 @dataclass(slots=True)
@@ -23,32 +23,32 @@ class _Queue:
     users: int = 0
 
 
-class Turns:
-    """First come, first served. Whoever wants everybody waits for those in hand, and nobody begins meanwhile."""
+class NodeLocks:
+    """First come, first served. A task that locks all nodes waits for those locked, and no other begins meanwhile."""
 
     def __init__(self) -> None:
-        self._room = asyncio.Semaphore(SIDE_BY_SIDE)
+        self._room = asyncio.Semaphore(MOST_SIDE_BY_SIDE)
         self._gate = asyncio.Lock()
         self._queues: dict[str, _Queue] = {}
-        self._in_hand = 0
+        self._locked = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
     @asynccontextmanager
-    async def of(self, node: str) -> AsyncIterator[None]:
-        """Nobody else changes this node, and nobody changes everything."""
+    async def node(self, node: str) -> AsyncIterator[None]:
+        """No other task changes this node, and none changes all nodes."""
         queue = self._queues.setdefault(node, _Queue())
         queue.users += 1
         try:
             async with queue.lock, self._room:
                 async with self._gate:
-                    self._in_hand += 1
+                    self._locked += 1
                     self._idle.clear()
                 try:
                     yield
                 finally:
-                    self._in_hand -= 1
-                    if not self._in_hand:
+                    self._locked -= 1
+                    if not self._locked:
                         self._idle.set()
         finally:
             queue.users -= 1
@@ -56,12 +56,12 @@ class Turns:
                 del self._queues[node]
 
     @asynccontextmanager
-    async def of_everybody(self) -> AsyncIterator[None]:
-        """Nobody else changes anything."""
+    async def all_nodes(self) -> AsyncIterator[None]:
+        """No other task changes anything."""
         async with self._gate:
             await self._idle.wait()
             yield
 
     def is_free(self, node: str) -> bool:
-        """Whether nobody has this node or everything, or waits for it."""
+        """Whether no task holds this node or all nodes, or waits for it."""
         return node not in self._queues and not self._gate.locked()

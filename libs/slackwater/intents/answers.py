@@ -1,0 +1,31 @@
+"""What an agent answered to a document, as its writer uses it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from slackwater.events.intent_observed import IntentObserved
+from slackwater.intents.controls import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The node has carried out `generation`. `failures` are pods whose limit could not be set, with the limit in force
+    there in milli-cores (None: unlimited or unknown)."""
+
+    generation: int
+    observed_at: datetime
+    failures: tuple[tuple[str, int | None], ...] = ()
+
+    def is_current(self, generation: int) -> bool:
+        """Whether it answers the newest document. An answer to an older one must not change the document."""
+        return self.generation >= generation
+
+
+def answer_to(writer: Writer, observed: IntentObserved) -> Answer | None:
+    """None for an answer to another writer."""
+    if observed.writer != writer.name:
+        return None
+    failures = tuple((limit.pod_uid, limit.cpu_limit_milli) for limit in observed.limits if limit.error is not None)
+    return Answer(observed.generation, observed.observed_at, failures)

@@ -1,0 +1,43 @@
+"""Which writer may set which field of an intent document."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Control(StrEnum):
+    """The fields of slackwater.events.intent_declared.IntentDeclared by which a writer changes a node."""
+
+    THROTTLES = "throttles"
+    EVICTIONS = "evictions"
+    WEIGHTS = "weights"
+    WATERLINES = "waterlines"
+    RULES = "rules"
+
+
+EXCLUSIVE: Final = frozenset({Control.WEIGHTS, Control.RULES})
+"""Controls with one owner. The others merge in the agent: the lowest limit of a pod applies, evictions are separate
+items, and the lowest waterline reports first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A service that declares intents, and the controls that it may set."""
+
+    name: str
+    controls: frozenset[Control]
+
+
+ENSURANCE: Final = Writer("ensurance", frozenset(Control))
+WRITERS: Final = (ENSURANCE,)
+"""Every writer of this version. A new one is added here."""
+
+
+def shared_exclusive(writers: Iterable[Writer]) -> frozenset[Control]:
+    """Exclusive controls that more than one of these writers owns. Empty for a valid set of writers."""
+    owners = Counter(control for writer in writers for control in writer.controls & EXCLUSIVE)
+    return frozenset(control for control, count in owners.items() if count > 1)

@@ -1,0 +1,194 @@
+"""The agent of one machine as a service: open, recover, run, restore; and the wiring of one run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slackwater.agent.adapters.linux.lock import AgentLock
+from slackwater.agent.adapters.memory import MemoryIntents
+from slackwater.agent.adapters.metrics import AgentMetrics
+from slackwater.agent.adapters.report_file import keep_report
+from slackwater.agent.domain.controls.catalog import CONTROLS
+from slackwater.agent.domain.controls.control import Control
+from slackwater.agent.domain.observation import Observation
+from slackwater.agent.domain.stored_reports import StoredReports
+from slackwater.agent.domain.tracing import TraceBudget
+from slackwater.agent.edge.events import Envelopes
+from slackwater.agent.edge.outgoing import Outgoing
+from slackwater.agent.edge.publisher import BusPublisher
+from slackwater.agent.edge.subscriptions import Subscriptions
+from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile
+from slackwater.agent.settings import AgentSettings
+from slackwater.agent.usecases.actuate import Actuator, RestoreReport
+from slackwater.agent.usecases.agent_loop import AgentLoop
+from slackwater.agent.usecases.converge import ConvergeToIntents
+from slackwater.agent.usecases.describe_node import DescribeNode
+from slackwater.agent.usecases.disconnected_mode import STANDS_IN_FOR, DisconnectedMode
+from slackwater.agent.usecases.evict import EvictPods
+from slackwater.agent.usecases.handle_intents import HandleIntents
+from slackwater.agent.usecases.report import ReportUsage
+from slackwater.agent.usecases.sample import SampleMachine
+from slackwater.model.errors import Unavailable
+from slackwater.model.identifiers import new_id
+from slackwater.model.nodes import NodeFacts
+from slackwater.model.quantities import Resources, parse_cpu_milli, parse_memory_bytes
+from slackwater.runtime.platform import Platform
+from slackwater.runtime.service import Check
+from slackwater.telemetry.logs import get_logger
+from slackwater.telemetry.metrics import process_meters
+
+if TYPE_CHECKING:  # an agent must not pay for FastAPI
+    from fastapi import APIRouter
+
+_log = get_logger(__name__)
+_GOODBYE_SECONDS = 0.5
+
+
+@dataclass(slots=True)
+class AgentService:
+    """See slackwater.runtime.service.Service. After `run` has ended, `restore_report` holds what was given back."""
+
+    settings: AgentSettings
+    platform: Platform
+    driver: Driver
+    journal: JournalFile
+    ledger: EvictionLedger
+    lock: AgentLock | None = None
+    report_file: Path | None = None
+    intents: IntentFile = field(default_factory=MemoryIntents)
+    controls: Sequence[Control[Any]] = CONTROLS
+    restore_report: RestoreReport | None = None
+    metrics: AgentMetrics = field(default_factory=lambda: AgentMetrics(process_meters(), STANDS_IN_FOR))
+    recovery_report: RestoreReport | None = None
+    """What a crashed run had left and the last start put back."""
+    _running: AgentLoop | None = None
+    _outgoing: Outgoing | None = None
+
+    @property
+    def name(self) -> str:
+        return "agent"
+
+    @property
+    def restored_exactly(self) -> bool:
+        """Whether everything was put back; known after `run`."""
+        return self.restore_report is not None and self.restore_report.exact
+
+    async def run(self, started: Callable[[], None]) -> None:
+        if self.lock is not None:
+            self.lock.acquire()
+        try:
+            actuator = Actuator(self.driver, self.journal, performed=self.metrics.wrote)
+            self.recovery_report = actuator.recover()
+            self.driver.open()
+            stored = StoredReports()
+            outgoing = self._outgoing = self._queue(stored)
+            self._running = self._loop(actuator, outgoing, stored)
+            try:
+                await self._running.run(started)
+            finally:
+                await self._end(self._running, actuator, outgoing)
+        finally:
+            self.journal.close()
+            if self.lock is not None:
+                self.lock.release()
+
+    async def checks(self) -> Sequence[Check]:
+        if self._running is None or self._outgoing is None:
+            return (Check("agent samples", False, "not started"),)
+        age = self._running.sample_age_seconds()
+        fresh = age is not None and age <= 3 * self.settings.sample_seconds
+        detail = "no sample yet" if age is None else f"last sample {age:.1f} s ago"
+        waiting = f"{len(self._outgoing)} messages wait, {self._outgoing.dropped} reports dropped"
+        return (Check("agent samples", fresh, detail), Check("agent reports", not self._outgoing.away, waiting))
+
+    def routers(self) -> Sequence[APIRouter]:
+        return ()
+
+    async def _end(self, running: AgentLoop, actuator: Actuator, outgoing: Outgoing) -> None:
+        """Give everything back first; only then publish, briefly, what still waits."""
+        running.publish_last_report()
+        self.restore_report = actuator.restore_all()
+        self._running = self._outgoing = None
+        if self.report_file is not None:
+            keep_report(self.report_file, self.restore_report)
+        if not self.restore_report.exact:
+            _log.warning("restore not exact", report=str(self.report_file))
+        self.driver.close()
+        with suppress(Unavailable, TimeoutError):
+            await asyncio.wait_for(outgoing.flush(), _GOODBYE_SECONDS)
+
+    def _queue(self, stored: StoredReports) -> Outgoing:
+        clock = self.platform.clock
+        return Outgoing(
+            self.platform.bus,
+            clock,
+            self.settings.buffered_reports,
+            self.metrics.dropped,
+            lambda position: stored.note(position, clock.monotonic()),
+        )
+
+    def _loop(self, actuator: Actuator, outgoing: Outgoing, stored: StoredReports) -> AgentLoop:
+        """The use cases of one run, wired."""
+        settings, driver, clock, boot_epoch = self.settings, self.driver, self.platform.clock, new_id()
+        facts = described(driver.facts(), settings)
+        name, capacity = facts.name, facts.capacity.cpu_milli
+        traces = TraceBudget(settings.trace_seconds, settings.urgent_trace_seconds)
+        publisher = BusPublisher(outgoing, Envelopes(name, clock, traces))
+        node = DescribeNode(lambda: described(driver.facts(), settings), boot_epoch, clock, publisher, facts)
+        converge = ConvergeToIntents(name, boot_epoch, driver, actuator, clock, capacity, controls=self.controls)
+        evict = EvictPods(
+            name,
+            driver,
+            self.ledger,
+            clock,
+            spawn=lambda eviction: loop.spawn(eviction),  # noqa: PLW0108 - the loop is made last
+            announce=lambda completion: loop.on_completed(completion),  # noqa: PLW0108
+        )
+        disconnected = DisconnectedMode(node, driver, converge, evict, clock, publisher, clock.monotonic())
+        intents = HandleIntents(name, clock, converge, evict, disconnected, publisher, self.intents, stored)
+        sampling = SampleMachine(
+            driver,
+            clock,
+            Observation(),
+            converge,
+            ReportUsage(name, boot_epoch),
+            settings.report_seconds,
+            dropped=lambda: outgoing.dropped,
+            behind=lambda: outgoing.away,
+        )
+        loop = AgentLoop(
+            clock,
+            settings.sample_seconds,
+            node,
+            sampling,
+            converge,
+            evict,
+            disconnected,
+            intents,
+            publisher,
+            self.metrics,
+            {app.name: app.cgroup for app in settings.host_applications},
+            (outgoing.run, Subscriptions(self.platform.bus, clock, intents).run),
+        )
+        return loop
+
+
+def described(facts: NodeFacts, settings: AgentSettings) -> NodeFacts:
+    """The machine's facts with what the operator decided about it."""
+    reserved = Resources(
+        parse_cpu_milli(settings.reserved_cpu, "SLACKWATER_AGENT_RESERVED_CPU"),
+        parse_memory_bytes(settings.reserved_memory, "SLACKWATER_AGENT_RESERVED_MEMORY"),
+    )
+    return replace(
+        facts,
+        name=settings.node or facts.name,
+        pool=settings.pool,
+        reserved=reserved,
+        labels={**facts.labels, **settings.labels},
+        annotations={**facts.annotations, **settings.annotations},
+    )

@@ -1,0 +1,92 @@
+"""Enters and leaves disconnected mode: from a lapsed lease of ensurance until its next document or renewal.
+
+The planner is loaded with the first need of it: an agent that stays connected does not pay for its memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from slackwater.agent.domain.evictions import EvictionRequest
+from slackwater.agent.ports import Driver, Publisher
+from slackwater.agent.usecases.converge import ConvergeToIntents, Held
+from slackwater.agent.usecases.describe_node import DescribeNode
+from slackwater.agent.usecases.evict import EvictPods
+from slackwater.agent.usecases.sample import Tick
+from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.model.time import Clock
+from slackwater.telemetry.logs import get_logger
+
+if TYPE_CHECKING:
+    from slackwater.agent.usecases.guard_disconnected import DisconnectedGuard
+
+_log = get_logger(__name__)
+STANDS_IN_FOR, OWN_WRITER = "ensurance", "agent"
+"""The writer whose rules a disconnected agent applies, and the writer of what it decides."""
+_CONNECTED_WITHIN_SECONDS = 5.0
+"""So long after a start no agent counts as disconnected: a connected one receives ensurance's documents before that."""
+DECISIONS_KEPT = 200
+"""So many decisions wait for the bus; the oldest make room."""
+
+
+@dataclass(slots=True)
+class DisconnectedMode:
+    """At most one guard at a time; None while ensurance guards the node."""
+
+    node: DescribeNode
+    driver: Driver
+    converge: ConvergeToIntents
+    evict: EvictPods
+    clock: Clock
+    publisher: Publisher
+    started_at: float
+    guard: DisconnectedGuard | None = None
+    _decided: int = 0
+    _unreadable: str = ""
+
+    def update(self) -> None:
+        """Enter or leave. Called before limits of a lapsed lease rise, so that those in force stay without a gap."""
+        held, now = self.converge.held.get(STANDS_IN_FOR), self.clock.monotonic()
+        if held is None or not held.event.data.rules or held.desired.alive(now):
+            if self.guard is not None:
+                _log.info("no longer alone", node=self.node.name, decisions=self._decided)
+                self.guard.end()
+                self.guard = None
+        elif self.guard is None and now - self.started_at >= _CONNECTED_WITHIN_SECONDS:
+            self.guard = self._begin(held)
+
+    def decide(self, tick: Tick) -> None:
+        """While disconnected: what ensurance would do with the rules that it left here."""
+        if self.guard is None:
+            return
+        for record in self.guard.tick(tick.instant, tick.pods, self.evict.ending()):
+            self._decided += 1
+            _log.info("decided alone", node=self.node.name, decision_id=record.id, kind=record.kind)
+            self.publisher.decided(f"decision/{self._decided % DECISIONS_KEPT}", record, self.guard.held.event)
+
+    def evictions(self) -> list[EvictionRequest]:
+        """The evictions decided here that have not come to their end."""
+        return [] if self.guard is None else self.guard.evictions
+
+    def on_completed(self, completion: EvictionCompleted) -> None:
+        if self.guard is not None:
+            self.guard.ended(completion)
+
+    def _begin(self, held: Held) -> DisconnectedGuard | None:
+        if held.event.id == self._unreadable:
+            return None
+        from slackwater.agent.domain.disconnected import Machine
+        from slackwater.agent.usecases.guard_disconnected import begin
+
+        try:
+            leaving, begun_at, pods = self.evict.ending(), self.evict.begun_lately(), self.driver.pods()
+            guard = begin(held, Machine(self.node.facts), self.converge, self.clock, pods, leaving, begun_at)
+        except ValueError as error:
+            self._unreadable = held.event.id
+            _log.warning("rules not readable", node=self.node.name, error=str(error))
+            return None
+        self._decided = 0
+        self.publisher.disconnected()
+        _log.warning("alone", node=self.node.name, generation=held.desired.generation)
+        return guard

@@ -1,0 +1,29 @@
+"""The trace that was asked for, and the part of it that counts."""
+
+from __future__ import annotations
+
+from slackwater.model.errors import InvalidInput
+from slackwater.simulation.adapters.trace_history import Layout, TraceHistory, both, placed
+from slackwater.simulation.ports import Watch
+from slackwater.simulation.settings import TraceOrder
+from slackwater.traces.days import cell_at
+from slackwater.traces.trace import Trace
+
+
+def history_of(order: TraceOrder, watch: Watch) -> TraceHistory:
+    """The trace as it was asked for. Raises InvalidInput, Misconfigured."""
+    layout = Layout(order.per_node, order.churn_days, order.seed)
+    watch.begin("reading the trace", None)
+    traces = both(order.path, order.form, order.resources)
+    trace = next(iter(traces.values()))
+    first, stop = span(trace, order.since, order.until)
+    return TraceHistory(placed(traces, layout), order.model, first, stop)
+
+
+def span(trace: Trace, since: str | None, until: str | None) -> tuple[int, int]:
+    """The first cell that counts and the one after the last. Raises InvalidInput."""
+    first = 0 if since is None else cell_at(trace, since, "from")
+    stop = trace.cells if until is None else cell_at(trace, until, "to")
+    if first >= stop:
+        raise InvalidInput("nothing to replay: --from is not before --to", field="from")
+    return first, stop

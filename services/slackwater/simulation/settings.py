@@ -1,0 +1,91 @@
+"""What can be asked of a simulation or an assessment, validated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from slackwater.model.errors import InvalidInput
+from slackwater.simulation.adapters.api_answers import Reads
+from slackwater.simulation.adapters.trace_history import USUAL_MODEL
+from slackwater.simulation.adapters.trace_scenes import BatchLayout
+from slackwater.simulation.domain.guarded_run import Terms
+from slackwater.simulation.domain.risk import USUAL_ACCEPTED
+from slackwater.traces.choices import Resource, TraceFormat
+
+if TYPE_CHECKING:
+    import httpx2
+
+MODELS = (USUAL_MODEL, f"{USUAL_MODEL}:knob=0.20", *(f"{USUAL_MODEL}:violation_rate={rate}" for rate in (0.01, 0.05)))
+PERCENTS = (70, 80, 90, 100)
+"""What an assessment tries beside the usual margin: so much of a node may be in use."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOrder:
+    """A trace and what is made of it."""
+
+    path: Path
+    form: TraceFormat
+    resources: Sequence[Resource] = tuple(Resource)
+    per_node: int | None = None
+    churn_days: float | None = None
+    seed: int = 1
+    """See adapters.trace_history.Layout."""
+    model: str = USUAL_MODEL
+    since: str | None = None
+    until: str | None = None
+    """Days after its beginning, or dates: what counts. What is before is learned from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What an assessment tries, and which risk is accepted (a share of node minutes)."""
+
+    models: Sequence[str] = MODELS
+    percents: Sequence[int] = PERCENTS
+    accepted: float = USUAL_ACCEPTED
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.accepted < 1:
+            raise InvalidInput(f"--accept: {self.accepted} is not a share; 0 to below 1", field="accept")
+        for percent in self.percents:
+            if not 0 <= percent <= 1000:
+                raise InvalidInput(f"--percent: {percent} is not allowed; 0 to 1000", field="percent")
+
+
+@dataclass(frozen=True, slots=True)
+class PrometheusOrder:
+    """A Prometheus and which part of it is read; `client` knows how to prove who asks."""
+
+    client: httpx2.Client
+    since_seconds: int
+    step_seconds: int
+    retries: int = 3
+
+    def __post_init__(self) -> None:
+        if self.step_seconds < 15 or self.step_seconds > 3600:
+            raise InvalidInput(f"--step: {self.step_seconds} s is not allowed; 15 s to 1 h", field="step")
+        if self.since_seconds < 2 * self.step_seconds:
+            raise InvalidInput(f"--since: {self.since_seconds} s are not two steps", field="since")
+        if self.retries < 0:
+            raise InvalidInput(f"--retries: {self.retries} is not allowed; from 0", field="retries")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedOrder:
+    """What an installation recorded. `step_seconds` None: every window."""
+
+    reads: Reads
+    since_seconds: int
+    step_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyTerms:
+    """How a policy is tried. `batch`: see adapters.trace_scenes; it is for traces."""
+
+    terms: Terms = field(default_factory=Terms)
+    batch: BatchLayout = field(default_factory=BatchLayout)

@@ -1,0 +1,248 @@
+"""A control takes one module and one entry: memory.high of the example, on every kind of machine, with every promise.
+
+No driver, no journal and no use case knows the example: what is tested is that none of them has to.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from agent_fakes import CAPACITY_MILLI, NODE, FakeDriver, fake_hierarchy, pod
+from agent_world import World, throttle
+from example_memory_high import MEMORY_HIGH, MemoryHigh
+
+from slackwater.agent.adapters.linux.driver import LinuxDriver
+from slackwater.agent.adapters.linux.layout import Layout
+from slackwater.agent.adapters.linux.processes import process_of
+from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
+from slackwater.agent.adapters.memory import MemoryJournal
+from slackwater.agent.adapters.simulated import SimulatedDriver
+from slackwater.agent.domain.controls.catalog import CONTROLLERS, CONTROLS, KNOBS
+from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.ports import Driver
+from slackwater.agent.usecases.actuate import Actuator
+from slackwater.agent.usecases.converge import ConvergeToIntents
+from slackwater.events.envelope import event_of
+from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.intent_observed import IntentObserved
+from slackwater.model.errors import NotFound
+from slackwater.model.tiers import QoSClass, Tier
+from slackwater.testing.clock import FakeClock
+
+WITH_EXAMPLE = (*CONTROLS, MemoryHigh())  # the one entry
+WITH_KNOB = (*KNOBS, MEMORY_HIGH)
+GIB = 1 << 30
+VERSIONS = ("v1", "v1-comounted", "hybrid", "v2")
+
+
+def linux(version: str, folder: Path) -> LinuxDriver:
+    layout = Layout(fake_hierarchy(folder / "trees", version), "test", folder / "agent", 4)
+    driver = LinuxDriver(layout, FakeClock(), knobs=WITH_KNOB)
+    driver.open()
+    for one in (pod("a"), pod("p", Tier.PROD)):
+        PodRegistry(layout.agent_dir / "pods").add(Entry(one, process_of(os.getpid()), layout.instance))
+        layout.make_pod(one.tier, one.uid)
+    return driver
+
+
+def simulated() -> SimulatedDriver:
+    clock = FakeClock()
+    driver = SimulatedDriver("sim-1", 1, clock, started_at=clock.now(), knobs=WITH_KNOB)
+    driver.open()
+    return driver
+
+
+@pytest.fixture(params=[*VERSIONS, "simulated"])
+def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Driver]:
+    found = simulated() if request.param == "simulated" else linux(request.param, tmp_path)
+    yield found
+    found.close()
+
+
+def intent(generation: int, lease_seconds: float = 60.0) -> IntentDeclared:
+    return IntentDeclared(
+        node=NODE, writer="ensurance", generation=generation, declared_at=FakeClock().now(), lease_seconds=lease_seconds
+    )
+
+
+def agent(driver: Driver, journal: MemoryJournal, controls: object = WITH_EXAMPLE) -> ConvergeToIntents:
+    actuator = Actuator(driver, journal)
+    actuator.recover()
+    return ConvergeToIntents(NODE, "boot", driver, actuator, FakeClock(), CAPACITY_MILLI, controls=controls)  # type: ignore[arg-type]
+
+
+def texts(driver: Driver) -> dict[str, str]:
+    return {one.uid: driver.read(driver.knob(MEMORY_HIGH, one.uid)) for one in driver.pods()}
+
+
+def test_its_knob_is_written_journaled_and_given_back_on_every_machine(driver: Driver) -> None:
+    before = texts(driver)
+    converge = agent(driver, MemoryJournal())
+    converge.receive(event_of(intent(1), source="test", time=FakeClock().now()))
+    for one in driver.pods():
+        knob = driver.knob(MEMORY_HIGH, one.uid)
+        wanted = one.request.memory_bytes if one.tier is Tier.BATCH else None
+        assert driver.parse(knob, driver.read(knob)) == wanted
+        assert (knob in converge.actuator.journal) is (one.tier is Tier.BATCH)
+    assert texts(driver) != before
+    assert converge.actuator.restore_all().exact
+    assert texts(driver) == before
+
+
+def test_after_a_crash_the_next_process_gives_it_back(driver: Driver) -> None:
+    before, journal = texts(driver), MemoryJournal()
+    agent(driver, journal).receive(event_of(intent(1), source="test", time=FakeClock().now()))
+    assert texts(driver) != before
+    assert Actuator(driver, journal).recover().exact
+    assert texts(driver) == before
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_version_without_the_control_gives_back_what_one_with_it_had_written(version: str, tmp_path: Path) -> None:
+    newer, journal = linux(version, tmp_path), MemoryJournal()
+    before = texts(newer)
+    agent(newer, journal).receive(event_of(intent(1), source="test", time=FakeClock().now()))
+    older = LinuxDriver(newer.layout, FakeClock())
+    assert Actuator(older, journal).recover().exact
+    assert texts(newer) == before
+
+
+def test_a_claim_that_no_control_declares_any_more_is_given_back_while_the_agent_runs(world: World) -> None:
+    driver = world.driver
+    driver.specs = WITH_KNOB
+    driver.add(*driver.living.values())
+    journal = MemoryJournal()
+    agent(driver, journal).receive(event_of(intent(1), source="test", time=FakeClock().now()))
+    knob = Knob("a", "memory_high")
+    driver.refused.add(knob)
+    older = agent(driver, journal, CONTROLS)
+    assert driver.knobs[knob] == str(GIB), "refused at the start"
+    driver.refused.clear()
+    older.tick(driver.pods())
+    assert driver.knobs[knob] == "max"
+
+
+def test_a_kernel_without_the_file_is_no_failure(tmp_path: Path) -> None:
+    driver = linux("v1", tmp_path)
+    file = Path(driver.knob(MEMORY_HIGH, "a").path)
+    file.unlink()
+    converge = agent(driver, MemoryJournal())
+    assert converge.receive(event_of(intent(1), source="test", time=FakeClock().now())) != []
+    assert len(converge.actuator.journal) > 0
+    assert converge.actuator.restore_all().exact
+    driver.close()
+
+
+def test_a_machine_without_the_controller_has_no_such_knob(tmp_path: Path) -> None:
+    hierarchy = fake_hierarchy(tmp_path / "trees", "v1")
+    object.__setattr__(hierarchy, "memory", None)
+    driver = LinuxDriver(Layout(hierarchy, "test", tmp_path / "agent", 4), FakeClock(), knobs=WITH_KNOB)
+    with pytest.raises(NotFound, match="memory"):
+        driver.knob(MEMORY_HIGH, Tier.BATCH)
+
+
+@pytest.fixture
+def world() -> World:
+    found = World()
+    found.driver = FakeDriver(found.clock, specs=WITH_KNOB)
+    found.driver.add(pod("a"), pod("s", qos=QoSClass.SYSTEM), pod("p", Tier.PROD))
+    return found
+
+
+async def test_the_whole_agent_runs_it_beside_the_others(world: World) -> None:
+    service = world.service()
+    service.controls = WITH_EXAMPLE
+    async with world.running(service):
+        await world.declare(throttles=[throttle("a", 400)], lease_seconds=10.0)
+        high = {uid: world.driver.knobs[Knob(uid, "memory_high")] for uid in ("a", "s", "p")}
+        assert high == {"a": str(GIB), "s": "max", "p": "max"}
+        assert world.driver.limit("a") == "400"
+        world.driver.knobs[Knob("a", "memory_high")] = "777"
+        await world.clock.advance(1.5)
+        assert world.all(IntentObserved)[-1].foreign_writers == ("a",), "a foreign writer is told, not fought"
+        world.driver.knobs[Knob("a", "memory_high")] = "max"
+        await world.clock.advance(1)
+        assert world.driver.knobs[Knob("a", "memory_high")] == str(GIB)
+        await world.clock.advance(10)
+        assert world.driver.knobs[Knob("a", "memory_high")] == "max", "its writer's lease has run out"
+    assert service.restored_exactly
+
+
+def test_every_kind_of_knob_has_one_control_and_both_notations() -> None:
+    assert len({control.knob.name for control in CONTROLS}) == len(CONTROLS)
+    assert all(knob.v1 is not None and knob.v2 is not None for knob in KNOBS)
+    assert CONTROLLERS == ("cpu",)
+
+
+# ---- the page, done as it says
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = ROOT / "docs/how-to/add-a-control.md"
+EXAMPLE = Path(__file__).with_name("example_memory_high.py")
+AGENT = ROOT / "services/slackwater/agent"
+CATALOG = "services/slackwater/agent/domain/controls/catalog.py"
+RUN = """
+from pathlib import Path
+from slackwater.agent.domain.controls.catalog import CONTROLLERS, CONTROLS
+from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH
+from slackwater.agent.service import build_fleet
+from slackwater.agent.settings import AgentSettings
+from slackwater.agent.usecases.actuate import Actuator
+from slackwater.agent.usecases.converge import ConvergeToIntents
+from slackwater.events.envelope import event_of
+from slackwater.events.intent_declared import IntentDeclared
+from slackwater.runtime.platform import Platform
+from slackwater.testing.bus import MemoryBus
+from slackwater.testing.clock import FakeClock
+
+clock = FakeClock()
+platform = Platform(MemoryBus(), clock, lambda service: None, Path("/nowhere"))
+[service] = build_fleet(AgentSettings(driver="simulated", nodes=1), platform).agents
+driver, now = service.driver, clock.now()
+driver.open()
+converge = ConvergeToIntents("sim-01", "boot", driver, Actuator(driver, service.journal), clock, 8000)
+document = IntentDeclared(node="sim-01", writer="w", generation=1, declared_at=now, lease_seconds=60.0)
+converge.receive(event_of(document, source="test", time=now))
+print(*sorted({driver.read(driver.knob(MEMORY_HIGH, pod.uid)) for pod in driver.pods()}))
+print(converge.actuator.restore_all().exact, CONTROLLERS, len(service.controls), len(CONTROLS))
+"""
+
+
+def code_blocks(page: str) -> list[str]:
+    return [part.split("```")[0] for part in page.split("```python\n")[1:]]
+
+
+def test_the_page_shows_the_example_and_lists_the_files_that_it_takes() -> None:
+    page = PAGE.read_text()
+    knob, control, _ = code_blocks(page)
+    assert knob in EXAMPLE.read_text()
+    assert control in EXAMPLE.read_text()
+    listed = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")]
+    assert listed == [
+        str((AGENT / "domain/controls/memory_high.py").relative_to(ROOT)),
+        CATALOG,
+        str(Path(__file__).relative_to(ROOT)),
+    ]
+
+
+def test_a_control_added_as_the_page_says_runs_in_the_agent(tmp_path: Path) -> None:
+    """A copy of the agent with the files that the page lists, and nothing else, changed."""
+    copy = tmp_path / "slackwater/agent"
+    shutil.copytree(AGENT, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(EXAMPLE, copy / "domain/controls/memory_high.py")
+    imported, entry = code_blocks(PAGE.read_text())[2].strip().split("\n\n")
+    catalog = copy / "domain/controls/catalog.py"
+    lines = catalog.read_text().splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("CONTROLS"))
+    lines[at] = entry
+    catalog.write_text("\n".join([*lines[:at], imported, *lines[at:]]))
+    paths = [str(tmp_path), str(ROOT / "services"), str(ROOT / "libs")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run([sys.executable, "-c", RUN], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [f"{GIB} max", "True ('cpu', 'memory') 3 3"], done.stderr

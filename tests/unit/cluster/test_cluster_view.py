@@ -1,0 +1,144 @@
+"""Rows stay, ages and unknown values are visible, and sums say what they leave out."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slackwater.cluster.fold import ClusterFold
+from slackwater.cluster.rows import Interned
+from slackwater.cluster.view import CPU, NONE, Source
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.measures import PodUsage
+from slackwater.events.strategy_checked import StrategyChecked
+from slackwater.model.quantities import Resources
+from slackwater.testing.clock import EPOCH
+from slackwater.testing.reports import described, pod, pod_usage, report, usage
+
+
+def event(data: Any) -> Event[Any]:
+    return event_of(data, source="tests", time=EPOCH)
+
+
+def reported(fold: ClusterFold, node: str, sequence: int, *pods: PodUsage) -> None:
+    fold.apply(event(report(node, sequence, EPOCH + timedelta(seconds=sequence), pods=pods)))
+
+
+def test_a_pod_keeps_its_row_and_a_freed_row_is_used_again_as_another_incarnation() -> None:
+    fold = ClusterFold()
+    reported(fold, "n", 1, pod_usage("a"), pod_usage("b"))
+    first = fold.view(EPOCH).pods
+    reported(fold, "n", 2, pod_usage("b"))
+    reported(fold, "n", 3, pod_usage("b"), pod_usage("c"))
+    second = fold.view(EPOCH).pods
+    assert first.uids.index("b") == second.uids.index("b")
+    row = first.uids.index("a")
+    assert second.uids[row] == "c"
+    assert second.incarnation[row] == first.incarnation[row] + 1
+    assert len(second.exists) == 2
+
+
+def test_an_unknown_amount_is_not_zero() -> None:
+    fold = ClusterFold()
+    reported(fold, "n", 1, pod_usage("a", cpu_milli=300), PodUsage(pod("b"), usage(700, samples=0)))
+    view = fold.view(EPOCH)
+    assert view.pods.usage.known[:, CPU].tolist() == [True, False]
+    sums, unknown = view.sum_by_node(view.pods.usage, view.pods.exists)
+    assert (sums[0, CPU], unknown[0, CPU]) == (300, 1)
+    assert not view.nodes.capacity.known.any()
+    assert not view.nodes.batch.known.any()
+    assert np.isnan(view.nodes.confidence[0])
+
+
+def test_allocatable_is_never_below_zero() -> None:
+    fold = ClusterFold()
+    data = described("n", EPOCH, cpu_milli=100)
+    object.__setattr__(data.facts, "reserved", Resources(200, 5))
+    fold.apply(event(data))
+    assert fold.view(EPOCH).nodes.allocatable.value[0, CPU] == 0
+
+
+def test_each_source_has_an_age() -> None:
+    fold = ClusterFold()
+    fold.apply(event(described("n", EPOCH)))
+    reported(fold, "n", 60)
+    nodes = fold.view(EPOCH + timedelta(seconds=50)).nodes
+    assert nodes.age_seconds[0, Source.DESCRIBED] == 50
+    assert nodes.age_seconds[0, Source.REPORTED] == -10
+    assert nodes.age_seconds[0, Source.OFFERED] == np.inf
+    assert nodes.is_stale(Source.REPORTED, 5).tolist() == [True]
+    assert nodes.is_stale(Source.REPORTED, 10).tolist() == [False]
+    assert nodes.is_stale(Source.OFFERED, 1e9).tolist() == [True]
+
+
+def test_a_clock_that_was_set_back_does_not_hide_reports_of_the_same_boot() -> None:
+    fold = ClusterFold()
+    fold.apply(event(report("n", 1, EPOCH + timedelta(hours=1))))
+    assert fold.apply(event(report("n", 2, EPOCH, cpu_milli=77)))
+    assert fold.view(EPOCH).nodes.usage.value[0, CPU] == 77
+    assert not fold.apply(event(report("n", 9, EPOCH - timedelta(1), boot_epoch="boot-0")))
+
+
+def test_two_nodes_may_name_the_same_uid() -> None:
+    fold = ClusterFold()
+    reported(fold, "honest", 1, pod_usage("a", cpu_milli=1))
+    reported(fold, "other", 1, pod_usage("a", cpu_milli=2))
+    view = fold.view(EPOCH)
+    rows = view.pod_rows()
+    assert view.pods.usage.value[rows[view.nodes.rows["honest"], "a"], CPU] == 1
+    assert view.pods.usage.value[rows[view.nodes.rows["other"], "a"], CPU] == 2
+
+
+def test_pods_are_found_by_node() -> None:
+    fold = ClusterFold()
+    reported(fold, "x", 1, pod_usage("a"), pod_usage("b"))
+    reported(fold, "y", 1)
+    reported(fold, "z", 1, pod_usage("c"))
+    view = fold.view(EPOCH)
+    rows, begin = view.pods_by_node()
+    found = {
+        name: [view.pods.uids[pod] for pod in rows[begin[row] : begin[row + 1]]]
+        for name, row in view.nodes.rows.items()
+    }
+    assert found == {"x": ["a", "b"], "y": [], "z": ["c"]}
+
+
+def test_a_removed_node_comes_back_with_news_only() -> None:
+    fold = ClusterFold()
+    old = event(described("n", EPOCH))
+    fold.apply(old)
+    assert fold.remove("n", EPOCH)
+    assert not fold.apply(old)
+    assert not fold.view(EPOCH).nodes.exists.any()
+    assert fold.apply(event(described("n", EPOCH + timedelta(seconds=1))))
+    assert fold.view(EPOCH).nodes.exists.tolist() == [True]
+
+
+def test_other_events_are_left_alone() -> None:
+    fold = ClusterFold()
+    assert not fold.apply(event(StrategyChecked.model_construct(node="n")))
+    assert fold.view(EPOCH).revision == 0
+
+
+def test_arrays_are_read_only() -> None:
+    fold = ClusterFold()
+    reported(fold, "n", 1, pod_usage("a"))
+    view = fold.view(EPOCH)
+    for array in (view.nodes.at, view.nodes.usage.value, view.pods.node, view.pods.cpu_limit.known):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = NONE
+
+
+def test_numbers_of_texts_are_used_again_when_nothing_holds_them() -> None:
+    texts = Interned()
+    first, second = texts.acquire("a"), texts.acquire("b")
+    assert texts.acquire("a") == first
+    texts.release(first)
+    assert texts.acquire("c") not in {first, second}
+    texts.release(first)
+    assert texts.acquire("d") == first
+    assert texts.texts() == ("d", "b", "c")
+    assert len(texts) == 3

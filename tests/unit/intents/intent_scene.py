@@ -1,0 +1,187 @@
+"""One writer in memory: its store, its replica, and the agents that read its documents, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final, Generic
+
+from slackwater.events.envelope import Event
+from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.lease_renewed import LeaseRenewed
+from slackwater.intents.controls import Writer
+from slackwater.intents.document import Content, is_older, is_renewable
+from slackwater.intents.leases import RenewLeases
+from slackwater.intents.node_cache import NodeCache
+from slackwater.intents.ports import IntentUnit, S
+from slackwater.intents.reconciler import IntentReconciler
+from slackwater.intents.writer import IntentWriter
+from slackwater.model.errors import Conflict
+from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
+from slackwater.testing.clock import FakeClock
+from slackwater.testing.store import MemoryDatabase, MemoryUnitOfWork
+
+LEASE_SECONDS: Final = 15.0
+SILENT_SECONDS: Final = 60.0
+
+
+class MemoryNodes(Generic[S]):
+    """slackwater.intents.ports.IntentStore; `rows` holds what is committed."""
+
+    def __init__(self, database: MemoryDatabase) -> None:
+        self.database = database
+        self.rows: dict[str, S] = {}
+
+    @asynccontextmanager
+    async def unit_of_work(self) -> AsyncIterator[MemoryNodesUnit[S]]:
+        async with self.database.unit_of_work() as unit:
+            yield MemoryNodesUnit(self.rows, unit)
+
+
+class MemoryNodesUnit(Generic[S]):
+    """slackwater.intents.ports.IntentUnit."""
+
+    def __init__(self, rows: dict[str, S], unit: MemoryUnitOfWork) -> None:
+        self._rows = rows
+        self._unit = unit
+
+    async def publish(self, event: Event[Any]) -> None:
+        await self._unit.publish(event)
+
+    async def nodes(self, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[S]:
+        return [state for node, state in self._rows.items() if partition_of(node) in partitions]
+
+    async def generation(self, node: str) -> int:
+        return self._rows[node].generation if node in self._rows else 0
+
+    async def save(self, state: Any, /, *, last: bool = False) -> Any:
+        stored: Any = self._rows.get(state.node)
+        if (stored.version if stored is not None else 0) != state.version:
+            raise Conflict(f"node {state.node} was written meanwhile")
+        written = replace(state, version=state.version + 1)
+        self._unit.on_commit(lambda: self._rows.__setitem__(state.node, written))
+        return written
+
+
+class Renewals:
+    """slackwater.intents.ports.LeaseMeter: counts by result."""
+
+    def __init__(self) -> None:
+        self.results: list[str] = []
+
+    def renewed(self, result: str) -> None:
+        self.results.append(result)
+
+
+@dataclass(slots=True)
+class Held:
+    """A document as an agent holds it, and when it was received and renewed (monotonic)."""
+
+    document: IntentDeclared
+    received: float
+    renewed: float | None = None
+
+    def is_alive(self, now: float) -> bool:
+        return now - max(self.received, self.renewed or 0.0) < self.document.lease_seconds
+
+
+@dataclass(slots=True)
+class Agents:
+    """The readers of all nodes: they keep the newest document of each writer, and renew leases by what they hear."""
+
+    clock: FakeClock
+    held: dict[tuple[str, str], Held] = field(default_factory=dict)
+    reports: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    position: int = 0
+
+    def report(self, node: str) -> int:
+        """Publish a report; returns its position in the stream."""
+        self.position += 1
+        self.reports.setdefault(node, []).append((self.position, self.clock.monotonic()))
+        return self.position
+
+    def receive(self, document: IntentDeclared) -> bool:
+        """Whether the document was accepted."""
+        key = document.node, document.writer
+        held = self.held.get(key)
+        if held is not None and is_older(document, held.document):
+            return False
+        self.held[key] = Held(document, self.clock.monotonic())
+        return True
+
+    async def tell(self, event: Event[LeaseRenewed]) -> None:
+        """slackwater.intents.ports.Broadcast."""
+        now, renewed = self.clock.monotonic(), event.data
+        for (node, writer), held in self.held.items():
+            if writer != renewed.writer or partition_of(node) != renewed.partition or node in renewed.blocked:
+                continue
+            is_read = any(
+                position <= renewed.read_up_to and now - at <= renewed.heard_within_seconds
+                for position, at in self.reports.get(node, ())
+            )
+            if is_read and is_renewable(held.document, renewed.epoch):
+                held.renewed = now
+
+    def is_alive(self, node: str, writer: Writer) -> bool:
+        held = self.held.get((node, writer.name))
+        return held is not None and held.is_alive(self.clock.monotonic())
+
+
+@dataclass
+class Replica(Generic[S]):
+    """One process of a writer, which owns all partitions under `epoch`."""
+
+    writer: Writer
+    store: MemoryNodes[S]
+    content: Callable[[S, datetime], Content]
+    first: Callable[[str], S]
+    clock: FakeClock
+    agents: Agents
+    epoch: int = 1
+    blocked: tuple[str, ...] = ()
+    waiting: Mapping[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.meter = Renewals()
+        self.nodes: NodeCache[S, IntentUnit[S]] = NodeCache(self.store, "nodes")
+        self.intents: IntentWriter[S, IntentUnit[S]] = IntentWriter(
+            self.writer, self.nodes, self.content, self.clock, LEASE_SECONDS, lambda _: self.epoch, self.first
+        )
+        self.reconcile = IntentReconciler(self.intents, SILENT_SECONDS)
+        self.renew = RenewLeases(
+            self.writer,
+            self.nodes.positions,
+            self.clock,
+            self.meter,
+            self.agents,
+            lambda: dict.fromkeys(ALL_PARTITIONS, self.epoch),
+            self._waiting,
+            LEASE_SECONDS,
+            SILENT_SECONDS,
+            lambda: self.blocked,
+        )
+
+    async def _waiting(self) -> Mapping[int, float]:
+        return self.waiting
+
+    async def start(self) -> None:
+        """Take every partition, and declare its nodes under our epoch."""
+        await self.nodes.take(ALL_PARTITIONS, self.clock.now())
+        await self.reconcile.take(ALL_PARTITIONS)
+
+    def read(self, node: str, position: int) -> None:
+        self.nodes.positions.record(node, position)
+        self.nodes.contacts.report(node, self.clock.now())
+
+    def documents(self) -> list[IntentDeclared]:
+        """Everything that this writer ever declared, in order of its commits."""
+        return [event.data for event in self.store.database.published if isinstance(event.data, IntentDeclared)]
+
+
+def by_generation(documents: Iterable[IntentDeclared]) -> dict[int, list[IntentDeclared]]:
+    found: dict[int, list[IntentDeclared]] = {}
+    for document in documents:
+        found.setdefault(document.generation, []).append(document)
+    return found
