@@ -11,13 +11,13 @@ import typer
 
 
 def command(
-    nats: Annotated[str, typer.Option(help="The bus, like nats://127.0.0.1:4222.")],
-    node: Annotated[str | None, typer.Option(help="This node's name; the host name if not given.")] = None,
+    nats: Annotated[str, typer.Option(help="NATS address, like nats://127.0.0.1:4222.")],
+    node: Annotated[str | None, typer.Option(help="Node name; default: the host name.")] = None,
     state_dir: Annotated[
-        Path | None, typer.Option(help="Where journal and registry of this instance live; or SLACKWATER_STATE_DIR.")
+        Path | None, typer.Option(help="State directory: journal and registry; or SLACKWATER_STATE_DIR.")
     ] = None,
 ) -> None:
-    """Run the node agent alone: measure this machine, report, carry out intents, restore on stop."""
+    """Run the node agent alone: measure this machine, report, execute intents, restore on stop."""
     from slackwater.runtime.state import default_state_dir
 
     folder = (state_dir or default_state_dir()).absolute()

@@ -75,18 +75,20 @@ def command(
     timeout: TimeoutOption = "30s",
     retries: RetriesOption = 3,
     models: Annotated[
-        list[str] | None, typer.Option("--model", help="tried instead of the usual ones; NAME:SETTING=VALUE; repeat it")
+        list[str] | None,
+        typer.Option("--model", help="model to try instead of the defaults; NAME:SETTING=VALUE; repeatable"),
     ] = None,
     percents: Annotated[
-        list[int] | None, typer.Option("--percent", help="of a node in use, tried instead of 70 80 90 100; repeat it")
+        list[int] | None,
+        typer.Option("--percent", help="share of a node in use to try instead of 70 80 90 100; repeatable"),
     ] = None,
     accept: Annotated[
-        float, typer.Option("--accept", metavar="SHARE", help="of node minutes that may be beyond capacity")
+        float, typer.Option("--accept", metavar="SHARE", help="accepted share of node minutes beyond capacity")
     ] = 0.001,
     output: OutputOption = Output.TABLE,
     html: PageOption = None,
 ) -> None:
-    """Say what could be lent and at which risk, from a trace or from Prometheus. Reads only; nothing is installed.
+    """Estimate what could be lent and at which risk, from a trace or from Prometheus. Reads only; nothing is installed.
 
     Example: `slackwater assess --prometheus http://prometheus:9090 --since 14d --html report.html`
     """

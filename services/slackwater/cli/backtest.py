@@ -30,8 +30,8 @@ def _list_models(wanted: bool) -> None:
 
 def command(
     trace: Annotated[Path, typer.Option("--trace", metavar="PATH", help="a file of the trace, or its folder")],
-    form: Annotated[TraceFormat, typer.Option("--format", help="docs/how-to/backtest.md says what each one is")],
-    resource: Annotated[Resource, typer.Option("--resource", help="which one is judged")] = Resource.CPU,
+    form: Annotated[TraceFormat, typer.Option("--format", help="format of the trace; see docs/how-to/backtest.md")],
+    resource: Annotated[Resource, typer.Option("--resource", help="resource to judge")] = Resource.CPU,
     models: Annotated[
         str, typer.Option("--models", help="all, or names with commas; NAME:SETTING=VALUE gives settings")
     ] = "all",
@@ -46,7 +46,7 @@ def command(
         typer.Option("--from", metavar="DAY", help="judge from this day (8, 2013-08-09); default day 8 or 2"),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--to", metavar="DAY", help="… up to this one; default a day before the end")
+        str | None, typer.Option("--to", metavar="DAY", help="last day; default: a day before the end")
     ] = None,
     wrong_keys: Annotated[
         float, typer.Option("--wrong-keys", metavar="SHARE", help="0.1: for 10 % another workload's history is used")
@@ -55,7 +55,7 @@ def command(
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="write a page with pictures")] = None,
     list_models: Annotated[
         bool,
-        typer.Option("--list-models", callback=_list_models, is_eager=True, help="show all models and their settings"),
+        typer.Option("--list-models", callback=_list_models, is_eager=True, help="list all models and their settings"),
     ] = False,
 ) -> None:
     """Judge models of peaks on a recorded trace: how often they were wrong, by how much, and what they save.

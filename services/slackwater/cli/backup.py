@@ -12,15 +12,13 @@ from slackwater.cli.addresses import NATS_VARIABLE, POSTGRES_VARIABLE
 
 def command(
     folder: Annotated[Path, typer.Argument(help="A new folder; an existing backup is never overwritten.")],
-    dated: Annotated[bool, typer.Option("--dated", help="Make it below FOLDER, named after the time.")] = False,
-    keep: Annotated[
-        int | None, typer.Option(min=1, help="With --dated: afterwards remove the oldest backups beyond so many.")
-    ] = None,
+    dated: Annotated[bool, typer.Option("--dated", help="Create it below FOLDER, named by the time.")] = False,
+    keep: Annotated[int | None, typer.Option(min=1, help="With --dated: keep this many, remove older ones.")] = None,
     postgres: Annotated[
-        str | None, typer.Option(envvar=POSTGRES_VARIABLE, metavar="DSN", help="An administrator's.")
+        str | None, typer.Option(envvar=POSTGRES_VARIABLE, metavar="DSN", help="An administrator's address.")
     ] = None,
     nats: Annotated[
-        str | None, typer.Option(envvar=NATS_VARIABLE, metavar="URL", help="The bus, nats://host:4222.")
+        str | None, typer.Option(envvar=NATS_VARIABLE, metavar="URL", help="NATS address, nats://host:4222.")
     ] = None,
 ) -> None:
     """Copy the database and the streams while everything runs, and say their hash.

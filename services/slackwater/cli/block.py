@@ -8,8 +8,8 @@ import typer
 
 from slackwater.cli.output import errors_to_stderr, message
 
-NODE = Annotated[str, typer.Argument(metavar="NODE", help="the node of the agent, as `slackwater get nodes` shows it")]
-DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="check and say what would happen, change nothing")]
+NODE = Annotated[str, typer.Argument(metavar="NODE", help="the agent's node, as in `slackwater get nodes`")]
+DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="validate and show the effect, change nothing")]
 SERVER = Annotated[
     str | None, typer.Option("--server", help="URL of a process with ingestion; default: the instance here")
 ]
@@ -17,7 +17,7 @@ SERVER = Annotated[
 
 def command(
     node: NODE,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="why; one line, shown with the block")],
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="reason in one line, shown with the block")],
     dry_run: DRY_RUN = False,
     server: SERVER = None,
 ) -> None:

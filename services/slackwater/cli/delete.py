@@ -17,10 +17,14 @@ COMMAND = TryingCommand
 def command(
     files: Annotated[list[Path], typer.Option("-f", "--filename", help="YAML with one or more documents; - is stdin")],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="or --dry-run=server: the server checks and shows, and removes nothing")
+        bool,
+        typer.Option(
+            "--dry-run", help="or --dry-run=server: the server validates and shows the result, and removes nothing"
+        ),
     ] = False,
     nodes: Annotated[
-        int, typer.Option("--nodes", min=0, max=10_000, help="with --dry-run: nodes shown, those that change most")
+        int,
+        typer.Option("--nodes", min=0, max=10_000, help="with --dry-run: number of nodes shown, largest changes first"),
     ] = 20,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")

@@ -40,9 +40,7 @@ def command(
         ),
     ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="which one; or KIND/NAME")] = None,
-    output: Annotated[
-        Format, typer.Option("-o", "--output", help="json and yaml: all parts in one object")
-    ] = Format.TABLE,
+    output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml: one object")] = Format.TABLE,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,

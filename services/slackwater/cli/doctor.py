@@ -32,12 +32,12 @@ class Form(StrEnum):
 
 
 def command(
-    output: Annotated[Form, typer.Option("--output", "-o", help="For people or for programs.")] = Form.TABLE,
+    output: Annotated[Form, typer.Option("--output", "-o", help="Output for people or for programs.")] = Form.TABLE,
     state_dir: Annotated[
-        Path | None, typer.Option(help="State directory of the instance to look at; or SLACKWATER_STATE_DIR.")
+        Path | None, typer.Option(help="State directory of the instance; or SLACKWATER_STATE_DIR.")
     ] = None,
 ) -> None:
-    """Look at this machine and at the instance here, and say what to do about what is not well. Changes nothing.
+    """Check this machine and the instance here, and suggest remedies. Changes nothing.
 
     Exit status: 0 if nothing failed (warnings may be there), 3 if something did.
     """

@@ -37,22 +37,22 @@ class Form(StrEnum):
 
 def command(
     types: Annotated[
-        str | None, typer.Option("--types", "-t", help="types or patterns with commas between, e.g. decision.*")
+        str | None, typer.Option("--types", "-t", help="types or patterns, separated by commas, e.g. decision.*")
     ] = None,
     node: Annotated[str | None, typer.Option("--node", help="names or patterns, e.g. edge-*")] = None,
-    since: Annotated[str | None, typer.Option("--since", help="begin so long ago (15m) or at a time")] = None,
-    after: Annotated[str | None, typer.Option("--after", help="begin behind this place (of -o json)")] = None,
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="go on until Ctrl-C")] = False,
+    since: Annotated[str | None, typer.Option("--since", help="start time, or age (15m)")] = None,
+    after: Annotated[str | None, typer.Option("--after", help="start after this place (of -o json)")] = None,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="continue until Ctrl-C")] = False,
     output: Annotated[Form, typer.Option("-o", "--output", help="json: one object per line")] = Form.TABLE,
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="leave the titles out")] = False,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="omit the header")] = False,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Show events: those of the last 15 minutes (or --since), with -w also what comes, resumed by itself.
+    """Show events: those of the last 15 minutes (or --since), with -w also new ones, resumed automatically.
 
-    All types but usage.reported and waterline.crossed (an urgent report told again), unless --types asks for them.
-    A lost connection is resumed where it ended; events that are not kept any more are told as a gap.
+    All types but usage.reported and waterline.crossed (a copy of an urgent report), unless --types asks for them.
+    A lost connection is resumed where it ended; events no longer stored are reported as a gap.
 
     Examples: `slackwater events --since 1h -t decision.*`, `slackwater events -w --types eviction.*,effect.* -o json`
     """

@@ -16,24 +16,24 @@ CONTEXT: dict[str, Any] = {"allow_interspersed_args": False}
 
 def command(
     arguments: Annotated[list[str], typer.Argument(metavar="CMD...", help="The command, after --.")],
-    tier: Annotated[str, typer.Option(help="prod, mid, batch or free: who gives way to whom.")],
-    workload: Annotated[str, typer.Option(help="What survives restarts and replicas: predictions learn by it.")],
-    cpu: Annotated[str, typer.Option(help="CPU request, like 2, 0.5 or 500m: the weight.")] = "1",
-    cpu_limit: Annotated[str | None, typer.Option(help="CPU that it never exceeds; without it, no limit.")] = None,
+    tier: Annotated[str, typer.Option(help="prod, mid, batch or free: the order of giving way.")],
+    workload: Annotated[str, typer.Option(help="Name that survives restarts and replicas; predictions learn by it.")],
+    cpu: Annotated[str, typer.Option(help="CPU request, like 2, 0.5 or 500m; sets the weight.")] = "1",
+    cpu_limit: Annotated[str | None, typer.Option(help="Hard CPU limit; none by default.")] = None,
     cpu_period_ms: Annotated[
-        int, typer.Option(help="In which its CPU limits are counted; 1000 where batch is not scheduled as idle.")
+        int, typer.Option(help="Period of CPU limits; 1000 where batch is not scheduled as idle.")
     ] = 100,
     memory: Annotated[str, typer.Option(help="Memory request, like 1Gi; a hard limit for batch and free.")] = "512Mi",
-    qos: Annotated[str | None, typer.Option(help="LSE, LSR, LS, BE or SYSTEM; by tier if not given.")] = None,
-    name: Annotated[str | None, typer.Option(help="Name of this pod; made from the workload if not given.")] = None,
+    qos: Annotated[str | None, typer.Option(help="LSE, LSR, LS, BE or SYSTEM; default: by tier.")] = None,
+    name: Annotated[str | None, typer.Option(help="Pod name; default: derived from the workload.")] = None,
     namespace: Annotated[str, typer.Option(help="Namespace of the pod.")] = "default",
     priority: Annotated[int | None, typer.Option(help="Priority within the tier's range.")] = None,
     label: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="A label, again for more; slackwater.io/revision tells of a rollout."),
+        typer.Option(metavar="KEY=VALUE", help="Label, repeatable; slackwater.io/revision announces a rollout."),
     ] = None,
     state_dir: Annotated[
-        Path | None, typer.Option(help="State directory of the agent to belong to; or SLACKWATER_STATE_DIR.")
+        Path | None, typer.Option(help="The agent's state directory; or SLACKWATER_STATE_DIR.")
     ] = None,
 ) -> None:
     """Run a command as a managed workload in a cgroup of its own; the exit code is the command's.

@@ -259,8 +259,8 @@ def command(
     ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="only this one")] = None,
     output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml are the API's object")] = Format.TABLE,
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="leave the titles out")] = False,
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="print what changes until Ctrl-C")] = False,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="omit the header")] = False,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="print changes until Ctrl-C")] = False,
     node: Annotated[str | None, typer.Option("--node", help="pods and decisions: only of this node")] = None,
     pool: Annotated[
         str | None, typer.Option("--pool", help="decisions: only of this pool; offers: with their sums")
@@ -269,7 +269,7 @@ def command(
         list[str] | None,
         typer.Option("--where", metavar="NAME=VALUE", help=f"decisions: {', '.join(FILTERS)}; repeat for several"),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="decisions: how many")] = 50,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=500, help="decisions: maximum number")] = 50,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,

@@ -33,7 +33,7 @@ VERBS: Sequence[str] = (
 
 app = typer.Typer(
     name="slackwater",
-    help="Finds the slack that workloads leave, lends it, and takes it back before it hurts.",
+    help="Lends the capacity that workloads reserve and do not use, and reclaims it in time.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -54,13 +54,13 @@ def root(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    token: Annotated[str | None, typer.Option(help="Of an instance that asks for one; or SLACKWATER_TOKEN.")] = None,
-    token_file: Annotated[Path | None, typer.Option(help="A file with the token; or SLACKWATER_TOKEN_FILE.")] = None,
-    ca: Annotated[Path | None, typer.Option(help="Whose certificates to believe; or SLACKWATER_CA.")] = None,
-    cert: Annotated[Path | None, typer.Option(help="Our certificate (mTLS); or SLACKWATER_CERT.")] = None,
+    token: Annotated[str | None, typer.Option(help="API token; or SLACKWATER_TOKEN.")] = None,
+    token_file: Annotated[Path | None, typer.Option(help="File with the token; or SLACKWATER_TOKEN_FILE.")] = None,
+    ca: Annotated[Path | None, typer.Option(help="Trusted CA certificates; or SLACKWATER_CA.")] = None,
+    cert: Annotated[Path | None, typer.Option(help="Client certificate (mTLS); or SLACKWATER_CERT.")] = None,
     key: Annotated[Path | None, typer.Option(help="Its key; or SLACKWATER_KEY.")] = None,
 ) -> None:
-    """Finds the slack that workloads leave, lends it, and takes it back before it hurts."""
+    """Lends the capacity that workloads reserve and do not use, and reclaims it in time."""
     remember(Credentials(token, token_file, ca, cert, key))
 
 

@@ -14,7 +14,7 @@ def command(
         str | None, typer.Option(envvar=POSTGRES_VARIABLE, metavar="DSN", help="An administrator's address.")
     ] = None,
 ) -> None:
-    """Make what is missing in PostgreSQL, so that each service needs its own role's address only.
+    """Create missing roles and schemas in PostgreSQL, so that each service needs only its role's address.
 
     Safe to repeat and to run while an older version works: one at a time, all or nothing. What replicas of that version
     cannot do any more waits until they are replaced. A schema that a newer version has migrated is left as it is.

@@ -9,16 +9,14 @@ import typer
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write; made if it is not there.")],
-    node: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A node that has an agent; repeatable.")
-    ] = None,
-    nodes_file: Annotated[Path | None, typer.Option(help="Names of nodes, one a line.")] = None,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Output folder; created if absent.")],
+    node: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A node with an agent; repeatable.")] = None,
+    nodes_file: Annotated[Path | None, typer.Option(help="File with node names, one per line.")] = None,
     host: Annotated[str, typer.Option(help="The address that the broker listens on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The port that it listens on.")] = 4222,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Its port.")] = 4222,
     certificate: Annotated[Path | None, typer.Option(help="The broker's certificate (TLS).")] = None,
     key: Annotated[Path | None, typer.Option(help="Its key.")] = None,
-    client_ca: Annotated[Path | None, typer.Option(help="Ask clients for certificates of these authorities.")] = None,
+    client_ca: Annotated[Path | None, typer.Option(help="Require client certificates of these authorities.")] = None,
 ) -> None:
     """Write users, permissions and TLS of a nats-server, derived from what each service consumes and publishes.
 

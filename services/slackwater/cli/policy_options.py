@@ -21,24 +21,22 @@ BatchOption = Annotated[
     ),
 ]
 BatchPodsOption = Annotated[
-    int | None, typer.Option("--batch-pods", help="policies: on each node, where batch fills the offers; default 4")
+    int | None, typer.Option("--batch-pods", help="policies: batch pods per node that fill the offers; default 4")
 ]
 OvercommitOption = Annotated[
     float | None,
-    typer.Option(
-        "--overcommit", help="policies: a node of a trace has what its series were given, over this; default 1"
-    ),
+    typer.Option("--overcommit", help="policies: divides a node's capacity on a trace; default 1"),
 ]
 ControlOption = Annotated[
-    str | None, typer.Option("--control", metavar="5s", help="policies: between two looks at a node; default 5s")
+    str | None, typer.Option("--control", metavar="5s", help="policies: interval of guard cycles; default 5s")
 ]
 ReturnOption = Annotated[
     str | None,
-    typer.Option("--return", metavar="1h|never", help="policies: after which an evicted pod is back; default 1h"),
+    typer.Option("--return", metavar="1h|never", help="policies: time until an evicted pod returns; default 1h"),
 ]
 CarryOverOption = Annotated[
     str | None,
-    typer.Option("--carry-over", metavar="0%", help="policies: of what a limit kept back, done later; default 0%"),
+    typer.Option("--carry-over", metavar="0%", help="policies: share of prevented work done later; default 0%"),
 ]
 _OF_TRACES = ("batch", "batch_pods", "overcommit")
 

@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     import httpx2
 
 UrlOption = Annotated[
-    str | None, typer.Option("--prometheus", metavar="URL", help="read cAdvisor and kube-state-metrics from it")
+    str | None, typer.Option("--prometheus", metavar="URL", help="Prometheus with cAdvisor and kube-state-metrics")
 ]
-SinceOption = Annotated[str, typer.Option("--since", metavar="7d", help="how far back: 7d, 36h, 90m")]
-StepOption = Annotated[str, typer.Option("--step", metavar="5m", help="between two points: 5m, 60s")]
+SinceOption = Annotated[str, typer.Option("--since", metavar="7d", help="age of the first sample: 7d, 36h, 90m")]
+StepOption = Annotated[str, typer.Option("--step", metavar="5m", help="interval of points: 5m, 60s")]
 BearerOption = Annotated[
-    Path | None, typer.Option("--bearer-token-file", metavar="FILE", help="a token for Prometheus")
+    Path | None, typer.Option("--bearer-token-file", metavar="FILE", help="file with the token for Prometheus")
 ]
-CaOption = Annotated[Path | None, typer.Option("--prometheus-ca", metavar="FILE", help="whose certificate to believe")]
-CertOption = Annotated[Path | None, typer.Option("--prometheus-cert", metavar="FILE", help="our certificate (mTLS)")]
+CaOption = Annotated[Path | None, typer.Option("--prometheus-ca", metavar="FILE", help="trusted CA certificate")]
+CertOption = Annotated[Path | None, typer.Option("--prometheus-cert", metavar="FILE", help="client certificate (mTLS)")]
 KeyOption = Annotated[Path | None, typer.Option("--prometheus-key", metavar="FILE", help="its key")]
 PROOF_OPTIONS = ("--bearer-token-file", "--prometheus-ca", "--prometheus-cert", "--prometheus-key")
 """Who asks, and whom is believed: as `Credentials` names them."""
 InsecureOption = Annotated[
-    bool, typer.Option("--insecure-skip-verify", help="believe any certificate: only where nobody can listen")
+    bool, typer.Option("--insecure-skip-verify", help="accept any certificate; unsafe on shared networks")
 ]
-TimeoutOption = Annotated[str, typer.Option("--timeout", metavar="30s", help="for each request")]
-RetriesOption = Annotated[int, typer.Option("--retries", help="of a request that may go well later")]
+TimeoutOption = Annotated[str, typer.Option("--timeout", metavar="30s", help="timeout of each request")]
+RetriesOption = Annotated[int, typer.Option("--retries", help="retries of a failed request")]
 
 
 def client(url: str, proof: Credentials, timeout_seconds: int, *, insecure: bool) -> httpx2.Client:

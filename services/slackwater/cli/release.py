@@ -12,13 +12,13 @@ from slackwater.model.errors import NotFound, Unavailable
 
 
 def command(
-    item: Annotated[str, typer.Argument(metavar="ID", help="as `slackwater get quarantine` shows it")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would happen")] = False,
+    item: Annotated[str, typer.Argument(metavar="ID", help="as in `slackwater get quarantine`")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show the effect")] = False,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Try a row or node again that a service has set aside; what still fails comes back under the same id. Needs the
+    """Release a quarantined row or node; what still fails returns under the same id. Needs the
     role operator where tokens are asked for.
 
     Example: `slackwater release 3f0c2a9be1d47a56`

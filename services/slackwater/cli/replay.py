@@ -12,9 +12,9 @@ from slackwater.model.errors import InvalidInput, Unavailable
 
 
 def command(
-    what: Annotated[str, typer.Argument(metavar="deadletter/ID", help="as `slackwater get deadletters` shows it")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would happen")] = False,
-    again: Annotated[bool, typer.Option("--again", help="also if it was replayed before")] = False,
+    what: Annotated[str, typer.Argument(metavar="deadletter/ID", help="as in `slackwater get deadletters`")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show the effect")] = False,
+    again: Annotated[bool, typer.Option("--again", help="even if it was replayed before")] = False,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,

@@ -11,16 +11,16 @@ from slackwater.cli.addresses import NATS_VARIABLE, POSTGRES_VARIABLE
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(help="The folder that `slackwater backup` wrote.")],
-    newest: Annotated[bool, typer.Option("--newest", help="The newest that --dated wrote below FOLDER.")] = False,
+    folder: Annotated[Path, typer.Argument(help="Folder written by `slackwater backup`.")],
+    newest: Annotated[bool, typer.Option("--newest", help="Use the newest dated backup below FOLDER.")] = False,
     postgres: Annotated[
-        str | None, typer.Option(envvar=POSTGRES_VARIABLE, metavar="DSN", help="An administrator's.")
+        str | None, typer.Option(envvar=POSTGRES_VARIABLE, metavar="DSN", help="An administrator's address.")
     ] = None,
     nats: Annotated[
-        str | None, typer.Option(envvar=NATS_VARIABLE, metavar="URL", help="The bus, nats://host:4222.")
+        str | None, typer.Option(envvar=NATS_VARIABLE, metavar="URL", help="NATS address, nats://host:4222.")
     ] = None,
 ) -> None:
-    """Put a backup back: roles, schemas, rows, streams. The services must be stopped; start them afterwards."""
+    """Restore a backup: roles, schemas, rows, streams. The services must be stopped; start them afterwards."""
     import asyncio
     import time
 

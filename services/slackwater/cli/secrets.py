@@ -9,21 +9,19 @@ import typer
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write; what is there is kept.")],
-    node: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A node that has an agent; repeatable.")
-    ] = None,
-    nodes_file: Annotated[Path | None, typer.Option(help="Names of nodes, one a line.")] = None,
-    fleet: Annotated[bool, typer.Option(help="A user for one process that simulates many nodes.")] = False,
-    postgres_host: Annotated[str, typer.Option(metavar="HOST", help="As the services reach PostgreSQL.")] = "postgres",
-    nats_host: Annotated[
-        list[str] | None, typer.Option(metavar="HOST", help="A name under which NATS is reached; repeatable.")
-    ] = None,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Output folder; existing files are kept.")],
+    node: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A node with an agent; repeatable.")] = None,
+    nodes_file: Annotated[Path | None, typer.Option(help="File with node names, one per line.")] = None,
+    fleet: Annotated[bool, typer.Option(help="Add a user for one process that simulates many nodes.")] = False,
+    postgres_host: Annotated[
+        str, typer.Option(metavar="HOST", help="PostgreSQL host as seen by the services.")
+    ] = "postgres",
+    nats_host: Annotated[list[str] | None, typer.Option(metavar="HOST", help="NATS host name; repeatable.")] = None,
     shared_volume: Annotated[
-        bool, typer.Option(help="Readable by every account: for a volume of which each container sees its own folder.")
+        bool, typer.Option(help="Make files readable by every account, for a volume with a folder per container.")
     ] = False,
     console_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Say at the end where to sign in, token included.")
+        str | None, typer.Option(metavar="URL", help="Print the sign-in address with token.")
     ] = None,
 ) -> None:
     """Make passwords, tokens, certificates and the broker's permissions for docker compose or Kubernetes.

@@ -51,21 +51,23 @@ if TYPE_CHECKING:
 
 FilesOption = Annotated[
     list[Path],
-    typer.Option("-f", "--filename", help="a ColocationStrategy, or NodeQOS, PodQOS …; two are compared; - is stdin"),
+    typer.Option(
+        "-f", "--filename", help="a ColocationStrategy, or NodeQOS, PodQOS …; two files are compared; - is stdin"
+    ),
 ]
 SinceOption = Annotated[
-    str | None, typer.Option("--since", metavar="24h", help="replay what was recorded: 24h, 90m, 7d")
+    str | None, typer.Option("--since", metavar="24h", help="replay recorded history: 24h, 90m, 7d")
 ]
 StepOption = Annotated[
-    str | None, typer.Option("--step", metavar="5m", help="of what was recorded; default: every window")
+    str | None, typer.Option("--step", metavar="5m", help="interval of recorded history; default: every window")
 ]
 ModelOption = Annotated[
-    str, typer.Option("--model", help="that predicts peaks on a trace; NAME:SETTING=VALUE gives settings")
+    str, typer.Option("--model", help="model of peaks on a trace; NAME:SETTING=VALUE gives settings")
 ]
 BeginOption = Annotated[
-    str | None, typer.Option("--from", metavar="DAY", help="count from this day of the trace (8, 2013-08-09)")
+    str | None, typer.Option("--from", metavar="DAY", help="first day of the trace that counts (8, 2013-08-09)")
 ]
-EndOption = Annotated[str | None, typer.Option("--to", metavar="DAY", help="… up to this one")]
+EndOption = Annotated[str | None, typer.Option("--to", metavar="DAY", help="last day that counts")]
 ServerOption = Annotated[
     str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
 ]
@@ -98,9 +100,9 @@ def command(
     html: PageOption = None,
     server: ServerOption = None,
 ) -> None:
-    """Replay history before anyone is touched. Under another ColocationStrategy: what it would have lent, and when that
-    would have been too much. Under other policies (NodeQOS, PodQOS, AvoidanceAction, Autonomy): how long pods would
-    have been throttled, how many evicted, and how long nodes were above the waterline.
+    """Replay history with other documents. With a ColocationStrategy: what it would have lent, and when that was too
+    much. Under other policies (NodeQOS, PodQOS, AvoidanceAction, Autonomy): how long pods would have been throttled,
+    how many evicted, and how long nodes were above the waterline.
 
     Example: `slackwater simulate -f careful.yaml -f bold.yaml --since 24h --html report.html`
 

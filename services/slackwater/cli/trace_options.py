@@ -21,16 +21,16 @@ class Output(StrEnum):
 
 TraceOption = Annotated[Path | None, typer.Option("--trace", metavar="PATH", help="a file of a trace, or its folder")]
 FormatOption = Annotated[
-    TraceFormat | None, typer.Option("--format", help="of the trace; docs/how-to/backtest.md says what each one is")
+    TraceFormat | None, typer.Option("--format", help="format of the trace; see docs/how-to/backtest.md")
 ]
-ResourceOption = Annotated[Resource | None, typer.Option("--resource", help="only this one of the trace")]
+ResourceOption = Annotated[Resource | None, typer.Option("--resource", help="only this resource of the trace")]
 PerNodeOption = Annotated[
     int | None,
     typer.Option("--vms-per-node", help="default 20; 1 (each its own node) where the trace has whole machines"),
 ]
 ChurnOption = Annotated[str, typer.Option("--churn", metavar="none|2d", help="mean stay on a node: 2d, 12h")]
-SeedOption = Annotated[int, typer.Option("--seed", help="of who is on which node; from 0")]
-OutputOption = Annotated[Output, typer.Option("-o", "--output", help="json has a stated schema")]
+SeedOption = Annotated[int, typer.Option("--seed", help="seed of the placement; from 0")]
+OutputOption = Annotated[Output, typer.Option("-o", "--output", help="json follows a documented schema")]
 PageOption = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="write a page with pictures")]
 
 

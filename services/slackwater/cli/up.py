@@ -48,17 +48,19 @@ class Driver(StrEnum):
 
 def command(
     demo: Annotated[bool, typer.Option("--demo", help="Show the loop closing: the same surge four times.")] = False,
-    seconds: Annotated[int | None, typer.Option(min=1, help="End by itself after this many seconds.")] = None,
-    driver: Annotated[Driver, typer.Option(help="Real cgroups, a simulated fleet, or what is possible.")] = Driver.AUTO,
+    seconds: Annotated[int | None, typer.Option(min=1, help="Stop after this many seconds.")] = None,
+    driver: Annotated[
+        Driver, typer.Option(help="Real cgroups, a simulated fleet, or what this machine allows.")
+    ] = Driver.AUTO,
     nodes: Annotated[int, typer.Option(min=1, max=5000, help="Nodes of the simulated fleet.")] = 20,
     port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65535, help="HTTP port; 8460 if not given, or a free one if that is taken; 0 takes any free one."
+            min=0, max=65535, help="HTTP port; default 8460, or a free one if that is taken; 0 takes any free one."
         ),
     ] = None,
     log_level: Annotated[
-        LogLevel, typer.Option(envvar="SLACKWATER_LOG_LEVEL", help="The least that is logged, to stderr.")
+        LogLevel, typer.Option(envvar="SLACKWATER_LOG_LEVEL", help="Minimum log level, to stderr.")
     ] = LogLevel.WARNING,
 ) -> None:
     """Run everything on this machine: PostgreSQL, NATS, all services, the agent and the console.

@@ -56,17 +56,15 @@ def command(
             show_default=False,
         ),
     ] = None,
-    at: Annotated[str | None, typer.Option("--at", help="as it was then: 2026-01-05T10:32:00Z, or -5m")] = None,
-    node: Annotated[str | None, typer.Option("--node", help="pods: of several of the name the one here")] = None,
-    namespace: Annotated[
-        str | None, typer.Option("-n", "--namespace", help="pods: of several the one in this namespace")
-    ] = None,
+    at: Annotated[str | None, typer.Option("--at", help="at a past time: 2026-01-05T10:32:00Z, or -5m")] = None,
+    node: Annotated[str | None, typer.Option("--node", help="pods: choose by node among several of the name")] = None,
+    namespace: Annotated[str | None, typer.Option("-n", "--namespace", help="pods: choose by namespace")] = None,
     output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml are the API's object")] = Format.TABLE,
     server: Annotated[
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Explain a number of a node, what was decided about a pod, or what came of a decision.
+    """Explain a number of a node, the decisions about a pod, or a decision and its effect.
 
     Examples: `slackwater why node/edge-7 batch-cpu --at -5m`, `slackwater why pod/encode-video-1`,
     `slackwater why decision/0198c2d4-…`

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from functools import partial
 
 from slackwater.bus.blocks import blocks_of
+from slackwater.ensurance.adapters.guard_rows import KeyedGuardStore
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
-from slackwater.ensurance.adapters.postgres import PostgresGuardStore
 from slackwater.ensurance.edge.checks import state_checks
 from slackwater.ensurance.edge.events import consumers
 from slackwater.ensurance.edge.pools import pools_router
@@ -50,7 +50,7 @@ class EnsuranceService(ReplicatedService):
         stores, first = {kind: PostgresResourceStore(replica.database, kind) for kind in KINDS}, settings.first_policy()
         self.documents = documents = DocumentsInForce(stores, first)
         documents.on_read(lambda kind, problems: quarantine.follow(kind.table, problems))
-        store = PostgresGuardStore(replica.database, quarantine)
+        store = KeyedGuardStore(replica.database, quarantine)
         self.book = book = Book(store, documents, quarantine)
         intents = IntentWriter(ENSURANCE, book, book.content, clock, lease, owned.epoch_of)
         guard = GuardNode(book, meter, intents, settings.max_report_age_seconds, settings.closing_seconds)

@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from colocation_memory import MemoryColocationStore, followers_of
+
 from slackwater.bus.port import Received
-from slackwater.colocation.adapters.memory import MemoryColocationStore
-from slackwater.colocation.adapters.memory_following import MemoryFollowerStore
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases.colocation_strategy import ColocationStrategy
@@ -51,7 +51,7 @@ class Replica:
         self.store = nodes or MemoryColocationStore()
         self.clock = FakeClock(START + timedelta(seconds=60))
         self.meter = Told()
-        self.followers = MemoryFollowerStore(self.store)
+        self.followers = followers_of(self.store)
         self.hooks = StrategyHooks(ColocationSettings(**settings).base(), self.followers, self.clock)
         self.in_force = StrategiesInForce(self.documents, self.hooks, self.meter)
         self.change = ChangeResources(COLOCATION_STRATEGY, self.documents, self.in_force, self.hooks)

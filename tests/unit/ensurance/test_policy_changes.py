@@ -127,9 +127,9 @@ async def test_observe_gives_every_throttle_back_in_the_same_transaction(
 ) -> None:
     await scene.report(0.2)
     assert scene.limits() == {"b1": 725}
-    writes = scene.store.writes
+    writes = scene.database.writes
     await client.put(URL, json=await changed(client, mode="observe"))
-    assert scene.store.writes == writes + 1
+    assert scene.database.writes == writes + 1
     assert scene.limits() == {}
     assert scene.records()[-1].reason == "restore_mode_changed"
 
