@@ -2,7 +2,8 @@
 
 Run from the root of a checkout: `python -m contracts.generate [--check]`.
 Event schemas and AsyncAPI come from slackwater.events.registry; who publishes and consumes what is read from the
-CONSUMES and PUBLISHES tuples of the services, without importing them.
+CONSUMES and PUBLISHES tuples of the services, without importing them. What names every service (deployment, import
+contracts) comes from services.yaml: see contracts/deployment.py.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ for portion in ("services", "libs", "."):
         sys.path.append(str(ROOT / portion))
 
 from contracts import protos  # noqa: E402 - as below
+from contracts.deployment import deployment_files, stale_files  # noqa: E402
 
 from slackwater.bus.streams import load  # noqa: E402 - needs the path above when run from a bare checkout
 from slackwater.cli.openapi import document  # noqa: E402
@@ -33,6 +35,7 @@ from slackwater.events.envelope import Payload, Told  # noqa: E402
 from slackwater.events.registry import EVENTS, TOLD  # noqa: E402
 from slackwater.prediction.adapters.predictors import catalogue  # noqa: E402
 from slackwater.runtime.problem_codes import reference_page  # noqa: E402
+from slackwater.runtime.service_list import service_list  # noqa: E402
 
 DIFF_LINES = 40
 
@@ -195,7 +198,8 @@ def generated() -> Mapping[Path, str]:
     files[Path("../docs/reference/metrics.md")] = metrics_page()
     files[Path("../docs/reference/predictors.md")] = catalogue.reference_page()
     files[Path("../docs/reference/problems.md")] = reference_page()
-    return files
+    deployed = deployment_files(ROOT, service_list())
+    return files | {Path("..") / path: text for path, text in deployed.items()}
 
 
 def metrics_page() -> str:
@@ -244,6 +248,7 @@ def differences(directory: Path = CONTRACTS) -> list[str]:
             )
             found.append("\n".join(list(lines)[:DIFF_LINES]))
     stale = {file.relative_to(directory) for file in (directory / "events").glob("*.json")} - wanted.keys()
+    stale |= {Path("..") / path for path in stale_files(ROOT, service_list())}
     return found + [f"contracts/{path} is no longer generated: delete it" for path in sorted(stale)]
 
 

@@ -30,9 +30,10 @@ from typing import Any
 
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
+from slackwater.runtime.service_list import service_names
 from slackwater.testing.guardian import guarded
 
-SERVICES = ("ingestion", "prediction", "colocation", "ensurance", "console")
+SERVICES = service_names()
 PATIENCE_SECONDS = 120.0
 _GUARDED = "SLACKWATER_REHEARSAL_GUARDED"
 WINDOWS = {

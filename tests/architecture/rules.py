@@ -9,13 +9,10 @@ from collections.abc import Collection, Iterator, Mapping
 
 from sources import Source, within
 
-SERVICES = frozenset(
-    {
-        *("agent", "backtest", "cli", "colocation", "console", "demo", "ensurance", "ingestion", "prediction"),
-        "simulation",
-    }
-)
-"""A test compares this with the tree."""
+from slackwater.runtime.service_list import service_list
+
+SERVICES = frozenset(service_list().packages)
+"""Every package below services/slackwater; a test compares this with the tree."""
 
 REACHES: Mapping[str, Collection[str]] = {
     "backtest": {  # a tool beside the services: judges the models of one, draws with the vocabulary of another

@@ -46,7 +46,7 @@ def test_the_tree_keeps_the_rule(rule: Rule) -> None:
 @pytest.mark.parametrize(
     ("rule", "path", "text"),
     [
-        (services_apart, USECASE, "from slackwater.colocation.domain import batch"),
+        (services_apart, USECASE, "from slackwater.colocation.usecases import full_pass"),
         (services_apart, USECASE, "def f():\n    import slackwater.console.service"),
         (services_apart, USECASE, "from slackwater import ensurance"),
         (services_apart, USECASE, "from ...colocation import ports"),

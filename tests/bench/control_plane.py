@@ -15,10 +15,11 @@ from tests.bench import processes
 
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
+from slackwater.runtime.service_list import service_names
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
 
-SERVICES = ("ingestion", "prediction", "colocation", "ensurance", "console")
+SERVICES = service_names()
 _START_SECONDS = 60.0
 ROOT = Path(__file__).resolve().parents[2]
 

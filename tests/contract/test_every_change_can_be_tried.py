@@ -19,6 +19,7 @@ from slackwater.bus.nats import connect_bus
 from slackwater.cli.unasked import unasked_services
 from slackwater.events.state_quarantined import QuarantineReason
 from slackwater.runtime.service import SpeaksRpc
+from slackwater.runtime.service_list import service_names
 from slackwater.store.quarantine import Item
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.story import story
@@ -148,7 +149,7 @@ def old_block(client: httpx2.Client, nats: str) -> Attempt:
     return Attempt(client, "DELETE", path, None, "/v1/blocks")
 
 
-SERVICES = ("ingestion", "prediction", "colocation", "ensurance", "console")
+SERVICES = service_names()
 SET_ASIDE = "tried"
 """The row that is in every quarantine."""
 

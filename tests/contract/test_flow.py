@@ -7,11 +7,12 @@ from contracts import generate
 
 from slackwater.bus.streams import load
 from slackwater.events.registry import EVENTS, TOLD
+from slackwater.runtime.service_list import service_list
 
 FLOWS = {flow.service: flow for flow in generate.flows()}
 TYPES = {payload.TYPE for payload in (*EVENTS, *TOLD)}
 CONSUMERS = load().consumers
-SERVICES = ("agent", "ingestion", "prediction", "colocation", "ensurance", "console")
+SERVICES = (*service_list().services, *service_list().node_services)
 EVERY_DECIDER_PUBLISHES = {"health.reported", "decision.recorded"}  # each records its own decisions
 
 

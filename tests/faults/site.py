@@ -22,8 +22,9 @@ from slackwater.bus.streams import load
 from slackwater.cli.broker import write_config
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
+from slackwater.runtime.service_list import service_names
 
-SERVICES = ("ingestion", "prediction", "colocation", "ensurance", "console")
+SERVICES = service_names()
 QUICK = {
     "SLACKWATER_INGESTION_REPORT_INTERVAL_SECONDS": "1",
     "SLACKWATER_INGESTION_WINDOW_SECONDS": "2",

@@ -28,6 +28,7 @@ from slackwater.cli.unasked import every_metric
 from slackwater.events.envelope import event_of
 from slackwater.events.intent_declared import Eviction, IntentDeclared
 from slackwater.model.identifiers import new_id
+from slackwater.runtime.service_list import service_names
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
 from slackwater.telemetry.traceparent import new_traceparent, trace_id_of
@@ -35,7 +36,7 @@ from slackwater.testing.nats_server import forget_everything
 from slackwater.v1 import colocation_service_pb2 as messages
 from slackwater.v1 import colocation_service_pb2_grpc as stubs
 
-SERVICES = ("ingestion", "prediction", "colocation", "ensurance", "console")
+SERVICES = service_names()
 PATIENCE_SECONDS = 60.0
 TO_EFFECT = {
     "handle ingestion-usage-reported": "publish usage.reported",

@@ -19,14 +19,6 @@ from slackwater.events.envelope import Payload, Told, own_subjects, subjects_of
 from slackwater.events.registry import COMMANDS, EVENTS, TOLD
 
 CONTROL = "CONTROL"
-READS_ALONG = frozenset({"console"})
-"""Services that look at every stream without a consumer in streams.yaml, to show and to resume what passes."""
-
-OPERATES = frozenset({"console"})
-"""Services with the operator's desk (bus.desk): they list consumers, read single messages and put dead letters back,
-but never a command to a node."""
-
-
 BACKUP, RESTORE = "backup", "restore"
 """Who copies streams, and who makes them again from a copy: two users, for the first works every night and the second
 after a disaster. Neither reads or publishes a single message, or changes a stream that exists."""
@@ -34,11 +26,18 @@ after a disaster. Neither reads or publishes a single message, or changes a stre
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One deployable as the registry knows it: its name, its CONSUMES and its PUBLISHES."""
+    """One deployable as the registry knows it: its name, its CONSUMES and its PUBLISHES, and its rights beyond them.
+
+    `reads_streams`: it reads every stream without a consumer in streams.yaml, to show and to resume what passes.
+    `operates`: it has the operator's desk (bus.desk), which lists consumers, reads single messages and puts dead
+    letters back, but never a command to a node.
+    """
 
     name: str
     consumes: tuple[str, ...]
     publishes: tuple[str, ...]
+    reads_streams: bool = False
+    operates: bool = False
 
 
 def service_subjects(part: Part, topology: Topology) -> list[str]:
@@ -61,10 +60,10 @@ def service_subjects(part: Part, topology: Topology) -> list[str]:
                     allowed.add(f"{API_PREFIX}.CONSUMER.DELETE.{stream}.{durable}")
         else:
             allowed |= _of_reader(stream) | {f"sw.v1.dlq.{part.name}-replay-{_dashed(event)}"}
-    if part.name in READS_ALONG:
+    if part.reads_streams:
         allowed |= {subject for stream in topology.streams for subject in _of_reader(stream)}
         allowed |= {f"{API_PREFIX}.STREAM.MSG.GET.{stream}" for stream in topology.streams}  # where each type ends
-    if part.name in OPERATES:
+    if part.operates:
         allowed |= {f"{API_PREFIX}.CONSUMER.LIST.{stream}" for stream in topology.streams}
         allowed |= {subjects_of(fact) for fact in EVENTS if fact not in COMMANDS}
     return sorted(allowed)

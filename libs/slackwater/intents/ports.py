@@ -11,14 +11,17 @@ from slackwater.model.identifiers import ALL_PARTITIONS
 
 
 class IntentState(Protocol):
-    """What a service stores of one node. `generation` is that of its document; it grows with every change of the
-    content."""
+    """What a service stores of one node: a dataclass. `generation` is that of its document; it grows with every change
+    of the content. `version` counts writes of the row (0: not stored)."""
 
     @property
     def node(self) -> str: ...
 
     @property
     def generation(self) -> int: ...
+
+    @property
+    def version(self) -> int: ...
 
 
 S = TypeVar("S", bound=IntentState)

@@ -6,10 +6,10 @@ has handled (inbox): either all of it happened or none of it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -17,6 +17,12 @@ from slackwater.events.envelope import Event
 from slackwater.events.written import Written
 from slackwater.model.errors import SlackwaterError
 from slackwater.runtime.sharding import LeaseStore
+
+if TYPE_CHECKING:
+    from slackwater.store.keyed import KeyedRows, KeyedTable
+    from slackwater.store.quarantine import Quarantine
+
+T = TypeVar("T")
 
 Publish = Callable[[Written], Awaitable[None]]
 """`Bus.publish`: returns when the broker has stored the event, idempotent by event id, raises Unavailable."""
@@ -106,6 +112,14 @@ class UnitOfWork(Protocol):
 
     async def first_time(self, consumer: str, event_id: str) -> bool:
         """Note that `consumer` handles `event_id` in this transaction; False if it had been handled before."""
+        ...
+
+    async def first_times(self, consumer: str, event_ids: Collection[str]) -> set[str]:
+        """The same for many at once: those that had not been handled before."""
+        ...
+
+    def keyed(self, table: KeyedTable[T], quarantine: Quarantine) -> KeyedRows[T]:
+        """The rows of a table with one row per key. What cannot be read is noted in the quarantine."""
         ...
 
 

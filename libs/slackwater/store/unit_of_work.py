@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -15,9 +16,14 @@ from slackwater.model.identifiers import partition_of
 from slackwater.store import inbox
 from slackwater.store.bell import Bell
 from slackwater.store.encoding import headers_of
+from slackwater.store.keyed import KeyedTable
+from slackwater.store.keyed_rows import PostgresKeyedRows
 from slackwater.store.leases import STILL_HELD, still_held, values_of
 from slackwater.store.names import outbox_channel
 from slackwater.store.port import Fence, RowChange
+from slackwater.store.quarantine import Quarantine
+
+T = TypeVar("T")
 
 _ALL_HELD = "(SELECT count(*) FROM held) = cardinality(CAST(:partitions AS int[]))"
 _EVENTS = (
@@ -105,6 +111,12 @@ class PostgresUnitOfWork:
 
     async def first_time(self, consumer: str, event_id: str) -> bool:
         return await inbox.first_time(self._connection, consumer, event_id)
+
+    async def first_times(self, consumer: str, event_ids: Collection[str]) -> set[str]:
+        return await inbox.first_times(self._connection, consumer, event_ids)
+
+    def keyed(self, table: KeyedTable[T], quarantine: Quarantine) -> PostgresKeyedRows[T]:
+        return PostgresKeyedRows(self, self._service, table, quarantine)
 
     def changes_last(self, change: RowChange) -> None:
         assert self._last is None, "a unit of work changes one row last"  # noqa: S101 - a defect of ours

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -14,24 +14,45 @@ from slackwater.events.written import written
 from slackwater.model.errors import Fenced, InvalidInput, Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock, SystemClock
+from slackwater.store.keyed import KeyedTable
 from slackwater.store.port import Backlog, Fence, Publish, RowChange
+from slackwater.store.quarantine import Quarantine
+from slackwater.testing.keyed import MemoryKeyedRows, MemoryRows
 from slackwater.testing.leases import LeaseBook, MemoryLeases
+from slackwater.testing.statements import Answers, MemoryConnection
+
+T = TypeVar("T")
 
 
 class MemoryUnitOfWork:
     """Buffers until commit. In-memory adapters register their writes with `on_commit`."""
 
-    def __init__(self, handled: set[tuple[str, str]], fence: Fence | None = None) -> None:
+    def __init__(
+        self,
+        handled: set[tuple[str, str]],
+        fence: Fence | None = None,
+        tables: dict[str, MemoryRows] | None = None,
+        answers: Answers | None = None,
+        announce: Callable[[], None] = lambda: None,
+    ) -> None:
         self._handled = handled
+        self._tables = {} if tables is None else tables
+        self._answers = answers or Answers()
+        self.announce = announce
+        """Wake the other replicas of the service; for `on_commit`."""
+        self._changed: dict[str, dict[str, Any]] = {}
         self.held = {} if fence is None else dict(fence.held())
         self.concerned: set[int] = set()
         self.events: list[Event[Any]] = []
         self.noted: set[tuple[str, str]] = set()
         self.effects: list[Callable[[], None]] = []
+        self.checks: list[Callable[[], None]] = []
+        """Run before anything is committed; one that raises undoes the unit of work."""
 
     @property
     def connection(self) -> AsyncConnection:
-        raise AssertionError("an in-memory unit of work has no connection: use the service's in-memory adapter")
+        """Answers the statements that `MemoryDatabase.answers` knows."""
+        return cast(AsyncConnection, MemoryConnection(self, self._answers))
 
     async def publish(self, event: Event[Any]) -> None:
         self.events.append(event)
@@ -53,6 +74,13 @@ class MemoryUnitOfWork:
         self.noted.add(mark)
         return True
 
+    async def first_times(self, consumer: str, event_ids: Collection[str]) -> set[str]:
+        return {event_id for event_id in event_ids if await self.first_time(consumer, event_id)}
+
+    def keyed(self, table: KeyedTable[T], quarantine: Quarantine) -> MemoryKeyedRows[T]:
+        rows = self._tables.setdefault(table.name, MemoryRows())
+        return MemoryKeyedRows(self, rows, table, quarantine, self._changed.setdefault(table.name, {}))
+
     def on_commit(self, effect: Callable[[], None]) -> None:
         """Run when, and only when, the unit of work commits."""
         self.effects.append(effect)
@@ -69,6 +97,12 @@ class MemoryDatabase:
     def __init__(self, forward: Publish | None = None, *, clock: Clock | None = None) -> None:
         self.book = LeaseBook(clock or SystemClock())
         self.published: list[Event[Any]] = []
+        self.tables: dict[str, MemoryRows] = {}
+        """Committed keyed rows by table."""
+        self.answers = Answers()
+        """To the SQL of adapters; none by default."""
+        self.writes = 0
+        """Units of work that changed something."""
         self.away = False
         self.goes_after_commit = False
         self._pending: list[Event[Any]] = []
@@ -84,15 +118,18 @@ class MemoryDatabase:
     @asynccontextmanager
     async def unit_under(self, fence: Fence | None) -> AsyncIterator[MemoryUnitOfWork]:
         """A unit of work behind a fence."""
-        unit = MemoryUnitOfWork(self._handled, fence)
+        unit = MemoryUnitOfWork(self._handled, fence, self.tables, self.answers, self.announce)
         if self.away:
             raise Unavailable("the in-memory database plays away")
         async with self._turn:
             yield unit
             if fence is not None:
                 self._check(unit, fence)
+            for check in unit.checks:
+                check()
             for effect in unit.effects:
                 effect()
+            self.writes += bool(unit.events or unit.effects)
             self._handled |= unit.noted
             self.published += unit.events
             self._pending += unit.events
@@ -104,6 +141,14 @@ class MemoryDatabase:
         if self.goes_after_commit:
             self.goes_after_commit = False
             raise Unavailable("the in-memory database plays away: whether the commit came through is not known")
+
+    def announce(self) -> None:
+        """Tell every replica that something changed."""
+        self.book.tell("")
+
+    def rows(self, table: KeyedTable[T]) -> dict[str, T]:
+        """The committed rows of a table by key; a test may change them."""
+        return self.tables.setdefault(table.name, MemoryRows()).values
 
     def _check(self, unit: MemoryUnitOfWork, fence: Fence) -> None:
         missing = {p for p in unit.concerned if not self.book.is_owner(fence.member, p, unit.held.get(p))}

@@ -10,6 +10,7 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.health_reported import HealthCheck, HealthReported, LeaseHealth, ServiceHealth
 from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
 from slackwater.model.identifiers import PARTITIONS
+from slackwater.runtime.service_list import service_list
 
 HEALTH_SECONDS = 5
 MEMBER = "harbour-4711-0a1b2c3d/0a1b2c3d"
@@ -23,9 +24,9 @@ def health(end: datetime, length_seconds: int) -> list[Event[Any]]:
     for second in range(HEALTH_SECONDS, length_seconds + 1, HEALTH_SECONDS):
         at = start + timedelta(seconds=second)
         services = []
-        for number, name in enumerate(("colocation", "console", "ensurance", "ingestion", "prediction")):
+        for number, (name, spec) in enumerate(sorted(service_list().services.items())):
             checks = tuple(HealthCheck(name=f"{name}-{what}", ok=True) for what in ("bus", "database"))
-            depth = (second // HEALTH_SECONDS * (number + 1)) % 3 if name != "console" else 0
+            depth = (second // HEALTH_SECONDS * (number + 1)) % 3 if spec.partitions else 0
             services.append(
                 ServiceHealth(
                     name=name,
@@ -34,7 +35,7 @@ def health(end: datetime, length_seconds: int) -> list[Event[Any]]:
                     outbox_depth=depth,
                     outbox_oldest_seconds=depth * 0.004,
                     outbox_refused=0,
-                    **({} if name == "console" else shares(start)),
+                    **(shares(start) if spec.partitions else {}),
                 )
             )
         data = HealthReported(

@@ -129,7 +129,7 @@ class AgentService:
             clock,
             self.settings.buffered_reports,
             self.metrics.dropped,
-            lambda position: stored.note(position, clock.monotonic()),
+            lambda position: stored.add(position, clock.monotonic()),
         )
 
     def _loop(self, actuator: Actuator, outgoing: Outgoing, stored: StoredReports) -> AgentLoop:

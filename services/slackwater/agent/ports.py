@@ -42,15 +42,15 @@ class Driver(Protocol):
         ...
 
     def close(self) -> None:
-        """Close descriptors; remove what this instance created and nobody uses any more. After every restore."""
+        """Close descriptors; remove what this instance created and no process uses. After every restore."""
         ...
 
     def facts(self) -> NodeFacts:
-        """The machine now. Name, pool, reserved, labels and annotations may be replaced by the agent's settings."""
+        """The machine's facts now. The agent's settings may replace name, pool, reserved, labels and annotations."""
         ...
 
     def pods(self) -> tuple[Pod, ...]:
-        """The managed pods that live now, by uid order; cheap enough for every tick."""
+        """The managed pods that live now, in uid order; cheap enough for every sample."""
         ...
 
     def sample(self) -> RawSample:
@@ -58,8 +58,8 @@ class Driver(Protocol):
         ...
 
     def glance(self) -> RawSample | None:
-        """Read the node's CPU and the pressure of prod alone, for a look between two samples; None where nothing
-        changes in between."""
+        """Read only the node's CPU and the pressure of prod, between two samples; None where nothing changes in
+        between."""
         ...
 
     def knob(self, spec: KnobSpec, target: Target) -> Knob:
@@ -99,10 +99,10 @@ class Driver(Protocol):
 
 class JournalFile(Protocol):
     """The durable form of the journal. `append` returns after fsync when `sync` is set. Writing raises Unavailable
-    where the disk is full or refuses, and leaves what was there."""
+    where the disk is full or refuses, and leaves the earlier content."""
 
     def load(self) -> Journal:
-        """What an earlier run left; an unreadable last line (torn by a crash) is ignored."""
+        """The journal of an earlier run; an unreadable last line (torn by a crash) is ignored."""
         ...
 
     def append(self, records: Sequence[Mapping[str, str]], *, sync: bool) -> None:
@@ -110,16 +110,16 @@ class JournalFile(Protocol):
         ...
 
     def replace(self, journal: Journal) -> None:
-        """Compact: atomically keep only what `journal` still needs."""
+        """Compact: atomically replace the file by the shortest records of `journal`."""
         ...
 
     def close(self) -> None:
-        """Give back what is open."""
+        """Close the file."""
         ...
 
 
 class EvictionLedger(Protocol):
-    """Evictions by id, on disk: what was started and how it ended survives the agent. Saving raises Unavailable."""
+    """Evictions by id, on disk, with how they ended; they survive the agent. Saving raises Unavailable."""
 
     def load(self) -> dict[str, EvictionRecord]:
         """All records known."""
@@ -134,7 +134,7 @@ class IntentFile(Protocol):
     """The last document of each writer, kept over a restart. Saving raises Unavailable."""
 
     def load(self) -> Sequence[Event[IntentDeclared]]:
-        """What was last saved; nothing if that cannot be read."""
+        """The documents last saved; none if they cannot be read."""
         ...
 
     def save(self, intents: Sequence[Event[IntentDeclared]]) -> None:

@@ -17,6 +17,7 @@ from slackwater.cli.composition import PARTS
 from slackwater.model.errors import InvalidInput
 from slackwater.runtime.embedded_nats import LIMITS
 from slackwater.runtime.loopback import is_loopback
+from slackwater.runtime.service_list import service_list
 
 SERVER = (
     """\
@@ -109,7 +110,9 @@ def _write(file: Path, text: str) -> None:
 
 def _part(name: str) -> Part:
     package = importlib.import_module(f"slackwater.{name}")
-    return Part(name, tuple(package.CONSUMES), tuple(package.PUBLISHES))
+    spec = service_list().services.get(name)
+    rights = spec.rights if spec is not None else ()
+    return Part(name, tuple(package.CONSUMES), tuple(package.PUBLISHES), "read_streams" in rights, "operate" in rights)
 
 
 def _quoted(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Which services there are, and how each is built from its settings: the only place that knows them all."""
+"""The services of contracts/services.yaml, and how each is built from its settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import difflib
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,20 +14,22 @@ from pydantic_settings import BaseSettings
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Service
+from slackwater.runtime.service_list import service_list
 from slackwater.runtime.settings import explained
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One service: `slackwater.<name>.service:build(settings, platform)` and its settings class."""
+    """One service: `slackwater.<name>.service:build(settings, platform)`, and `<Name>Settings` beside it."""
 
     name: str
-    settings: str
+    has_schema: bool
+    """Whether it keeps something in PostgreSQL."""
 
     @property
-    def has_schema(self) -> bool:
-        """Whether it keeps something in PostgreSQL."""
-        return (files(f"slackwater.{self.name}") / "migrations" / "versions").is_dir()
+    def settings(self) -> str:
+        """The name of its settings class."""
+        return f"{self.name.capitalize()}Settings"
 
     def build(self, platform: Platform, overrides: Mapping[str, Any] | None = None) -> Service:
         """The service from its environment variables; `overrides` (of the command line) win.
@@ -44,15 +45,12 @@ class Part:
         return service
 
 
-PARTS = (
-    Part("ingestion", "IngestionSettings"),
-    Part("prediction", "PredictionSettings"),
-    Part("colocation", "ColocationSettings"),
-    Part("ensurance", "EnsuranceSettings"),
-    Part("console", "ConsoleSettings"),
-    Part("agent", "AgentSettings"),
-)
-"""In the order of their start: the agent last, so that everything listens when the first report comes."""
+SHARED = tuple(Part(name, spec.database) for name, spec in service_list().services.items())
+"""The services that `run` can run, in the order of their start."""
+
+PARTS = (*SHARED, *(Part(name, has_schema=False) for name in service_list().node_services))
+"""All services. Those of a node (the agent) start last, so that everything listens when the first report comes; they
+need no database and have verbs of their own."""
 
 
 def load(target: str) -> Any:
@@ -64,10 +62,6 @@ def load(target: str) -> Any:
         if error.name is None or not module.startswith(error.name):
             raise
         raise Misconfigured(f"{target} is not part of this installation") from None
-
-
-SHARED = tuple(part for part in PARTS if part.name != "agent")
-"""What `run` can run: an agent belongs to one node and needs no database, so it has a verb of its own."""
 
 
 def part_named(name: str) -> Part:

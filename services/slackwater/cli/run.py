@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from slackwater.cli import exits
 from slackwater.cli.addresses import NATS_VARIABLE, POSTGRES_VARIABLE
@@ -16,8 +17,24 @@ if TYPE_CHECKING:  # what is heavy is loaded when the command runs
     from slackwater.runtime.settings import HttpSettings
 
 
+class RunCommand(TyperCommand):
+    """Names the services in its help. The list is loaded only when the help is printed."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from slackwater.runtime.service_list import service_names
+
+        *others, last = service_names()
+        for parameter in self.params:
+            if parameter.name == "service":
+                parameter.help = f"{', '.join(others)} or {last}."  # type: ignore[attr-defined]  # a typer argument
+        super().format_help(ctx, formatter)
+
+
+COMMAND = RunCommand
+
+
 def command(
-    service: Annotated[str, typer.Argument(help="ingestion, prediction, colocation, ensurance or console.")],
+    service: Annotated[str, typer.Argument(help="The service to run.")],
     postgres: Annotated[
         str | None,
         typer.Option(envvar=POSTGRES_VARIABLE, metavar="DSN", help="An administrator's address, or the service's."),

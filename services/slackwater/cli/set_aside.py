@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from slackwater.cli.client import Reader
 
 QUARANTINE = "/v1/quarantine"
-KEEPERS = ("ingestion", "prediction", "colocation", "ensurance", "console")
-"""Services with a quarantine, each below that path."""
 
 
 def set_aside(reader: Reader) -> list[Item]:
     """What every service that answers here has set aside: a process of one service has its own only."""
+    from slackwater.runtime.service_list import service_names
+
     items: list[Item] = []
-    for service in KEEPERS:
+    for service in service_names():
         with contextlib.suppress(NotFound):
             items += reader.get(f"{QUARANTINE}/{service}")["items"]
     return items

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from functools import partial
 
 from slackwater.bus.blocks import blocks_of
+from slackwater.ensurance.adapters.guard_rows import KeyedGuardStore
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
-from slackwater.ensurance.adapters.postgres import PostgresGuardStore
 from slackwater.ensurance.edge.checks import state_checks
 from slackwater.ensurance.edge.documents import document_router
 from slackwater.ensurance.edge.events import consumers
@@ -53,7 +53,7 @@ class EnsuranceService(ReplicatedService):
         }
         documents = DocumentsInForce(stores)
         documents.on_read(lambda kind, problems: quarantine.follow(kind.table, problems))
-        store = PostgresGuardStore(replica.database, quarantine)
+        store = KeyedGuardStore(replica.database, quarantine)
         self.book = book = Book(store, documents, quarantine)
         intents = IntentWriter(ENSURANCE, book, book.content, clock, lease, owned.epoch_of)
         guard = GuardNode(book, meter, intents, settings.max_report_age_seconds, settings.closing_seconds)

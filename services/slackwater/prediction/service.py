@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Sequence
 
 from slackwater.prediction.adapters.metrics import CalibrationMetrics, PredictionMetrics
-from slackwater.prediction.adapters.postgres import PostgresPredictionStore
+from slackwater.prediction.adapters.prediction_rows import KeyedPredictionStore
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue, refuse_unusable
 from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.adapters.snapshot_reports import SnapshotReports
+from slackwater.prediction.adapters.snapshots import PostgresSnapshots
 from slackwater.prediction.edge.events import consumers, windows_reader
 from slackwater.prediction.edge.policy_routes import policy_router
 from slackwater.prediction.edge.predictor_routes import predictor_router
@@ -52,7 +53,7 @@ class PredictionService(ReplicatedService):
         policies.on_change(lambda _: changed.set())
 
         reader = windows_reader(replica.bus, lambda new: metrics.folded(new, shares.series))
-        store = PostgresPredictionStore(replica.database, quarantine)
+        store = KeyedPredictionStore(replica.database, PostgresSnapshots(), quarantine)
         shares = Shares(store, settings.policy(model_of), reader, reports.restored, reports.failed, quarantine)
         quarantine.on_release(shares.retry)
         holder, follow = PartitionHolder(shares, calibration), FollowPolicies(shares, policies)

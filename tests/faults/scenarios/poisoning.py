@@ -20,7 +20,7 @@ from tests.faults.ledger import Ledger
 from tests.faults.mutations import Mutation, fresh
 from tests.faults.poison import NODE, OF_AGENTS, corpus, stream_of, valid_events
 from tests.faults.scenario import Result, Strictness, percentile
-from tests.faults.site import Site, harness_bus, site
+from tests.faults.site import SERVICES, Site, harness_bus, site
 from tests.faults.supervisor import until
 
 from slackwater.bus.access import AGENT_API_PREFIX
@@ -291,15 +291,15 @@ async def _read_metrics(here: Site) -> Counter[str]:
 
 async def _judge_restart(result: Result, attack: Attack) -> None:
     """Cases 3 and 4: a service ends while it reads, and starts again with what it has stored."""
-    here, names = attack.site, ("prediction", "colocation", "ensurance", "ingestion", "console")
-    for name in names:
+    here = attack.site
+    for name in SERVICES:
         program, size = here.programs[name], len(here.programs[name].log_file.read_bytes())
         await program.stop()
         said = program.log_file.read_bytes()[size:].decode(errors="replace")
         result.promise(f"{name} stops without a defect", not any(line in said for line in DEFECTS))
         await program.start()
     try:
-        await here.await_ready(names)
+        await here.await_ready(SERVICES)
     except TimeoutError as error:
         result.facts["not_ready"] = str(error)
         result.promise("every service starts again", False)

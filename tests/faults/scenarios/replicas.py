@@ -16,8 +16,9 @@ from tests.faults.site import Site, harness_bus, site
 from tests.faults.supervisor import until
 
 from slackwater.model.identifiers import PARTITIONS
+from slackwater.runtime.service_list import service_list
 
-SHARED = ("ingestion", "prediction", "colocation", "ensurance")
+SHARED = service_list().partitioned
 HAND_OVER_SECONDS = 10.0
 
 

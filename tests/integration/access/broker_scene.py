@@ -16,9 +16,10 @@ from slackwater.bus.permissions import agent_user
 from slackwater.bus.streams import load
 from slackwater.cli.broker import Certificates, write_config
 from slackwater.runtime.embedded_nats import EmbeddedNats
+from slackwater.runtime.service_list import service_names
 
 NODES = ("n.1", "n.2")
-SERVICES = ("ingestion", "prediction", "colocation", "ensurance", "console")
+SERVICES = service_names()
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+from colocation_memory import MemoryColocationStore
 
-from slackwater.colocation.adapters.memory import MemoryColocationStore
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.domain.gating import Gate
 from slackwater.colocation.domain.node import KnownPeak, NodeState, Source

@@ -22,8 +22,8 @@ from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.prediction import service as prediction
-from slackwater.prediction.adapters.postgres import PostgresPredictionStore
 from slackwater.prediction.adapters.predictors.registry import model_of
+from slackwater.prediction.adapters.snapshots import PostgresSnapshots
 from slackwater.prediction.domain.snapshot import Snapshot, decode, encode
 from slackwater.prediction.domain.state import PartitionState
 from slackwater.prediction.service import policy_store
@@ -258,6 +258,6 @@ async def _apply(stack: Stack, name: str, spec: dict[str, Any]) -> None:
 async def _newest_snapshot(stack: Stack) -> Snapshot:
     database = connect_database(stack._addresses["prediction"], "prediction", stack.clock)
     try:
-        return (await PostgresPredictionStore(database).snapshots(partition_of("n")))[0]
+        return (await PostgresSnapshots().of_partition(database, partition_of("n")))[0]
     finally:
         await database.close()

@@ -15,13 +15,12 @@ import pytest
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from colocation_memory import MemoryColocationStore, followers_of
 from pydantic import TypeAdapter
 from sqlalchemy import text
 from strategy_scene import OWN, document
 
 from slackwater.bus.port import Bus, Done, Received, Settlement
-from slackwater.colocation.adapters.memory import MemoryColocationStore
-from slackwater.colocation.adapters.memory_following import MemoryFollowerStore
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.adapters.postgres_following import PostgresFollowerStore, strategy_store
 from slackwater.colocation.domain.layers import NodeWords
@@ -71,7 +70,7 @@ class Stores:
 async def stores(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[Stores]:
     if request.param == "memory":
         nodes = MemoryColocationStore()
-        yield Stores(nodes, MemoryFollowerStore(nodes))
+        yield Stores(nodes, followers_of(nodes))
         return
     database = connect_database((await fresh_database(["colocation"]))["colocation"], "colocation", SystemClock())
     yield Stores(PostgresColocationStore(database), PostgresFollowerStore(database))

@@ -15,8 +15,10 @@ from compose import Project
 from containers import until, why_not_here
 from images import ROOT, images
 
+from slackwater.runtime.service_list import service_names
+
 pytestmark = [pytest.mark.timeout(300), pytest.mark.skipif(why_not_here() is not None, reason=str(why_not_here()))]
-SERVICES = ("ingestion", "prediction", "colocation", "ensurance", "console")
+SERVICES = service_names()
 HURRY = {
     "ingestion": {"SLACKWATER_INGESTION_WINDOW_SECONDS": "5", "SLACKWATER_INGESTION_LATENESS_SECONDS": "1"},
     "fleet": {"SLACKWATER_AGENT_REPORT_SECONDS": "1"},

@@ -17,6 +17,8 @@ from containers import until, why_not_here
 from images import ROOT, images
 from manifests import FOLDER, Cluster
 
+from slackwater.runtime.service_list import service_names
+
 pytestmark = [pytest.mark.timeout(300), pytest.mark.skipif(why_not_here() is not None, reason=str(why_not_here()))]
 NODE = "edge-1.example.internal"
 HURRY = {
@@ -69,7 +71,7 @@ def test_all_pods_settle_whatever_order_they_begin_in_and_the_node_has_an_offer(
 
 def test_who_proves_nothing_is_refused(cluster: Cluster) -> None:
     for pod in cluster.pods:
-        if pod.startswith(("ingestion", "prediction", "colocation", "ensurance", "console")):
+        if pod.startswith(service_names()):
             for path in ("/", "/metrics", "/v1/nodes"):
                 assert cluster.network.get(cluster.running[pod], 8460, path)[0] == 401, (pod, path)
 

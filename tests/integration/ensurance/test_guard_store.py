@@ -10,8 +10,7 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import text
 
-from slackwater.ensurance.adapters.memory import MemoryGuardStore
-from slackwater.ensurance.adapters.postgres import PostgresGuardStore
+from slackwater.ensurance.adapters.guard_rows import KeyedGuardStore
 from slackwater.ensurance.domain.guarded import Awaited, Evicting, Guarded, LastReport
 from slackwater.ensurance.ports import GuardStore
 from slackwater.ensurance.settings import EnsuranceSettings
@@ -75,11 +74,11 @@ OLD_STATE = {
 @pytest_asyncio.fixture(params=["memory", "postgres"])
 async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[GuardStore]:
     if request.param == "memory":
-        yield MemoryGuardStore(MemoryDatabase())
+        yield KeyedGuardStore(MemoryDatabase())
         return
     addresses = await fresh_database(["ensurance"])
     database = connect_database(addresses["ensurance"], "ensurance", SystemClock())
-    yield PostgresGuardStore(database)
+    yield KeyedGuardStore(database)
     await database.close()
 
 
@@ -111,7 +110,7 @@ async def test_a_row_of_the_older_planner_keeps_its_limits_and_its_patience(fres
             "INSERT INTO guarded_nodes (node, version, generation, throttled, document) VALUES ('n.1', 4, 3, 2, :d)"
         )
         await unit.connection.execute(text(statement.replace(":d", "CAST(:d AS jsonb)")), {"d": json.dumps(row)})
-    async with PostgresGuardStore(database).unit_of_work() as unit:
+    async with KeyedGuardStore(database).unit_of_work() as unit:
         (found,) = await unit.nodes()
     await database.close()
     assert found.state.throttles == FULL.state.throttles

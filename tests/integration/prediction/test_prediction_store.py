@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
+from prediction_memory import MemoryPredictionStore
 
 from slackwater.model.quantities import Resources
 from slackwater.model.time import SystemClock
-from slackwater.prediction.adapters.memory import MemoryPredictionStore
-from slackwater.prediction.adapters.postgres import PostgresPredictionStore
+from slackwater.prediction.adapters.prediction_rows import KeyedPredictionStore
+from slackwater.prediction.adapters.snapshots import PostgresSnapshots
 from slackwater.prediction.domain.cadence import Published
 from slackwater.prediction.domain.snapshot import Snapshot
 from slackwater.prediction.ports import Described, PredictionStore
@@ -25,7 +26,7 @@ async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -
         yield MemoryPredictionStore()
         return
     database = connect_database((await fresh_database(["prediction"]))["prediction"], "prediction", SystemClock())
-    yield PostgresPredictionStore(database)
+    yield KeyedPredictionStore(database, PostgresSnapshots())
     await database.close()
 
 

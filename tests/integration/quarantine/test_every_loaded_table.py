@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
 
 import pytest
+
+from slackwater.store.keyed import KeyedTable
 
 ROOT = Path(__file__).resolve().parents[3]
 HERE = Path(__file__).parent
@@ -33,11 +36,16 @@ _MADE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?([a-z_]+)|create_document_t
 
 
 def loaded(service: str) -> set[str]:
-    """The tables of its schema that the statements of its adapters name."""
-    read = "\n".join(file.read_text() for file in (ROOT / f"services/slackwater/{service}/adapters").rglob("*.py"))
+    """The tables of its schema that its adapters declare as keyed or name in statements."""
+    adapters = importlib.import_module(f"slackwater.{service}.adapters").__path__[0]
+    files = [*Path(adapters).rglob("*.py")]
+    names = [file.stem for file in Path(adapters).glob("[a-z]*.py")]
+    modules = [importlib.import_module(f"slackwater.{service}.adapters.{name}") for name in names]
+    keyed = {table.name for module in modules for table in vars(module).values() if isinstance(table, KeyedTable)}
+    read = "\n".join(file.read_text() for file in files)
     made = "\n".join(file.read_text() for file in (ROOT / f"services/slackwater/{service}/migrations").rglob("*.py"))
     tables = {first or second for first, second in _MADE.findall(made)} | {"pg_class", "pg_inherits"}
-    return set(_READ.findall(read)) & tables | DOCUMENT_TABLES.get(service, set())
+    return set(_READ.findall(read)) & tables | keyed | DOCUMENT_TABLES.get(service, set())
 
 
 @pytest.mark.parametrize("service", NEVER_BROKEN)

@@ -1,4 +1,4 @@
-"""The replicas are those of all tests here; builders of ensurance's reports are those of its unit tests."""
+"""The replicas are those of all tests here; scenes of services are those of their unit tests."""
 
 from __future__ import annotations
 
@@ -6,4 +6,5 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "ensurance"))
+for service in ("prediction", "colocation", "ensurance"):
+    sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / service))

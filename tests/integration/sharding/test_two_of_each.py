@@ -11,13 +11,13 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 import pytest
+from colocation_memory import MemoryColocationStore, OneStrategy
 from ensurance_scene import Scene, described, reported
+from prediction_memory import MemoryPredictionStore
 from replica_scene import Replicas, replicas, until
 
 from slackwater.bus.nats import NatsBus
 from slackwater.bus.port import Done, Received, Settlement
-from slackwater.colocation.adapters.memory import MemoryColocationStore
-from slackwater.colocation.adapters.one_strategy import OneStrategy
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases.recompute_offer import Offering
@@ -31,7 +31,6 @@ from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.identifiers import PARTITIONS, partition_of
 from slackwater.model.quantities import Resources
 from slackwater.model.time import SystemClock
-from slackwater.prediction.adapters.memory import MemoryPredictionStore
 from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.snapshot import Snapshot, decode, encode
 from slackwater.prediction.domain.state import PartitionState

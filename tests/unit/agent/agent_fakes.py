@@ -195,7 +195,7 @@ _V2 = {
     "memory.current": "0",
     "cpu.stat": "usage_usec 0\nuser_usec 0\nsystem_usec 0\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0",
     "memory.stat": "anon 0\nfile 0\ninactive_anon 4096\nactive_anon 8192\nunevictable 0",
-    "cgroup.subtree_control": "",
+    "cgroup.subtree_control": "", "cgroup.controllers": "cpu io memory",
 }  # fmt: skip
 
 

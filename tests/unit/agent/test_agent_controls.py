@@ -5,6 +5,7 @@ No driver, no journal and no use case knows the example: what is tested is that 
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -17,6 +18,8 @@ from agent_fakes import CAPACITY_MILLI, NODE, FakeDriver, fake_hierarchy, pod
 from agent_world import World, throttle
 from example_memory_high import MEMORY_HIGH, MemoryHigh
 
+from slackwater.agent.adapters.linux import hierarchy as hierarchy_module
+from slackwater.agent.adapters.linux import layout as layout_module
 from slackwater.agent.adapters.linux.driver import LinuxDriver
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.processes import process_of
@@ -178,6 +181,39 @@ def test_every_kind_of_knob_has_one_control_and_both_notations() -> None:
     assert len({control.knob.name for control in CONTROLS}) == len(CONTROLS)
     assert all(knob.v1 is not None and knob.v2 is not None for knob in KNOBS)
     assert CONTROLLERS == ("cpu",)
+
+
+def test_cgroup_trees_and_controllers_follow_from_the_declared_knobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (hierarchy_module, layout_module):
+        monkeypatch.setattr(module, "CONTROLLERS", ("cpu", "io", "blkio", "cpuset"))
+    mounted = "".join(f"36 25 0:31 / /cg/{name} rw - cgroup cgroup rw,{name}\n" for name in ("cpu", "memory", "blkio"))
+    v1 = hierarchy_module.hierarchy_of(mounted)
+    assert (v1.tree("blkio"), v1.tree("memory"), v1.tree("cpuset")) == (Path("/cg/blkio"), Path("/cg/memory"), None)
+    assert v1.directories("x") == (Path("/cg/cpu/x"), Path("/cg/memory/x"), Path("/cg/blkio/x"))
+    v2 = fake_hierarchy(tmp_path / "trees", "v2")
+    mount = v2.tree("io")
+    assert mount is not None
+    (mount / "cgroup.controllers").write_text("cpu io memory pids\n")
+    layout = Layout(v2, "test", tmp_path / "agent", 4)
+    layout.make_pod(Tier.BATCH, "uid-1")
+    for cgroup in ("", layout.root, layout.tier(Tier.BATCH)):
+        assert (mount / cgroup / "cgroup.subtree_control").read_text() == "+cpu +memory +io"
+    assert json.loads((tmp_path / "agent/controllers.json").read_text())["added"] == ["cpu", "memory", "io"]
+
+
+def test_a_controller_that_a_newer_version_enabled_is_taken_back_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = Layout(fake_hierarchy(tmp_path / "trees", "v2"), "test", tmp_path / "agent", 4)
+    mount = layout.cpu_directory("")
+    (mount / "cgroup.controllers").write_text("cpu io memory pids\n")
+    layout.ensure_tiers()
+    monkeypatch.setattr(layout_module, "CONTROLLERS", ("cpu", "io"))
+    (mount / "cgroup.subtree_control").write_text("cpu memory\n")  # as the kernel shows it
+    layout.ensure_tiers()
+    assert json.loads((tmp_path / "agent/controllers.json").read_text())["added"] == ["cpu", "memory", "io"]
 
 
 # ---- the page, done as it says

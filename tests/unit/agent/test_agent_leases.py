@@ -142,8 +142,8 @@ async def test_the_same_document_once_more_renews_nothing(world: World) -> None:
 
 def test_a_stream_that_begins_anew_makes_the_earlier_positions_void() -> None:
     stored = StoredReports()
-    stored.note(5000, 0.0)
-    stored.note(3, 5.0)
+    stored.add(5000, 0.0)
+    stored.add(3, 5.0)
     assert stored.is_read(5000, 60, 6.0), "3 is before it, whoever says so"
     assert not stored.is_read(2, 60, 6.0)
     assert stored.is_read(3, 60, 6.0)
@@ -160,7 +160,7 @@ def test_only_what_was_stored_lately_and_read_counts_and_little_is_kept(
     stored, now, noted = StoredReports(), 0.0, list[tuple[int, float]]()
     for position, pause in steps:
         now += pause
-        stored.note(position, now)
+        stored.add(position, now)
         noted.append((position, now))
     if stored.is_read(up_to, within, now):
         assert any(position <= up_to and now - at <= within for position, at in noted)
@@ -173,7 +173,7 @@ def test_of_a_stream_that_grows_whoever_has_read_a_report_of_the_last_minute_has
 ) -> None:
     stored = StoredReports()
     for number in range(1, reports + 1):
-        stored.note(2 * number, number * interval)
+        stored.add(2 * number, number * interval)
     now = reports * interval
     wanted = any(2 * n <= up_to and now - n * interval <= 60.0 for n in range(1, reports + 1))
     assert stored.is_read(up_to, 60.0, now) is wanted

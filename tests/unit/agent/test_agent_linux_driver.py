@@ -111,6 +111,13 @@ def test_a_limit_is_a_quota_of_the_period_and_none_is_unlimited(driver: LinuxDri
     assert driver.parse(knob, driver.read(knob)) == max(milli, 10)
 
 
+def test_a_limit_without_a_period_has_that_of_the_file(driver: LinuxDriver) -> None:
+    start(driver, pod("uid-1"))
+    knob = driver.knob(CPU_LIMIT, "uid-1")
+    assert driver.parse(knob, "25000") == 250
+    assert driver.parse(knob, "max" if driver.layout.hierarchy.pure_v2 else "-1") is None
+
+
 def test_weights_are_shares_on_v1_and_weights_on_v2(driver: LinuxDriver) -> None:
     start(driver, pod("uid-1"))
     for target in ("uid-1", Tier.BATCH):

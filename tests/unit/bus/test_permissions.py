@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from slackwater.bus.access import AGENT_API_PREFIX, NatsAccess, inbox_of
 from slackwater.bus.permissions import (
-    OPERATES,
     Part,
     accounts_config,
     agent_hears,
@@ -31,6 +30,7 @@ from slackwater.events.registry import COMMANDS, EVENTS, STREAMED, TOLD
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.model.identifiers import partition_of
 from slackwater.runtime.embedded_nats import EmbeddedNats
+from slackwater.runtime.service_list import service_names
 
 SERVICES, AGENT = registry()
 NODES = ["n.1", "n.2"]
@@ -84,7 +84,7 @@ def test_a_service_may_publish_what_it_says_and_bury_what_it_consumes() -> None:
         allowed = service_subjects(part, load())
         for payload in EVENTS:
             # the operator's desk puts dead letters of any event back, of which there are none for commands
-            may = payload.TYPE in part.publishes or (part.name in OPERATES and payload not in COMMANDS)
+            may = payload.TYPE in part.publishes or (part.operates and payload not in COMMANDS)
             assert (subjects_of(payload) in allowed) is may, (part.name, payload.TYPE)
         letters = {subject.removeprefix("sw.v1.dlq.") for subject in allowed if subject.startswith("sw.v1.dlq.")}
         assert all(letter.startswith(f"{part.name}-") for letter in letters)
@@ -93,7 +93,7 @@ def test_a_service_may_publish_what_it_says_and_bury_what_it_consumes() -> None:
         durable = {spec.event for name, spec in load().consumers.items() if name.startswith(f"{part.name}-")}
         kept = {event for event in durable if load().keeps_last(event_named(event).STREAM)}
         read_back = {"$JS.API.STREAM.MSG.GET.STATE"} if kept else set()
-        assert desk & set(allowed) == (desk if part.name in OPERATES else read_back)
+        assert desk & set(allowed) == (desk if part.operates else read_back)
 
 
 def test_every_durable_consumer_belongs_to_a_service_that_consumes_its_event() -> None:
@@ -210,7 +210,8 @@ def test_credentials_that_cannot_work_are_named_and_never_shown(tmp_path: Path) 
 
 
 def test_a_part_is_read_off_its_package() -> None:
-    assert {part.name for part in SERVICES} == {"ingestion", "prediction", "colocation", "ensurance", "console"}
+    assert [part.name for part in SERVICES] == [*service_names()]
+    assert {part.name for part in SERVICES if part.operates or part.reads_streams} == {"console"}
     assert isinstance(AGENT, Part)
 
 

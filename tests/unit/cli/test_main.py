@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from slackwater.cli import main
 from slackwater.cli.composition import SHARED, part_named
 from slackwater.model.errors import InvalidInput, SlackwaterError, Unavailable
+from slackwater.runtime.service_list import service_names
 
 HEAVY = ("alembic", "asyncpg", "fastapi", "httpx2", "nats", "numpy", "rich", "sqlalchemy", "uvicorn", "yaml")
 
@@ -115,7 +116,7 @@ def test_an_unknown_service_is_told_what_there_is(name: str, hint: str) -> None:
 
 
 def test_run_knows_every_service_that_shares_servers() -> None:
-    assert {part.name for part in SHARED} == {"ingestion", "prediction", "colocation", "ensurance", "console"}
+    assert [part.name for part in SHARED] == [*service_names()]
     assert all(part_named(part.name) is part for part in SHARED)
 
 

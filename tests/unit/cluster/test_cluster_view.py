@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +13,8 @@ from slackwater.cluster.fold import ClusterFold
 from slackwater.cluster.rows import Interned
 from slackwater.cluster.view import CPU, NONE, Source
 from slackwater.events.envelope import Event, event_of
+from slackwater.events.intent_declared import CpuThrottle, IntentDeclared
+from slackwater.events.intent_observed import IntentObserved, ObservedLimit
 from slackwater.events.measures import PodUsage
 from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.model.quantities import Resources
@@ -142,3 +145,66 @@ def test_numbers_of_texts_are_used_again_when_nothing_holds_them() -> None:
     assert texts.acquire("d") == first
     assert texts.texts() == ("d", "b", "c")
     assert len(texts) == 3
+
+
+def test_a_description_may_change_while_the_pod_runs() -> None:
+    fold = ClusterFold()
+    reported(fold, "n", 1, pod_usage("a"))
+    before = fold.view(EPOCH).pods
+    moved = replace(pod_usage("a"), pod=replace(pod("a"), workload="default/other", request=Resources(7, 8)))
+    reported(fold, "n", 2, moved)
+    after = fold.view(EPOCH).pods
+    assert after.described[0] == moved.pod
+    assert after.request.value.tolist() == [[7, 8]]
+    assert after.workloads[after.workload[0]] == "default/other"
+    assert before.described[0] == pod("a")
+
+
+def declared(writer: str, generation: int, at: int, limit: int = 100) -> Event[Any]:
+    return event(
+        IntentDeclared(
+            node="n",
+            writer=writer,
+            generation=generation,
+            declared_at=EPOCH + timedelta(seconds=at),
+            lease_seconds=30,
+            throttles=(CpuThrottle(pod_uid="a", cpu_limit_milli=limit, decision_id="d"),),
+        )
+    )
+
+
+def answered(writer: str, generation: int, error: str | None) -> Event[Any]:
+    limits = (ObservedLimit(pod_uid="a", cpu_limit_milli=None, error=error),)
+    return event(
+        IntentObserved(
+            node="n",
+            writer=writer,
+            generation=generation,
+            boot_epoch="boot-1",
+            received_at=EPOCH,
+            observed_at=EPOCH,
+            limits=limits,
+        )
+    )
+
+
+def test_an_answer_counts_for_the_document_that_it_answers() -> None:
+    fold = ClusterFold()
+    reported(fold, "n", 1, pod_usage("a"))
+    fold.apply(declared("ensurance", 1, 0))
+    fold.apply(answered("ensurance", 1, "write_refused"))
+    first = fold.view(EPOCH)
+    fold.apply(declared("ensurance", 2, 1))
+    second = fold.view(EPOCH)
+    assert (first.pods.limit_failed.tolist(), first.nodes.intent_pending.tolist()) == ([True], [False])
+    assert (second.pods.limit_failed.tolist(), second.nodes.intent_pending.tolist()) == ([False], [True])
+
+
+def test_the_lowest_limit_of_all_writers_is_wanted_and_the_newest_document_gives_the_age() -> None:
+    fold = ClusterFold()
+    reported(fold, "n", 1, pod_usage("a"))
+    fold.apply(declared("ensurance", 1, 20, limit=300))
+    fold.apply(declared("quota", 1, 5, limit=200))
+    view = fold.view(EPOCH + timedelta(seconds=30))
+    assert view.pods.wanted_cpu_limit.value.tolist() == [200]
+    assert view.nodes.age_seconds[0, Source.DECLARED] == 10

@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from colocation_memory import MemoryColocationStore, OneStrategy
+
 from slackwater.bus.port import Received
-from slackwater.colocation.adapters.memory import MemoryColocationStore
-from slackwater.colocation.adapters.one_strategy import OneStrategy
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.usecases.recompute_offer import Offering

@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from colocation_memory import MemoryColocationStore, followers_of
+
 from slackwater.bus.port import Received
-from slackwater.colocation.adapters.memory import MemoryColocationStore
-from slackwater.colocation.adapters.memory_following import MemoryFollowerStore
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases.change_strategies import ChangeStrategies
@@ -50,7 +50,7 @@ class Replica:
         self.clock = FakeClock(START + timedelta(seconds=60))
         self.meter = Told()
         self.in_force = StrategiesInForce(self.documents, ColocationSettings(**settings).base(), self.meter)
-        self.followers = MemoryFollowerStore(self.store)
+        self.followers = followers_of(self.store)
         self.change = ChangeStrategies(self.documents, self.in_force, self.followers)
         self.trying = TryStrategies(self.followers, self.in_force, self.clock)
         self.offering = Offering(self.store, self.in_force, self.clock)

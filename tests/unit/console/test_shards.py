@@ -15,6 +15,7 @@ from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
 from slackwater.model.identifiers import PARTITIONS
 from slackwater.runtime.http import build_app
+from slackwater.runtime.service_list import service_list
 from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.clock import EPOCH, FakeClock
 
@@ -59,8 +60,8 @@ async def test_the_api_and_the_page_show_them(told: MemoryReadModel, streams: St
     app = build_app(routers_of(told, streams, clock), no_checks, HttpSettings.local())
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
         items = (await client.get("/v1/shards")).json()["items"]
-        assert {item["service"] for item in items} == {"colocation", "ensurance", "ingestion", "prediction"}
-        assert len(items) == 4 * PARTITIONS
+        assert {item["service"] for item in items} == {*service_list().partitioned}
+        assert len(items) == len(service_list().partitioned) * PARTITIONS
         of_one = (await client.get("/v1/shards?service=ingestion")).json()["items"]
         assert [item["partition"] for item in of_one] == [*range(PARTITIONS)]
         assert "0 1 2 3 4 5 6 7" in (await client.get("/loop")).text

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from prometheus_client import CollectorRegistry
 
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.adapters.memory import MemoryGuardStore
+from slackwater.ensurance.adapters.guard_rows import GUARDED, POLICY, STANDING, KeyedGuardStore
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.book import Book
@@ -129,7 +129,10 @@ class Scene:
     blocked: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.store = MemoryGuardStore(self.database)
+        self.store = KeyedGuardStore(self.database)
+        self.rows = self.database.rows(GUARDED)
+        self.standings = self.database.rows(STANDING)
+        self.policies = self.database.rows(POLICY)
         self.stores = {kind: MemoryDocumentStore(kind.noun) for kind in KINDS}
         self.start()
 

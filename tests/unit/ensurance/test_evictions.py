@@ -111,7 +111,7 @@ async def test_the_effect_is_measured_once_the_last_of_a_decision_has_ended() ->
     await scene.report(0.02, batch={"b3": 100})
     (effect,) = scene.published(EffectMeasured)
     assert (effect.data.decision_id, effect.data.relieved) == (scene.records()[0].id, True)
-    assert scene.store.standings["default"].state.missed_in_a_row == 0
+    assert scene.standings["default"].state.missed_in_a_row == 0
 
 
 async def with_a_grace_of_ten_minutes() -> DocumentScene:
@@ -233,7 +233,7 @@ async def test_evictions_that_bring_no_relief_make_the_pool_step_back() -> None:
     await scene.report(0.2, batch=CROWD)
     await scene.ended(EvictionOutcome.TERMINATED)
     await scene.report(0.2, batch={"b2": 200, "b3": 100})
-    standing = scene.store.standings["default"]
+    standing = scene.standings["default"]
     assert standing.state.because == "1 evictions in a row brought no relief"
     scene.start()
     await scene.book.load(scene.settings.first_policy())
@@ -315,7 +315,7 @@ async def test_a_throttle_and_an_eviction_share_one_report_and_go_no_further_tha
     assert (first.kind, second.kind) == ("throttle", "evict")
     assert scene.limits() == {"b1": 50, "b2": 50, "b3": 50}
     assert second.result == 50, "what the throttle took is not evicted again"
-    assert scene.intents()[-1].generation == scene.store.rows["n1"].generation
+    assert scene.intents()[-1].generation == scene.rows["n1"].generation
 
 
 async def test_a_report_of_an_unknown_pool_follows_the_cluster() -> None:

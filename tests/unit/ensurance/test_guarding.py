@@ -70,10 +70,10 @@ async def test_a_record_explains_itself() -> None:
 
 async def test_a_calm_report_costs_no_transaction() -> None:
     scene = await Scene().open()
-    before = scene.store.writes
+    before = scene.database.writes
     for _ in range(20):
         await scene.report(0.02)
-    assert scene.store.writes == before
+    assert scene.database.writes == before
 
 
 async def test_every_record_is_repeated_from_its_json_with_the_same_actions() -> None:
@@ -141,7 +141,7 @@ async def test_an_effect_that_nobody_confirms_is_given_up() -> None:
     await scene.report(0.2)
     await scene.clock.advance(61)
     await scene.report(0.05)
-    assert scene.store.rows["n1"].awaited == ()
+    assert scene.rows["n1"].awaited == ()
 
 
 # ---- what must not cause action
@@ -219,7 +219,7 @@ async def test_when_the_store_is_away_nothing_is_forgotten_and_nothing_half_done
     assert scene.records() == []
     await scene.report(0.2)
     assert scene.limits() == {"b1": 725}
-    assert scene.store.rows["n1"].generation == 2
+    assert scene.rows["n1"].generation == 2
 
 
 async def test_what_another_process_wrote_is_read_before_the_next_try() -> None:

@@ -11,7 +11,7 @@ from ensurance_scene import Scene, reported
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.ensurance.adapters.memory import MemoryGuardStore, MemoryGuardUnit
+from slackwater.ensurance.adapters.guard_rows import KeyedGuardStore, KeyedGuardUnit
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported
@@ -21,13 +21,13 @@ from slackwater.model.identifiers import ALL_PARTITIONS
 Step = tuple[str, Any]
 
 
-class ForgetfulStore(MemoryGuardStore):
+class ForgetfulStore(KeyedGuardStore):
     """Commits, and then may fail to say so: the worst moment to lose a connection."""
 
     loses_the_answer = False
 
     @asynccontextmanager
-    async def unit_of_work(self) -> AsyncIterator[MemoryGuardUnit]:
+    async def unit_of_work(self) -> AsyncIterator[KeyedGuardUnit]:
         async with super().unit_of_work() as unit:
             yield unit
         if self.loses_the_answer:
@@ -119,7 +119,7 @@ def in_a_loop(work: Coroutine[Any, Any, Scene]) -> Scene:
 @settings(max_examples=150, deadline=None)
 def test_the_last_intent_says_what_is_stored_and_generations_only_rise(history: list[Step]) -> None:
     scene = in_a_loop(Life().live(history))
-    row, intents = scene.store.rows["n1"], scene.intents()
+    row, intents = scene.rows["n1"], scene.intents()
     assert {t.uid: t.limit_milli for t in row.state.throttles} == scene.limits()
     assert intents[-1].generation == row.generation
     generations = [intent.generation for intent in intents]
@@ -159,4 +159,4 @@ def test_when_prod_rests_everything_goes_back_whatever_happened_before(history: 
 
     scene = in_a_loop(and_rest())
     assert scene.limits() == {}
-    assert scene.store.rows["n1"].state.throttles == ()
+    assert scene.rows["n1"].state.throttles == ()

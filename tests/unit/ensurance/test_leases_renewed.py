@@ -207,7 +207,7 @@ async def test_a_fleet_is_declared_in_parts_between_which_reports_have_their_tur
     one = known(scene)
     for number in range(500):
         scene.book.put(replace(one, node=f"node-{number}", version=0))
-    writes = scene.store.writes
+    writes = scene.database.writes
     assert await scene.reconcile.take(ALL_PARTITIONS) == 501
-    assert scene.store.writes - writes == 3
+    assert scene.database.writes - writes == 3
     assert await scene.reconcile.take([]) == 0

@@ -66,7 +66,7 @@ async def test_a_change_reaches_every_node_at_once_and_is_stored(scene: Scene, c
     assert (answer.status_code, answer.headers["etag"]) == (200, '"2"')
     for node in ("n1", "n2"):
         assert (scene.intents(node)[-1].weights, scene.intents(node)[-1].generation) == ("by-request", 2)
-    assert scene.store.policies["default"].metadata.generation == 2
+    assert scene.policies["default"].metadata.generation == 2
 
 
 async def test_a_policy_says_who_changed_it_whatever_the_caller_says(client: httpx2.AsyncClient) -> None:
@@ -126,9 +126,9 @@ async def test_observe_gives_every_throttle_back_in_the_same_transaction(
 ) -> None:
     await scene.report(0.2)
     assert scene.limits() == {"b1": 725}
-    writes = scene.store.writes
+    writes = scene.database.writes
     await client.put(URL, json=await changed(client, mode="observe"))
-    assert scene.store.writes == writes + 1
+    assert scene.database.writes == writes + 1
     assert scene.limits() == {}
     assert scene.records()[-1].reason == "restore_mode_changed"
 

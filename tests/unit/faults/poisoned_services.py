@@ -7,28 +7,19 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from datetime import timedelta
 from typing import Any
 
+from colocation_memory import answer_colocation
+from prediction_memory import answer_snapshots
 from prometheus_client import CollectorRegistry
 
 from slackwater.bus.handlers import Consumer
-from slackwater.colocation.adapters.memory import MemoryColocationStore
-from slackwater.colocation.adapters.one_strategy import OneStrategy
-from slackwater.colocation.domain.strategy import Strategy
-from slackwater.colocation.edge.events import ColocationEvents
-from slackwater.colocation.usecases.recompute_offer import Offering
+from slackwater.colocation.service import build as build_colocation
+from slackwater.colocation.settings import ColocationSettings
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.adapters.metrics import ConsoleMetrics
 from slackwater.console.edge.events import consumers as console_consumers
 from slackwater.console.usecases.record_events import RecordEvents
-from slackwater.ensurance.adapters.memory import MemoryGuardStore
-from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
-from slackwater.ensurance.edge.events import consumers as ensurance_consumers
+from slackwater.ensurance.service import build as build_ensurance
 from slackwater.ensurance.settings import EnsuranceSettings
-from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce
-from slackwater.ensurance.usecases.guard_node import GuardNode
-from slackwater.ensurance.usecases.note_described import NoteDescribed
-from slackwater.ensurance.usecases.note_evicted import NoteEvicted
-from slackwater.ensurance.usecases.note_observed import NoteObserved
 from slackwater.ingestion.adapters.memory import Books
 from slackwater.ingestion.adapters.metrics import IngestionMetrics
 from slackwater.ingestion.domain.validation import Limits
@@ -37,20 +28,13 @@ from slackwater.ingestion.edge.events import consumers as ingestion_consumers
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.describe_node import DescribeNode
 from slackwater.ingestion.usecases.tracing import WindowTraces
-from slackwater.intents.controls import ENSURANCE
-from slackwater.intents.writer import IntentWriter
 from slackwater.model.identifiers import ALL_PARTITIONS
-from slackwater.prediction.adapters.memory import MemoryPredictionStore
-from slackwater.prediction.adapters.predictors.registry import model_of
-from slackwater.prediction.edge.events import consumers as prediction_consumers
-from slackwater.prediction.edge.events import windows_reader
+from slackwater.prediction.service import build as build_prediction
 from slackwater.prediction.settings import PredictionSettings
-from slackwater.prediction.usecases.publish_predictions import publish_predictions
-from slackwater.prediction.usecases.shares import Shares
 from slackwater.telemetry.metrics import Meters
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import FakeClock
-from slackwater.testing.documents import MemoryDocumentStore
+from slackwater.testing.scene import Scene
 from slackwater.testing.store import MemoryDatabase
 
 Opened = AbstractAsyncContextManager[object]
@@ -80,45 +64,20 @@ async def ingestion(bus: MemoryBus, clock: FakeClock) -> AsyncIterator[Books]:
         yield books
 
 
-@asynccontextmanager
-async def ensurance(bus: MemoryBus, clock: FakeClock) -> AsyncIterator[Book]:
-    settings, database = EnsuranceSettings(), MemoryDatabase()
-    meter = EnsuranceMetrics(Meters(CollectorRegistry()))
-    documents = DocumentsInForce({kind: MemoryDocumentStore(kind.noun) for kind in KINDS})
-    book = Book(MemoryGuardStore(database), documents=documents)
-    intents = IntentWriter(ENSURANCE, book, book.content, clock, settings.lease_seconds)
-    await book.load(settings.first_policy())
-    handlers = (
-        GuardNode(book, meter, intents, settings.max_report_age_seconds),
-        NoteDescribed(book, intents),
-        NoteObserved(book, intents),
-        NoteEvicted(book, meter, intents),
-    )
-    async with consuming(bus, ensurance_consumers(book, *handlers)):
-        yield book
+def in_memory(bus: MemoryBus, clock: FakeClock) -> Scene:
+    return Scene(clock, bus, {"colocation": answer_colocation, "prediction": answer_snapshots})
 
 
-@asynccontextmanager
-async def prediction(bus: MemoryBus, clock: FakeClock) -> AsyncIterator[Shares]:
-    store, policy = MemoryPredictionStore(), PredictionSettings().policy(model_of)
-    shares = Shares(store, policy, windows_reader(bus, lambda _: None), lambda _: None, lambda _: None)
-    await shares.take(ALL_PARTITIONS)
-    async with consuming(bus, prediction_consumers(shares)):
-        try:
-            yield shares
-            for living in shares:
-                await publish_predictions(living, clock)
-        finally:
-            for reader in shares.drop(ALL_PARTITIONS):
-                await reader.aclose()
+def ensurance(bus: MemoryBus, clock: FakeClock) -> Opened:
+    return in_memory(bus, clock).running(build_ensurance, EnsuranceSettings())
 
 
-@asynccontextmanager
-async def colocating(bus: MemoryBus, clock: FakeClock) -> AsyncIterator[MemoryColocationStore]:
-    store = MemoryColocationStore()
-    events = ColocationEvents(Offering(store, OneStrategy(Strategy()), clock))
-    async with consuming(bus, events.consumers()):
-        yield store
+def prediction(bus: MemoryBus, clock: FakeClock) -> Opened:
+    return in_memory(bus, clock).running(build_prediction, PredictionSettings())
+
+
+def colocation(bus: MemoryBus, clock: FakeClock) -> Opened:
+    return in_memory(bus, clock).running(build_colocation, ColocationSettings())
 
 
 @asynccontextmanager
@@ -132,7 +91,7 @@ async def console(bus: MemoryBus, clock: FakeClock) -> AsyncIterator[MemoryReadM
 SERVICES: dict[str, Callable[[MemoryBus, FakeClock], Opened]] = {
     "ingestion": ingestion,
     "prediction": prediction,
-    "colocation": colocating,
+    "colocation": colocation,
     "ensurance": ensurance,
     "console": console,
 }

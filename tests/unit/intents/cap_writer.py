@@ -12,6 +12,7 @@ from slackwater.events.intent_observed import IntentObserved
 from slackwater.intents.answers import Answer
 from slackwater.intents.controls import Control, Writer
 from slackwater.intents.document import Content
+from slackwater.intents.keyed_store import state_table
 from slackwater.intents.node_cache import NodeCache
 from slackwater.intents.ports import IntentUnit
 from slackwater.intents.writer import IntentWriter
@@ -34,6 +35,7 @@ class Capped:
         return self if wanted == self.limits else replace(self, generation=self.generation + 1, limits=wanted)
 
 
+CAPPED: Final = state_table("capped_nodes", Capped)
 CapNodes = NodeCache[Capped, IntentUnit[Capped]]
 CapIntents = IntentWriter[Capped, IntentUnit[Capped]]
 

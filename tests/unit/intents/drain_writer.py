@@ -1,4 +1,4 @@
-"""A second writer, complete but for its bus consumers and its store: asks agents to evict pods, and drops what is done.
+"""A second writer, complete but for its bus consumers and its migration: evicts pods, and drops what is done.
 
 All that a new writer needs is here; tests/unit/intents/test_second_writer.py shows how few lines that takes.
 """
@@ -14,6 +14,7 @@ from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import Eviction
 from slackwater.intents.controls import Control, Writer
 from slackwater.intents.document import Content
+from slackwater.intents.keyed_store import state_table
 from slackwater.intents.node_cache import NodeCache
 from slackwater.intents.ports import IntentUnit
 from slackwater.intents.writer import IntentWriter
@@ -36,6 +37,7 @@ class Drained:
         return replace(self, generation=self.generation + 1, evictions=evictions)
 
 
+DRAINED: Final = state_table("drained_nodes", Drained)
 DrainNodes = NodeCache[Drained, IntentUnit[Drained]]
 DrainIntents = IntentWriter[Drained, IntentUnit[Drained]]
 

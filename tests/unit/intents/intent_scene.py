@@ -2,67 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Generic
+from typing import Final, Generic
 
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.intents.controls import Writer
 from slackwater.intents.document import Content, is_older, is_renewable
+from slackwater.intents.keyed_store import KeyedIntentStore
 from slackwater.intents.leases import RenewLeases
 from slackwater.intents.node_cache import NodeCache
 from slackwater.intents.ports import IntentUnit, S
 from slackwater.intents.reconciler import IntentReconciler
 from slackwater.intents.writer import IntentWriter
-from slackwater.model.errors import Conflict
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
+from slackwater.store.keyed import KeyedTable
 from slackwater.testing.clock import FakeClock
-from slackwater.testing.store import MemoryDatabase, MemoryUnitOfWork
+from slackwater.testing.store import MemoryDatabase
 
 LEASE_SECONDS: Final = 15.0
 SILENT_SECONDS: Final = 60.0
-
-
-class MemoryNodes(Generic[S]):
-    """slackwater.intents.ports.IntentStore; `rows` holds what is committed."""
-
-    def __init__(self, database: MemoryDatabase) -> None:
-        self.database = database
-        self.rows: dict[str, S] = {}
-
-    @asynccontextmanager
-    async def unit_of_work(self) -> AsyncIterator[MemoryNodesUnit[S]]:
-        async with self.database.unit_of_work() as unit:
-            yield MemoryNodesUnit(self.rows, unit)
-
-
-class MemoryNodesUnit(Generic[S]):
-    """slackwater.intents.ports.IntentUnit."""
-
-    def __init__(self, rows: dict[str, S], unit: MemoryUnitOfWork) -> None:
-        self._rows = rows
-        self._unit = unit
-
-    async def publish(self, event: Event[Any]) -> None:
-        await self._unit.publish(event)
-
-    async def nodes(self, partitions: Collection[int] = ALL_PARTITIONS) -> Sequence[S]:
-        return [state for node, state in self._rows.items() if partition_of(node) in partitions]
-
-    async def generation(self, node: str) -> int:
-        return self._rows[node].generation if node in self._rows else 0
-
-    async def save(self, state: Any, /, *, last: bool = False) -> Any:
-        stored: Any = self._rows.get(state.node)
-        if (stored.version if stored is not None else 0) != state.version:
-            raise Conflict(f"node {state.node} was written meanwhile")
-        written = replace(state, version=state.version + 1)
-        self._unit.on_commit(lambda: self._rows.__setitem__(state.node, written))
-        return written
 
 
 class Renewals:
@@ -134,7 +96,8 @@ class Replica(Generic[S]):
     """One process of a writer, which owns all partitions under `epoch`."""
 
     writer: Writer
-    store: MemoryNodes[S]
+    database: MemoryDatabase
+    table: KeyedTable[S]
     content: Callable[[S, datetime], Content]
     first: Callable[[str], S]
     clock: FakeClock
@@ -145,7 +108,10 @@ class Replica(Generic[S]):
 
     def __post_init__(self) -> None:
         self.meter = Renewals()
-        self.nodes: NodeCache[S, IntentUnit[S]] = NodeCache(self.store, "nodes")
+        self.nodes: NodeCache[S, IntentUnit[S]] = NodeCache(
+            KeyedIntentStore(self.database, self.table), self.table.name
+        )
+        self.rows: dict[str, S] = self.database.rows(self.table)
         self.intents: IntentWriter[S, IntentUnit[S]] = IntentWriter(
             self.writer, self.nodes, self.content, self.clock, LEASE_SECONDS, lambda _: self.epoch, self.first
         )
@@ -177,7 +143,7 @@ class Replica(Generic[S]):
 
     def documents(self) -> list[IntentDeclared]:
         """Everything that this writer ever declared, in order of its commits."""
-        return [event.data for event in self.store.database.published if isinstance(event.data, IntentDeclared)]
+        return [event.data for event in self.database.published if isinstance(event.data, IntentDeclared)]
 
 
 def by_generation(documents: Iterable[IntentDeclared]) -> dict[int, list[IntentDeclared]]:

@@ -10,12 +10,12 @@ from typing import Any
 
 import cap_writer
 import drain_writer
-from cap_writer import CAP, Cap, Capped
-from drain_writer import DRAIN, Drain, Drained
+from cap_writer import CAP, CAPPED, Cap, Capped
+from drain_writer import DRAIN, DRAINED, Drain, Drained
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from intent_scene import LEASE_SECONDS, SILENT_SECONDS, Agents, MemoryNodes, Replica, by_generation
+from intent_scene import LEASE_SECONDS, SILENT_SECONDS, Agents, Replica, by_generation
 
 from slackwater.events.envelope import event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
@@ -41,9 +41,9 @@ class TwoWriters(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.clock = FakeClock()
         self.agents = Agents(self.clock)
-        self.cap = Replica(CAP, MemoryNodes(MemoryDatabase()), cap_writer.content_of, Capped, self.clock, self.agents)
+        self.cap = Replica(CAP, MemoryDatabase(), CAPPED, cap_writer.content_of, Capped, self.clock, self.agents)
         self.drain = Replica(
-            DRAIN, MemoryNodes(MemoryDatabase()), drain_writer.content_of, Drained, self.clock, self.agents
+            DRAIN, MemoryDatabase(), DRAINED, drain_writer.content_of, Drained, self.clock, self.agents
         )
         self.limits: dict[str, dict[str, int]] = {"n1": {}, "n2": {}}
         self.evictions: dict[str, list[str]] = {"n1": [], "n2": []}
@@ -68,7 +68,7 @@ class TwoWriters(RuleBasedStateMachine):
             await work()
         except Unavailable:
             for replica in (self.cap, self.drain):
-                replica.store.database.away = False
+                replica.database.away = False
             await work()
 
     # ---- what the writers want
@@ -86,10 +86,10 @@ class TwoWriters(RuleBasedStateMachine):
             id=eviction_id, pod_uid=pod, grace_seconds=1, deadline=now + timedelta(60), reason="drain", decision_id="d"
         )
         self.evictions[node].append(eviction_id)
-        before = self.drain.store.rows.get(node)
+        before = self.drain.rows.get(node)
 
         async def once() -> None:
-            if self.drain.store.rows.get(node) is before:  # a commit whose answer was lost is not repeated
+            if self.drain.rows.get(node) is before:  # a commit whose answer was lost is not repeated
                 await Drain(self.drain.intents).evict(node, eviction)
 
         self.run(self.retried(once))
@@ -112,16 +112,14 @@ class TwoWriters(RuleBasedStateMachine):
     @rule(writer=WRITERS)
     def lose_an_answer(self, writer: Writer) -> None:
         """PostgreSQL goes away between the next commit and its answer."""
-        self.replica(writer).store.database.goes_after_commit = True
+        self.replica(writer).database.goes_after_commit = True
 
     @rule(writer=WRITERS)
     def take_over(self, writer: Writer) -> None:
         """Another replica owns the nodes, under the next epoch."""
         before = self.replica(writer)
-        before.store.database.goes_after_commit = False
-        after: Replica[Any] = Replica(
-            writer, before.store, before.content, before.first, self.clock, self.agents, before.epoch + 1
-        )
+        before.database.goes_after_commit = False
+        after: Replica[Any] = replace(before, epoch=before.epoch + 1)
         self.run(after.start())
         if writer is CAP:
             self.cap = after
@@ -176,7 +174,7 @@ class TwoWriters(RuleBasedStateMachine):
     @rule(node=NODES, late=st.integers(0, 3), fails=st.booleans())
     def answer(self, node: str, late: int, fails: bool) -> None:
         """The agent answers a generation of the cap writer, maybe not the newest."""
-        before = self.cap.store.rows.get(node)
+        before = self.cap.rows.get(node)
         if before is None or before.generation <= late:
             return
         now, generation = self.clock.now(), before.generation - late
@@ -191,7 +189,7 @@ class TwoWriters(RuleBasedStateMachine):
         other = _completion_of_another(node, now)
         self.run(self.retried(lambda: Drain(self.drain.intents).complete(other)))
         if late:
-            assert self.cap.store.rows[node] == before, "an answer to an old generation changes nothing"
+            assert self.cap.rows[node] == before, "an answer to an old generation changes nothing"
             assert len(self.cap.documents()) == documents
         elif fails:
             self.limits[node].pop("a", None)

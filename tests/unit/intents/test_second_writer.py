@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
+import json
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import drain_writer
 import pytest
-from drain_writer import DRAIN, Drain, Drained
-from intent_scene import LEASE_SECONDS, SILENT_SECONDS, Agents, MemoryNodes, Replica
+from drain_writer import DRAIN, DRAINED, Drain, Drained
+from intent_scene import LEASE_SECONDS, SILENT_SECONDS, Agents, Replica
 
 from slackwater.events.envelope import event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
@@ -26,11 +28,13 @@ class Scene:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.agents = Agents(self.clock)
-        self.store: MemoryNodes[Drained] = MemoryNodes(MemoryDatabase())
+        self.database = MemoryDatabase()
         self.start(1)
 
     def start(self, epoch: int) -> None:
-        self.replica = Replica(DRAIN, self.store, drain_writer.content_of, Drained, self.clock, self.agents, epoch)
+        self.replica = Replica(
+            DRAIN, self.database, DRAINED, drain_writer.content_of, Drained, self.clock, self.agents, epoch
+        )
         self.drain = Drain(self.replica.intents)
 
     async def evict(self, number: int, node: str = "n1") -> None:
@@ -98,6 +102,17 @@ async def test_a_node_that_is_not_stored_begins_with_its_first_change(scene: Sce
     assert scene.said() == [(1, 1, lease, ["d-1"]), (2, 1, lease, ["d-1", "d-2"]), (3, 1, lease, ["d-2"])]
 
 
+async def test_a_stored_state_is_read_back_and_one_of_another_row_is_refused(scene: Scene) -> None:
+    await scene.evict(1)
+    state = scene.replica.rows["n1"]
+    document, generation = DRAINED.encode(state)
+    row = SimpleNamespace(node="n1", version=1, generation=generation, document=json.loads(document))
+    assert DRAINED.decode(row) == state
+    row.generation += 1
+    with pytest.raises(ValueError, match="the row is n1 1"):
+        DRAINED.decode(row)
+
+
 async def test_a_restarted_writer_goes_on_where_it_was_under_its_new_epoch(scene: Scene) -> None:
     await scene.evict(1)
     scene.start(2)
@@ -161,7 +176,7 @@ async def test_a_withdrawn_document_wants_nothing_and_the_state_stays_stored(sce
     await scene.evict(1)
     await scene.replica.intents.withdraw("n1", lambda node, generation: Drained(node, generation=generation))
     assert scene.said()[-1] == (2, 1, 0.0, [])
-    assert scene.store.rows["n1"].evictions
+    assert scene.replica.rows["n1"].evictions
 
 
 async def test_a_node_of_another_replica_or_in_quarantine_is_left_alone(scene: Scene) -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prediction_memory import MemoryPredictionStore
 
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.model.tiers import Tier
-from slackwater.prediction.adapters.memory import MemoryPredictionStore
 from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.cadence import Published, causes
 from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, PoolPolicy

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 from policy_scene import Replica, model, policy
+from prediction_memory import MemoryPredictionStore
 from pydantic import Field
 
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.model.quantities import Resources
-from slackwater.prediction.adapters.memory import MemoryPredictionStore
 from slackwater.prediction.adapters.predictors import registry
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue
 from slackwater.prediction.adapters.predictors.registry import GROUP, make_model, model_of

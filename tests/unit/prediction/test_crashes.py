@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prediction_memory import MemoryPredictionStore
 
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event
@@ -21,7 +22,6 @@ from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.errors import Unavailable
 from slackwater.model.quantities import Resources
-from slackwater.prediction.adapters.memory import MemoryPredictionStore
 from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, PoolPolicy
 from slackwater.prediction.domain.snapshot import encode
@@ -142,7 +142,7 @@ async def tell_the_story(stream: list[Event[UsageWindowed]], story: list[Life]) 
         store.set_fate(life.dies_at, life.how)
         with suppress(Killed):
             await live(store, stream, life, clock)
-        kept = store.committed.snapshots
+        kept = store.kept_snapshots
         if life.corrupts and len(kept.get(0, ())) > 1:
             newest, *older = kept[0]
             kept[0] = (replace(newest, body=newest.body[:-1] + bytes([newest.body[-1] ^ 1])), *older)
@@ -201,8 +201,8 @@ async def test_a_corrupt_snapshot_is_reported_and_the_one_before_is_used() -> No
     for position in (1, 2):
         await fold_windows(living, [(position, window("a", position, {"p": 500}))])
         await living.snapshot()
-    newest, older = store.committed.snapshots[living.partition]
-    store.committed.snapshots[living.partition] = (replace(newest, checksum="0" * 64), older)
+    newest, older = store.kept_snapshots[living.partition]
+    store.kept_snapshots[living.partition] = (replace(newest, checksum="0" * 64), older)
     again = LivingState(store, POLICY)
     restored = await again.restore()
     assert restored.position == 1
@@ -214,7 +214,7 @@ async def test_a_snapshot_of_an_older_version_is_refused_and_history_is_replayed
     living = await started(store)
     await fold_windows(living, [(1, window("a", 1, {"p": 500}))])
     await living.snapshot()
-    store.committed.snapshots[0] = tuple(replace(one, version=2) for one in store.committed.snapshots[0])
+    store.kept_snapshots[0] = tuple(replace(one, version=2) for one in store.kept_snapshots[0])
     restored = await LivingState(store, POLICY).restore()
     assert restored.position == 0
     assert "version is 2" in restored.refused[0]

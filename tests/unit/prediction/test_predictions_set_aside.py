@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from prediction_memory import MemoryPredictionStore
 from test_cadence import living
 
 from slackwater.events.envelope import Event
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.model.errors import InvalidInput
-from slackwater.prediction.adapters.memory import MemoryPredictionStore
 from slackwater.prediction.usecases import publish_predictions as publishing
 from slackwater.prediction.usecases.fold_windows import fold_windows
 from slackwater.prediction.usecases.publish_predictions import publish_predictions

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from prediction_memory import MemoryPredictionStore
 from test_windows_that_fail import POLICY
 
-from slackwater.prediction.adapters.memory import MemoryPredictionStore
 from slackwater.prediction.usecases.shares import Shares
 from slackwater.prediction.usecases.state import LivingState
 

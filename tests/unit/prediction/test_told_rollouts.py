@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from prediction_memory import MemoryPredictionStore
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.decision_recorded import DecisionRecorded
@@ -14,7 +15,6 @@ from slackwater.events.envelope import Event
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.quantities import Resources
-from slackwater.prediction.adapters.memory import MemoryPredictionStore
 from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, PoolPolicy
 from slackwater.prediction.ports import Described

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prediction_memory import MemoryPredictionStore
 
 from slackwater.events.envelope import Event
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.quantities import Resources
-from slackwater.prediction.adapters.memory import MemoryPredictionStore
 from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.crowd import Crowd
 from slackwater.prediction.domain.policy import Cadence, ModelChoice, Policies, PoolPolicy

@@ -5,8 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from slackwater.cli.composition import SHARED
-from slackwater.runtime.niceness import NICENESS
+from slackwater.runtime.service_list import service_list
 
 
 def niceness(service: str, before: int = 0) -> int:
@@ -29,5 +28,5 @@ def test_nobody_is_made_less_nice_than_its_operator_wants() -> None:
     assert niceness("ingestion", before=15) >= 15
 
 
-def test_every_service_but_ensurance_has_its_place() -> None:
-    assert NICENESS.keys() | {"ensurance"} == {part.name for part in SHARED}
+def test_only_ensurance_goes_before_all_others() -> None:
+    assert [name for name, spec in service_list().services.items() if spec.nice == 0] == ["ensurance"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from slackwater.model.errors import Unavailable
 
 NOT_WRITTEN = "journal_not_written"
-"""Stable code: what has to be noted before anything is done could not be noted."""
+"""Stable code: a record that has to be on disk before the action could not be written."""
 
 
 def replace_synced(path: Path, content: bytes) -> None:

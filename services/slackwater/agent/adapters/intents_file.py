@@ -1,4 +1,4 @@
-"""The last document of each writer on disk: what an agent goes on with that restarts while it is cut off."""
+"""The last document of each writer on disk, for an agent that restarts while disconnected."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _Declared = Event[IntentDeclared]
 
 @dataclass(frozen=True, slots=True)
 class JsonIntents:
-    """`<agent dir>/intents.json`, replaced as a whole. What cannot be read is no document: the agent then only lets go,
-    as it does where it never had any."""
+    """`<agent dir>/intents.json`, replaced as a whole. A file that cannot be read counts as none: the agent then only
+    restores, as without any document."""
 
     path: Path
 

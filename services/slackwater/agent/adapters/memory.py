@@ -1,4 +1,4 @@
-"""Journal, ledger and last intents in memory: for simulated machines, whose values end with us, and for tests."""
+"""Journal, ledger and documents in memory: for simulated machines, whose values end with the process, and tests."""
 
 from __future__ import annotations
 

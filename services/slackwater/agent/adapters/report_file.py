@@ -1,4 +1,4 @@
-"""What was given back at the end, on disk: for people and scripts that look afterwards."""
+"""The restore report on disk, for people and scripts that read it afterwards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = get_logger(__name__)
 
 
 def keep_report(file: Path, report: RestoreReport) -> None:
-    """The end does not wait for room on the disk."""
+    """Write the report; a full disk is logged and does not delay the stop."""
     files = [asdict(one) for one in report.files]
     try:
         replace_synced(file, json.dumps({"exact": report.exact, "files": files}, indent=1).encode() + b"\n")

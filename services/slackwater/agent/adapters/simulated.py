@@ -1,7 +1,7 @@
 """The simulated driver: machines that obey limits and weights, under a prod demand that rises and falls like a tide.
 
 What is simulated is the arithmetic of sharing, not a kernel: CPU is divided by water-filling over two levels of
-weights (tiers, then pods), nobody gets more than he wants or than his limit. Pressure is what prod wanted and did not
+weights (tiers, then pods), no pod gets more than it wants or than its limit. Pressure is what prod wanted and did not
 get, as a share of what it wanted, plus what the mere presence of others costs; the factor of the latter was measured
 on a virtual machine with two CPUs. Everything follows from the seed and the clock. Values end with the process.
 """
@@ -44,7 +44,7 @@ _HOST_APP_SHARE, _HOST_APP_BYTES = 0.05, _GIB // 2
 
 
 def surging(at: datetime) -> bool:
-    """High tide: by the wall clock, so that whoever watches knows it without being told."""
+    """High tide: by the wall clock, so that an observer can compute it."""
     return at.timestamp() % TIDE_SECONDS >= REST_SECONDS
 
 
@@ -56,7 +56,7 @@ def prod_load(seed: int, at: datetime) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who wants how much of the CPU: `demand`, capped by `limit` (None = unlimited), in milli-cores."""
+    """One pod's claim on the CPU: `demand`, capped by `limit` (None = unlimited), in milli-cores."""
 
     key: str
     tier: Tier
@@ -71,7 +71,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What everybody got, in milli-cores, how much of the time prod waited (0..1) and its estimated p99 (seconds)."""
+    """Usage by pod in milli-cores, the share of time prod waited (0..1) and its estimated p99 in seconds."""
 
     usage: Mapping[str, float]
     prod_pressure: float
@@ -79,7 +79,7 @@ class Shares:
 
 
 def fill(capacity: float, wanted: Mapping[str, float], weights: Mapping[str, int]) -> dict[str, float]:
-    """Water-filling: in proportion to the weights, nobody above what he wants; what he leaves goes to the others."""
+    """Water-filling: in proportion to the weights, none above its demand; the rest goes to the others."""
     got = dict.fromkeys(wanted, 0.0)
     open_keys, left = {key for key, amount in wanted.items() if amount > 0}, max(0.0, capacity)
     while open_keys:
@@ -114,7 +114,7 @@ def divide(capacity: float, claims: Sequence[Claim], tier_weights: Mapping[Tier,
 
 
 def settle(capacity: float, cpus: int, claims: Sequence[Claim], tier_weights: Mapping[Tier, int]) -> Shares:
-    """Who gets what, and what prod feels of it.
+    """Usage of every claim, and prod's pressure and latency.
 
     Pressure: unmet/wanted + 0.02 u + 0.30 u b, with u and b what prod and the others use of the capacity.
     p99: s/(1-p) x (1 + ln 100 x r^(sqrt(2(c+1))-1) / (c (1-r))): the waiting of Sakasegawa's approximation for c
@@ -211,7 +211,7 @@ class SimulatedDriver:
         return tuple(self._pods[uid] for uid in sorted(self._pods))
 
     def shares(self) -> Shares:
-        """What everybody gets at this moment under the present limits and weights."""
+        """Usage of every pod at this moment under the present limits and weights."""
         load = prod_load(self.seed, self.clock.now())
         total = sum(pod.request.cpu_milli for pod in self._pods.values() if pod.tier is Tier.PROD) or 1
         capacity = self.cpus * 1000.0 - self._apps_milli() * len(self.host_apps)
@@ -239,7 +239,7 @@ class SimulatedDriver:
         )
 
     def glance(self) -> None:
-        """Its load changes with the tide, not between two samples."""
+        """None: the load changes with the tide, not between two samples."""
 
     def knob(self, spec: KnobSpec, target: Target) -> Knob:
         return self._known(self._knob(spec, target))

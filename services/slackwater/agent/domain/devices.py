@@ -1,4 +1,4 @@
-"""From counters of disks and links to what they did in between. Who was not there before, or was reset, is left out."""
+"""Rates of disks and links from two readings of their counters. A device that is new, or was reset, is left out."""
 
 from __future__ import annotations
 

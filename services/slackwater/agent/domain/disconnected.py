@@ -21,14 +21,14 @@ from slackwater.waterline.loop.managed import use_of
 from slackwater.waterline.loop.steadying import LoopState
 
 WRITER = "agent"
-"""Of the limits and evictions that an agent decides about while nobody else does."""
+"""The writer of limits and evictions that a disconnected agent decides."""
 Limits = Mapping[str, tuple[int | None, int | None]]
-"""By pod uid, the limit in force and the one before any of ours."""
+"""By pod uid, the limit in force and the previous one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What of the node does not change from sample to sample."""
+    """The node's facts, which do not change from sample to sample."""
 
     facts: NodeFacts
 
@@ -41,8 +41,8 @@ class Machine:
         state: GuardState,
         leaving: Collection[str] = (),
     ) -> NodeView:
-        """The last interval of the machine. Limits of ours are those of `state`; the others are as found. `leaving` are
-        pods that are being ended, by uid."""
+        """The last interval of the machine as the planner sees it. Throttles are those of `state`, other limits as
+        found; `leaving` are the uids of pods that are being evicted."""
         ours, capacity = state.by_uid(), self.facts.capacity
         found = tuple(
             _pod(pod, instant, limits, ours.get(pod.uid), pod.uid in leaving) for pod in pods if pod.uid in limits
@@ -91,7 +91,7 @@ def _pod(pod: Pod, instant: Instant, limits: Limits, ours: Throttled | None, is_
 
 
 def _best_effort(pods: Iterable[PodUse], capacity_milli: int) -> BestEffortCpu | None:
-    """CPU of all BE pods in the last interval, which is all that is remembered here: it stands for the window, too."""
+    """CPU of all BE pods in the last interval. It stands for the window too, because no more is kept here."""
     found = [pod for pod in pods if pod.qos is QoSClass.BE]
     if not found or any(pod.cpu_usage_milli is None for pod in found):
         return None
@@ -109,9 +109,9 @@ def inherited(
     leaving: Iterable[Underway] = (),
     begun_at: Iterable[datetime] = (),
 ) -> GuardState:
-    """What was in force when nobody renewed it any more: it is given back by the same rules as anything else. Why it
-    was taken is not known, so the waiting begins now. Who is being ended already is credited, and what began within the
-    hour counts for it, whoever asked."""
+    """The guard's first state: limits in force at the end of the lease, restored by the usual rules. Their cause is not
+    known, so the cool-down begins now. Evictions under way are credited, and those of the last hour count for the
+    hourly bound, of any writer."""
     known = {pod.uid: pod for pod in pods}
     held = [(known[one.pod_uid], one) for one in desired.throttles if one.pod_uid in known and one.pod_uid in limits]
     throttles = [Throttled(pod.uid, pod.name, str(pod.tier), one.limit_milli, limits[pod.uid][1]) for pod, one in held]
@@ -128,5 +128,5 @@ def desired_state(state: GuardState, decisions: Mapping[str, str], before: Desir
 
 
 def fading(state: DesiredState, now: float) -> DesiredState:
-    """The owner is back: what we held rises step by step, so that nothing jumps before he has looked."""
+    """Ensurance is back: the limits rise step by step, so that nothing jumps before its first decision."""
     return replace(state, received=now, lease_seconds=0.0)

@@ -9,7 +9,7 @@ from enum import Enum
 
 @dataclass(frozen=True, slots=True)
 class EvictionRequest:
-    """One eviction as a writer asks for it. `cause` is the id of the event that carried it, `traceparent` its step."""
+    """One eviction as a writer requests it. `cause` is the id of the event that carried it, `traceparent` its span."""
 
     id: str
     pod_uid: str
@@ -23,7 +23,7 @@ class EvictionRequest:
 
 
 class Verdict(Enum):
-    """What becomes of an eviction that is not known yet. WAIT: nothing now, ask again."""
+    """What to do with an eviction that is new. WAIT: nothing now, consider it again."""
 
     START = "start"
     WAIT = "wait"

@@ -1,8 +1,8 @@
-"""The journal's rules: what was there before us, what we wrote, and what may be written back.
+"""The journal's rules: previous texts, written texts, and what may be written back.
 
-A claim is made before the first write of a knob and names the previous text. Each write is noted before it is done,
-so at any crash the knob holds the previous text or one of the last two texts noted. Anything else was written by
-somebody else: it is reported and left alone.
+A claim is made before the first write of a knob and names the previous text. Each write is recorded before it is done,
+so at any crash the knob holds the previous text or one of the last two texts recorded. Any other text was written by
+another program: it is reported and left alone.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Record = Mapping[str, str]
 
 @dataclass(slots=True)
 class Claim:
-    """A knob that we have (or are about to have) written: the text before us and the last two texts noted."""
+    """A knob that the agent has written or is about to write: its previous text and the last two texts recorded."""
 
     previous: str
     written: list[str] = field(default_factory=list)
 
     def ours(self, present: str) -> bool:
-        """Whether `present` is explained by us: untouched, or one of our last two writes (one may not have landed)."""
+        """Whether `present` is the agent's: untouched, or one of the last two writes (one may not have landed)."""
         return present == self.previous or present in self.written
 
     def note(self, text: str) -> None:

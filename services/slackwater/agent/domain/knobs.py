@@ -1,7 +1,7 @@
 """Knobs: the writable values of a machine, and the declaration of each kind of them.
 
 A `KnobSpec` declares one kind: the cgroup file on v1 and on v2, how a value is rendered and read back, and the value
-of a cgroup that nobody has set. Drivers read and write any declared knob, so that a new one needs no driver code.
+of an untouched cgroup. Drivers read and write any declared knob, so that a new one needs no driver code.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class KernelFile:
 class KnobSpec:
     """One kind of knob. `v1` or `v2` is None where that version of cgroups has no such file.
 
-    `default` is what a cgroup holds that nobody has set: a simulated machine begins with it, so that restores lead back
+    `default` is what an untouched cgroup holds: a simulated machine begins with it, so that restores lead back
     to it. A restore itself writes the exact previous text from the journal. `words` and `least` are the notation of
     simulated machines: texts that stand for values, and the smallest value that is accepted.
     """

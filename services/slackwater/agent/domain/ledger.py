@@ -1,4 +1,4 @@
-"""The life of an eviction as it is remembered: started, ended, told."""
+"""The record of an eviction: started, ended, published."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ class EvictionRecord:
     completed_at: datetime | None = None
     published: bool = False
     traceparent: str | None = None
-    """The step that the completion goes on from; kept, so that a restart does not end the trace."""
+    """The span that the completion continues; stored, so that a restart does not end the trace."""

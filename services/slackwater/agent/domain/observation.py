@@ -1,4 +1,4 @@
-"""The window in the making: every sample goes in, a summary comes out when a report is due."""
+"""The open window: every sample is added, a summary is made when a report is due."""
 
 from __future__ import annotations
 
@@ -213,8 +213,8 @@ class Observation:
             _add(series.memory, pod.memory_bytes)
 
     def _add_apps(self, previous: RawSample, sample: RawSample, seconds: float) -> list[tuple[int, int]]:
-        """What they used, CPU and memory. Of one whose rate is not known (it has just come, or began anew) both stay
-        with the system, where they would be if nobody had named it."""
+        """CPU and memory of the host applications. Where a rate is not known (new, or its counter was reset) both count
+        as system, as they would without the setting."""
         known = {app.name: app for app in previous.host_apps}
         used: list[tuple[int, int]] = []
         for app in sample.host_apps:

@@ -1,4 +1,4 @@
-"""Pods that are neither throttled nor ended, whatever a command says: the agent itself, and the system."""
+"""Pods that are neither throttled nor evicted, whatever a document requests: the agent itself, and the system."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PROTECTED = "protected"
 
 
 def protection_reason(pod: Pod) -> str | None:
-    """Why, or None. Planners leave them out; this is for the writer that does not."""
+    """Why the pod is protected, or None. Planners leave protected pods out; this holds for writers that do not."""
     if pod.qos is QoSClass.SYSTEM:
         return "pods of QoS class SYSTEM are never touched"
     if pod.namespace in marks.SYSTEM_NAMESPACES or pod.priority >= marks.SYSTEM_CRITICAL:

@@ -1,4 +1,7 @@
-"""Whether somebody who says how far he has read has read a report of this node: what renews its leases."""
+"""Tracks which of this node's reports a consumer has read, by stream position.
+
+Only a consumer that has read one recently may renew a lease.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,20 @@ from collections import deque
 from dataclasses import dataclass, field
 
 KEPT_SECONDS = 300.0
-"""Longer ago than this no writer may have heard a node last."""
+"""The longest time since the last report that a renewal may allow."""
 SPACING_SECONDS = 1.0
-"""Reports that follow each other closer than this need not all be known."""
+"""Of reports closer together than this only one is kept."""
 
 
 @dataclass(slots=True)
 class StoredReports:
-    """Where our reports of the last minutes stand in the stream, and when they were published (monotonic seconds)."""
+    """Stream positions of the last minutes' reports, with their publication times in monotonic seconds."""
 
     _known: deque[tuple[int, float]] = field(default_factory=deque)
 
-    def note(self, position: int, now: float) -> None:
-        """The broker has stored one. A position before the last is that of a stream which began anew, where the
-        earlier ones mean nothing."""
+    def add(self, position: int, now: float) -> None:
+        """Record a stored report. A position before the last one means that the stream was created anew, so that the
+        earlier positions are void."""
         known = self._known
         while known and (known[0][1] < now - KEPT_SECONDS or position < known[-1][0]):
             known.popleft()
@@ -27,5 +30,5 @@ class StoredReports:
             known.append((position, now))
 
     def is_read(self, up_to: int, within_seconds: float, now: float) -> bool:
-        """Whether one that was published so recently stands at or before `up_to`."""
+        """Whether a report published within `within_seconds` is at or before position `up_to`."""
         return any(position <= up_to and now - at <= within_seconds for position, at in self._known)

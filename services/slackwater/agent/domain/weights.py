@@ -1,7 +1,7 @@
 """CPU weights of pods and tiers: by request (plain sharing) or by tier (prod before mid before the rest).
 
-By tier and idle, batch and free run when nobody else wants to: the kernel lets whoever wakes up in prod or mid take
-the CPU at once, also from a group that has just come back from a quota with its history forgotten (decision 0052).
+By tier and idle, batch and free run when no other tier wants the CPU: the kernel preempts them at once for a task that
+wakes up in prod or mid, even if their group has just come back from a quota with its history reset (decision 0052).
 The v1/v2 conversion is the one Kubernetes uses (KEP-2254): linear between [2, 262144] and [1, 10000].
 """
 
@@ -22,7 +22,7 @@ SHARES_PER_CPU = 1024
 
 
 class Policy(StrEnum):
-    """The same words as in `intent.declared`."""
+    """The same values as in `intent.declared`."""
 
     BY_REQUEST = "by-request"
     BY_TIER = "by-tier"

@@ -35,12 +35,12 @@ class Envelopes:
         return f"agent/{self.node}"
 
     def origin(self, payload: P) -> Event[P]:
-        """A payload that nothing on the bus caused. It is in a trace of its own, which nobody exports."""
+        """A payload that no event caused. It has a trace of its own, which is not exported."""
         traceparent = new_traceparent(sampled=False)
         return event_of(payload, source=self.source, time=self.clock.now(), traceparent=traceparent)
 
     def report(self, payload: UsageReported) -> Event[UsageReported]:
-        """A report is where every trace from measurement to actuation begins."""
+        """Every trace from measurement to actuation begins at a report."""
         urgent = payload.trigger == URGENT_TRIGGER
         attributes: Attributes = {
             "node": self.node,
@@ -56,7 +56,7 @@ class Envelopes:
         return event_of(observed.payload, source=self.source, time=self.clock.now(), causedby=observed.cause)
 
     def decided(self, record: DecisionRecord, cause: Event[IntentDeclared]) -> Event[DecisionRecorded]:
-        """A decision of ours, under the rules that came with `cause`."""
+        """A decision of this agent by the rules that came with `cause`."""
         return event_of(
             DecisionRecorded(record=record),
             source=self.source,

@@ -1,6 +1,6 @@
 """/metrics and /livez of an agent: the few lines of HTTP that a scrape needs, instead of a web framework per node.
 
-Who is let in is decided as everywhere (slackwater.runtime.gate): by token, by certificate, or not at all.
+Access is decided as everywhere (slackwater.runtime.gate): by token, by certificate, or not at all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slackwater.runtime.settings import HttpSettings
 from slackwater.telemetry.logs import get_logger
 
 PATHS: Mapping[str, Needed] = {"/livez": OPEN, "/metrics": Role.VIEWER}
-"""All there is, and who may read it."""
+"""Every path, and the role that may read it."""
 _log = get_logger(__name__)
 _REQUEST_SECONDS = 5.0
 _HEAD_BYTES = 8192
@@ -66,7 +66,7 @@ async def exposing(settings: AgentSettings, registry: CollectorRegistry = REGIST
 
 
 def doors_of(settings: AgentSettings) -> HttpSettings:
-    """Where the agent listens and whom it lets in. Raises Misconfigured if that were everybody, or for half of TLS."""
+    """Where the agent listens, and its access rules. Raises Misconfigured for open access, or for half of TLS."""
     doors = HttpSettings(
         host=settings.metrics_host,
         port=settings.metrics_port,
@@ -141,7 +141,7 @@ class _Page:
 
 
 def _needed(path: str, caller: Principal | None) -> Needed:
-    """Whoever proves nothing is not told what does not exist."""
+    """A caller without proof is not told which paths exist."""
     return PATHS.get(path, Role.VIEWER if caller is None else OPEN)
 
 

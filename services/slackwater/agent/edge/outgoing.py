@@ -1,6 +1,6 @@
-"""The way out: facts first and in order until the bus has them, reports in a bounded buffer that drops the oldest, and
-what is urgent a second time beside them all. What the bus can never take is dropped, and what it does not take while it
-takes other things holds nobody up.
+"""The outgoing queue: facts first and in order until the bus has stored them, reports in a bounded buffer that drops
+the oldest, urgent reports a second time beside both. A message that the bus can never take is dropped; one that it does
+not take while it takes others does not block them.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from slackwater.telemetry.logs import get_logger
 _log = get_logger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 _DOUBTS = 3
-"""So often a fact may fail while reports are stored before the facts behind it have their turn."""
+"""So often a fact may fail while reports are stored, before the facts behind it are tried."""
 AT_ONCE = 4
-"""So many reports may wait for the broker's word: on a slow line one round trip carries more than one."""
+"""Reports that may wait for the broker's acknowledgement at a time: a slow line carries several per round trip."""
 
 
 class Outgoing:
-    """One queue per agent. Nothing here ever blocks a sample or a write to the machine.
+    """One queue per agent. It never blocks a sample or a write to the machine.
 
-    Facts go one after the other, before the newest report. Reports go one after the other too, unless several wait:
-    then a few are under way at once, so that a long line does not make us fall behind what we measure. `stored` is
-    told where in the stream each of them stands.
+    Facts are published one after the other, before the newest report. Reports are too, unless several wait: then a few
+    are under way at once, so that a slow line does not fall behind the samples. `stored` is called with the stream
+    position of each report.
     """
 
     def __init__(
@@ -65,13 +65,13 @@ class Outgoing:
         return len(self._facts) + len(self._reports)
 
     def fact(self, key: str, event: Event[Any], stored: Callable[[], None] | None = None) -> None:
-        """Publish for sure. A newer fact under the same key takes the place of one that still waits."""
+        """Publish until it is stored. A newer fact under the same key replaces one that still waits."""
         self._facts[key] = (event, stored)
         self._wake.set()
 
     def report(self, event: Event[UsageReported]) -> None:
-        """Publish if the bus comes back soon enough; otherwise the oldest is dropped and counted. An urgent one is told
-        at once as well."""
+        """Publish if the bus comes back soon enough; otherwise the oldest is dropped and counted. An urgent report is
+        also published at once."""
         if (crossing := crossing_of(event)) is not None:
             self._urgent.send(crossing)
         if len(self._reports) >= self._capacity:
@@ -105,8 +105,8 @@ class Outgoing:
             self._fact_flight = None
 
     def _begin(self) -> None:
-        """What may be under way now, and is not; while the bus is away one at a time, and a report after a fact that
-        failed: it may be the fact that is not taken."""
+        """Publish what may be under way now and is not. While the bus is away one message at a time, and a report after
+        a fact that failed: the bus may refuse that fact only."""
         in_doubt = self.away and self._failed is not None and bool(self._reports)
         if self._facts and self._fact_flight is None and not in_doubt:
             self._fact_flight = asyncio.create_task(self._carry(self._publish_fact))
@@ -157,7 +157,7 @@ class Outgoing:
         try:
             position = await self._bus.publish(event)
         except Unavailable:
-            self._failed = None  # so nothing is taken
+            self._failed = None  # so the bus takes nothing
             raise
         except InvalidInput as error:
             _log.error("report dropped", sequence=event.data.sequence, error=error.message)
@@ -175,7 +175,7 @@ class Outgoing:
             self._lost()
 
     def _doubt(self) -> None:
-        """The bus has taken a report, after it had not taken the first fact."""
+        """The bus has stored a report after it did not store the first fact: move that fact back after some tries."""
         failed, self._failed = self._failed, None
         if failed is None or failed not in self._facts:
             return

@@ -1,7 +1,7 @@
-"""The way out of urgent reports: at once, beside the queue. What does not get through is not kept.
+"""Publishes urgent reports at once, beside the outgoing queue. One that fails is not kept.
 
-The report itself stands in the queue of all reports as well and is delivered from there, so nothing is lost with its
-second telling; and while a node is above its waterline the next sample tells it again.
+The same report is in the outgoing queue and is delivered from there, so nothing is lost; and while a node is above its
+waterline the next sample is urgent too.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from slackwater.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
 AT_ONCE = 4
-"""So many may wait for the broker's word; of what comes beyond, the newest alone goes when one of them has it."""
+"""Reports that may wait for the broker's acknowledgement; of those beyond, only the newest follows."""
 
 
 class UrgentReports:
-    """Of one agent. Never blocks, never holds more than AT_ONCE under way and one that waits."""
+    """Of one agent. Never blocks; holds at most AT_ONCE reports under way and one that waits."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -28,7 +28,7 @@ class UrgentReports:
         self._next: Event[WaterlineCrossed] | None = None
 
     def send(self, crossing: Event[WaterlineCrossed]) -> None:
-        """Publish now, or, where too many are under way, in place of what waits."""
+        """Publish now, or replace the waiting one where too many are under way."""
         if len(self._flights) >= AT_ONCE:
             self._next = crossing
             return
@@ -37,7 +37,7 @@ class UrgentReports:
         flight.add_done_callback(self._landed)
 
     async def close(self) -> None:
-        """Let go of everything: who guards the node reads the report where all are."""
+        """Cancel everything: ensurance reads the same report from the queue of all reports."""
         self._next = None
         flights = list(self._flights)
         for flight in flights:

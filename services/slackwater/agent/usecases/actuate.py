@@ -1,10 +1,10 @@
-"""Carrying out steps on knobs, journal first; and giving everything back.
+"""Carries out steps on knobs, journal first, and restores every knob.
 
-The order is what makes a crash harmless: a claim is on disk before the first write of its knob, every text is noted
-before it is written, a release is noted after the previous text is back.
+The order makes a crash harmless: a claim is on disk before the first write of its knob, every text is recorded before
+it is written, a release is recorded after the previous text is back.
 
-Where the disk takes no more notes, nothing is written that could not be given back: the steps fail with a reason, and
-values go back as ever. What could not be noted of that is in memory, and the journal is written anew as soon as it can.
+While the disk takes no records, nothing is written that could not be restored: the steps fail with a reason, and
+restores go on. Records that could not be written stay in memory, and the journal is rewritten as soon as it can be.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SETTLED_KEPT = 2048
 
 @dataclass(frozen=True, slots=True)
 class RestoredFile:
-    """One file that was ever written: what it held before us, what it holds now (None = it is gone)."""
+    """One file that was ever written: its previous text and its text now (None = it is gone)."""
 
     path: str
     previous: str
@@ -37,7 +37,7 @@ class RestoredFile:
 
 @dataclass(frozen=True, slots=True)
 class RestoreReport:
-    """`exact`: every file that still exists holds what it held before us, by re-reading it."""
+    """`exact`: every file that still exists holds its previous text, read again."""
 
     files: tuple[RestoredFile, ...] = ()
 
@@ -48,7 +48,7 @@ class RestoreReport:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of some steps: refused or vanished knobs with a stable reason, and those yielded to others."""
+    """The result of some steps: refused or vanished knobs with a stable reason, and those yielded to others."""
 
     errors: dict[Knob, str] = field(default_factory=dict)
     yielded: dict[Knob, str] = field(default_factory=dict)
@@ -63,16 +63,16 @@ class Actuator:
     file: JournalFile
     journal: Journal = field(default_factory=Journal)
     performed: Callable[[Outcome], None] = lambda outcome: None
-    """Told what came of every plan that was carried out."""
+    """Called with the outcome of every plan."""
     _settled: dict[Knob, str] = field(default_factory=dict)
     _appended: int = 0
     _behind: bool = False
-    """Whether the file says something else than the journal in memory."""
+    """Whether the file differs from the journal in memory."""
     _trouble: str = ""
-    """Why the last note could not be written; said once, until one is written again."""
+    """Why the last record could not be written; logged once, until one is written again."""
 
     def recover(self) -> RestoreReport:
-        """What a crashed run left is put back, before anything else is done."""
+        """Restore what a crashed run left, before anything else is done."""
         self.journal = self.file.load()
         return self.restore_all()
 
@@ -82,7 +82,7 @@ class Actuator:
         if not steps:
             return outcome
         with step_of_current("agent actuate", {"steps": len(steps)}) as actuation:
-            refused = self._announce([step for step in steps if step.do is Do.WRITE])
+            refused = self._record_writes([step for step in steps if step.do is Do.WRITE])
             for step in steps:
                 if refused and step.do is Do.WRITE:
                     outcome.errors[step.knob] = refused
@@ -98,8 +98,8 @@ class Actuator:
     def restore_all(self) -> RestoreReport:
         """Write the previous text of every claimed knob, last claim first; leave what others changed; re-read all.
 
-        What the machine refuses to take back stays claimed: whoever runs next tries again, and takes ours for no
-        original.
+        A knob whose restore is refused stays claimed: the next run tries again, and does not take the agent's text for
+        the original.
         """
         left: dict[Knob, Claim] = {}
         for knob in reversed(self.journal.knobs()):
@@ -117,7 +117,8 @@ class Actuator:
             self._settled[knob] = claim.previous
         report = RestoreReport(
             tuple(
-                RestoredFile(knob.path, previous, self._shown(knob)) for knob, previous in sorted(self._settled.items())
+                RestoredFile(knob.path, previous, self._text_now(knob))
+                for knob, previous in sorted(self._settled.items())
             )
         )
         self.journal = Journal({knob: left[knob] for knob in reversed(left)})
@@ -132,22 +133,22 @@ class Actuator:
         except NotFound:
             return None
 
-    def look(self, knobs: Iterable[Knob]) -> dict[Knob, str | None]:
-        """The texts of those that can be read now: of the others nothing is known, and nothing is to be done."""
+    def read_all(self, knobs: Iterable[Knob]) -> dict[Knob, str | None]:
+        """The texts of the knobs that can be read now; the others are left out."""
         found: dict[Knob, str | None] = {}
         for knob in knobs:
             with suppress(Misconfigured):
                 found[knob] = self.read(knob)
         return found
 
-    def _shown(self, knob: Knob) -> str | None:
+    def _text_now(self, knob: Knob) -> str | None:
         try:
             return self.read(knob)
         except Misconfigured as error:
             return error.message
 
-    def _announce(self, writes: Sequence[Step]) -> str:
-        """Note what is about to be written; the reason if that is not possible."""
+    def _record_writes(self, writes: Sequence[Step]) -> str:
+        """Record the texts that are about to be written; returns the reason where that is not possible."""
         lines: list[Record] = []
         for step in writes:
             if step.claim:
@@ -166,8 +167,8 @@ class Actuator:
         self._apply(lines)
         return ""
 
-    def _note(self, *lines: Record) -> None:
-        """What has happened; if it cannot be written now, with the next rewriting."""
+    def _record(self, *lines: Record) -> None:
+        """Record what has happened; if the file cannot be written now, its next rewrite has it."""
         try:
             if not self._behind:
                 self.file.append(lines, sync=False)
@@ -204,7 +205,7 @@ class Actuator:
             case Do.RELEASE:
                 self._release(step.knob, step.previous)
             case Do.FORGET:
-                self._note(record("release", step.knob))
+                self._record(record("release", step.knob))
             case Do.YIELD:
                 outcome.yielded[step.knob] = step.previous
                 self._release(step.knob, step.previous)
@@ -215,26 +216,26 @@ class Actuator:
             now = self.driver.read(step.knob)
         except NotFound:
             outcome.errors[step.knob] = "not_found"
-            self._note(record("release", step.knob))
+            self._record(record("release", step.knob))
             return
         except Misconfigured as error:
             outcome.errors[step.knob] = error.code
-            present = self.look([step.knob]).get(step.knob)
-            if present is not None and present != step.previous:  # what did not land must not hide what did
-                self._note(record("write", step.knob, present))
+            present = self.read_all([step.knob]).get(step.knob)
+            if present is not None and present != step.previous:  # a text that did not land must not hide one that did
+                self._record(record("write", step.knob, present))
             return
         outcome.done += 1
         if step.do is Do.RESTORE:
             if now == step.previous:
                 self._release(step.knob, step.previous)
-        elif now != step.text:  # the kernel rounds some values: what it made of ours is ours, too
-            self._note(record("write", step.knob, now))
+        elif now != step.text:  # the kernel rounds some values: the rounded text is the agent's, too
+            self._record(record("write", step.knob, now))
 
     def _release(self, knob: Knob, previous: str) -> None:
-        self._note(record("release", knob))
+        self._record(record("release", knob))
         self._settled[knob] = previous
         if len(self._settled) > _SETTLED_KEPT:
-            self._settled = {knob: text for knob, text in self._settled.items() if self._shown(knob) is not None}
+            self._settled = {knob: text for knob, text in self._settled.items() if self._text_now(knob) is not None}
 
     def _compact(self) -> None:
         if self._behind or self._appended > _COMPACT_ABOVE + 4 * len(self.journal):

@@ -39,9 +39,9 @@ class ApplyControls:
             if self._is_due(control, merged, pods, sample):
                 desired.update(dict.fromkeys(self.claimed(control.knob)))
                 desired.update(self._texts(control, control.desired(merged, pods, machine), doubtful))
-        present = self.actuator.look(desired)
+        present = self.actuator.read_all(desired)
         desired = {knob: text for knob, text in desired.items() if knob in present and knob not in doubtful}
-        theirs = self.actuator.look(self.foreign)
+        theirs = self.actuator.read_all(self.foreign)
         self.foreign = {knob: text for knob, text in self.foreign.items() if theirs.get(knob, "") not in (None, text)}
         return self.actuator.perform(convergence.plan(desired, present, self.actuator.journal, self.foreign))
 

@@ -1,4 +1,4 @@
-"""Intents of all writers in, writes to the machine, and what was observed back out."""
+"""Converges the machine to the documents of all writers, and answers what is in force."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The newest document of one writer: as it came, and as the domain sees it. `remembered`: it was kept over a
-    restart; nobody has renewed it to this process, so it counts as lapsed."""
+    """The newest document of one writer: the event, and the state that the controls read. `remembered`: it was stored
+    before a restart and not renewed since, so it counts as lapsed."""
 
     event: Event[IntentDeclared]
     desired: DesiredState
@@ -41,7 +41,7 @@ class Held:
 
 @dataclass(slots=True)
 class ConvergeToIntents:
-    """Keeps the documents; everything else is recomputed each time from the machine and the journal."""
+    """Holds the documents; everything else is recomputed each time from the machine and the journal."""
 
     node: str
     boot_epoch: str
@@ -51,7 +51,7 @@ class ConvergeToIntents:
     capacity_milli: int
     held: dict[str, Held] = field(default_factory=dict)
     own: DesiredState | None = None
-    """What this agent wants by itself, while it is alone and for some seconds after."""
+    """What this agent decides itself, in disconnected mode and for some seconds after."""
     controls: Sequence[Control[Any]] = CONTROLS
     _apply: ApplyControls = field(init=False)
     _protected: frozenset[str] = frozenset()
@@ -61,8 +61,8 @@ class ConvergeToIntents:
         self._apply = ApplyControls(self.driver, self.actuator, self.controls)
 
     def remember(self, events: Iterable[Event[IntentDeclared]]) -> None:
-        """After a restart: what was last declared before it. Limits are not taken up again, for the start has put
-        everything back; weights, waterlines and rules are."""
+        """After a restart, load the documents from before it. Weights, waterlines and rules count again; limits do not,
+        because the start has put every limit back."""
         for event in events:
             if event.data.node == self.node:
                 plain = event.data.model_copy(update={"throttles": ()})
@@ -70,15 +70,15 @@ class ConvergeToIntents:
                 self.held[plain.writer] = Held(event.model_copy(update={"data": plain}), state, remembered=True)
 
     def receive(self, event: Event[IntentDeclared]) -> list[Observed]:
-        """Take one document, converge, and say what is in force now. A mere renewal is not answered."""
+        """Accept one document, converge, and return what is in force now. A repeated document is not answered."""
         document = event.data
         before = self.held.get(document.writer)
         if before is not None and self._repeats(event, before):
-            if before.remembered:  # whole again, with its limits, and lapsed until somebody renews it
+            if before.remembered:  # complete again, with its limits, and lapsed until its writer renews it
                 self.held[document.writer] = Held(event, _desired_state(document, before.desired.received))
             return []
         if before is not None and before.remembered:
-            before = None  # whoever speaks to this process first is heard, as after any start
+            before = None  # the first writer that this process receives counts, as after any start
         if document.node != self.node or (before is not None and is_older(document, before.event.data)):
             _log.warning(
                 "intent ignored", writer=document.writer, intended_for=document.node, generation=document.generation
@@ -96,8 +96,8 @@ class ConvergeToIntents:
         return answers
 
     def renew(self, writer: str, epoch: int) -> bool:
-        """The writer is there and hears us: what he last declared holds for another lease from now. Not if somebody
-        else has declared for the node since, nor what holds for no time, nor what is only remembered."""
+        """Renew the lease of the writer's last document from now. Returns False where another replica has declared for
+        the node since, the document has no lease, or it is only remembered."""
         held = self.held.get(writer)
         if held is None or held.remembered or not is_renewable(held.event.data, epoch):
             return False
@@ -105,8 +105,8 @@ class ConvergeToIntents:
         return True
 
     def _repeats(self, event: Event[IntentDeclared], before: Held) -> bool:
-        """The broker hands out once more what we have: nobody has said anything. While we are alone, neither is
-        anything news that was declared before that."""
+        """Whether this is a redelivery of the document held. While the agent is disconnected, a document that was
+        declared before that counts as a redelivery too."""
         if event.id == before.event.id and not before.remembered:
             return True
         if self.own is None or before.desired.alive(self.clock.monotonic()):
@@ -117,31 +117,31 @@ class ConvergeToIntents:
         return now.declared_at <= then.declared_at
 
     def settle(self, pods: Sequence[Pod]) -> dict[str, int | None]:
-        """Make the machine what is wanted now. Returns pods whose limit could not be set, with the one in force."""
+        """Converge now. Returns the pods whose limit could not be set, with the limit in force."""
         outcome = self._converge(pods)
         found = self.limits(pods)
         return {uid: found[uid][0] for uid in self._pods_of(outcome, pods) if uid in found}
 
     def tick(self, pods: Sequence[Pod]) -> list[Observed]:
-        """Once per sample: leases lapse, pods come and go, others write to our files."""
+        """Converge once per sample: leases lapse, pods come and go, other programs write to the same files."""
         self._ticks += 1
-        self._let_go()
+        self._drop_faded()
         if not self.held and not len(self.actuator.journal):
             return []
         return self._answer_foreign(self._converge(pods, self._ticks))
 
-    def _let_go(self) -> None:
-        """What fades is gone when its last step is done."""
+    def _drop_faded(self) -> None:
+        """Drop the agent's own state when its limits have risen to the top."""
         now = self.clock.monotonic()
         if self.own is not None and self.own.lapsed_seconds(now) * RESTORE_STEP >= 1:
             self.own = None
 
     def throttled(self) -> int:
-        """How many CPU limits of ours are in force."""
+        """How many CPU limits of the agent are in force."""
         return len(self._apply.claimed(CPU_LIMIT))
 
     def throttling(self) -> bool:
-        """Whether any CPU limit of ours is in force."""
+        """Whether any CPU limit of the agent is in force."""
         return self.throttled() > 0
 
     def lapsed(self) -> set[str]:
@@ -150,12 +150,12 @@ class ConvergeToIntents:
         return {writer for writer, held in self.held.items() if not held.desired.alive(now)}
 
     def waterlines(self) -> list[Waterline]:
-        """All writers' local waterlines; they outlive leases, because a report at once costs little."""
+        """All writers' local waterlines. They outlive leases, because an early report costs little."""
         return [line for held in self.held.values() for line in held.desired.waterlines]
 
     def limits(self, pods: Sequence[Pod]) -> dict[str, tuple[int | None, int | None]]:
-        """Per pod uid: the limit in force and the one before us. Pods that just vanished are missing, and those whose
-        limit cannot be read now."""
+        """Per pod uid, the limit in force and the previous one. Pods that have just vanished, and those whose limit
+        cannot be read now, are missing."""
         found: dict[str, tuple[int | None, int | None]] = {}
         for pod in pods:
             try:

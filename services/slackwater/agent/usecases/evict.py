@@ -1,8 +1,8 @@
-"""Ending pods: SIGTERM, grace, SIGKILL; once per id, with exactly one completion per id whatever happens.
+"""Evicts pods: SIGTERM, grace period, SIGKILL; once per id, with exactly one completion per id whatever happens.
 
 The ledger is written before the first signal and before the completion is published, so a restarted agent finishes
-what it began and never begins again. The completion's event id follows from the eviction id: told twice, stored once.
-Where the disk takes no ledger, nothing begins; what has begun goes on, and its end is told.
+what it began and never begins again. The completion's event id follows from the eviction id: published twice, stored
+once. While the ledger cannot be written, no eviction begins; those under way end and are published.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class EvictPods:
     _unsaved: bool = False
 
     def resume(self) -> None:
-        """After a start: finish what was begun, tell what was not told."""
+        """After a start, finish the evictions under way and publish completions that were not published."""
         self._records = self.ledger.load()
         self._begun_at = sorted(record.started_at for record in self._records.values() if record.outcome in _SIGNALLED)
         for record in self._records.values():
@@ -61,7 +61,7 @@ class EvictPods:
                 self.announce(_completion(self.node, record))
 
     def consider(self, requests: Sequence[EvictionRequest], lease_alive: Mapping[str, bool]) -> None:
-        """Begin what may begin; settle at once what never will. `lease_alive` is by writer."""
+        """Begin evictions that may begin; complete at once those that never will. `lease_alive` is by writer."""
         for request in requests:
             if request.id in self._records or self._is_ending(request.pod_uid):
                 continue
@@ -74,11 +74,11 @@ class EvictPods:
             self._follow(verdict, request, now, protected or "")
 
     def _is_ending(self, pod_uid: str) -> bool:
-        """Whoever asked for it: a pod is ended once, and who asks again is answered when it is over."""
+        """Whether the pod is being evicted, for any writer. Another writer is answered when that has ended."""
         return any(record.pod_uid == pod_uid and record.outcome is None for record in self._records.values())
 
     def ending(self) -> Mapping[str, datetime]:
-        """The pods that are being ended now, by uid, and when their grace is over."""
+        """The pods that are being evicted, by uid, with the end of their grace period."""
         return {
             record.pod_uid: record.started_at + timedelta(seconds=record.grace_seconds)
             for record in self._records.values()
@@ -86,13 +86,13 @@ class EvictPods:
         }
 
     def begun_lately(self) -> tuple[datetime, ...]:
-        """When evictions began within the last hour, whoever asked for them; over a restart, those of the ledger."""
+        """When the evictions of the last hour began, of any writer. After a restart, those of the ledger."""
         since = self.clock.now() - _HOUR
         self._begun_at = [at for at in self._begun_at if at > since]
         return tuple(self._begun_at)
 
-    def forget(self, writer: str, asked: set[str]) -> None:
-        """Drop ids that can never start again: told, past their deadline and not asked for any more."""
+    def prune(self, writer: str, asked: set[str]) -> None:
+        """Drop ids that can never start again: published, past their deadline and no longer requested."""
         now = self.clock.now()
         gone = [
             record.id
@@ -108,7 +108,7 @@ class EvictPods:
         """The bus has stored this completion."""
         record = self._records.get(id_)
         if record is not None and not record.published:
-            self._keep(replace(record, published=True))
+            self._store(replace(record, published=True))
 
     def _follow(self, verdict: Verdict, request: EvictionRequest, now: datetime, protected: str) -> None:
         if verdict is Verdict.WAIT:
@@ -126,8 +126,8 @@ class EvictPods:
         )
         match verdict:
             case Verdict.START:
-                if not self._keep(record):
-                    del self._records[request.id]  # the next look asks again
+                if not self._store(record):
+                    del self._records[request.id]  # the next sample considers it again
                     return
                 self._begun_at = [*self.begun_lately(), now]
                 _log.info(
@@ -147,7 +147,7 @@ class EvictPods:
                 self._settle(record, EvictionOutcome.REFUSED, protected)
 
     def _settle(self, record: EvictionRecord, outcome: EvictionOutcome, detail: str) -> None:
-        """Without a signal to anybody."""
+        """Complete it without a signal to any process."""
         with self._step(record) as step:
             self._complete(record, outcome, detail, step)
 
@@ -169,7 +169,7 @@ class EvictPods:
         return EvictionOutcome.FAILED, f"still runs {_KILL_SECONDS:g} s after SIGKILL"
 
     def _step(self, record: EvictionRecord) -> AbstractContextManager[Span]:
-        """From the command to the end of the pod; after a restart it begins anew under the same command."""
+        """A span from the request to the end of the pod; after a restart a new one under the same request."""
         attributes: Attributes = {"node": self.node, "decision_id": record.decision_id, "eviction_id": record.id}
         parent = record.traceparent or new_traceparent(sampled=False)
         return span("agent evict", parent, attributes, started_at=record.started_at)
@@ -194,11 +194,11 @@ class EvictPods:
             completed_at=self.clock.now(),
             traceparent=step.traceparent,
         )
-        self._keep(done)
+        self._store(done)
         self.announce(_completion(self.node, done))
 
-    def _keep(self, record: EvictionRecord) -> bool:
-        """Whether it is on disk."""
+    def _store(self, record: EvictionRecord) -> bool:
+        """Add or replace a record; whether it is on disk."""
         self._records[record.id] = record
         return self._save()
 

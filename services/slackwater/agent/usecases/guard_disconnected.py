@@ -1,7 +1,7 @@
-"""Cut off for longer than the lease: the planner that ensurance runs, on its last rules, for this machine alone.
+"""Guards one disconnected machine: ensurance's planner with ensurance's last rules.
 
-It begins from the limits that were in force, and ends with the first document that is newer than the last, or
-the first renewal of its lease. What it has decided is told when the bus is back.
+It begins from the limits in force and ends with the first newer document or lease renewal. Its decisions are published
+when the bus is back.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from slackwater.waterline.standing_on import Deciding
 
 GRACE_SECONDS = 30.0
 DEADLINE_SECONDS = 120.0
-NOBODY: Mapping[str, datetime] = MappingProxyType({})
+NO_PODS: Mapping[str, datetime] = MappingProxyType({})
 GONE = frozenset({"terminated", "killed", "already_gone"})
 
 
@@ -58,7 +58,8 @@ class DisconnectedGuard:
     evictions: list[EvictionRequest] = field(default_factory=list)
 
     def tick(self, instant: Instant, pods: Sequence[Pod], leaving: Collection[str] = ()) -> list[DecisionRecord]:
-        """Decide on one sample and carry it out; returns what has to be told. `leaving` are being ended, by uid."""
+        """Decide on one sample and carry it out; returns the decisions to publish. `leaving` are the uids of pods that
+        are being evicted."""
         now = self.clock.now()
         view = self.machine.view(instant, now, pods, self.converge.limits(pods), self.state, leaving)
         made = guard(view, self.state, self.policies, now, self.options, self.metrics)
@@ -73,7 +74,7 @@ class DisconnectedGuard:
         return [record for _, record in told]
 
     def ended(self, completion: EvictionCompleted) -> None:
-        """An eviction of ours has come to its end."""
+        """An eviction has ended; one that failed is planned again."""
         mine = [one for one in self.evictions if one.id == completion.id]
         if not mine:
             return
@@ -85,7 +86,7 @@ class DisconnectedGuard:
         self.state = eviction_failed(self.state, completion.pod_uid, why, self.clock.now(), self.options.limits)
 
     def end(self) -> None:
-        """The owner is back: his word counts from now on, ours fades."""
+        """Ensurance is back: its documents count from now on, and the limits decided here rise step by step."""
         if self.converge.own is not None:
             self.converge.own = fading(self.converge.own, self.clock.monotonic())
 
@@ -111,7 +112,7 @@ class DisconnectedGuard:
             )  # fmt: skip
 
     def _carry_out(self, pods: Sequence[Pod]) -> None:
-        """Written in the same turn: it is confirmed as soon as it is done, and what was refused is known at once."""
+        """Write in the same turn: steps are confirmed when done, and refusals change the state at once."""
         self.converge.own = self.desired()
         failed = self.converge.settle(pods)
         now = self.clock.now()
@@ -132,12 +133,12 @@ def begin(
     converge: ConvergeToIntents,
     clock: Clock,
     pods: Sequence[Pod],
-    leaving: Mapping[str, datetime] = NOBODY,
+    leaving: Mapping[str, datetime] = NO_PODS,
     begun_at: Iterable[datetime] = (),
 ) -> DisconnectedGuard:
-    """From what was in force when the lease ran out; `leaving` are those who are being ended, and when their grace is
-    over, `begun_at` when evictions began here within the last hour. Raises ValueError for rules that this version
-    cannot read."""
+    """Start from the limits in force when the lease ran out. `leaving` are pods that are being evicted, with the end of
+    their grace period; `begun_at` are the starts of this node's evictions in the last hour. Raises ValueError for rules
+    that this version cannot read."""
     policies, options = handover.read(held.event.data.rules)
     usual, after_grace = timedelta(seconds=options.limits.underway_seconds), timedelta(seconds=AFTER_GRACE_SECONDS)
     going = [Underway(uid, max(clock.now() + usual, over + after_grace)) for uid, over in sorted(leaving.items())]

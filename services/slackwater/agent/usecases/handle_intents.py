@@ -1,4 +1,4 @@
-"""Documents and lease renewals from the bus: converge, keep for a restart, answer, begin evictions."""
+"""Handles documents and lease renewals: converge, store for a restart, answer, begin evictions."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class HandleIntents:
             if step.real is not None:
                 event = event.model_copy(update={"traceparent": step.traceparent})
             self.publisher.observed(self.converge.receive(event))
-            self._keep(event)
-            self.evict.forget(document.writer, {item.id for item in document.evictions})
+            self._store(event)
+            self.evict.prune(document.writer, {item.id for item in document.evictions})
             self.consider_evictions()
 
     async def renew(self, event: Event[LeaseRenewed]) -> None:
@@ -70,8 +70,8 @@ class HandleIntents:
         if requests:
             self.evict.consider(requests, alive)
 
-    def _keep(self, event: Event[IntentDeclared]) -> None:
-        """For a restart while disconnected. A document that was ignored is not kept."""
+    def _store(self, event: Event[IntentDeclared]) -> None:
+        """Store the documents for a restart while disconnected. One that was ignored is not stored."""
         held = self.converge.held
         if event.data.writer in held and held[event.data.writer].event is event:
             try:

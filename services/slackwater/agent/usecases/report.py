@@ -1,4 +1,4 @@
-"""A closed window becomes `usage.reported`: numbered without holes, with what was dropped before it."""
+"""Makes `usage.reported` of a closed window: numbered without gaps, with the count of dropped reports."""
 
 from __future__ import annotations
 

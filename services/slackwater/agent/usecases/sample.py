@@ -1,4 +1,4 @@
-"""One tick: read the machine, fold it into the window, converge, and report when a report is due."""
+"""One sample: read the machine, fold it into the window, converge, and report when a report is due."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slackwater.model.time import Clock
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """What one tick has to say, and what it has seen."""
+    """What one sample led to: a report if one is due, answers to publish, and what was read."""
 
     report: UsageReported | None
     observed: tuple[Observed, ...]
@@ -30,7 +30,7 @@ class Tick:
 
 @dataclass(slots=True)
 class SampleMachine:
-    """`dropped` tells how many reports were lost so far, `behind` whether older ones still wait for the bus."""
+    """`dropped` returns how many reports were lost so far, `behind` whether older ones still wait for the bus."""
 
     driver: Driver
     clock: Clock
@@ -55,7 +55,7 @@ class SampleMachine:
             self._last_report = sample.monotonic
         is_above = waterlines.above(self.converge.waterlines(), instant, self.converge.capacity_milli)
         self._was_above = is_above
-        hurry = not self.behind()  # a report a second for nobody would only push older ones out of the buffer
+        hurry = not self.behind()  # while the bus is away, early reports would only push older ones out of the buffer
         trigger = waterlines.due(
             is_above=is_above and hurry,
             throttled=self.converge.throttling() and hurry,
@@ -68,8 +68,8 @@ class SampleMachine:
         return Tick(report, observed, instant, pods, frozenset([app.name for app in sample.host_apps]))
 
     def is_due_early(self) -> bool:
-        """Whether the machine is above a waterline since the last sample, which was not, while nothing is held yet: a
-        sample that is taken now says so sooner. Who holds limits already waits for whole samples, which swing less."""
+        """Whether the machine has crossed a waterline since the last sample, so that a sample now reports it sooner. An
+        agent that already holds limits waits for whole samples, which vary less."""
         lines = self.converge.waterlines()
         if not lines or self._was_above or self.converge.throttling():
             return False

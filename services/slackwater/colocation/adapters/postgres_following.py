@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from sqlalchemy import TextClause, text
+from sqlalchemy import text
 
-from slackwater.colocation.adapters.states import readable_facts, readable_states
+from slackwater.colocation.adapters.node_rows import KeyedFollowerStore
+from slackwater.colocation.adapters.states import readable_facts
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import Followers
-from slackwater.events.envelope import Event
 from slackwater.store.documents import PostgresDocumentStore
-from slackwater.store.port import Database, UnitOfWork
-from slackwater.store.quarantine import Quarantine
-from slackwater.store.quarantine_memory import unstored
-
-Read = Callable[[Iterable[Any], Quarantine], Iterator[NodeState]]
+from slackwater.store.port import Database
 
 _STRATEGIES = "CASE WHEN jsonb_typeof(strategies) = 'array' THEN strategies ELSE '[]' END"
 _COUNTS = text(f"""
@@ -42,14 +36,6 @@ FROM (
     WHERE node > :after ORDER BY node
 ) known WHERE described_by IS NOT NULL AND described_by <> 'null' LIMIT :limit
 """)
-_PAGE = text(
-    "SELECT node, CAST(facts AS text) AS facts, held FROM nodes WHERE node > :after ORDER BY node LIMIT :limit"
-)
-_TOLD = text("SELECT name, problem FROM strategy_findings WHERE problem <> ''")
-_TELL = text(
-    "INSERT INTO strategy_findings (name, problem) VALUES (:name, :problem)"
-    " ON CONFLICT (name) DO UPDATE SET problem = excluded.problem, told_at = now()"
-)
 
 
 def strategy_store(database: Database) -> PostgresDocumentStore:
@@ -57,27 +43,8 @@ def strategy_store(database: Database) -> PostgresDocumentStore:
     return PostgresDocumentStore(database, service="colocation", kind="colocationstrategy", table="strategies")
 
 
-class _Telling:
-    def __init__(self, unit: UnitOfWork) -> None:
-        self._unit = unit
-
-    async def told(self) -> Mapping[str, str]:
-        return {row.name: row.problem for row in await self._unit.connection.execute(_TOLD)}
-
-    async def tell(self, name: str, problem: str, event: Event[Any]) -> None:
-        await self._unit.connection.execute(_TELL, {"name": name, "problem": problem})
-        await self._unit.publish(event)
-
-    async def publish(self, event: Event[Any]) -> None:
-        await self._unit.publish(event)
-
-
-class PostgresFollowerStore:
+class PostgresFollowerStore(KeyedFollowerStore):
     """slackwater.colocation.ports.FollowerStore."""
-
-    def __init__(self, database: Database, quarantine: Quarantine | None = None) -> None:
-        self._database = database
-        self._quarantine = quarantine or unstored()
 
     async def followers(self, most: int) -> Mapping[str, Followers]:
         async with self._database.unit_of_work() as unit:
@@ -91,22 +58,11 @@ class PostgresFollowerStore:
         }
 
     async def following(self, after: str, limit: int) -> Sequence[NodeState]:
-        return await self._pages(_FOLLOWING, after, limit, readable_facts)
-
-    async def page(self, after: str, limit: int) -> Sequence[NodeState]:
-        return await self._pages(_PAGE, after, limit, readable_states)
-
-    async def _pages(self, statement: TextClause, after: str, limit: int, read: Read) -> Sequence[NodeState]:
         """Until something of a page can be read: an empty one is the end."""
         async with self._database.unit_of_work() as unit:
             while True:
-                rows = (await unit.connection.execute(statement, {"after": after, "limit": limit})).all()
-                states = list(read(rows, self._quarantine))
+                rows = (await unit.connection.execute(_FOLLOWING, {"after": after, "limit": limit})).all()
+                states = list(readable_facts(rows, self._quarantine))
                 if states or len(rows) < limit:
                     return states
                 after = rows[-1].node
-
-    @asynccontextmanager
-    async def telling(self) -> AsyncIterator[_Telling]:
-        async with self._database.unit_of_work() as unit:
-            yield _Telling(unit)

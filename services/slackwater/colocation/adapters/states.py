@@ -6,15 +6,15 @@ window and every peak (decision 0053).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from slackwater.colocation.domain.node import KnownPeak, NodeState
 from slackwater.colocation.domain.snapshot import PodUse
-from slackwater.events.state_quarantined import QuarantineReason
+from slackwater.store.keyed import UNREADABLE, Column, KeyedTable, note_unreadable
 from slackwater.store.quarantine import Quarantine
 
 
@@ -47,30 +47,20 @@ def state_of(facts: str, held: str) -> NodeState:
     return replace(_FACTS.decode(facts), pods=found.pods, peaks=found.peaks)
 
 
-def readable_states(rows: Iterable[Any], quarantine: Quarantine) -> Iterator[NodeState]:
-    """The states of rows with `node`, `facts` and `held`; those that cannot be read are noted and left out."""
-    return _readable(rows, quarantine, lambda row: state_of(row.facts, row.held))
-
-
 def readable_facts(rows: Iterable[Any], quarantine: Quarantine) -> Iterator[NodeState]:
-    """The same of rows with `node` and `facts` alone."""
-    return _readable(rows, quarantine, lambda row: facts_of(row.facts))
-
-
-def _readable(rows: Iterable[Any], quarantine: Quarantine, read: Callable[[Any], NodeState]) -> Iterator[NodeState]:
+    """The facts of rows with `node` and `facts`; those that cannot be read are noted and left out."""
     for row in rows:
         if quarantine.holds_node(row.node):
             continue
         try:
-            state = _checked(row.node, read(row))
-        except (ValueError, OverflowError, RecursionError) as error:
-            unreadable = QuarantineReason.UNREADABLE
-            quarantine.note("nodes", row.node, error, reason=unreadable, node=row.node, document=row.facts)
+            state = checked(row.node, facts_of(row.facts))
+        except UNREADABLE as error:
+            note_unreadable(NODE_STATES, row.node, error, row.facts, quarantine)
         else:
             yield state
 
 
-def _checked(node: str, state: NodeState) -> NodeState:
+def checked(node: str, state: NodeState) -> NodeState:
     """Raises ValueError for a state of another node, for what it says would be decided under that name, and for times
     and amounts with which nothing can be decided."""
     if state.node != node:
@@ -82,3 +72,25 @@ def _checked(node: str, state: NodeState) -> NodeState:
         if not 0 <= amount < _MOST:
             raise ValueError(f"{amount} is no generation or capacity")
     return state
+
+
+def _columns(state: NodeState) -> tuple[str, str, int, int, bool]:
+    return (*kept_of(state), state.window_end, state.due_at, state.offers_something)
+
+
+NODE_STATES: Final[KeyedTable[NodeState]] = KeyedTable(
+    name="nodes",
+    key="node",
+    columns=(
+        Column("facts", "jsonb", as_text=True),
+        Column("held", "text"),
+        Column("window_end", "bigint", write_only=True),
+        Column("due_at", "bigint", write_only=True),
+        Column("offers", "boolean", write_only=True),
+    ),
+    key_of=lambda state: state.node,
+    encode=_columns,
+    decode=lambda row: checked(row.node, state_of(row.facts, row.held)),
+    empty=NodeState,
+    touched="changed_at",
+)

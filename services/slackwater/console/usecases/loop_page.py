@@ -15,10 +15,10 @@ from slackwater.console.ports import Reads
 from slackwater.console.usecases.overview import NodeRow, known_waterline, node_row
 from slackwater.console.usecases.pictures import HALF, Picture, both
 from slackwater.model.errors import Unavailable
+from slackwater.runtime.service_list import service_names
 
 SINCE = timedelta(hours=24)
 MOST = 2000
-EXPECTED = ("colocation", "console", "ensurance", "ingestion", "prediction")
 SILENT_SHOWN = 8
 
 
@@ -100,7 +100,7 @@ async def loop_page(reads: Reads, desk: Desk, now: datetime) -> LoopPage:
             narrow_height=height_of(len(spreads)),
             width=HALF,
         ),
-        services=service_rows(processes, EXPECTED, now),
+        services=service_rows(processes, sorted(service_names()), now),
         replicas=replicas_of(shard_views(processes, now)),
         broker=await _broker(desk),
         totals=await reads.totals(now - FRESH, waterline),

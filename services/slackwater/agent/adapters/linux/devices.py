@@ -1,7 +1,7 @@
 """Disks and network interfaces of the machine: those behind which there is a device, not loops, bridges or pods' ends.
 
 A file per disk and two per interface, read through kept descriptors: /proc/diskstats and /proc/net/dev list whatever
-there is, and on a node with a hundred pods that is mostly what nobody asked for.
+there is, which on a node with a hundred pods is mostly virtual.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Devices:
         gone = {path for _, path in self._disks} | {path for link in self._links for path in link[1:3]}
         gone -= {path for _, path in disks} | {path for link in links for path in link[1:3]}
         for path in gone:
-            self._files.forget(path)
+            self._files.close_file(path)
         self._disks, self._links = disks, links
 
 
@@ -78,7 +78,7 @@ def busy_ms(stat: bytes | None) -> int | None:
 
 
 def bytes_per_second(interface: Path) -> int | None:
-    """From the link's speed in Mbit/s; -1 and errors are how the kernel says that it does not know."""
+    """From the link's speed in Mbit/s; the kernel reports an unknown speed as -1 or an error."""
     try:
         megabits = int((interface / "speed").read_text())
     except (OSError, ValueError):

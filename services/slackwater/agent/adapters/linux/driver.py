@@ -33,7 +33,7 @@ _log = get_logger(__name__)
 _DESCRIPTORS_WANTED = 4096
 _REAP_EVERY_TICKS = 5
 _REAP_SECONDS = 0.1
-"""For all of them together, within a tick: samples and leases do not wait for what cannot be ended."""
+"""For all pods together, within a sample: samples and leases do not wait for a process that cannot be killed."""
 _LOOK_AT_ZONES_EVERY_TICKS = 30
 
 
@@ -54,7 +54,7 @@ class LinuxDriver:
     """The pod that the agent itself runs in, marked as such, if it runs in one."""
     zones: Zones = field(default_factory=zones_of)
     _bound: dict[str, tuple[Pod, Pod]] = field(default_factory=dict)
-    """By uid the pod, and as it is told: with the zone it is bound to."""
+    """By uid the pod as registered, and as reported: with the zone it is bound to."""
 
     def __post_init__(self) -> None:
         self._registry = PodRegistry(self.layout.agent_dir / "pods")
@@ -82,7 +82,7 @@ class LinuxDriver:
         return tuple(found.values()) if not self.zones.cpus else tuple(self._with_zones(found))
 
     def _with_zones(self, pods: Mapping[str, Pod]) -> Iterator[Pod]:
-        """Looked at when a pod is new, and now and then: the same description until its zone changes."""
+        """Zones are read when a pod is new, and now and then: the same description until its zone changes."""
         anew = self._ticks % _LOOK_AT_ZONES_EVERY_TICKS == 0 and self._ticks != self._looked_at
         if anew:
             self._looked_at = self._ticks
@@ -91,15 +91,15 @@ class LinuxDriver:
         for uid, pod in pods.items():
             known = self._bound.get(uid)
             if anew or known is None or known[0] is not pod:
-                known = self._bound[uid] = (pod, self._told(pod, known))
+                known = self._bound[uid] = (pod, self._described(pod, known))
             yield known[1]
 
-    def _told(self, pod: Pod, before: tuple[Pod, Pod] | None) -> Pod:
-        if LABEL_NUMA in pod.labels:  # whoever started it knows better
+    def _described(self, pod: Pod, before: tuple[Pod, Pod] | None) -> Pod:
+        if LABEL_NUMA in pod.labels:  # set at its start, which has precedence
             return pod
         try:
             zone = self.zones.of(members_of(self._directories(pod.uid)))
-        except NotFound:  # it went while we looked
+        except NotFound:  # it ended meanwhile
             return pod
         now = pod if zone is None else replace(pod, labels={**pod.labels, LABEL_NUMA: zone})
         return before[1] if before is not None and before[1] == now else now
@@ -151,21 +151,21 @@ class LinuxDriver:
         return None
 
     def reap(self, within_seconds: float = 3.0) -> None:
-        """Pods whose supervisor died without cleaning up: end what is left of them, remove their cgroups. Who has not
-        gone when the time is over (frozen, or in uninterruptible sleep) is asked again the next time."""
+        """Pods whose supervisor died without cleaning up: kill what is left of them, remove their cgroups. A process
+        that outlives the time (frozen, or in uninterruptible sleep) is killed again the next time."""
         deadline = time.monotonic() + within_seconds
         for uid, entry in {**self._registry.entries(), **self._registry.pending()}.items():
             if entry.supervisor.alive():
                 continue
             cgroup = self.layout.pod(entry.pod.tier, uid)
-            self._gauges.forget(uid)
+            self._gauges.close_pod(uid)
             ended = kill_all(self.layout.hierarchy.directories(cgroup), max(0.0, deadline - time.monotonic()))
             if ended and self.layout.hierarchy.remove(cgroup, with_children=True):
                 self._registry.remove(uid)
 
     def _remove_strays(self) -> None:
-        """Cgroups of this instance that no file of the registry explains: left by a run that died half way. Who has a
-        file that cannot be read (cut off, or of a newer version) may be anybody, and runs on."""
+        """Remove cgroups of this instance that no registry file explains: a run died half way. A pod whose file cannot
+        be read (truncated, or of a newer version) runs on."""
         known = self._registry.names()
         for uid in sorted(known - self._registry.entries().keys() - self._registry.pending().keys()):
             hint = (
@@ -188,7 +188,7 @@ class LinuxDriver:
         }
 
     def _pod_of_our_own(self) -> dict[str, Pod]:
-        """So that planners know whom they must not touch: by uid, with a label that nobody else can give."""
+        """The pod that holds the agent, by uid, with a label that only the agent sets: planners must not touch it."""
         return {
             uid: replace(entry.pod, labels={**entry.pod.labels, PROTECTED[0]: AGENT})
             for uid, entry in self._entries().items()

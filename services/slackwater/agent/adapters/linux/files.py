@@ -1,7 +1,7 @@
 """Kernel files read every second: opened once, read with pread, closed when their cgroup goes.
 
-Only so many are kept that other files can still be opened: whoever reads a limit or a list of processes, connects, or
-writes the journal needs a descriptor, too. The others are opened anew each time.
+The number kept is bounded, because reading a limit or a list of processes, connecting, and writing the journal need
+descriptors too. Files beyond the bound are opened each time.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class KeptFiles:
                 self._descriptors[path] = descriptor
             return os.pread(descriptor, _CHUNK, 0)
         except OSError:  # ENOENT, ENODEV: the cgroup is gone; EOPNOTSUPP: pressure is switched off
-            self.forget(path)
+            self.close_file(path)
             return None
 
-    def forget(self, path: str) -> None:
+    def close_file(self, path: str) -> None:
         """Close one file, if open."""
         descriptor = self._descriptors.pop(path, None)
         if descriptor is not None:
@@ -45,7 +45,7 @@ class KeptFiles:
     def close(self) -> None:
         """Close all."""
         for path in tuple(self._descriptors):
-            self.forget(path)
+            self.close_file(path)
 
 
 def _read_and_close(descriptor: int) -> bytes:

@@ -49,7 +49,7 @@ def pod_files(hierarchy: Hierarchy, cgroup: str) -> PodFiles:
 
 @dataclass(slots=True)
 class Gauges:
-    """Keeps descriptors between ticks; `forget` closes those of a pod that is gone."""
+    """Keeps descriptors between ticks; `close_pod` closes those of a pod that is gone."""
 
     layout: Layout
     proc: Path = Path("/proc")
@@ -65,7 +65,7 @@ class Gauges:
     def read(self, pods: tuple[Pod, ...], stamp: RawSample) -> RawSample:
         """Fill a sample that so far holds only its times."""
         for uid in self._pods.keys() - {pod.uid for pod in pods}:
-            self.forget(uid)
+            self.close_pod(uid)
         proc = str(self.proc)
         disks, links = self.devices.read()
         return RawSample(
@@ -95,11 +95,11 @@ class Gauges:
         """How many files of pods and of the node may stay open; the devices have a bound of their own."""
         self._files.at_most = descriptors
 
-    def forget(self, uid: str) -> None:
+    def close_pod(self, uid: str) -> None:
         """Close the descriptors of one pod."""
         files = self._pods.pop(uid, None)
         for path in files.all() if files is not None else ():
-            self._files.forget(path)
+            self._files.close_file(path)
 
     def close(self) -> None:
         self._files.close()
@@ -149,4 +149,4 @@ class Gauges:
 
 
 _REPORTED = (Tier.PROD,)
-"""Tiers whose pressure is reported; reading the others would cost and serve nobody yet."""
+"""Tiers whose pressure is reported; reading the others would cost, and no consumer uses them yet."""

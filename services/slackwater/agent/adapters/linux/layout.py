@@ -1,4 +1,4 @@
-"""Our cgroups: instance root, tiers, pods. Created on demand by whoever comes first, removed by whoever is last.
+"""The instance's cgroups: root, tiers, pods. Created on demand by the first user, removed by the last.
 
     slackwater-<instance>/            weight 1024 x CPUs: all managed pods together weigh like the whole machine
         prod/ mid/ batch/ free/       one per tier
@@ -73,7 +73,7 @@ class Layout:
             self.write_weight(self.root, 1024 * self.cpus)
             for tier in Tier:
                 self._make(self.tier(tier))
-        except FileNotFoundError:  # somebody removed a directory between two of our steps
+        except FileNotFoundError:  # another process removed a directory between two steps
             raise
         except OSError as error:
             raise Misconfigured(
@@ -83,7 +83,7 @@ class Layout:
             ) from error
 
     def make_pod(self, tier: Tier, uid: str) -> tuple[Path, ...]:
-        """Create the pod's directories, and its parents if somebody just removed them; returns them."""
+        """Create the pod's directories, and its parents if they were just removed; returns them."""
         for _ in range(_ATTEMPTS):
             try:
                 self.ensure_tiers()
@@ -95,7 +95,7 @@ class Layout:
         raise Misconfigured(f"cgroups of {self.root} vanish while they are made; is another cleaner at work?")
 
     def remove_unused(self) -> bool:
-        """Remove tiers and root where nobody is left in them; True if the whole instance is gone."""
+        """Remove tiers and root where no pod is left in them; True if the whole instance is gone."""
         for tier in Tier:
             self.hierarchy.remove(self.tier(tier))
         gone = self.hierarchy.remove(self.root)
@@ -118,8 +118,10 @@ class Layout:
             return
         self.agent_dir.mkdir(parents=True, exist_ok=True)
         record = self.agent_dir / _CONTROLLERS_RECORD
-        if not record.exists():
-            record.write_text(json.dumps({"mount": str(mount), "added": missing}))
+        added = _added(record)
+        further = [name for name in missing if name not in added]
+        if further:  # also where a newer version needs more than the one that made the record
+            record.write_text(json.dumps({"mount": str(mount), "added": [*added, *further]}))
         _enable(mount, tuple(missing))
 
     def _restore_at_mount(self) -> None:
@@ -131,9 +133,17 @@ class Layout:
             try:
                 Path(kept["mount"], "cgroup.subtree_control").write_text(f"-{name}")
             except OSError as error:
-                if error.errno != errno.EBUSY:  # somebody else relies on it by now: not ours any more
+                if error.errno != errno.EBUSY:  # another program relies on it by now
                     raise
         record.unlink(missing_ok=True)
+
+
+def _added(record: Path) -> list[str]:
+    """The controllers that this instance has enabled; none where no record can be read."""
+    try:
+        return list(json.loads(record.read_text())["added"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
 
 
 def _controllers(directory: Path) -> tuple[str, ...]:

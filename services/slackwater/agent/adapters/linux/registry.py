@@ -29,7 +29,7 @@ _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A pod, who supervises it, and the instance whose cgroups it is in."""
+    """A pod, its supervisor, and the instance whose cgroups it is in."""
 
     pod: Pod
     supervisor: Process
@@ -78,7 +78,7 @@ class PodRegistry:
     _entries: dict[str, Entry] = field(default_factory=dict)
 
     def reserve(self, entry: Entry) -> None:
-        """Announce a pod that is being made: nobody takes its cgroups for strays, nobody measures or writes it yet."""
+        """Announce a pod that is being made: its cgroups are no strays, and are not measured or written yet."""
         self._put(entry, ".pending")
 
     def add(self, entry: Entry) -> None:
@@ -99,7 +99,7 @@ class PodRegistry:
             return {}
 
     def names(self) -> frozenset[str]:
-        """The uids of all files, of those that cannot be read, too: somebody put a pod there."""
+        """The uids of all files, including unreadable ones: each stands for a pod."""
         try:
             return frozenset(file.stem for file in self.directory.iterdir() if file.suffix in _SUFFIXES)
         except FileNotFoundError:

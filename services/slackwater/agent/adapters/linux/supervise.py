@@ -51,7 +51,7 @@ class Forwarder:
             self._send(number)
 
     def detach(self) -> None:
-        """The command has ended: its process group may belong to somebody else from now on."""
+        """The command has ended: its process group id may be reused from now on."""
         self.child = None
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
@@ -101,7 +101,7 @@ def run_child(arguments: Sequence[str], forwarder: Forwarder, directories: Seque
 
     def enter() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signals.SIGKILL, 0, 0, 0)
-        if os.getppid() != supervisor:  # it died before the prctl: nobody would end us any more
+        if os.getppid() != supervisor:  # it died before the prctl: nothing would kill this process any more
             os._exit(128 + signals.SIGKILL)
         for entrance in entrances:
             with open(entrance, "w") as procs:  # noqa: PTH123 - between fork and exec, the less code the better

@@ -48,8 +48,8 @@ def _render_v2(value: Value, files: CgroupFiles) -> str:
 
 
 def _parse_v2(text: str, files: CgroupFiles) -> Value:
-    quota, period_us = text.split()
-    return _milli_of_quota(quota, int(period_us))
+    quota, *period_us = text.split()
+    return _milli_of_quota(quota, int(period_us[0] if period_us else files.read("cpu.max").split()[1]))
 
 
 def cpu_max_text(value: Value, period_us: int) -> str:

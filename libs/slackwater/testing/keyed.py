@@ -1,0 +1,159 @@
+"""Keyed rows in memory: the same promises as PostgreSQL's, over slackwater.testing.store.MemoryDatabase."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Generic, Protocol, TypeVar
+
+from slackwater.model.errors import Conflict
+from slackwater.model.identifiers import partition_of
+from slackwater.store.keyed import KeyedTable, note_unreadable
+from slackwater.store.quarantine import Quarantine, described
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class MemoryRows:
+    """The committed rows of one table. A row of `broken` is there and cannot be read."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    broken: dict[str, Exception] = field(default_factory=dict)
+
+
+class Unit(Protocol):
+    """The part of slackwater.testing.store.MemoryUnitOfWork that is needed here."""
+
+    checks: list[Callable[[], None]]
+
+    announce: Callable[[], None]
+
+    def concerns(self, *keys: str) -> None: ...
+
+    def on_commit(self, effect: Callable[[], None]) -> None: ...
+
+
+class MemoryKeyedRows(Generic[T]):
+    """slackwater.store.keyed.KeyedRows. Units of work run one at a time, so a lock has nothing to do."""
+
+    def __init__(
+        self, unit: Unit, rows: MemoryRows, table: KeyedTable[T], quarantine: Quarantine, changed: dict[str, T]
+    ) -> None:
+        self._unit = unit
+        self._rows = rows
+        self._table = table
+        self._quarantine = quarantine
+        self._changed = changed
+        self._is_changed_last = False
+
+    async def read(self, keys: Collection[str]) -> Mapping[str, T]:
+        return self._readable(sorted(keys))
+
+    async def read_all(self, partitions: Collection[int] | None = None) -> Mapping[str, T]:
+        if partitions is not None:
+            return self._readable([key for key in self._keys() if partition_of(key) in partitions])
+        problems: dict[str, str] = {}
+        found = self._readable(self._keys(), problems)
+        if not self._table.of_nodes:
+            self._quarantine.follow(self._table.name, problems)
+        return found
+
+    async def page(self, after: str, limit: int) -> Mapping[str, T]:
+        found = self._readable([key for key in self._keys() if key > after])
+        return dict(islice(found.items(), limit))
+
+    async def column(self, key: str, name: str) -> Any:
+        value = self._value(key)
+        if value is None:
+            return None
+        if name == self._table.version:
+            return self._version(value)
+        names = [column.name for column in self._table.columns]
+        return self._table.encode(value)[names.index(name)]
+
+    async def lock(self, keys: Collection[str]) -> Mapping[str, T]:
+        self._fence(keys)
+        if self._table.empty is not None:
+            for key in keys:
+                if self._value(key) is None and key not in self._rows.broken:
+                    self._put(self._table.empty(key))
+        return self._readable(sorted(keys))
+
+    async def write(self, values: Sequence[T]) -> set[str]:
+        self._fence(map(self._table.key_of, values))
+        written = {self._table.key_of(value): value for value in values if self._is_newer(value)}
+        for value in written.values():
+            self._put(value)
+        return set(written)
+
+    async def replace(self, value: T, expected: int, *, last: bool = False) -> None:
+        key = self._table.key_of(value)
+        self._fence([key])
+
+        def check() -> None:
+            if self._version(self._value(key)) != expected:
+                kind, version = self._table.kind, self._table.version
+                raise Conflict(f"{kind} {key}: {version} {expected} is not the one that is stored")
+
+        if last and expected:
+            assert not self._is_changed_last, "a unit of work changes one row last"  # noqa: S101 - a defect of ours
+            self._is_changed_last = True
+            self._unit.checks.append(check)
+            self._unit.on_commit(lambda: self._commit(key, value))
+            return
+        check()
+        self._put(value)
+        if self._table.announced:
+            self._unit.on_commit(self._unit.announce)
+
+    def _put(self, value: T) -> None:
+        key = self._table.key_of(value)
+        self._changed[key] = value
+        self._unit.on_commit(lambda: self._commit(key, value))
+
+    def _commit(self, key: str, value: T) -> None:
+        self._rows.values[key] = value
+        self._rows.broken.pop(key, None)
+
+    def _value(self, key: str) -> T | None:
+        value: T | None = self._changed.get(key, self._rows.values.get(key))
+        return value
+
+    def _version(self, value: T | None) -> int:
+        if value is None:
+            return 0
+        assert self._table.version_of is not None  # noqa: S101 - a defect of ours
+        return self._table.version_of(value)
+
+    def _is_newer(self, value: T) -> bool:
+        stored, newer = self._value(self._table.key_of(value)), self._table.newer
+        if stored is None or not newer:
+            return True
+        place = [column.name for column in self._table.columns].index(newer)
+        return bool(self._table.encode(stored)[place] <= self._table.encode(value)[place])
+
+    def _keys(self) -> list[str]:
+        return sorted(self._rows.values.keys() | self._rows.broken.keys() | self._changed.keys())
+
+    def _fence(self, keys: Iterable[str]) -> None:
+        if self._table.of_nodes:
+            self._unit.concerns(*keys)
+
+    def _readable(self, keys: Iterable[str], problems: dict[str, str] | None = None) -> dict[str, T]:
+        table, found = self._table, dict[str, T]()
+        for key in keys:
+            if table.skips_held and table.of_nodes and self._quarantine.holds_node(key):
+                continue
+            value, error = self._value(key), self._rows.broken.get(key)
+            if error is not None and key not in self._changed:
+                if table.of_nodes or problems is None:
+                    note_unreadable(table, key, error, str(error), self._quarantine)
+                else:
+                    problems[key] = described(error)
+                if table.unreadable is not None:
+                    found[key] = table.unreadable(key, self._version(value), described(error))
+            elif value is not None:
+                found[key] = value
+        return found

@@ -1,0 +1,137 @@
+"""SQL of adapters over a database in memory: a test says what each statement answers.
+
+Keyed rows need none of this. It is for what a service asks in SQL of its own: an answer is a function of the unit of
+work and the statement's values, found by a pattern of the statement's text. What `answer_common` knows is what every
+service asks: documents, quarantine, outbox, notifications.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+
+class Unit(Protocol):
+    """The part of slackwater.testing.store.MemoryUnitOfWork that an answer needs."""
+
+    def on_commit(self, effect: Callable[[], None]) -> None: ...
+
+
+Answer = Callable[[Unit, re.Match[str], Mapping[str, Any]], Sequence[Any]]
+"""The rows that a statement returns or changes; it registers its writes with `unit.on_commit`."""
+
+
+class MemoryResult(Sequence[Any]):
+    """The part of a SQLAlchemy result that adapters use."""
+
+    def __init__(self, rows: Sequence[Any]) -> None:
+        self._rows = list(rows)
+        self.rowcount = len(self._rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._rows[place]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def all(self) -> list[Any]:
+        return self._rows
+
+    def first(self) -> Any:
+        return self._rows[0] if self._rows else None
+
+    def one(self) -> Any:
+        (row,) = self._rows
+        return row
+
+
+@dataclass
+class Answers:
+    """By pattern, the newest first."""
+
+    known: list[tuple[re.Pattern[str], Answer]] = field(default_factory=list)
+
+    def add(self, pattern: str, answer: Answer) -> None:
+        self.known.insert(0, (re.compile(pattern, re.DOTALL), answer))
+
+    def of(self, unit: Unit, statement: str, values: Mapping[str, Any]) -> MemoryResult:
+        text = " ".join(statement.split())
+        for pattern, answer in self.known:
+            if match := pattern.search(text):
+                return MemoryResult(answer(unit, match, values))
+        raise AssertionError(f"a database in memory has no answer to: {text}")
+
+
+class MemoryConnection:
+    """The part of SQLAlchemy's AsyncConnection that adapters use."""
+
+    def __init__(self, unit: Unit, answers: Answers) -> None:
+        self._unit = unit
+        self._answers = answers
+
+    async def execute(self, statement: Any, values: Mapping[str, Any] | None = None) -> MemoryResult:
+        return self._answers.of(self._unit, str(statement), values or {})
+
+
+def answer_common(answers: Answers, announce: Callable[[], None]) -> None:
+    """Add answers to what every service asks. `announce` wakes its replicas."""
+
+    def notify(unit: Unit, _: re.Match[str], __: Mapping[str, Any]) -> Sequence[Any]:
+        unit.on_commit(announce)
+        return ()
+
+    answers.add(r"pg_notify", notify)
+    answers.add(r"FROM outbox", lambda _, __, ___: ())
+    _answer_documents(answers)
+    _answer_quarantine(answers)
+
+
+def _answer_documents(answers: Answers) -> None:
+    tables: dict[str, dict[str, SimpleNamespace]] = {}
+
+    def read(_: Unit, match: re.Match[str], __: Mapping[str, Any]) -> Sequence[Any]:
+        rows = tables.setdefault(match[1], {})
+        return [rows[name] for name in sorted(rows)]
+
+    def write(unit: Unit, match: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
+        rows, name, generation = tables.setdefault(match[1], {}), values["name"], values["generation"]
+        present = rows[name].generation if name in rows else 0
+        if present != generation - 1:
+            return ()
+        document = None if values["document"] is None else json.loads(values["document"])
+        row = SimpleNamespace(name=name, generation=generation, document=document, changed_at=datetime.now(UTC))
+        unit.on_commit(lambda: rows.update({name: row}))
+        return (row,)
+
+    answers.add(r"^LOCK TABLE (\w+)", lambda _, __, ___: ())
+    answers.add(r"^SELECT name, generation, document, .* FROM (\w+) ORDER BY name$", read)
+    answers.add(r"^INSERT INTO (\w+) \(name, generation, document\)", write)
+    answers.add(r"^UPDATE (\w+) SET generation = :generation, document", write)
+
+
+def _answer_quarantine(answers: Answers) -> None:
+    rows: dict[str, SimpleNamespace] = {}
+
+    def put(unit: Unit, _: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
+        known = rows.get(values["id"])
+        row = SimpleNamespace(**{**values, "is_new": known is None})
+        if known is not None:
+            row.since, row.count = known.since, known.count + values["count"]
+        unit.on_commit(lambda: rows.update({values["id"]: row}))
+        return (row,)
+
+    def remove(unit: Unit, _: re.Match[str], values: Mapping[str, Any]) -> Sequence[Any]:
+        row = rows.get(values["id"])
+        if row is None:
+            return ()
+        unit.on_commit(lambda: rows.__delitem__(values["id"]))
+        return (row,)
+
+    answers.add(r"FROM quarantine ORDER BY", lambda _, __, ___: sorted(rows.values(), key=lambda row: row.since))
+    answers.add(r"^INSERT INTO quarantine", put)
+    answers.add(r"^DELETE FROM quarantine", remove)

@@ -1,0 +1,157 @@
+"""Nodes, pools and policy in the schema `ensurance`: keyed rows, whose `version` keeps writers apart."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from slackwater.ensurance.domain.guarded import Guarded, upgraded
+from slackwater.ensurance.domain.pools import PoolStanding
+from slackwater.ensurance.ports import NODES, STANDINGS, UnreadablePolicy
+from slackwater.intents.keyed_store import DOCUMENT, GENERATION, KeyedIntentUnit
+from slackwater.store.keyed import Column, KeyedTable
+from slackwater.store.port import Database, UnitOfWork
+from slackwater.store.quarantine import Quarantine
+from slackwater.store.quarantine_memory import unstored
+from slackwater.waterline.nodeqos import NodeQos
+
+_GUARDED: Final = TypeAdapter(Guarded)
+_STANDING: Final = TypeAdapter(PoolStanding)
+POLICIES: Final = "policies"
+_MOST: Final = 2**62
+_LAST_YEAR: Final = 9000
+"""Later, an hour more may be beyond what a time can be."""
+
+
+def _guarded_of(row: Any) -> Guarded:
+    """Raises one of UNREADABLE for what is not a state of this very node and version."""
+    guarded = _GUARDED.validate_python(upgraded(row.document))
+    if (guarded.node, guarded.version, guarded.generation) != (row.node, row.version, row.generation):
+        raise ValueError(f"the row is {row.node} {row.version}, its document {guarded.node} {guarded.version}")
+    if not 0 < guarded.capacity_milli < _MOST:
+        raise ValueError(f"capacity is {guarded.capacity_milli} milli-cores")
+    for evicting in guarded.evictions:
+        _refuse_late(evicting.deadline)
+    if guarded.last_report is not None:
+        _refuse_late(guarded.last_report.sampled_at)
+    return guarded
+
+
+def _standing_of(row: Any) -> PoolStanding:
+    """Raises one of UNREADABLE for what is not the standing of this very pool."""
+    standing = _STANDING.validate_python(row.document)
+    if (standing.pool, standing.version) != (row.pool, row.version):
+        raise ValueError(f"the row is {row.pool} {row.version}, its document {standing.pool} {standing.version}")
+    times = [*standing.state.evictions_at, standing.state.stepped_back_at, *(loss.at for loss in standing.losses)]
+    for at in times:
+        _refuse_late(at)
+    return standing
+
+
+def _refuse_late(at: datetime | None) -> None:
+    """Raises ValueError for a time with which nothing can be reckoned."""
+    if at is not None and (at.tzinfo is None or not 1970 <= at.year < _LAST_YEAR):
+        raise ValueError(f"{at.isoformat()} is no time of this system")
+
+
+GUARDED: Final = KeyedTable[Guarded](
+    name=NODES,
+    key="node",
+    kind="node",
+    version="version",
+    columns=(
+        DOCUMENT,
+        GENERATION,
+        Column("throttled", "integer", write_only=True),
+    ),
+    key_of=lambda guarded: guarded.node,
+    version_of=lambda guarded: guarded.version,
+    encode=lambda guarded: (
+        _GUARDED.dump_json(guarded).decode(),
+        guarded.generation,
+        len(guarded.state.throttles),
+    ),
+    decode=_guarded_of,
+    touched="changed_at",
+)
+STANDING: Final = KeyedTable[PoolStanding](
+    name=STANDINGS,
+    key="pool",
+    kind="pool",
+    version="version",
+    columns=(DOCUMENT,),
+    key_of=lambda standing: standing.pool,
+    version_of=lambda standing: standing.version,
+    encode=lambda standing: (_STANDING.dump_json(standing).decode(),),
+    decode=_standing_of,
+    unreadable=lambda pool, version, _: PoolStanding(pool, version),
+    of_nodes=False,
+    touched="changed_at",
+    announced=True,
+)
+
+
+def _document(policy: NodeQos | UnreadablePolicy) -> NodeQos:
+    """What is written; an unreadable policy is only read."""
+    if isinstance(policy, UnreadablePolicy):
+        raise policy
+    return policy
+
+
+POLICY: Final = KeyedTable[NodeQos | UnreadablePolicy](
+    name=POLICIES,
+    key="name",
+    kind="nodeqos",
+    version="generation",
+    columns=(DOCUMENT,),
+    key_of=lambda policy: _document(policy).metadata.name,
+    version_of=lambda policy: _document(policy).metadata.generation,
+    encode=lambda policy: (_document(policy).model_dump_json(by_alias=True),),
+    decode=lambda row: NodeQos.stored(row.document),
+    unreadable=lambda name, generation, why: UnreadablePolicy(f"nodeqos {name}: {why}", generation),
+    of_nodes=False,
+    touched="changed_at",
+    announced=True,
+)
+
+
+class KeyedGuardStore:
+    """slackwater.ensurance.ports.GuardStore."""
+
+    def __init__(self, database: Database, quarantine: Quarantine | None = None) -> None:
+        self._database = database
+        self._quarantine = quarantine or unstored()
+
+    @asynccontextmanager
+    async def unit_of_work(self) -> AsyncIterator[KeyedGuardUnit]:
+        async with self._database.unit_of_work() as unit:
+            yield KeyedGuardUnit(unit, self._quarantine)
+
+
+class KeyedGuardUnit(KeyedIntentUnit[Guarded]):
+    """slackwater.ensurance.ports.GuardUnit."""
+
+    def __init__(self, unit: UnitOfWork, quarantine: Quarantine) -> None:
+        super().__init__(unit, GUARDED, quarantine)
+        self._standings = unit.keyed(STANDING, quarantine)
+        self._policies = unit.keyed(POLICY, quarantine)
+
+    async def autonomies(self) -> Sequence[PoolStanding]:
+        return list((await self._standings.read_all()).values())
+
+    async def save_autonomy(self, standing: PoolStanding) -> PoolStanding:
+        written = replace(standing, version=standing.version + 1)
+        await self._standings.replace(written, standing.version)
+        return written
+
+    async def policy(self, name: str) -> NodeQos | None:
+        policy = (await self._policies.read_all()).get(name)
+        return None if policy is None else _document(policy)
+
+    async def save_policy(self, policy: NodeQos) -> None:
+        await self._policies.replace(policy, policy.metadata.generation - 1)

@@ -1,0 +1,165 @@
+"""What was published of each node and what each node is: keyed rows in the schema `prediction`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from slackwater.events.envelope import Event
+from slackwater.model.quantities import Resources
+from slackwater.prediction.domain.cadence import Published
+from slackwater.prediction.domain.snapshot import Snapshot
+from slackwater.prediction.ports import Described
+from slackwater.store.keyed import Column, KeyedTable
+from slackwater.store.port import Database, UnitOfWork
+from slackwater.store.quarantine import Quarantine
+from slackwater.store.quarantine_memory import unstored
+
+_YEAR_9999 = 253_370_764_800
+_MOST = 2**62
+"""Beyond, sums no longer fit 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRow:
+    """One row of `published_windows`."""
+
+    node: str
+    published: Published
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedRow:
+    """One row of `nodes`. `at` is when the node was described; it is compared in the store and not read back."""
+
+    node: str
+    described: Described
+    at: datetime | None = None
+
+
+def _published_of(row: Any) -> PublishedRow:
+    """Raises ValueError for what was never published."""
+    whole = all(isinstance(amount, int) for amount in row.amounts)
+    if not whole or not 0 <= row.until_seconds < _YEAR_9999 or not math.isfinite(row.published_at):
+        raise ValueError(f"until {row.until_seconds}, at {row.published_at}, amounts {row.amounts}")
+    published = Published(
+        row.until_seconds, row.published_at, row.policy, row.generation, row.edition, tuple(row.amounts)
+    )
+    return PublishedRow(row.node, published)
+
+
+def _described_of(row: Any) -> DescribedRow:
+    """Raises ValueError for what no node has."""
+    if not 0 <= row.cpu_milli < _MOST or not 0 <= row.memory_bytes < _MOST:
+        raise ValueError(f"{row.cpu_milli} milli-cores, {row.memory_bytes} bytes")
+    return DescribedRow(row.node, Described(Resources(row.cpu_milli, row.memory_bytes), row.pool))
+
+
+def _published_columns(row: PublishedRow) -> Sequence[Any]:
+    one = row.published
+    amounts = "{" + ",".join(map(str, one.values)) + "}"
+    return (one.until, one.at, one.policy, one.generation, one.edition, amounts)
+
+
+def _described_columns(row: DescribedRow) -> Sequence[Any]:
+    allocatable = row.described.allocatable
+    return (allocatable.cpu_milli, allocatable.memory_bytes, row.described.pool, row.at)
+
+
+PUBLISHED: Final = KeyedTable[PublishedRow](
+    name="published_windows",
+    key="node",
+    columns=(
+        Column("until_seconds", "bigint"),
+        Column("published_at", "double precision"),
+        Column("policy", "text"),
+        Column("generation", "bigint"),
+        Column("edition", "integer"),
+        Column("amounts", "bigint[]"),
+    ),
+    key_of=lambda row: row.node,
+    encode=_published_columns,
+    decode=_published_of,
+    skips_held=False,
+)
+DESCRIBED: Final = KeyedTable[DescribedRow](
+    name="nodes",
+    key="node",
+    columns=(
+        Column("cpu_milli", "bigint"),
+        Column("memory_bytes", "bigint"),
+        Column("pool", "text"),
+        Column("described_at", "timestamptz", write_only=True),
+    ),
+    key_of=lambda row: row.node,
+    encode=_described_columns,
+    decode=_described_of,
+    newer="described_at",
+    skips_held=False,
+)
+
+
+class Snapshots(Protocol):
+    """Where the snapshots of the partitions are."""
+
+    async def keep(self, unit: UnitOfWork, partition: int, snapshot: Snapshot, *, keep: int) -> None:
+        """Store the newest snapshot of a partition and drop all but its `keep` newest."""
+        ...
+
+    async def of_partition(self, database: Database, partition: int) -> Sequence[Snapshot]:
+        """All that are kept of a partition, newest first."""
+        ...
+
+
+class PredictionUnit:
+    """slackwater.prediction.ports.PredictionTransaction."""
+
+    def __init__(self, unit: UnitOfWork, snapshots: Snapshots, quarantine: Quarantine) -> None:
+        self._unit = unit
+        self._snapshots = snapshots
+        self._published = unit.keyed(PUBLISHED, quarantine)
+        self._described = unit.keyed(DESCRIBED, quarantine)
+
+    async def publish(self, event: Event[Any]) -> None:
+        await self._unit.publish(event)
+
+    async def set_published(self, nodes: Mapping[str, Published]) -> None:
+        await self._published.write([PublishedRow(node, published) for node, published in nodes.items()])
+
+    async def keep_snapshot(self, partition: int, snapshot: Snapshot, *, keep: int) -> None:
+        self._unit.concerns_partition(partition)
+        await self._snapshots.keep(self._unit, partition, snapshot, keep=keep)
+
+    async def describe(self, node: str, described: Described, described_at: datetime) -> bool:
+        return bool(await self._described.write([DescribedRow(node, described, described_at)]))
+
+
+class KeyedPredictionStore:
+    """slackwater.prediction.ports.PredictionStore."""
+
+    def __init__(self, database: Database, snapshots: Snapshots, quarantine: Quarantine | None = None) -> None:
+        self._database = database
+        self._snapshots = snapshots
+        self._quarantine = quarantine or unstored()
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[PredictionUnit]:
+        async with self._database.unit_of_work() as unit:
+            yield PredictionUnit(unit, self._snapshots, self._quarantine)
+
+    async def snapshots(self, partition: int) -> Sequence[Snapshot]:
+        return await self._snapshots.of_partition(self._database, partition)
+
+    async def published(self) -> Mapping[str, Published]:
+        async with self._database.unit_of_work() as unit:
+            rows = await unit.keyed(PUBLISHED, self._quarantine).read_all()
+        return {node: row.published for node, row in rows.items()}
+
+    async def nodes(self) -> Mapping[str, Described]:
+        async with self._database.unit_of_work() as unit:
+            rows = await unit.keyed(DESCRIBED, self._quarantine).read_all()
+        return {node: row.described for node, row in rows.items()}

@@ -1,0 +1,68 @@
+"""The example of docs/how-to/add-a-service.md: it is built, runs, is ready, answers, and is seen in the metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from slackwater.bus.streams import ConsumerSpec, load
+from slackwater.cli.composition import Part
+from slackwater.runtime import replicated
+from slackwater.runtime.http import build_app
+from slackwater.runtime.platform import Platform
+from slackwater.runtime.settings import HttpSettings
+from slackwater.runtime.supervisor import Supervisor
+from slackwater.store.quarantine_memory import MemoryQuarantine
+from slackwater.testing.broker import MemoryBroker
+from slackwater.testing.bus import MemoryBus
+from slackwater.testing.clock import FakeClock
+from slackwater.testing.store import MemoryDatabase
+from slackwater.testing.windows import described
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = Path(__file__).parent / "example_service"
+PAGE = ROOT / "docs" / "how-to" / "add-a-service.md"
+
+
+async def test_a_service_is_its_package_and_its_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLE))
+    monkeypatch.setattr(replicated, "PostgresQuarantine", lambda database, service: MemoryQuarantine())
+    topology, spec = load(), ConsumerSpec(event="node.described", partitioned=True)
+    topology = topology.model_copy(update={"consumers": {**topology.consumers, "tally-node-described": spec}})
+    clock = FakeClock()
+    bus, database = MemoryBus(MemoryBroker(clock=clock, topology=topology)), MemoryDatabase(clock=clock)
+    service = Part("tally", "TallySettings").build(Platform(bus, clock, lambda _: database, Path()), {})
+    supervisor = Supervisor([service], clock=clock)
+    running = asyncio.create_task(supervisor.run())
+    try:
+        await clock.advance(1)
+        for node in ("a", "b", "c"):
+            await bus.publish(described(node))
+        await clock.advance(1)
+        app = build_app(service.routers(), supervisor.checks, HttpSettings.local())
+        transport = httpx2.ASGITransport(app=app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            assert (await client.get("/v1/tally")).json() == {"pools": {"default": 3}}
+            assert (await client.get("/v1/quarantine/tally")).json() == {"items": []}
+            ready = await client.get("/readyz?verbose")
+            metrics = (await client.get("/metrics")).text
+        assert ready.status_code == 200
+        checks = re.findall(r"^\[\+\]([a-z-]+) ok", ready.text, re.MULTILINE)
+        assert checks == [*("tally", "tally-bus", "tally-database", "tally-pools", "tally-quarantine", "tally-shards")]
+        assert 'slackwater_ownership_partitions{service="tally"} 8.0' in metrics
+        assert 'slackwater_bus_messages_total{consumer="tally-node-described",result="done"} 3.0' in metrics
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+
+
+def test_the_page_lists_every_file_of_the_example_and_no_other() -> None:
+    files = {str(file.relative_to(EXAMPLE / "slackwater" / "tally")) for file in EXAMPLE.rglob("*.py")}
+    files = {file for file in files if file == "__init__.py" or not file.endswith("__init__.py")}
+    listed = re.findall(r"^\| `services/slackwater/NAME/([^`]+)` \|", PAGE.read_text(), re.MULTILINE)
+    assert set(listed) == files
+    assert len(listed) == len(files)
