@@ -222,7 +222,7 @@ def test_a_range_includes_both_ends_and_a_missing_priority_is_in_none(
 
 def test_label_conditions_need_what_their_operator_needs() -> None:
     for operator, values in (("In", []), ("Exists", ["x"])):
-        with pytest.raises(InvalidInput, match="takes (at least one|none)"):
+        with pytest.raises(InvalidInput, match=r"takes (at least one|none)"):
             LabelSelector.parse({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]})
 
 
