@@ -7,7 +7,7 @@ names), and what it leaves out follows the cluster's. The fields are those of `d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, GetJsonSchemaHandler, StringConstraints, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
@@ -15,42 +15,28 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from slackwater.colocation.domain.document import FIELDS, Spec, field_problems
-from slackwater.colocation.domain.layers import POOL_LABEL, Selector
-from slackwater.waterline.documents import API_VERSION, Metadata, Part
+from slackwater.colocation.domain.layers import POOL_LABEL
+from slackwater.resources.metadata import Metadata, Part, Resource
+from slackwater.resources.names import BY_SETTINGS, CLUSTER
+from slackwater.resources.selectors import LabelExpression, LabelSelector, Selector
 
-KIND: Final = "ColocationStrategy"
-CLUSTER: Final = "default"
-BY_SETTINGS: Final = "settings of the service"
-"""Who changed a document that nobody has changed. No token has this name: there are blanks in it."""
 Key = Annotated[str, StringConstraints(min_length=1, max_length=317, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Value = Annotated[str, StringConstraints(max_length=253, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
-class Expression(Part):
+class Expression(LabelExpression):
     """One condition on a label: `values` go with In and NotIn, and with those only."""
 
     key: Key
-    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     values: Annotated[tuple[Value, ...], Field(max_length=100)] = ()
 
-    @model_validator(mode="after")
-    def _values_where_they_belong(self) -> Self:
-        wants = self.operator in ("In", "NotIn")
-        if wants is not bool(self.values):
-            raise ValueError(f"values: {self.operator} takes {'at least one' if wants else 'none'}")
-        return self
 
-
-class NodeSelector(Part):
+class NodeSelector(LabelSelector):
     """Labels and expressions, all of which must hold; an empty one selects every node. The node's pool is seen as the
     label `slackwater.io/node-pool`."""
 
     match_labels: Annotated[dict[Key, Value], Field(max_length=100)] = Field(default_factory=dict)
     match_expressions: Annotated[tuple[Expression, ...], Field(max_length=100)] = ()
-
-    def selector(self) -> Selector:
-        expressions = tuple((each.key, each.operator, each.values) for each in self.match_expressions)
-        return Selector(self.match_labels, expressions)
 
 
 class ColocationStrategySpec(Part):
@@ -142,13 +128,11 @@ class ColocationStrategyStatus(Part):
     conditions: tuple[Condition, ...] = ()
 
 
-class ColocationStrategy(Part):
+class ColocationStrategy(Resource):
     """One document: `default` for the cluster, any other for the nodes it selects (of the pool of its name, if it says
     nothing else)."""
 
-    api_version: Literal["slackwater.io/v1alpha1"] = API_VERSION
-    kind: Literal["ColocationStrategy"] = KIND
-    metadata: Metadata
+    kind: Literal["ColocationStrategy"] = "ColocationStrategy"
     spec: ColocationStrategySpec
     status: ColocationStrategyStatus | None = Field(None, description="Set by the server, ignored in what is applied.")
 
@@ -170,7 +154,7 @@ class ColocationStrategy(Part):
         if self.is_clusters:
             return None
         if self.spec.node_selector is not None:
-            return self.spec.node_selector.selector()
+            return self.spec.node_selector.selector
         return Selector({POOL_LABEL: self.spec.node_pool or self.metadata.name})
 
     def stored(self) -> dict[str, Any]:
@@ -178,16 +162,6 @@ class ColocationStrategy(Part):
         found = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"status", "spec"})
         said = self.spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
         return {**found, "spec": said}
-
-    def document(self) -> dict[str, Any]:
-        """What was said; for comparing and showing."""
-        return self.stored()
-
-    def changed_to(self, generation: int, by: str) -> ColocationStrategy:
-        return self.model_copy(update={"metadata": self.metadata.at(generation, by), "status": None})
-
-    def with_generation(self, generation: int) -> ColocationStrategy:
-        return self.model_copy(update={"metadata": self.metadata.at(generation)})
 
     def with_status(self, status: ColocationStrategyStatus) -> ColocationStrategy:
         return self.model_copy(update={"status": status})
