@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
@@ -27,9 +28,14 @@ from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.tiers import Tier
+from slackwater.model.time import SystemClock
 from slackwater.runtime.service_list import service_names
+from slackwater.store.engine import connect_database
+from slackwater.store.keyed import KeyedTable
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database, prepare_roles
+from slackwater.store.quarantine import Quarantine
+from slackwater.store.quarantine_memory import MemoryQuarantine
 from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.reports import pod_usage, report
 
@@ -126,6 +132,53 @@ async def test_an_upgraded_schema_equals_a_new_one(
     assert [line for line in upgraded if "PARTITION OF" not in line] == [
         line for line in expected if "PARTITION OF" not in line
     ]
+
+
+def keyed_tables(service: str) -> list[KeyedTable[Any]]:
+    """The tables that its adapters declare."""
+    folder = Path(importlib.import_module(f"slackwater.{service}.adapters").__path__[0])
+    modules = [importlib.import_module(f"slackwater.{service}.adapters.{file.stem}") for file in folder.glob("*.py")]
+    found = (table for module in modules for table in vars(module).values() if isinstance(table, KeyedTable))
+    return list({table.name: table for table in found}.values())
+
+
+def parsed(value: object) -> object:
+    """A JSON document, or the text of any other value as PostgreSQL writes it."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return json.loads(text) if text[:1] in "{[" and text[1:2] in '"[{]}' else text
+
+
+def lost(stored: Any, written: Any, path: str = "") -> list[str]:
+    """The paths whose value is not written back. A new field is none."""
+    if isinstance(stored, dict) and isinstance(written, dict):
+        return [found for key in stored for found in lost(stored[key], written.get(key), f"{path}/{key}")]
+    if isinstance(stored, list) and isinstance(written, list) and len(stored) == len(written):
+        pairs = enumerate(zip(stored, written, strict=True))
+        return [found for number, pair in pairs for found in lost(*pair, f"{path}/{number}")]
+    return [] if stored == written else [path]
+
+
+@pytest.mark.parametrize("service", [service for service in SERVICES if keyed_tables(service)])
+async def test_a_row_is_written_back_as_it_was(installation: Installation, service: str) -> None:
+    """A field that today's code reads under another name, or not at all, would lose its value without an error."""
+    await installation.upgrade()
+    sql = installation.sql[service]
+    database = connect_database(installation.addresses[service], service, SystemClock())
+    try:
+        for table in keyed_tables(service):
+            quarantine = Quarantine(service, MemoryQuarantine())
+            async with database.unit_of_work() as unit:
+                values = await unit.keyed(table, quarantine).read_all()
+            columns = [column.name for column in table.columns]
+            texts = ", ".join(f"{column.name}::text" for column in table.columns if column.type != "timestamptz")
+            for row in await sql.fetch(f"SELECT {table.key}, {texts} FROM {table.name}"):  # noqa: S608 - declared names
+                if quarantine.holds(table.name, row[table.key]):
+                    continue
+                written = dict(zip(columns, table.encode(values[row[table.key]]), strict=True))
+                stored = {name: parsed(value) for name, value in row.items() if name != table.key}
+                assert lost(stored, {name: parsed(written[name]) for name in stored}) == []
+    finally:
+        await database.close()
 
 
 class Recorder:
