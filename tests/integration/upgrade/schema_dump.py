@@ -49,6 +49,10 @@ SELECT pg_get_indexdef(i.indexrelid) AS definition FROM pg_index i JOIN pg_class
 WHERE c.relnamespace = $1::regnamespace AND NOT c.relispartition
 AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = i.indexrelid) ORDER BY c.relname
 """
+_VIEWS = """
+SELECT format('CREATE VIEW %I AS %s', relname, rtrim(pg_get_viewdef(oid), ';')) AS definition FROM pg_class
+WHERE relnamespace = $1::regnamespace AND relkind = 'v' ORDER BY relname
+"""
 _FUNCTIONS = (
     "SELECT pg_get_functiondef(oid) AS definition FROM pg_proc WHERE pronamespace = $1::regnamespace ORDER BY 1"
 )
@@ -66,7 +70,7 @@ async def definitions(sql: asyncpg.Connection[Any], schema: str) -> list[str]:
     statements += [
         _ownership(row) for row in await sql.fetch(_SEQUENCES, schema) if row["owner"] and not row["identity"]
     ]
-    for query in (_CONSTRAINTS, _INDEXES, _FUNCTIONS, _TRIGGERS):
+    for query in (_CONSTRAINTS, _INDEXES, _VIEWS, _FUNCTIONS, _TRIGGERS):
         for row in await sql.fetch(query, schema):
             add = f"ALTER TABLE {row['table']} ADD CONSTRAINT {row['name']} " if query is _CONSTRAINTS else ""
             statements.append(add + row["definition"])

@@ -143,6 +143,19 @@ CREATE INDEX node_usage_node ON ONLY node_usage USING btree (node, midpoint_at);
 CREATE INDEX pods_gone ON pods USING btree (last_seen_at) WHERE ((NOT present) AND (liveness <> 'lost'::text));
 CREATE INDEX pods_node ON pods USING btree (node);
 CREATE INDEX report_pods_node ON ONLY report_pods USING btree (node, midpoint_at);
+CREATE VIEW pod_usage AS  SELECT report_pods.midpoint_at,
+    report_pods.node,
+    report_pods.boot_epoch,
+    report_pods.sequence,
+    report_pods.uids[place.place] AS uid,
+    report_pods.tiers[place.place] AS tier,
+    ARRAY( SELECT unnest(report_pods.cpu[place.place:place.place]) AS unnest) AS cpu,
+    ARRAY( SELECT unnest(report_pods.memory[place.place:place.place]) AS unnest) AS memory,
+    NULLIF(report_pods.cpu_limits[place.place], '-1'::integer) AS cpu_limit_milli,
+    NULLIF(report_pods.throttled[place.place], 'NaN'::double precision) AS throttled_ratio,
+    NULLIF(report_pods.cpu_pressure[place.place], 'NaN'::double precision) AS cpu_pressure
+   FROM (report_pods
+     CROSS JOIN LATERAL generate_subscripts(report_pods.uids, 1) place(place));
 INSERT INTO agent_blocks (node, generation, blocked, reason, changed_by, changed_at) VALUES ('sim-03', '1', 'true', 'compatibility', 'local', '2026-11-23 16:32:48.915667+00');
 INSERT INTO alembic_version (version_num) VALUES ('0008');
 INSERT INTO leases (partition, owner, epoch, changed_at) VALUES ('0', 'host-60af100d-ingestion/16496-8edc2856', '1795451557755', '2026-11-23 16:32:37.755285+00');
