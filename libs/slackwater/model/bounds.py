@@ -149,7 +149,7 @@ def _leaf_problem(value: Any) -> str | None:
             return None if len(value) <= MOST_DOCUMENT else f"a text of {len(value)} characters"
         case int() | float():
             return None if -MOST_AMOUNT <= value <= MOST_AMOUNT else "a number beyond 2^63, or none"
-    return f"a value of type {type(value).__name__}, which JSON has not"
+    return f"a value of type {type(value).__name__}, which JSON does not have"
 
 
 CpuMilli = Annotated[int, Interval(ge=0, le=MOST_CPU_MILLI), Meta(ge=0, le=MOST_CPU_MILLI)]
