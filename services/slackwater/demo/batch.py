@@ -71,7 +71,7 @@ def run(processes: int, progress: Path | None) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Slackwater's demo batch job: compress and hash, greedily.")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--progress", type=Path, help="file that gets the number of blocks done")
+    parser.add_argument("--progress", type=Path, help="file to write the number of finished blocks to")
     given = parser.parse_args()
     return run(given.processes, given.progress)
 
