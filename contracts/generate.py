@@ -34,6 +34,7 @@ from slackwater.cli.unasked import every_metric  # noqa: E402
 from slackwater.events.envelope import Payload, Told  # noqa: E402
 from slackwater.events.registry import EVENTS, TOLD  # noqa: E402
 from slackwater.prediction.adapters.predictors import catalogue  # noqa: E402
+from slackwater.resources.reference import reference_page as resources_page  # noqa: E402
 from slackwater.runtime.problem_codes import reference_page  # noqa: E402
 from slackwater.runtime.service_list import service_list  # noqa: E402
 
@@ -198,6 +199,7 @@ def generated() -> Mapping[Path, str]:
     files[Path("../docs/reference/metrics.md")] = metrics_page()
     files[Path("../docs/reference/predictors.md")] = catalogue.reference_page()
     files[Path("../docs/reference/problems.md")] = reference_page()
+    files[Path("../docs/reference/resources.md")] = resources_page()
     deployed = deployment_files(ROOT, service_list())
     return files | {Path("..") / path: text for path, text in deployed.items()}
 

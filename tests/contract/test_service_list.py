@@ -23,15 +23,10 @@ from slackwater.runtime.service_list import ServiceList, parse, service_list
 ROOT = generate.ROOT
 SOURCE = ROOT / "contracts" / "services.yaml"
 LIST = service_list()
-EXAMPLE = """
-  tides:
-    role: tells when the water turns
-    partitions: true
-    replicas: 3
-    nice: 4
-    requests: {cpu: 50m, memory: 64Mi}
-    limits: {cpu: "1", memory: 2Gi}
-"""
+PAGE = ROOT / "docs" / "how-to" / "add-a-service.md"
+PACKAGE = ROOT / "tests" / "unit" / "runtime" / "example_service" / "slackwater" / "tally"
+(EXAMPLE,) = re.findall(r"^```yaml\n(  tally:\n.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+"""The entry of the example service."""
 
 
 def test_the_list_names_the_packages_of_the_tree() -> None:
@@ -69,18 +64,14 @@ def tree(tmp_path: Path) -> Path:
     for path in deployment_files(ROOT, LIST):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, tmp_path / path)
-    package = tmp_path / "services" / "slackwater" / "tides"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text(
-        '"""Tells when the water turns."""\n\nCONSUMES = ("usage.windowed",)\nPUBLISHES = ()\nOWNS = ("tides",)\n'
-    )
+    shutil.copytree(PACKAGE, tmp_path / "services" / "slackwater" / "tally")
     return tmp_path
 
 
 @pytest.fixture
 def extended() -> ServiceList:
     text = SOURCE.read_text()
-    return parse(text.replace("\nnode_services:", f"{EXAMPLE}\nnode_services:"), "services.yaml")
+    return parse(text.replace("\nnode_services:", f"\n{EXAMPLE}\nnode_services:"), "services.yaml")
 
 
 def test_one_entry_adds_a_service_to_everything_that_names_services(tree: Path, extended: ServiceList) -> None:
@@ -89,46 +80,46 @@ def test_one_entry_adds_a_service_to_everything_that_names_services(tree: Path, 
     changed = {path for path, text in files.items() if before.get(path) != text}
     assert changed == {
         Path("docker-compose.yml"),
-        MANIFESTS / "tides.yaml",
+        MANIFESTS / "tally.yaml",
         MANIFESTS / "kustomization.yaml",
         MANIFESTS / "networkpolicies.yaml",
         Path(".importlinter"),
         Path("docs/reference/services.md"),
     }
     compose = yaml.safe_load(files[Path("docker-compose.yml")])["services"]
-    assert compose["tides"]["command"][:2] == ["run", "tides"]
-    assert compose["tides"]["mem_limit"] == "2g"
-    assert list(compose).index("tides") == list(compose).index("console") + 1
-    objects = {one["kind"]: one for one in yaml.safe_load_all(files[MANIFESTS / "tides.yaml"])}
+    assert compose["tally"]["command"][:2] == ["run", "tally"]
+    assert compose["tally"]["mem_limit"] == "256m"
+    assert list(compose).index("tally") == list(compose).index("console") + 1
+    objects = {one["kind"]: one for one in yaml.safe_load_all(files[MANIFESTS / "tally.yaml"])}
     assert objects.keys() == {"ServiceAccount", "Deployment", "PodDisruptionBudget"}
-    assert objects["Deployment"]["spec"]["replicas"] == 3
-    assert "tides.yaml" in yaml.safe_load(files[MANIFESTS / "kustomization.yaml"])["resources"]
+    assert objects["Deployment"]["spec"]["replicas"] == 2
+    assert "tally.yaml" in yaml.safe_load(files[MANIFESTS / "kustomization.yaml"])["resources"]
     policies = files[MANIFESTS / "networkpolicies.yaml"]
-    assert policies.count("console, tides") == before[MANIFESTS / "networkpolicies.yaml"].count("all services") == 4
+    assert policies.count("console, tally") == before[MANIFESTS / "networkpolicies.yaml"].count("all services") == 4
     contracts = configparser.ConfigParser()
     contracts.read_string(files[Path(".importlinter")])
     for contract, option in (("libs", "forbidden_modules"), ("services", "modules"), ("roots", "source_modules")):
-        assert "slackwater.tides" in contracts[f"importlinter:contract:{contract}"][option].split()
-    assert "| `tides` | tells when the water turns | partitions | 3 | 4 |" in files[Path("docs/reference/services.md")]
+        assert "slackwater.tally" in contracts[f"importlinter:contract:{contract}"][option].split()
+    assert "| `tally` | counts nodes by pool | partitions | 2 | 4 |" in files[Path("docs/reference/services.md")]
 
 
 def test_a_service_that_left_takes_everything_with_it(tree: Path, extended: ServiceList) -> None:
     for path, text in deployment_files(tree, extended).items():
         (tree / path).write_text(text)
-    assert stale_files(tree, LIST) == [MANIFESTS / "tides.yaml"]
+    assert stale_files(tree, LIST) == [MANIFESTS / "tally.yaml"]
     assert deployment_files(tree, LIST) == {path: (ROOT / path).read_text() for path in deployment_files(ROOT, LIST)}
 
 
 def test_the_code_that_asks_for_the_list_sees_the_entry(extended: ServiceList, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "service_list", lambda: extended)
-    assert module.service_names()[-1] == "tides"
-    assert "tides" in extended.partitioned
-    assert extended.services["tides"].nice == 4
+    assert module.service_names()[-1] == "tally"
+    assert "tally" in extended.partitioned
+    assert extended.services["tally"].nice == 4
 
 
 def test_the_package_says_what_flows(tree: Path) -> None:
     (flow,) = generate.flows(tree)
-    assert "usage.windowed --> tides" in generate.flow_page([*generate.flows(), flow])
+    assert "node.described --> tally" in generate.flow_page([*generate.flows(), flow])
 
 
 @pytest.mark.parametrize(

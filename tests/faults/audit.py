@@ -80,7 +80,7 @@ async def _policies(site: Site, ledger: Mapping[Key, Outcome]) -> Findings:
     meant = _of(ledger, "policy")
     if not meant:
         return Findings()
-    newest = await site.value("SELECT generation FROM ensurance.policies WHERE name = 'default'")
+    newest = await site.value("SELECT generation FROM ensurance.node_qos WHERE name = 'default'")
     return compare(meant, [Key("policy", str(number)) for number in range(2, (newest or 1) + 1)])
 
 

@@ -11,20 +11,20 @@ import pytest
 from cut_off_scene import Heard, agent, ensurance, events, is_free, overlapping, proxying, said, until
 
 from slackwater.bus.port import Bus
-from slackwater.ensurance.usecases.documents_in_force import ACTIONS, AUTONOMIES, NODES, PODS
+from slackwater.resources.catalog import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS, POD_QOS
 from slackwater.testing.postgres_server import FreshDatabase
 
 EVICTING = {
-    ACTIONS: ("evict", {"eviction": {"terminationGracePeriodSeconds": 1}, "disableScheduling": False}),
-    PODS: (
+    AVOIDANCE_ACTION: ("evict", {"eviction": {"terminationGracePeriodSeconds": 1}, "disableScheduling": False}),
+    POD_QOS: (
         "default",
         {
             "scopeSelector": {"matchExpressions": [{"scopeName": "QOSClass", "operator": "In", "values": ["BE"]}]},
             "allowedActions": ["evict"],
         },
     ),
-    AUTONOMIES: ("simulated", {"mode": "evict", "nodeEvictionsPerCycle": 1}),
-    NODES: (
+    AUTONOMY: ("simulated", {"mode": "evict", "nodeEvictionsPerCycle": 1}),
+    NODE_QOS: (
         "evicting",
         {"rules": [{"name": "p", "metricRule": {"name": "prod_cpu_pressure", "value": 0.05}, "actionName": "evict"}]},
     ),
@@ -77,7 +77,7 @@ async def test_cut_kill_restart_surge_heal(
         ensurance(bus, fresh_database, tmp_path) as service,
     ):
         for kind, (name, spec) in EVICTING.items():
-            await service.changes[kind].put(kind.model.parse({"metadata": {"name": name}, "spec": spec}))
+            await service.changes[kind].put(kind.model_of(name).parse({"metadata": {"name": name}, "spec": spec}))
         with agent(line.url, tmp_path) as process:
             await until(lambda: bool(heard.observed), "the node has its first intent")
             line.partition()

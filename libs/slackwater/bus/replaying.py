@@ -19,18 +19,18 @@ P = TypeVar("P", bound=Payload)
 log = get_logger(__name__)
 
 MOST_TRIES = 5
-"""So often a message is tried that must be retried for another reason than an outage; then it is given up."""
+"""A message that must be retried for another reason than an outage is given up after so many tries."""
 
 
 class Replayer(Generic[P]):
-    """Order is the promise: what must be retried holds back everything after it, what is given up does not."""
+    """Handles messages in order: one that must be retried holds back all after it, one that is given up does not."""
 
     def __init__(self, payload: type[P], name: str, handler: BatchHandler[P], bury: Bury, counters: Counters) -> None:
         self._name = name
         self._handling = Handling(payload, name, handler, bury, counters)
         self._counters = counters
         self._given_up: list[DeadLetter] = []
-        """Letters that are not stored yet: what came after them has been handled, so they are not read again."""
+        """Dead letters that are not stored yet. The messages after them have been handled and are not read again."""
         self._retried = (0, 0)
         """The position that was retried last, and how often in a row."""
 

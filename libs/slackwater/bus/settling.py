@@ -31,14 +31,14 @@ log = get_logger(__name__)
 
 
 AWAY_SECONDS = 2.0
-"""The longest pause while a dependency is away: when it is back, what waited is handled soon."""
+"""The longest pause while a dependency is away, so that waiting messages are handled soon after it is back."""
 UNSEEN_FACTOR = 4
-"""A message that this process has not seen may have been delivered so many times `max_deliver` before: in an outage
-each try was nobody's fault, and only the process that made them knew. More than that, and it is what kills us."""
+"""A message that this process has not seen may have been delivered up to so many times `max_deliver`: deliveries during
+an outage do not count, but only the process that had them knows. Beyond that, the message itself ends processes."""
 
 
 class Delivery(Readable, Protocol):
-    """One message in hand, with the words that the broker understands."""
+    """One message in hand, and the acknowledgements that the broker understands."""
 
     @property
     def deliveries(self) -> int: ...
@@ -94,7 +94,7 @@ class Settler(Generic[P]):
                 await self._settle_together(left)
                 return
             left.reverse()
-            while left:  # who needs the newest is in a hurry; others pay a tenth more for each report
+            while left:  # small steps: latency matters here more than a tenth of the throughput
                 await self._settle_together(left[: -AT_ONCE - 1 : -1])
                 del left[-AT_ONCE:]
 
@@ -109,8 +109,8 @@ class Settler(Generic[P]):
         await self._handle(together)
 
     async def _worth_reading(self, batch: Sequence[Delivery]) -> Sequence[Delivery]:
-        """All; or, where only the latest counts, the newest of each subject, and what whoever reads wants to read: the
-        others are done unread."""
+        """The messages to handle: all, or with `latest_only` the newest of each subject; with `worth` those it accepts.
+        The others are acknowledged unread."""
         if not self._spec.latest_only and self._is_worth_reading is None:
             return batch
         newest = {delivery.subject: delivery for delivery in batch} if self._spec.latest_only else {}

@@ -5,8 +5,10 @@ A code is never reused for another meaning. docs/reference/problems.md and GET /
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+
+from slackwater.resources.catalog import KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +19,23 @@ class ProblemCode:
     status: int
     meaning: str
     remedy: str
+
+
+def _not_found_codes() -> Iterator[ProblemCode]:
+    """Of each resource kind: a document does not exist. Some kinds have the general code, which stands by itself."""
+    for kind in KINDS:
+        if kind.code("not_found") != "not_found":
+            meaning, remedy = f"No {kind.name} has this name.", f"GET {kind.path} lists all; PUT creates one."
+            yield ProblemCode(kind.code("not_found"), 404, meaning, remedy)
+
+
+def _needed_codes() -> Iterator[ProblemCode]:
+    """Of each resource kind with a parent document: it cannot be deleted."""
+    for kind in KINDS:
+        if kind.parent and kind.code("needed") != "conflict":
+            meaning = f"The {kind.name} `{kind.parent}` cannot be deleted."
+            remedy = f"{kind.parent_remedy[:1].upper()}{kind.parent_remedy[1:]}. Any other can be deleted."
+            yield ProblemCode(kind.code("needed"), 409, meaning, remedy)
 
 
 _CODES = (
@@ -134,18 +153,7 @@ _CODES = (
         "No item of this id is in the service's quarantine (any more).",
         "List them with GET /v1/quarantine/SERVICE.",
     ),
-    ProblemCode(
-        "predictpolicy_not_found",
-        404,
-        "No PredictPolicy has this name.",
-        "GET /v1/predictpolicies lists all; PUT creates one.",
-    ),
-    ProblemCode(
-        "colocationstrategy_not_found",
-        404,
-        "No ColocationStrategy has this name.",
-        "GET /v1/colocationstrategies lists all; PUT creates one.",
-    ),
+    *_not_found_codes(),
     ProblemCode(
         "predictor_not_found",
         404,
@@ -176,18 +184,7 @@ _CODES = (
         "This replica has just lost its partition to another; nothing was written.",
         "Repeat the request in a few seconds: the new owner executes it.",
     ),
-    ProblemCode(
-        "predictpolicy_needed",
-        409,
-        "The cluster's PredictPolicy cannot be deleted: every pool inherits from it.",
-        "Change it with PUT; a pool's own can be deleted.",
-    ),
-    ProblemCode(
-        "colocationstrategy_needed",
-        409,
-        "The cluster's ColocationStrategy cannot be deleted: every node inherits from it.",
-        "Change it with PUT (`enable: false` offers nothing anywhere); any other can be deleted.",
-    ),
+    *_needed_codes(),
     ProblemCode(
         "node_pool_taken",
         409,

@@ -118,3 +118,18 @@ def drop_messaging_tables(op: Operations) -> None:
     """The way back, for the downgrade of the first migration."""
     op.execute("DROP TABLE inbox")
     op.execute("DROP TABLE outbox")
+
+
+def create_service_tables(op: Operations) -> None:
+    """What runtime.replicated needs: the first migration of a new service calls it."""
+    create_messaging_tables(op)
+    keep_events_plain(op)
+    create_lease_tables(op)
+    create_quarantine_table(op)
+
+
+def drop_service_tables(op: Operations) -> None:
+    """What `create_service_tables` has made."""
+    drop_quarantine_table(op)
+    drop_lease_tables(op)
+    drop_messaging_tables(op)

@@ -12,14 +12,12 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, ValidationError, field_validator
 
 from slackwater.model.errors import InvalidInput
-from slackwater.waterline.documents import API_VERSION, Label, Metadata, Part
+from slackwater.resources.metadata import Label, Part, Resource
 from slackwater.waterline.loop.policy import LoopPolicy
 from slackwater.waterline.policies.rules import RuleSpec, Samples, Seconds
 from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.registry.plugins import all_metrics
 
-KIND: Final = "NodeQOS"
-CLUSTER: Final = "default"
 THROTTLE: Final = "throttle"
 """The action of rules that name none: it is always there."""
 KERNEL_MINIMUM_MILLI: Final = 10
@@ -82,25 +80,17 @@ class NodeQosSpec(Part):
         return rules
 
 
-class NodeQos(Part):
+class NodeQos(Resource):
     """The document."""
 
-    api_version: Literal["slackwater.io/v1alpha1"] = API_VERSION
-    kind: Literal["NodeQOS"] = KIND
-    metadata: Metadata
+    kind: Literal["NodeQOS"] = "NodeQOS"
     spec: NodeQosSpec
 
     @classmethod
-    def stored(cls, document: Any, metrics: Metrics | None = None) -> Self:
+    def parse_stored(cls, document: Any, metrics: Metrics | None = None) -> Self:
         """One that was stored: what was allowed then is read (a waterline of 0, a metric that is gone). Raises
         InvalidInput."""
         try:
             return cls.model_validate(document, context={"stored": True, "metrics": metrics or all_metrics()})
         except ValidationError as error:
             raise InvalidInput(f"nodeqos: {error.errors()[0]['msg']}", field="spec") from None
-
-    def changed_to(self, generation: int, by: str) -> Self:
-        return self.model_copy(update={"metadata": self.metadata.at(generation, by)})
-
-    def with_generation(self, generation: int) -> Self:
-        return self.model_copy(update={"metadata": self.metadata.at(generation)})

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from slackwater.decisions.reasons import Mode
+from slackwater.resources.names import CLUSTER
 from slackwater.waterline.actuation.cpu_quota import ThrottleBounds
 from slackwater.waterline.analysis.analyzer import Excess
 from slackwater.waterline.analysis.demands import Kind, acts
@@ -14,7 +15,7 @@ from slackwater.waterline.cycle import Options
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.facts.amounts import exact
 from slackwater.waterline.loop.policy import LoopPolicy
-from slackwater.waterline.nodeqos import CLUSTER, THROTTLE, NodeQos
+from slackwater.waterline.nodeqos import THROTTLE, NodeQos
 from slackwater.waterline.policies.autonomy import AutonomyPolicy
 from slackwater.waterline.policies.avoidance import AvoidanceAction
 from slackwater.waterline.policies.grants import Autonomy

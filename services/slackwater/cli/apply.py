@@ -38,9 +38,9 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Apply policy documents (NodeQOS, PodQOS, AvoidanceAction, Autonomy, PredictPolicy, ColocationStrategy). All are
-    checked by the server before the first is stored, and of several ColocationStrategies all are stored or none. A dry
-    run of these shows the offers of every node before and after all of them.
+    """Apply resources of any kind (docs/reference/resources.md). All are checked by the server before the first is
+    stored, and of several ColocationStrategies all are stored or none. A dry run of these shows the offers of every
+    node before and after all of them.
 
     Example: `slackwater apply -f policy.yaml --dry-run=server`
     """

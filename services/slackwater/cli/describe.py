@@ -11,8 +11,7 @@ import typer
 
 from slackwater.cli.condition_columns import scheduling_lines
 from slackwater.cli.decision_list import DECISION
-from slackwater.cli.get import POD, as_recorded, ask_the_living, kind_of, split_target, whole
-from slackwater.cli.guard_columns import document_lines
+from slackwater.cli.get import POD, as_recorded, ask_the_living, complete_noun, kind_of, split_target, whole
 from slackwater.cli.offer_columns import offer_lines
 from slackwater.cli.output import (
     UNKNOWN,
@@ -26,16 +25,19 @@ from slackwater.cli.output import (
     ratio,
     table,
 )
-from slackwater.cli.policy_columns import policy_lines, predictor_lines
-from slackwater.cli.strategy_columns import strategy_lines
+from slackwater.cli.policy_columns import predictor_lines
+from slackwater.cli.resource_columns import lines_of
 from slackwater.model.counting import counted
 from slackwater.model.errors import InvalidInput
+from slackwater.resources import catalog
 
 
 def command(
     what: Annotated[
         str,
-        typer.Argument(metavar="KIND[/NAME]", help="node, a kind of document or predictor, and its name"),
+        typer.Argument(
+            metavar="KIND[/NAME]", help="node, predictor or a resource kind, and its name", autocompletion=complete_noun
+        ),
     ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="which one; or KIND/NAME")] = None,
     output: Annotated[Format, typer.Option("-o", "--output", help="json and yaml: one object")] = Format.TABLE,
@@ -43,8 +45,8 @@ def command(
         str | None, typer.Option("--server", help="URL; default: the instance of this state directory")
     ] = None,
 ) -> None:
-    """Describe a node (facts, usage by tier, the offer in force, its pods and its last decisions), a PredictPolicy or
-    a ColocationStrategy (what it comes to), or a model of peaks (what can be set).
+    """Describe a node (facts, usage by tier, the offer in force, its pods and its last decisions), a resource of any
+    kind (what it says and what it comes to), or a model of peaks (what can be set).
 
     Examples: `slackwater describe node edge-7`, `slackwater describe predictor workload-profile`
     """
@@ -53,15 +55,17 @@ def command(
     with errors_to_stderr():
         noun, only = split_target(what, name)
         kind = kind_of(noun)
-        if kind.names[0] not in ("nodes", *ONE_OBJECT):
-            raise InvalidInput(f"{what!r} cannot be described; allowed: node, {', '.join(ONE_OBJECT)}, and its name")
+        whole_objects = one_object()
+        if kind.names[0] not in ("nodes", *whole_objects):
+            allowed = ", ".join(whole_objects)
+            raise InvalidInput(f"{what!r} cannot be described; allowed: node, {allowed}, and its name")
         if not only:
             raise InvalidInput(f"{what!r}: which one? like `slackwater describe {noun} NAME`")
         with reading(server) as reader:
             ask_the_living(kind, reader)
-            if kind.names[0] in ONE_OBJECT and kind.item_path is not None:
+            if kind.names[0] in whole_objects and kind.item_path is not None:
                 found = reader.get(kind.item_path.format(quote(only, safe="")))
-                _print(found, output, ONE_OBJECT[kind.names[0]](found))
+                _print(found, output, whole_objects[kind.names[0]](found))
                 return
             node = reader.get(f"/v1/nodes/{quote(only, safe='')}")
             pods = whole(reader, f"/v1/nodes/{quote(only, safe='')}/pods")["items"]
@@ -70,13 +74,9 @@ def command(
         _print({"node": node, "pods": pods, "decisions": decisions}, output, lines)
 
 
-ONE_OBJECT: Mapping[str, Callable[[Item], list[str]]] = {
-    "predictpolicies": policy_lines,
-    "colocationstrategies": strategy_lines,
-    "predictors": predictor_lines,
-    **dict.fromkeys(("nodeqos", "podqos", "avoidanceactions", "autonomies"), document_lines),
-}
-"""Kinds of which one object tells everything."""
+def one_object() -> Mapping[str, Callable[[Item], list[str]]]:
+    """By plural, the kinds of which one object tells everything."""
+    return {kind.plural: lines_of(kind) for kind in catalog.KINDS} | {"predictors": predictor_lines}
 
 
 def _print(found: Any, output: Format, lines: list[str]) -> None:

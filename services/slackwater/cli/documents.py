@@ -9,25 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.cli.answers import answer_of
 from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.resources import catalog
+from slackwater.resources.kind import Kind
 
 if TYPE_CHECKING:
     import httpx2
 
-PATHS: Mapping[str, str] = {
-    "NodeQOS": "/v1/nodeqos/{}",
-    "PodQOS": "/v1/podqos/{}",
-    "AvoidanceAction": "/v1/avoidanceactions/{}",
-    "Autonomy": "/v1/autonomies/{}",
-    "PredictPolicy": "/v1/predictpolicies/{}",
-    "ColocationStrategy": "/v1/colocationstrategies/{}",
-}
-"""Where the documents of each kind are."""
-ALWAYS_THERE = ("NodeQOS", "default")
-"""The one of the whole cluster that no server removes."""
-TRIES_OFFERS = frozenset({"ColocationStrategy"})
-"""Kinds of which a dry run can also say what nodes would offer."""
-TOGETHER: Mapping[str, str] = {"ColocationStrategy": "/v1/colocationstrategies"}
-"""Kinds of which several are stored together, all or none, and where."""
 TRIAL_SECONDS = 120.0
 """How long a server may take to compute the offers of a large fleet."""
 
@@ -37,13 +24,13 @@ class Document:
     """One document of a file; `origin` is the file and its number in it, from 1."""
 
     origin: str
-    kind: str
+    kind: Kind
     name: str
     body: Mapping[str, Any]
 
     @property
     def title(self) -> str:
-        return f"{self.kind.lower()}/{self.name}"
+        return f"{self.kind.noun}/{self.name}"
 
 
 def documents(files: list[Path]) -> Iterator[Document]:
@@ -64,10 +51,11 @@ def _document(origin: str, body: Any) -> Document:
         message = f"{origin}: {body!r:.40} is no document: it has apiVersion, kind, metadata and spec"
         raise InvalidInput(message, field="kind")
     kind, metadata = body.get("kind"), body.get("metadata")
-    if not isinstance(kind, str) or kind not in PATHS:
-        raise InvalidInput(f"{origin}: kind: {kind!r} cannot be applied; allowed: {', '.join(PATHS)}", field="kind")
+    known = {each.name: each for each in catalog.KINDS}
+    if not isinstance(kind, str) or kind not in known:
+        raise InvalidInput(f"{origin}: kind: {kind!r} cannot be applied; allowed: {', '.join(known)}", field="kind")
     name = metadata.get("name") if isinstance(metadata, dict) else None
-    return Document(origin, kind, _name(origin, name), body)
+    return Document(origin, known[kind], _name(origin, name), body)
 
 
 def _name(origin: str, name: Any) -> str:
@@ -98,8 +86,9 @@ class Tried:
 
 
 def try_all(client: httpx2.Client, wanted: Sequence[Document], *, nodes: int | None = None) -> Tried:
-    """The trial of each document as in `put`; several of a kind of `TOGETHER` are tried with one another."""
-    group = [one for one in wanted if one.kind in TOGETHER]
+    """The trial of each document as in `put`; several of a kind that is stored together are tried with one another."""
+    together = [one.kind for one in wanted if one.kind.together]
+    group = [one for one in wanted if one.kind in together[:1]]
     if len(group) <= 1:
         return Tried([put(client, one, dry_run=True, nodes=nodes) for one in wanted], ())
     answer = put_together(client, group, dry_run=True, nodes=nodes)
@@ -109,16 +98,16 @@ def try_all(client: httpx2.Client, wanted: Sequence[Document], *, nodes: int | N
 
 
 def put_together(client: httpx2.Client, wanted: Sequence[Document], *, dry_run: bool, nodes: int | None = None) -> Any:
-    """As `put`, for several of one kind of `TOGETHER`: all are stored, or none."""
+    """As `put`, for several of one kind that is stored together: all, or none."""
     origins = ", ".join(document.origin for document in wanted)
     body, params = {"items": [document.body for document in wanted]}, _trial(wanted[0], nodes) if dry_run else {}
-    return _answered(client, origins, "POST", TOGETHER[wanted[0].kind], body, params, nodes)
+    return _answered(client, origins, "POST", wanted[0].kind.path, body, params, nodes)
 
 
 def delete(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: int | None = None) -> Any:
     """What the server removed or, as a dry run, would; with `nodes` as in `put`. Raises what the server names, NotFound
     if there is nothing."""
-    if (document.kind, document.name) == ALWAYS_THERE:
+    if document.kind.parent_model and document.name == document.kind.parent:
         raise InvalidInput(
             f"{document.origin}: {document.title} cannot be deleted, only changed; it is always there",
             field="kind",
@@ -129,7 +118,7 @@ def delete(client: httpx2.Client, document: Document, *, dry_run: bool, nodes: i
 def _send(client: httpx2.Client, method: str, document: Document, *, dry_run: bool, nodes: int | None) -> Any:
     from urllib.parse import quote
 
-    path = PATHS[document.kind].format(quote(document.name, safe=""))
+    path = f"{document.kind.path}/{quote(document.name, safe='')}"
     body, params = document.body if method == "PUT" else None, _trial(document, nodes) if dry_run else {}
     return _answered(client, document.origin, method, path, body, params, nodes)
 
@@ -153,6 +142,6 @@ def _answered(
 
 def _trial(document: Document, nodes: int | None) -> dict[str, str]:
     params = {"dryRun": "true"}
-    if document.kind not in TRIES_OFFERS:
+    if document.kind.preview is None:
         return params
     return params | ({"offers": "false"} if nodes is None else {"limit": str(nodes)})

@@ -12,7 +12,7 @@ import typer
 
 from slackwater.cli.condition_columns import SCHEDULING
 from slackwater.cli.decision_list import DECISION, FILTERS, question
-from slackwater.cli.guard_columns import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS, POD_QOS, POOL
+from slackwater.cli.guard_columns import POOL
 from slackwater.cli.item_fields import age_at, cpu_at, memory_at, part_of, ratio_at, text_at
 from slackwater.cli.offer_columns import OFFER, sums_line, with_pools
 from slackwater.cli.output import (
@@ -26,10 +26,12 @@ from slackwater.cli.output import (
     print_object,
     table,
 )
-from slackwater.cli.policy_columns import PREDICT_POLICY, PREDICTOR
+from slackwater.cli.policy_columns import PREDICTOR
+from slackwater.cli.resource_columns import columns_of
 from slackwater.cli.set_aside import QUARANTINE, SET_ASIDE, set_aside
-from slackwater.cli.strategy_columns import COLOCATION_STRATEGY
 from slackwater.model.errors import InvalidInput, NotFound
+from slackwater.resources import catalog
+from slackwater.resources.kind import Kind as ResourceKind
 
 if TYPE_CHECKING:
     from slackwater.cli.client import Reader
@@ -132,15 +134,16 @@ SHARDS = (
 )
 
 
-def _documents(names: tuple[str, ...], path: str, columns: tuple[Column, ...]) -> Kind:
-    """Policy documents: only a running instance knows them, and no event tells of them."""
-    return Kind(names, path, path + "/{}", lambda item: str(item["metadata"]["name"]), columns, events="")
+def _resources(kind: ResourceKind) -> Kind:
+    """Resources: only a running instance knows them, and no event tells of them."""
+    path, columns = kind.path, columns_of(kind)
+    return Kind(kind.names, path, path + "/{}", lambda item: str(item["metadata"]["name"]), columns, events="")
 
 
 OFFERS = "/v1/offers"
 WHOLE = ""
 """Stands for the whole object among the rows seen."""
-KINDS = (
+READ_ONLY_KINDS = (
     Kind(
         names=("nodes", "node", "no"),
         path="/v1/nodes",
@@ -205,27 +208,7 @@ KINDS = (
         columns=SHARDS,
         events="health.reported",
     ),
-    _documents(("nodeqos", "nqos"), "/v1/nodeqos", NODE_QOS),
-    _documents(("podqos", "pqos"), "/v1/podqos", POD_QOS),
-    _documents(("avoidanceactions", "avoidanceaction", "aa"), "/v1/avoidanceactions", AVOIDANCE_ACTION),
-    _documents(("autonomies", "autonomy"), "/v1/autonomies", AUTONOMY),
     Kind(("pools", "pool"), "/v1/pools", None, lambda item: str(item["pool"]), POOL, events=""),
-    Kind(
-        names=("predictpolicies", "predictpolicy", "pp"),
-        path="/v1/predictpolicies",
-        item_path="/v1/predictpolicies/{}",
-        key=lambda item: str(item["metadata"]["name"]),
-        columns=PREDICT_POLICY,
-        events="",
-    ),
-    Kind(
-        names=("colocationstrategies", "colocationstrategy", "cs"),
-        path="/v1/colocationstrategies",
-        item_path="/v1/colocationstrategies/{}",
-        key=lambda item: str(item["metadata"]["name"]),
-        columns=COLOCATION_STRATEGY,
-        events="",
-    ),
     Kind(
         names=("predictors", "predictor"),
         path="/v1/predictors",
@@ -237,14 +220,24 @@ KINDS = (
 )
 
 
+def all_kinds() -> Sequence[Kind]:
+    """What can be shown: what services know, then the resources of every kind."""
+    return (*READ_ONLY_KINDS, *map(_resources, catalog.KINDS))
+
+
+def complete_noun(begun: str) -> list[str]:
+    """The nouns that begin so, for the completion of a shell."""
+    return [kind.names[0] for kind in all_kinds() if kind.names[0].startswith(begun.lower())]
+
+
 def kind_of(word: str) -> Kind:
     """The noun behind any of its names. Raises InvalidInput with the nearest one."""
-    for kind in KINDS:
+    for kind in all_kinds():
         if word.lower() in kind.names:
             return kind
-    close = difflib.get_close_matches(word.lower(), [name for kind in KINDS for name in kind.names], n=1)
+    close = difflib.get_close_matches(word.lower(), [name for kind in all_kinds() for name in kind.names], n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    raise InvalidInput(f"{word!r} is not a resource; {hint}allowed: {', '.join(kind.names[0] for kind in KINDS)}")
+    raise InvalidInput(f"{word!r} is not a resource; {hint}allowed: {', '.join(kind.names[0] for kind in all_kinds())}")
 
 
 def split_target(what: str, name: str | None) -> tuple[str, str | None]:
@@ -260,9 +253,8 @@ def command(
         str,
         typer.Argument(
             metavar="KIND[/NAME]",
-            help="nodes, pods, offers, decisions, deadletters, blocked, quarantine, shards, nodeqos, podqos, "
-            "avoidanceactions, "
-            "autonomies, pools, predictpolicies, colocationstrategies or predictors",
+            help=", ".join(kind.names[0] for kind in all_kinds()),
+            autocompletion=complete_noun,
         ),
     ],
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="only this one")] = None,
@@ -283,9 +275,8 @@ def command(
     ] = None,
 ) -> None:
     """Show nodes, pods, offers, decisions, dead letters, which agents are blocked and why (blocked), what services have
-    set aside (quarantine), which replica owns which shards, the documents of ensurance (nodeqos, podqos,
-    avoidanceactions, autonomies), how far each pool may go now (pools), how peaks are predicted (predictpolicies), by
-    which models they can be (predictors), or how much is offered (colocationstrategies).
+    set aside (quarantine), which replica owns which shards, how far each pool may go now (pools), by which models peaks
+    can be predicted (predictors), or the resources of a kind: docs/reference/resources.md has them all.
 
     Examples: `slackwater get nodes`, `slackwater get node/edge-7 -o json`, `slackwater get decisions --node edge-7 -w`,
     `slackwater get decisions --pool edge --where kind=evict --where since=1h --where carriedOut=false`

@@ -1,25 +1,11 @@
-"""Documents of ensurance, as `get` and `describe` print them."""
+"""Cells of ensurance's resources, and pools, as `get` prints them."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from slackwater.cli.output import UNKNOWN, Column, Item, clock_time
 
 
-def _name(document: Item) -> str:
-    return str(document["metadata"]["name"])
-
-
-def _generation(document: Item) -> str:
-    return str(document["metadata"]["generation"])
-
-
-def _changed_by(document: Item) -> str:
-    return str(document["metadata"].get("changedBy") or UNKNOWN)
-
-
-def _selector(document: Item) -> str:
+def selected_nodes(document: Item) -> str:
     """Labels in brief; `*` for all nodes."""
     selector = document["spec"].get("selector")
     if selector is None:
@@ -28,13 +14,20 @@ def _selector(document: Item) -> str:
     return ",".join([*labels, *(one["key"] for one in selector.get("matchExpressions") or ())]) or "*"
 
 
+def rules(document: Item) -> str:
+    """The rules of a NodeQOS in brief."""
+    return " ".join(map(_rule, document["spec"]["rules"])) or "none"
+
+
 def _rule(rule: Item) -> str:
     metric = rule["metricRule"]
     preview = ", preview" if rule.get("strategy") == "Preview" else ""
     return f"{metric['name']}>{metric['value']}:{rule['actionName']}{preview}"
 
 
-def _scope(spec: Any) -> str:
+def selected_pods(document: Item) -> str:
+    """The conditions on pods of a PodQOS."""
+    spec = document["spec"]
     conditions = [
         f"{one['scopeName']} {one['operator']} {','.join(one['values'])}"
         for one in (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
@@ -43,8 +36,14 @@ def _scope(spec: Any) -> str:
     return "; ".join([*conditions, *labels]) or UNKNOWN
 
 
-def _does(spec: Any) -> str:
-    parts = []
+def allowed_actions(document: Item) -> str:
+    """The actions that a PodQOS allows."""
+    return ",".join(document["spec"]["allowedActions"]) or "none"
+
+
+def effects(document: Item) -> str:
+    """What an AvoidanceAction does."""
+    spec, parts = document["spec"], []
     if spec.get("throttle") is not None:
         parts.append("throttle")
     if spec.get("eviction") is not None:
@@ -55,37 +54,9 @@ def _does(spec: Any) -> str:
     return ", ".join(parts) or "nothing"
 
 
-_TAIL = (
-    Column("GENERATION", _generation, right=True),
-    Column("CHANGED-BY", _changed_by, wide=True),
-)
-NODE_QOS = (
-    Column("NAME", _name),
-    Column("NODES", _selector),
-    Column("MODE", lambda item: str(item["spec"].get("mode") or UNKNOWN)),
-    Column("RULES", lambda item: " ".join(map(_rule, item["spec"]["rules"])) or "none"),
-    *_TAIL,
-)
-POD_QOS = (
-    Column("NAME", _name),
-    Column("PODS", lambda item: _scope(item["spec"])),
-    Column("ACTIONS", lambda item: ",".join(item["spec"]["allowedActions"]) or "none"),
-    *_TAIL,
-)
-AVOIDANCE_ACTION = (
-    Column("NAME", _name),
-    Column("DOES", lambda item: _does(item["spec"])),
-    Column("COOL-DOWN", lambda item: f"{item['spec']['coolDownSeconds']:g}", right=True),
-    *_TAIL,
-)
-AUTONOMY = (
-    Column("NAME", _name),
-    Column("POOL", lambda item: str(item["spec"].get("nodePool") or _name(item))),
-    Column("MODE", lambda item: str(item["spec"]["mode"])),
-    Column("PER-HOUR", lambda item: str(item["spec"]["evictionsPerHour"]), right=True),
-    Column("HOLD", lambda item: f"{item['spec']['holdSeconds']:g}", right=True, wide=True),
-    *_TAIL,
-)
+def pool(document: Item) -> str:
+    """The pool that an Autonomy is for."""
+    return str(document["spec"].get("nodePool") or document["metadata"]["name"])
 
 
 def _limited(item: Item, counted: str, allowed: str) -> str:
@@ -102,27 +73,3 @@ POOL = (
     Column("BECAUSE", lambda item: item["because"] or UNKNOWN),
 )
 """How far each may go now; while it has stepped back, until when and why."""
-
-
-def document_lines(document: Item) -> list[str]:
-    """A document with all that it says, one field a line."""
-    lines = [
-        f"Name:        {_name(document)}",
-        f"Kind:        {document['kind']}",
-        f"Generation:  {_generation(document)}",
-        f"Changed by:  {_changed_by(document)}",
-        "Spec:",
-    ]
-    return lines + _tree(document["spec"], "  ")
-
-
-def _tree(value: Any, indent: str) -> list[str]:
-    if isinstance(value, dict):
-        return [line for name, each in value.items() for line in _field(f"{name}:", each, indent)]
-    return [line for each in value for line in _field("-", each, indent)]
-
-
-def _field(title: str, value: Any, indent: str) -> list[str]:
-    if isinstance(value, dict | list) and value:
-        return [f"{indent}{title}", *_tree(value, indent + "  ")]
-    return [f"{indent}{title} {'none' if value in (None, {}, []) else value}"]

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from slackwater.cli.output import UNKNOWN, Column, Item, table
-
-CLUSTER = "default"
+from slackwater.resources.names import CLUSTER
 
 
 def pool_of(policy: Item) -> str:
@@ -20,44 +19,14 @@ def _effective(policy: Item) -> Item:
     return (policy.get("status") or {}).get("effective") or {}
 
 
-def _model(policy: Item, resource: str) -> str:
-    return str((_effective(policy).get(resource) or {}).get("name", UNKNOWN))
-
-
-def _rate(policy: Item, resource: str) -> str:
-    rate = ((_effective(policy).get(resource) or {}).get("settings") or {}).get("violation_rate")
-    return UNKNOWN if rate is None else f"{rate:.3g}"
-
-
-def _cadence(policy: Item, name: str) -> str:
-    value = (_effective(policy).get("cadence") or {}).get(name)
-    return UNKNOWN if value is None else f"{value:g}"
-
-
-def _state(policy: Item) -> str:
+def state(policy: Item) -> str:
+    """Whether the stored generation is followed."""
     status = policy.get("status") or {}
     if status.get("problem"):
         return f"keeps to generation {status['observedGeneration']}" if status["observedGeneration"] else "not followed"
     return "followed"
 
 
-PREDICT_POLICY = (
-    Column("NAME", lambda item: str(item["metadata"]["name"])),
-    Column("POOL", pool_of),
-    Column("CPU", lambda item: _model(item, "cpu")),
-    Column("CPU-RATE", lambda item: _rate(item, "cpu"), right=True),
-    Column("MEMORY", lambda item: _model(item, "memory")),
-    Column("MEMORY-RATE", lambda item: _rate(item, "memory"), right=True),
-    Column("GENERATION", lambda item: str(item["metadata"]["generation"]), right=True),
-    Column("STATE", _state),
-    Column("FOLD", lambda item: _cadence(item, "histogramUpdateIntervalSeconds"), right=True, wide=True),
-    Column("REPORT", lambda item: _cadence(item, "reportingIntervalSeconds"), right=True, wide=True),
-    Column("CHECK", lambda item: _cadence(item, "checkPredictionIntervalSeconds"), right=True, wide=True),
-    Column("DIFF", lambda item: _cadence(item, "resourceDiffThreshold"), right=True, wide=True),
-    Column("FORCE", lambda item: _cadence(item, "forceUpdateIntervalSeconds"), right=True, wide=True),
-    Column("PROTECT-LSR", lambda item: _yes(_effective(item).get("protectLSR")), wide=True),
-    Column("CHANGED-BY", lambda item: str(item["metadata"].get("changedBy") or UNKNOWN), wide=True),
-)
 PREDICTOR = (
     Column("NAME", lambda item: str(item["name"])),
     Column("VERSION", lambda item: str(item["version"])),
@@ -84,7 +53,7 @@ def policy_lines(policy: Item) -> list[str]:
     lines = [
         f"Name:        {metadata['name']}",
         f"Pool:        {pool_of(policy)}",
-        f"Generation:  {metadata['generation']}, {_state(policy)}",
+        f"Generation:  {metadata['generation']}, {state(policy)}",
         f"Changed by:  {metadata.get('changedBy') or UNKNOWN}",
     ]
     if status.get("problem"):

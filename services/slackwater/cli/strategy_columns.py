@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from slackwater.cli.output import UNKNOWN, Column, Item, cpu, memory, ratio, table
+from slackwater.cli.resource_columns import shown
 from slackwater.model.counting import counted
+from slackwater.resources.names import CLUSTER
 
-CLUSTER = "default"
 
-
-def whom(strategy: Item) -> str:
+def selected_nodes(strategy: Item) -> str:
     """Which nodes a document is for, shortly."""
     name, spec = str(strategy["metadata"]["name"]), strategy["spec"]
     selector = spec.get("nodeSelector")
@@ -28,28 +28,12 @@ def _condition(expression: Item) -> str:
     return f"{expression['key']} {expression['operator']}" + (f" ({values})" if values else "")
 
 
-def _effective(name: str) -> Callable[[Item], str]:
-    def text(strategy: Item) -> str:
-        value = ((strategy.get("status") or {}).get("effective") or {}).get(name)
-        return UNKNOWN if value is None else shown(value)
-
-    return text
-
-
-def shown(value: Any) -> str:
-    """A field's value."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _status(strategy: Item, name: str) -> Any:
     return (strategy.get("status") or {}).get(name)
 
 
-def _state(strategy: Item) -> str:
+def state(strategy: Item) -> str:
+    """Whether the stored generation is followed, and nodes follow it."""
     problems = [one for one in _status(strategy, "conditions") or () if one["status"] == "False"]
     if any(one["type"] == "Followed" for one in problems):
         observed = _status(strategy, "observedGeneration")
@@ -57,23 +41,9 @@ def _state(strategy: Item) -> str:
     return "followed" if not problems else "followed, nodes object"
 
 
-COLOCATION_STRATEGY = (
-    Column("NAME", lambda item: str(item["metadata"]["name"])),
-    Column("FOR", whom),
-    Column("ENABLED", _effective("enable")),
-    Column("CPU-PERCENT", _effective("cpuReclaimThresholdPercent"), right=True),
-    Column("MEMORY-PERCENT", _effective("memoryReclaimThresholdPercent"), right=True),
-    Column("MID", _effective("midReclaimMode")),
-    Column("NODES", lambda item: str(_status(item, "nodes") or 0), right=True),
-    Column("BAD", lambda item: str(_status(item, "nodesWithProblems") or 0), right=True),
-    Column("GENERATION", lambda item: str(item["metadata"]["generation"]), right=True),
-    Column("STATE", _state),
-    Column("CPU-BY", _effective("cpuCalculatePolicy"), wide=True),
-    Column("MEMORY-BY", _effective("memoryCalculatePolicy"), wide=True),
-    Column("MARGIN", _effective("safetyMarginMode"), wide=True),
-    Column("PRECEDENCE", lambda item: str(item["spec"].get("precedence") or 0), right=True, wide=True),
-    Column("CHANGED-BY", lambda item: str(item["metadata"].get("changedBy") or UNKNOWN), wide=True),
-)
+def precedence(strategy: Item) -> str:
+    """Of several that select a node the highest counts."""
+    return str(strategy["spec"].get("precedence") or 0)
 
 
 def strategy_lines(strategy: Item) -> list[str]:
@@ -81,8 +51,8 @@ def strategy_lines(strategy: Item) -> list[str]:
     metadata, own = strategy["metadata"], strategy["spec"]
     lines = [
         f"Name:        {metadata['name']}",
-        f"For:         {whom(strategy)}",
-        f"Generation:  {metadata['generation']}, {_state(strategy)}",
+        f"For:         {selected_nodes(strategy)}",
+        f"Generation:  {metadata['generation']}, {state(strategy)}",
         f"Changed by:  {metadata.get('changedBy') or UNKNOWN}",
         f"Nodes:       {_status(strategy, 'nodes') or 0} follow it",
     ]

@@ -9,20 +9,19 @@ from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.adapters.postgres_following import PostgresFollowerStore, strategy_store
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.edge.strategy_news import StrategyNews
-from slackwater.colocation.edge.strategy_routes import strategy_router
 from slackwater.colocation.settings import ColocationSettings
-from slackwater.colocation.usecases.change_strategies import ChangeStrategies
-from slackwater.colocation.usecases.colocation_strategy import KIND
 from slackwater.colocation.usecases.full_pass import FullPass
 from slackwater.colocation.usecases.recompute_offer import Offering, age_offers
 from slackwater.colocation.usecases.run_full_passes import RunFullPasses
-from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce
-from slackwater.colocation.usecases.try_strategies import TryStrategies
+from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce, StrategyHooks
 from slackwater.colocation.usecases.withdraw_offer import restore_offer, withdraw_offer
-from slackwater.runtime.document_metrics import DocumentMetrics
+from slackwater.resources.catalog import COLOCATION_STRATEGY
+from slackwater.resources.change import ChangeResources
 from slackwater.runtime.loops import Repeat
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
+from slackwater.runtime.resource_metrics import ResourceMetrics
+from slackwater.runtime.resource_routes import resource_router
 from slackwater.runtime.service import Check
 from slackwater.telemetry.metrics import process_meters
 
@@ -36,8 +35,10 @@ class ColocationService(ReplicatedService):
         metrics = ColocationMetrics(process_meters())
         store = PostgresColocationStore(replica.database, quarantine)
         nodes, documents = PostgresFollowerStore(replica.database, quarantine), strategy_store(replica.database)
-        meter = DocumentMetrics(process_meters(), replica.name, KIND, "mostly a newer version wrote the document")
-        self.strategies = strategies = StrategiesInForce(documents, settings.base(), meter)
+        why = "mostly a newer version wrote the document"
+        meter = ResourceMetrics(process_meters(), replica.name, COLOCATION_STRATEGY.name, why)
+        hooks = StrategyHooks(settings.base(), nodes, clock)
+        self.strategies = strategies = StrategiesInForce(documents, hooks, meter)
         full_pass = FullPass()
         offering = Offering(store, strategies, clock, metrics.published, full_pass.decided, quarantine)
         quarantine.on_hold(partial(withdraw_offer, offering))
@@ -45,7 +46,7 @@ class ColocationService(ReplicatedService):
         strategies.on_read(lambda problems: quarantine.follow("strategies", problems))
         news = StrategyNews(offering, strategies, nodes, working)
         replica.partitions.on_news(news.tell)
-        change, preview = ChangeStrategies(documents, strategies, nodes), TryStrategies(nodes, strategies, clock)
+        change = ChangeResources(COLOCATION_STRATEGY, documents, strategies, hooks)
         passes = RunFullPasses(full_pass, offering, working, settings.full_pass_seconds, metrics.passed)
 
         async def age() -> None:
@@ -76,7 +77,7 @@ class ColocationService(ReplicatedService):
                 ),
             },
             checks=lambda: [Check("colocation-strategies", True, news.said())],
-            routers=lambda: [strategy_router(change, preview)],
+            routers=lambda: [resource_router(change)],
         )
 
 

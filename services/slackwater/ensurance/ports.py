@@ -10,30 +10,14 @@ from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.intents.ports import IntentStore, IntentUnit, LeaseMeter
-from slackwater.model.errors import InvalidInput
-from slackwater.waterline.nodeqos import NodeQos
 
 NODES: Final = "guarded_nodes"
 STANDINGS: Final = "pool_autonomy"
 """Tables, as the quarantine names them."""
 
 
-class UnreadablePolicy(InvalidInput):
-    """The cluster's NodeQOS is stored and cannot be read; `generation` is the one that is stored."""
-
-    code = "unreadable"
-
-    def __init__(self, message: str, generation: int) -> None:
-        super().__init__(message)
-        self.generation = generation
-
-
 class GuardUnit(IntentUnit[Guarded], Protocol):
-    """One transaction over the nodes, the policy, and the events that go out with them."""
-
-    async def policy(self, name: str) -> NodeQos | None:
-        """The stored document with its generation. Raises UnreadablePolicy."""
-        ...
+    """One transaction over the nodes, the standings of pools, and the events that go out with them."""
 
     async def autonomies(self) -> Sequence[PoolStanding]:
         """The state of every pool that ever evicted, as last written. One that cannot be read is in quarantine, and
@@ -44,14 +28,9 @@ class GuardUnit(IntentUnit[Guarded], Protocol):
         """Write it and return it with its new version. Raises Conflict if another replica wrote it since."""
         ...
 
-    async def save_policy(self, policy: NodeQos) -> None:
-        """Write generation n over generation n - 1 (or as the first), and notify the other replicas. Raises Conflict if
-        another generation is stored."""
-        ...
-
 
 GuardStore = IntentStore[GuardUnit]
-"""Where nodes and policy are kept."""
+"""Where nodes and standings are kept."""
 
 
 class Meter(LeaseMeter, Protocol):

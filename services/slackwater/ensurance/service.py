@@ -10,15 +10,12 @@ from slackwater.bus.blocks import blocks_of
 from slackwater.ensurance.adapters.guard_rows import KeyedGuardStore
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.edge.checks import state_checks
-from slackwater.ensurance.edge.documents import document_router
 from slackwater.ensurance.edge.events import consumers
-from slackwater.ensurance.edge.http import nodeqos_router
 from slackwater.ensurance.edge.pools import pools_router
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.change_documents import ChangeDocuments
-from slackwater.ensurance.usecases.change_policy import ChangePolicy
-from slackwater.ensurance.usecases.documents_in_force import KINDS, NODES, DocumentsInForce
+from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce, hooks_of
+from slackwater.ensurance.usecases.follow_rules import FollowRules
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.keep_leases import KeepLeases
 from slackwater.ensurance.usecases.let_go import LetGo
@@ -32,11 +29,14 @@ from slackwater.events.intent_declared import IntentDeclared
 from slackwater.intents.controls import ENSURANCE
 from slackwater.intents.leases import RenewLeases
 from slackwater.intents.writer import IntentWriter
+from slackwater.model.errors import Conflict, Unavailable
+from slackwater.resources.change import ChangeResources
 from slackwater.runtime.loops import Follow, Repeat
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
+from slackwater.runtime.resource_routes import resource_router
 from slackwater.store.backlog import oldest_waiting
-from slackwater.store.documents import PostgresDocumentStore
+from slackwater.store.resource_table import PostgresResourceStore
 from slackwater.telemetry.metrics import process_meters
 
 
@@ -47,11 +47,8 @@ class EnsuranceService(ReplicatedService):
         replica = Replica("ensurance", platform)
         bus, clock, quarantine, owned = replica.bus, replica.clock, replica.quarantine, replica.partitions
         lease, silent, meter = settings.lease_seconds, settings.silent_seconds, EnsuranceMetrics(process_meters())
-        stores = {
-            kind: PostgresDocumentStore(replica.database, service=replica.name, kind=kind.noun, table=kind.table)
-            for kind in KINDS
-        }
-        documents = DocumentsInForce(stores)
+        stores, first = {kind: PostgresResourceStore(replica.database, kind) for kind in KINDS}, settings.first_policy()
+        self.documents = documents = DocumentsInForce(stores, first)
         documents.on_read(lambda kind, problems: quarantine.follow(kind.table, problems))
         store = KeyedGuardStore(replica.database, quarantine)
         self.book = book = Book(store, documents, quarantine)
@@ -69,15 +66,24 @@ class EnsuranceService(ReplicatedService):
         quarantine.on_hold(let_go.hold)
         quarantine.on_release(let_go.release)
         self.pools = pools = LookAtPools(book, clock, meter)
-        self.change = change = ChangePolicy(book, meter, intents)
-        self.changes = changes = {kind: ChangeDocuments(kind, kept, change.catch_up) for kind, kept in stores.items()}
-        policy_news = asyncio.Event()
+        follow, policy_news = FollowRules(book, meter, intents), asyncio.Event()
         owned.on_news(policy_news.set)
+
+        async def follow_stored() -> None:
+            try:
+                await follow.catch_up()
+            except (Conflict, Unavailable):  # the document is stored; nodes follow it with the next try
+                policy_news.set()
+
+        self.changes = changes = {
+            kind: ChangeResources(kind, kept, documents.of(kind), hooks_of(kind, first), follow_stored)
+            for kind, kept in stores.items()
+        }
 
         super().__init__(
             replica,
-            load=[partial(book.load, settings.first_policy(), ())],
-            state=OwnedNodes(book, clock, meter, change, reconcile),
+            load=[partial(book.load, ())],
+            state=OwnedNodes(book, clock, meter, follow, reconcile),
             consumers=consumers(book, guard, described, observed, evicted),
             loops={
                 "leases": Repeat(
@@ -88,14 +94,13 @@ class EnsuranceService(ReplicatedService):
                     interrupted=reconcile.interrupt,
                 ),
                 "policy": Follow(
-                    work=change.catch_up, clock=clock, changed=policy_news, missed="the policy is not followed yet"
+                    work=follow.catch_up, clock=clock, changed=policy_news, missed="the policy is not followed yet"
                 ),
             },
             checks=partial(state_checks, book, documents),
             routers=lambda: [
-                nodeqos_router(change),  # before the others of its kind: its path is one of theirs
+                *(resource_router(change) for change in changes.values()),
                 pools_router(pools),
-                *(document_router(one, change.read if kind is NODES else None) for kind, one in changes.items()),
             ],
         )
 

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from slackwater.waterline.documents import Metadata
+from slackwater.resources.metadata import Metadata
 from slackwater.waterline.nodeqos import ClusterRuleSpec, NodeQos, NodeQosSpec
 from slackwater.waterline.policies.rules import MetricRuleSpec
 

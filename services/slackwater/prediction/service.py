@@ -12,25 +12,25 @@ from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.adapters.snapshot_reports import SnapshotReports
 from slackwater.prediction.adapters.snapshots import PostgresSnapshots
 from slackwater.prediction.edge.events import consumers, windows_reader
-from slackwater.prediction.edge.policy_routes import policy_router
 from slackwater.prediction.edge.predictor_routes import predictor_router
 from slackwater.prediction.settings import PredictionSettings
-from slackwater.prediction.usecases.change_policies import ChangePolicies
 from slackwater.prediction.usecases.follow_policies import FollowPolicies
 from slackwater.prediction.usecases.keep_snapshots import KeepSnapshots
 from slackwater.prediction.usecases.partition_holder import PartitionHolder
-from slackwater.prediction.usecases.policies_in_force import PoliciesInForce
-from slackwater.prediction.usecases.predict_policy import KIND
+from slackwater.prediction.usecases.policies_in_force import PoliciesInForce, PredictPolicyHooks
 from slackwater.prediction.usecases.publish_due import PublishDue
 from slackwater.prediction.usecases.shares import Shares
-from slackwater.runtime.document_metrics import DocumentMetrics
-from slackwater.runtime.document_news import DocumentNews, said_of
+from slackwater.resources.catalog import PREDICT_POLICY
+from slackwater.resources.change import ChangeResources
 from slackwater.runtime.loops import Follow, Repeat
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
+from slackwater.runtime.resource_metrics import ResourceMetrics
+from slackwater.runtime.resource_news import ResourceNews, said_of
+from slackwater.runtime.resource_routes import resource_router
 from slackwater.runtime.service import Check
-from slackwater.store.documents import PostgresDocumentStore
 from slackwater.store.port import Database
+from slackwater.store.resource_table import PostgresResourceStore
 from slackwater.telemetry.metrics import process_meters
 
 
@@ -44,13 +44,14 @@ class PredictionService(ReplicatedService):
         reports = SnapshotReports(metrics)
         catalogue, documents = Catalogue(), policy_store(replica.database)
         why = "a model is not installed on this replica, or a newer version wrote the document"
-        meter = DocumentMetrics(process_meters(), replica.name, KIND, why)
-        self.policies = policies = PoliciesInForce(documents, catalogue, settings.first_policy(), meter)
-        """Ask `policies.policies` for those of now, or have `policies.on_change` told."""
-        news, changed = DocumentNews(policies, clock), asyncio.Event()
+        meter = ResourceMetrics(process_meters(), replica.name, PREDICT_POLICY.name, why)
+        hooks = PredictPolicyHooks(catalogue, settings.first_policy())
+        self.policies = policies = PoliciesInForce(documents, hooks, meter)
+        """Ask `policies.policies` for those of now, or have `policies.on_policies` notified."""
+        news, changed = ResourceNews(policies, clock), asyncio.Event()
         replica.partitions.on_news(news.tell)
         policies.on_read(lambda problems: quarantine.follow("policies", problems))
-        policies.on_change(lambda _: changed.set())
+        policies.on_policies(lambda _: changed.set())
 
         reader = windows_reader(replica.bus, lambda new: metrics.folded(new, shares.series))
         store = KeyedPredictionStore(replica.database, PostgresSnapshots(), quarantine)
@@ -89,13 +90,16 @@ class PredictionService(ReplicatedService):
             },
             close=holder.close,
             checks=checks,
-            routers=lambda: [policy_router(ChangePolicies(documents, policies)), predictor_router(catalogue)],
+            routers=lambda: [
+                resource_router(ChangeResources(PREDICT_POLICY, documents, policies, hooks)),
+                predictor_router(catalogue),
+            ],
         )
 
 
-def policy_store(database: Database) -> PostgresDocumentStore:
+def policy_store(database: Database) -> PostgresResourceStore:
     """Where the PredictPolicy documents are."""
-    return PostgresDocumentStore(database, service="prediction", kind="predictpolicy", table="policies")
+    return PostgresResourceStore(database, PREDICT_POLICY)
 
 
 def build(settings: PredictionSettings, platform: Platform) -> PredictionService:

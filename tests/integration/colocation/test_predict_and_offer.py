@@ -29,7 +29,7 @@ from slackwater.prediction.domain.state import PartitionState
 from slackwater.prediction.service import policy_store
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.fold_windows import sight_of
-from slackwater.runtime.documents import StoredDocument
+from slackwater.resources.store import StoredResource
 from slackwater.runtime.platform import Platform, new_member
 from slackwater.runtime.service import Service
 from slackwater.store.engine import connect_database
@@ -245,12 +245,12 @@ async def _apply(stack: Stack, name: str, spec: dict[str, Any]) -> None:
     database = connect_database(stack._addresses["prediction"], "prediction", stack.clock)
     try:
         store = policy_store(database)
-        known = {row.name: row.generation for row in await store.documents()}
+        known = {row.name: row.generation for row in await store.read_all()}
         generation = known.get(name, 0) + 1
         metadata = {"name": name, "generation": generation}
         document = {"apiVersion": "slackwater.io/v1alpha1", "kind": "PredictPolicy", "metadata": metadata, "spec": spec}
         async with store.changing() as transaction:
-            await transaction.save(StoredDocument(name, generation, document))
+            await transaction.save(StoredResource(name, generation, document))
     finally:
         await database.close()
 

@@ -36,15 +36,15 @@ from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.model.identifiers import new_id
 from slackwater.model.quantities import Resources
 from slackwater.model.time import SystemClock
-from slackwater.runtime.documents import StoredDocument
+from slackwater.resources.store import StoredResource
 from slackwater.runtime.http import build_app
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 from slackwater.store.engine import connect_database
 from slackwater.store.migrations import Schema
-from slackwater.testing.documents import MemoryDocumentStore
 from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.resources import MemoryResourceStore
 from slackwater.testing.windows import START, described, window
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ async def write(address: str, name: str, generation: int, body: dict[str, Any]) 
     """Past every check, as another version of ours would."""
     database = connect_database(address, "colocation", SystemClock())
     async with strategy_store(database).changing() as transaction:
-        await transaction.save(StoredDocument(name, generation, body))
+        await transaction.save(StoredResource(name, generation, body))
     await database.close()
 
 
@@ -322,15 +322,15 @@ async def test_the_schema_goes_back_and_forth_and_keeps_the_nodes(fresh_database
     assert (await PostgresFollowerStore(database).followers(1))["cluster"].nodes == 1
     assert await store.states_of(["a"]) == [before], "pods and peaks among it"
     async with strategy_store(database).changing() as transaction:
-        await transaction.save(StoredDocument("gold", 1, {}))
+        await transaction.save(StoredResource("gold", 1, {}))
     await database.close()
 
 
 async def test_the_two_stores_of_documents_agree(fresh_database: FreshDatabase) -> None:
     """What tests of use cases stand on; the promises themselves are tested with PredictPolicy."""
     database = connect_database((await fresh_database(["colocation"]))["colocation"], "colocation", SystemClock())
-    for store in (strategy_store(database), MemoryDocumentStore()):
+    for store in (strategy_store(database), MemoryResourceStore()):
         async with store.changing() as transaction:
-            await transaction.save(StoredDocument("gold", 1, document("gold", riseWindows=3)))
-        assert list(await store.documents()) == [StoredDocument("gold", 1, document("gold", riseWindows=3))]
+            await transaction.save(StoredResource("gold", 1, document("gold", riseWindows=3)))
+        assert list(await store.read_all()) == [StoredResource("gold", 1, document("gold", riseWindows=3))]
     await database.close()

@@ -17,7 +17,6 @@ from ensurance_scene import described, reported
 from slackwater.bus.port import Bus, Done, Received, Settlement
 from slackwater.ensurance.service import EnsuranceService, build
 from slackwater.ensurance.settings import EnsuranceSettings
-from slackwater.ensurance.usecases.documents_in_force import ACTIONS, NODES, PODS
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, Payload, event_of
@@ -31,6 +30,7 @@ from slackwater.events.waterline_crossed import crossing_of
 from slackwater.model.devices import DiskUse
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import SystemClock
+from slackwater.resources.catalog import AVOIDANCE_ACTION, NODE_QOS, POD_QOS
 from slackwater.runtime.platform import Platform
 from slackwater.store.engine import connect_database
 from slackwater.testing.postgres_server import FreshDatabase
@@ -199,7 +199,7 @@ async def test_a_restart_keeps_the_throttle_and_later_gives_it_back(world: World
         again = await world.hear(IntentDeclared, lambda i: bool(i.throttles))
         assert (again.data.generation, again.data.throttles) == (before.data.generation, before.data.throttles)
         assert again.data.declared_at > before.data.declared_at
-        await service.change(patient(service.change.current()))
+        await service.changes[NODE_QOS].put(patient(service.documents.cluster))
         await world.confirm(await latest(world))
         await until_confirmed(service)
         for _ in range(3):
@@ -224,8 +224,10 @@ async def test_switching_to_observe_frees_everybody_at_once(world: World) -> Non
         await bus_knows(world)
         await world.report(0.2)
         await world.hear(IntentDeclared, lambda i: bool(i.throttles))
-        present = service.change.current()
-        await service.change(present.model_copy(update={"spec": present.spec.model_copy(update={"mode": "observe"})}))
+        present = service.documents.cluster
+        await service.changes[NODE_QOS].put(
+            present.model_copy(update={"spec": present.spec.model_copy(update={"mode": "observe"})})
+        )
         free = await world.hear(IntentDeclared, lambda i: i.generation == 3)
         assert free.data.throttles == ()
         record = await world.hear(DecisionRecorded, lambda d: d.record.kind == "restore")
@@ -314,7 +316,7 @@ async def test_a_surge_closes_the_node_calm_opens_it_and_so_does_the_end_of_its_
         await world.report(0.2)
         again = await world.hear(NodeSchedulingChanged, lambda s: s.closed and s.since > opened.data.since)
         assert again.data.decision_id != closed.data.decision_id
-        await service.changes[NODES].delete("gate")
+        await service.changes[NODE_QOS].delete("gate")
         gone = await world.hear(NodeSchedulingChanged, lambda s: s.since > again.data.since)
         assert (gone.data.closed, gone.data.reason) == (False, "scheduling_rules_gone")
 
@@ -323,9 +325,11 @@ async def test_a_busy_disk_travels_from_the_report_to_the_closing(world: World) 
     async with world.service() as service:
         await bus_knows(world)
         rule = {"name": "disk", "metricRule": {"name": "disk_usage_ratio", "value": "90%"}, "actionName": "close"}
-        await service.changes[ACTIONS].put(ACTIONS.model.parse({"metadata": {"name": "close"}, "spec": {}}))
+        await service.changes[AVOIDANCE_ACTION].put(
+            AVOIDANCE_ACTION.model_of("close").parse({"metadata": {"name": "close"}, "spec": {}})
+        )
         document = {"metadata": {"name": "gate"}, "spec": {"rules": [rule]}}
-        await service.changes[NODES].put(NODES.model.parse(document))
+        await service.changes[NODE_QOS].put(NODE_QOS.model_of("gate").parse(document))
         calm = reported(1, at=world.sampled_at + timedelta(seconds=1), pressure=0.0)
         disks = (DiskUse("vda", 0.1), DiskUse("vdb", 0.95))
         data = calm.data.model_copy(update={"disks": disks})
@@ -340,8 +344,8 @@ async def test_health_names_the_rules_that_act_on_nobody(world: World) -> None:
     rule = {"name": "full", "metricRule": {"name": "prod_cpu_pressure", "value": 0.1}, "actionName": "clsoe"}
     async with world.service() as service:
         await bus_knows(world)
-        wanted = NODES.model.parse({"metadata": {"name": "gate"}, "spec": {"rules": [rule]}})
-        await service.changes[NODES].put(wanted)
+        wanted = NODE_QOS.model_of("gate").parse({"metadata": {"name": "gate"}, "spec": {"rules": [rule]}})
+        await service.changes[NODE_QOS].put(wanted)
         (said,) = [check.detail for check in await service.checks() if check.name == "ensurance-policies"]
         assert said == (
             "0 unusable; rule gate.full acts on nobody: there is no AvoidanceAction clsoe; apply it, or name another"
@@ -351,22 +355,22 @@ async def test_health_names_the_rules_that_act_on_nobody(world: World) -> None:
 async def close_under_pressure(service: EnsuranceService) -> None:
     rule = {"name": "full", "metricRule": {"name": "prod_cpu_pressure", "value": 0.1}, "actionName": "close"}
     for kind, name, spec in (
-        (ACTIONS, "close", {"coolDownSeconds": 0.05}),
-        (NODES, "gate", {"rules": [{**rule, "restoreThreshold": 2}]}),
+        (AVOIDANCE_ACTION, "close", {"coolDownSeconds": 0.05}),
+        (NODE_QOS, "gate", {"rules": [{**rule, "restoreThreshold": 2}]}),
     ):
-        await service.changes[kind].put(kind.model.parse({"metadata": {"name": name}, "spec": spec}))
+        await service.changes[kind].put(kind.model_of(name).parse({"metadata": {"name": name}, "spec": spec}))
 
 
 async def allow_evictions(service: EnsuranceService) -> None:
     best_effort = {"scopeName": "QOSClass", "operator": "In", "values": ["BE"]}
     rule = {"name": "last", "metricRule": {"name": "prod_cpu_pressure", "value": 0.1}, "actionName": "evict"}
     for kind, name, spec in (
-        (ACTIONS, "evict", {"eviction": {"terminationGracePeriodSeconds": 5}, "disableScheduling": False}),
-        (PODS, "batch", {"scopeSelector": {"matchExpressions": [best_effort]}, "allowedActions": ["evict"]}),
-        (NODES, "evicting", {"rules": [rule]}),
+        (AVOIDANCE_ACTION, "evict", {"eviction": {"terminationGracePeriodSeconds": 5}, "disableScheduling": False}),
+        (POD_QOS, "batch", {"scopeSelector": {"matchExpressions": [best_effort]}, "allowedActions": ["evict"]}),
+        (NODE_QOS, "evicting", {"rules": [rule]}),
     ):
-        wanted = kind.model.parse({"metadata": {"name": name}, "spec": spec})
+        wanted = kind.model_of(name).parse({"metadata": {"name": name}, "spec": spec})
         await service.changes[kind].put(wanted)
-    present = service.change.current()
+    present = service.documents.cluster
     spec = present.spec.model_copy(update={"mode": "evict", "rules": ()})
-    await service.change(present.model_copy(update={"spec": spec}))
+    await service.changes[NODE_QOS].put(present.model_copy(update={"spec": spec}))

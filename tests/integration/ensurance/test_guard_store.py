@@ -13,7 +13,6 @@ from sqlalchemy import text
 from slackwater.ensurance.adapters.guard_rows import KeyedGuardStore
 from slackwater.ensurance.domain.guarded import Awaited, Evicting, Guarded, LastReport
 from slackwater.ensurance.ports import GuardStore
-from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.model.errors import Conflict
 from slackwater.model.time import SystemClock
 from slackwater.store.engine import connect_database
@@ -144,28 +143,9 @@ async def test_a_unit_that_fails_leaves_nothing(store: GuardStore) -> None:
         await write_and_fail(store)
     async with store.unit_of_work() as unit:
         assert list(await unit.nodes()) == []
-        assert await unit.policy("default") is None
 
 
 async def write_and_fail(store: GuardStore) -> None:
     async with store.unit_of_work() as unit:
         await unit.save(FULL)
-        await unit.save_policy(EnsuranceSettings().first_policy())
         raise RuntimeError
-
-
-async def test_a_policy_is_written_over_the_one_before_it_only(store: GuardStore) -> None:
-    first = EnsuranceSettings().first_policy()
-    for generation in (1, 2):
-        async with store.unit_of_work() as unit:
-            await unit.save_policy(first.with_generation(generation))
-    async with store.unit_of_work() as unit:
-        assert await unit.policy("default") == first.with_generation(2)
-    for stale in (1, 2, 4):
-        with pytest.raises(Conflict, match="nodeqos default"):
-            await save_policy(store, stale)
-
-
-async def save_policy(store: GuardStore, generation: int) -> None:
-    async with store.unit_of_work() as unit:
-        await unit.save_policy(EnsuranceSettings().first_policy().with_generation(generation))

@@ -24,15 +24,15 @@ from slackwater.model.time import SystemClock
 from slackwater.prediction.domain.policy import Policies
 from slackwater.prediction.service import PredictionService, build, policy_store
 from slackwater.prediction.settings import PredictionSettings
-from slackwater.runtime.documents import DocumentStore, StoredDocument
+from slackwater.resources.store import ResourceStore, StoredResource
 from slackwater.runtime.http import build_app
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 from slackwater.store.engine import connect_database
 from slackwater.store.migrations import Schema
-from slackwater.testing.documents import MemoryDocumentStore
 from slackwater.testing.postgres_server import FreshDatabase
+from slackwater.testing.resources import MemoryResourceStore
 from slackwater.testing.windows import described, window
 
 if TYPE_CHECKING:
@@ -43,46 +43,46 @@ TABLES = text("SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace
 
 
 @pytest.fixture(params=["memory", "postgres"])
-async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[DocumentStore]:
+async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -> AsyncIterator[ResourceStore]:
     if request.param == "memory":
-        yield MemoryDocumentStore()
+        yield MemoryResourceStore()
         return
     database = connect_database((await fresh_database(["prediction"]))["prediction"], "prediction", SystemClock())
     yield policy_store(database)
     await database.close()
 
 
-async def save(store: DocumentStore, *policies: StoredDocument) -> None:
+async def save(store: ResourceStore, *policies: StoredResource) -> None:
     async with store.changing() as transaction:
         for policy in policies:
             await transaction.save(policy)
 
 
-async def test_documents_come_back_by_name_and_a_deleted_one_leaves_its_generation(store: DocumentStore) -> None:
-    gold = StoredDocument("gold", 1, {"spec": {"models": {"cpu": {"settings": {"knob": 0.25, "none": None}}}}})
-    await save(store, gold, StoredDocument("default", 1, {"spec": {}}))
-    assert list(await store.documents()) == [StoredDocument("default", 1, {"spec": {}}), gold]
-    await save(store, StoredDocument("gold", 2, None))
-    assert list(await store.documents())[1] == StoredDocument("gold", 2, None)
+async def test_documents_come_back_by_name_and_a_deleted_one_leaves_its_generation(store: ResourceStore) -> None:
+    gold = StoredResource("gold", 1, {"spec": {"models": {"cpu": {"settings": {"knob": 0.25, "none": None}}}}})
+    await save(store, gold, StoredResource("default", 1, {"spec": {}}))
+    assert list(await store.read_all()) == [StoredResource("default", 1, {"spec": {}}), gold]
+    await save(store, StoredResource("gold", 2, None))
+    assert list(await store.read_all())[1] == StoredResource("gold", 2, None)
 
 
 @pytest.mark.parametrize("generation", [1, 3])
-async def test_only_the_next_generation_is_taken(store: DocumentStore, generation: int) -> None:
-    await save(store, StoredDocument("gold", 1, {}))
+async def test_only_the_next_generation_is_taken(store: ResourceStore, generation: int) -> None:
+    await save(store, StoredResource("gold", 1, {}))
     with pytest.raises(Conflict, match="gold"):
-        await save(store, StoredDocument("new", 1, {}), StoredDocument("gold", generation, {"a": 1}))
-    assert list(await store.documents()) == [StoredDocument("gold", 1, {})]
+        await save(store, StoredResource("new", 1, {}), StoredResource("gold", generation, {"a": 1}))
+    assert list(await store.read_all()) == [StoredResource("gold", 1, {})]
 
 
-async def test_of_two_changes_at_once_the_second_sees_the_first(store: DocumentStore) -> None:
+async def test_of_two_changes_at_once_the_second_sees_the_first(store: ResourceStore) -> None:
     """Both look for the pool's document first; without a lock both would find none."""
     seen: list[list[str]] = []
 
     async def one(name: str) -> None:
         async with store.changing() as transaction:
-            seen.append([row.name for row in await transaction.documents()])
+            seen.append([row.name for row in await transaction.read_all()])
             await asyncio.sleep(0)
-            await transaction.save(StoredDocument(name, 1, {}))
+            await transaction.save(StoredResource(name, 1, {}))
 
     await asyncio.gather(one("a"), one("b"))
     assert sorted(map(len, seen)) == [0, 1]
@@ -117,7 +117,7 @@ async def test_every_replica_follows_a_change_and_a_start_finds_it(
     address = (await fresh_database(["prediction"]))["prediction"]
     async with replica(bus, address, tmp_path) as here, replica(bus, address, tmp_path) as there:
         heard: list[Policies] = []
-        there.policies.on_change(heard.append)
+        there.policies.on_policies(heard.append)
         app = build_app(here.routers(), no_checks, HttpSettings.local())
         transport = httpx2.ASGITransport(app=app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
@@ -197,5 +197,5 @@ async def test_the_schema_goes_back_and_forth(fresh_database: FreshDatabase) -> 
         assert set((await unit.connection.execute(TABLES)).scalars()) == tables - {"policies"}
         await unit.connection.run_sync(step, "upgrade")
         assert set((await unit.connection.execute(TABLES)).scalars()) == tables
-    await save(policy_store(database), StoredDocument("gold", 1, {}))
+    await save(policy_store(database), StoredResource("gold", 1, {}))
     await database.close()

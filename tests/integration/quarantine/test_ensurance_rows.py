@@ -13,6 +13,7 @@ from slackwater.ensurance import service as ensurance
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.documents_in_force import KINDS
 from slackwater.events.intent_declared import IntentDeclared
+from slackwater.resources.catalog import NODE_QOS
 from slackwater.testing.windows import described
 
 MakeSite = Callable[[str], Awaitable[Site]]
@@ -115,19 +116,24 @@ async def test_a_document_that_is_broken_costs_itself_only(guarding: Site, table
 
 @pytest.mark.parametrize("how", DOCUMENTS)
 async def test_a_broken_policy_of_the_cluster_is_stood_in_for_and_written_over(guarding: Site, how: str) -> None:
-    await guarding.sql.execute("UPDATE policies SET document = $1, generation = 7", DOCUMENTS[how])
+    await guarding.sql.execute(
+        "UPDATE node_qos SET document = $1, generation = 7 WHERE name = 'default'", DOCUMENTS[how]
+    )
     intents = Intents()
     async with guarding.bus.watch(IntentDeclared, intents), guarding.running(ensurance, SETTINGS) as service:
-        item = await guarding.item(service.quarantine, "policies", "default")
+        item = await guarding.item(service.quarantine, "node_qos", "default")
         before = len(intents.told)
         await guarding.bus.publish(described("good", number=1))
         await eventually(lambda: "good" in [one.node for one in intents.told[before:]])
-        present = await service.change.read()
+        changes = service.changes[NODE_QOS]
+        present = await changes.read("default")
         assert present.metadata.generation == 7
         wanted = present.model_copy(update={"spec": present.spec.model_copy(update={"mode": Mode.OBSERVE})})
-        assert (await service.change(wanted)).metadata.generation == 8
+        done = await changes.put(wanted)
+        assert done.document is not None
+        assert done.document.metadata.generation == 8
         await eventually(lambda: any(told.id == item.id and told.released for told in guarding.told))
-        await eventually(lambda: not service.quarantine.holds("policies", "default"))
+        await eventually(lambda: not service.quarantine.holds("node_qos", "default"))
 
 
 STANDINGS = {

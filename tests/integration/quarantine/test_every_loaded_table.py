@@ -32,7 +32,7 @@ DOCUMENT_TABLES = {
     "ensurance": {"node_rules", "pod_qos", "avoidance_actions", "autonomies"},
 }
 _READ = re.compile(r"\b(?:FROM|JOIN)\s+([a-z_]+)\b")
-_MADE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?([a-z_]+)|create_document_table\(op, \"([a-z_]+)\"\)")
+_MADE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?([a-z_]+)|create_resource_table\(op, \"([a-z_]+)\"\)")
 
 
 def loaded(service: str) -> set[str]:

@@ -82,7 +82,7 @@ reads = st.builds(
     st.sampled_from(["read", "read_all", "of_partitions", "page", "column"]),
     keys,
 )
-writes = st.builds(Step, st.sampled_from([LOCKED, NEWER]), st.sampled_from(["write", "lock"]), keys, st.integers(0, 5))
+writes = st.builds(Step, st.sampled_from([LOCKED, NEWER]), st.sampled_from(["write", "lock"]), keys, st.integers(0, 2))
 replaces = st.builds(
     Step, st.sampled_from([VERSIONED, SHARED]), st.just("replace"), keys, st.integers(0, 5), st.integers(0, 3)
 )
@@ -261,6 +261,15 @@ async def test_a_broken_row_of_no_node_is_read_as_declared_and_released_when_it_
         assert await rows.read_all() == {"pool": Row("pool", 2, 8)}
     await quarantine.work()
     assert not quarantine.holds(SHARED.name, "pool")
+
+
+async def test_a_row_gives_way_to_one_that_is_as_new_and_not_to_an_older_one(database: Database) -> None:
+    found = []
+    for amount, part in ((3, 1), (3, 2), (2, 3), (4, 4)):
+        async with database.unit_of_work() as unit:
+            found.append(await unit.keyed(NEWER, unstored()).write([Row("a", 0, amount, (part,))]))
+    assert found == [{"a"}, {"a"}, set(), {"a"}]
+    assert await stored(database, NEWER) == {"a": Row("a", 0, 4, (4,))}
 
 
 async def test_rows_events_and_what_was_handled_are_committed_together(database: Database) -> None:

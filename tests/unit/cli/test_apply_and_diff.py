@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from slackwater.cli.main import app
-from slackwater.waterline.changes import changes
+from slackwater.resources.diff import changes
 
 POLICY = "kind: NodeQOS\nmetadata: {name: default}\nspec: {mode: observe}\n"
 

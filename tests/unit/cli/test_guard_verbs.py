@@ -15,11 +15,9 @@ from served_routes import Do, doing, served
 sys.path.insert(0, str(Path(__file__).parents[1] / "ensurance"))
 from guard_documents import DocumentScene
 
-from slackwater.ensurance.edge.documents import document_router
-from slackwater.ensurance.edge.http import nodeqos_router
 from slackwater.ensurance.edge.pools import pools_router
-from slackwater.ensurance.usecases.documents_in_force import NODES
 from slackwater.ensurance.usecases.look_at_pools import LookAtPools
+from slackwater.runtime.resource_routes import resource_router
 
 HOW_TO = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "allow-evictions.md"
 EXAMPLE = HOW_TO.read_text().split("```yaml\n")[1].split("```")[0]
@@ -33,11 +31,9 @@ def url() -> Iterator[str]:
     async def routers() -> list[APIRouter]:
         scene = DocumentScene()
         await scene.open()
-        kinds = [
-            document_router(one, scene.change.read if kind is NODES else None) for kind, one in scene.changes.items()
-        ]
+        kinds = [resource_router(change) for change in scene.changes.values()]
         look = LookAtPools(scene.book, scene.clock, scene.guard._meter)
-        return [nodeqos_router(scene.change), pools_router(look), *kinds]
+        return [pools_router(look), *kinds]
 
     with served(routers) as found:
         yield found

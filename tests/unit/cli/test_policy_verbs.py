@@ -15,9 +15,9 @@ from served_routes import Do, doing, served
 sys.path.insert(0, str(Path(__file__).parents[1] / "prediction"))
 from policy_scene import Replica
 
-from slackwater.prediction.edge.policy_routes import policy_router
 from slackwater.prediction.edge.predictor_routes import predictor_router
-from slackwater.testing.documents import MemoryDocumentStore
+from slackwater.runtime.resource_routes import resource_router
+from slackwater.testing.resources import MemoryResourceStore
 
 GOLD = """
 apiVersion: slackwater.io/v1alpha1
@@ -32,8 +32,8 @@ spec:
 @pytest.fixture
 def url() -> Iterator[str]:
     async def routers() -> list[APIRouter]:
-        replica = await Replica(MemoryDocumentStore()).open()
-        return [policy_router(replica.change), predictor_router(replica.catalogue)]
+        replica = await Replica(MemoryResourceStore()).open()
+        return [resource_router(replica.change), predictor_router(replica.catalogue)]
 
     with served(routers) as found:
         yield found
@@ -85,7 +85,7 @@ def test_what_get_prints_can_be_applied(do: Do) -> None:
     [
         ("apply", GOLD.replace("violationRate: 0.01", "models: {cpu: {name: prophet}}"), "'prophet' is unknown"),
         ("apply", GOLD.replace("0.01", "7"), "violationRate"),
-        ("delete", GOLD.replace("gold", "default"), "every pool stands on it"),
+        ("delete", GOLD.replace("gold", "default"), "every pool without its own follows it"),
         ("delete", "kind: NodeQOS\nmetadata: {name: default}\n", "cannot be deleted"),
     ],
 )

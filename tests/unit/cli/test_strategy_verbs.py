@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "colocation"))
 import strategy_scene
 
 from slackwater.cli.strategy_columns import tried_lines
-from slackwater.colocation.edge.strategy_routes import strategy_router
+from slackwater.runtime.resource_routes import resource_router
 
 EXAMPLE = (Path(__file__).parents[3] / "examples" / "colocation_strategy.yaml").read_text()
 GOLD = """
@@ -34,7 +34,7 @@ def url() -> Iterator[str]:
         await replica.node("a")
         await replica.node("b", pool="gold")
         await replica.node("c", pool="gold", labels={"slackwater.io/cpu-reclaim-ratio": "much"})
-        return [strategy_router(replica.change, replica.trying)]
+        return [resource_router(replica.change)]
 
     with served(routers) as found:
         yield found
@@ -166,7 +166,7 @@ def test_the_example_can_be_applied_and_what_get_prints_too(do: Do) -> None:
     [
         ("apply", GOLD.replace("30", "-1"), "cpuReclaimThresholdPercent: -1 is not allowed; a whole number from 0"),
         ("apply", GOLD.replace("cpuReclaim", "cpuReclam"), "there is no such field"),
-        ("delete", GOLD.replace("gold", "default"), "every node stands on it"),
+        ("delete", GOLD.replace("gold", "default"), "every node follows it"),
     ],
 )
 def test_a_refusal_is_one_line_that_says_why(do: Do, verb: str, text: str, said: str) -> None:

@@ -11,19 +11,21 @@ from colocation_memory import MemoryColocationStore, followers_of
 from slackwater.bus.port import Received
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.settings import ColocationSettings
-from slackwater.colocation.usecases.change_strategies import ChangeStrategies
 from slackwater.colocation.usecases.colocation_strategy import ColocationStrategy
 from slackwater.colocation.usecases.follow_strategies import follow_strategies, tell_of_documents
 from slackwater.colocation.usecases.recompute_offer import Offering
-from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce
-from slackwater.colocation.usecases.try_strategies import TryStrategies
+from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce, StrategyHooks
+from slackwater.colocation.usecases.strategy_set import Kept
+from slackwater.colocation.usecases.try_strategies import OffersWanted, Tried
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.strategy_checked import StrategyChecked
+from slackwater.resources.catalog import COLOCATION_STRATEGY
+from slackwater.resources.change import Change, ChangeResources
 from slackwater.testing.clock import FakeClock
-from slackwater.testing.documents import MemoryDocumentStore
+from slackwater.testing.resources import MemoryResourceStore
 from slackwater.testing.windows import START, described, window
 
 OWN = "slackwater.io/colocation-strategy"
@@ -43,18 +45,25 @@ class Replica:
     """One process with colocation in it."""
 
     def __init__(
-        self, documents: MemoryDocumentStore | None = None, nodes: MemoryColocationStore | None = None, **settings: Any
+        self, documents: MemoryResourceStore | None = None, nodes: MemoryColocationStore | None = None, **settings: Any
     ) -> None:
-        self.documents = documents or MemoryDocumentStore("colocationstrategy")
+        self.documents = documents or MemoryResourceStore("colocationstrategy")
         self.store = nodes or MemoryColocationStore()
         self.clock = FakeClock(START + timedelta(seconds=60))
         self.meter = Told()
-        self.in_force = StrategiesInForce(self.documents, ColocationSettings(**settings).base(), self.meter)
         self.followers = followers_of(self.store)
-        self.change = ChangeStrategies(self.documents, self.in_force, self.followers)
-        self.trying = TryStrategies(self.followers, self.in_force, self.clock)
+        self.hooks = StrategyHooks(ColocationSettings(**settings).base(), self.followers, self.clock)
+        self.in_force = StrategiesInForce(self.documents, self.hooks, self.meter)
+        self.change = ChangeResources(COLOCATION_STRATEGY, self.documents, self.in_force, self.hooks)
         self.offering = Offering(self.store, self.in_force, self.clock)
         self.events = ColocationEvents(self.offering)
+
+    async def offers_with(self, done: Change[ColocationStrategy, Kept], most: int) -> Tried:
+        """What nodes would offer after a change that was only tried."""
+        assert done.would is not None
+        answer = await self.hooks.preview(self.in_force.now, done.would, OffersWanted(most))
+        assert answer is not None
+        return answer
 
     async def open(self) -> Replica:
         await self.in_force.load()
@@ -80,7 +89,7 @@ class Replica:
 
     async def follow(self) -> int:
         """What is done when strategies have changed."""
-        await tell_of_documents(self.offering, self.followers, self.in_force.now)
+        await tell_of_documents(self.offering, self.followers, self.in_force)
         return await follow_strategies(self.offering, self.followers)
 
     def offers(self, node: str) -> list[ResourcesOffered]:

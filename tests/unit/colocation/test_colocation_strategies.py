@@ -18,8 +18,8 @@ from slackwater.colocation.usecases.colocation_strategy import ColocationStrateg
 from slackwater.model.errors import Conflict, InvalidInput, NotFound, Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.model.quantities import Resources
-from slackwater.runtime.documents import StoredDocument
-from slackwater.testing.documents import MemoryDocumentStore
+from slackwater.resources.store import StoredResource
+from slackwater.testing.resources import MemoryResourceStore
 
 
 def test_a_document_says_whom_it_is_for() -> None:
@@ -95,7 +95,7 @@ def test_the_first_document_is_what_the_settings_say_without_what_no_document_ca
 
 
 async def test_while_nobody_wrote_a_document_nodes_follow_the_settings_and_changed_settings() -> None:
-    documents = MemoryDocumentStore()
+    documents = MemoryResourceStore()
     here = await Replica(documents, decay_from_seconds=0.5, decay_to_seconds=3).open()
     followed = here.in_force.of(NodeState("n"))
     assert followed.sources == ("cluster@1",)
@@ -187,10 +187,10 @@ async def test_only_nodes_of_ones_own_partitions_are_decided() -> None:
     await follow_strategies.follow_strategies(here.offering, here.followers, ours)
     off = {name for name in here.store.states if here.offers(name)[-1].batch == Resources()}
     assert off == {name for name in here.store.states if partition_of(name) in ours}
-    here.documents.rows["default"] = StoredDocument("default", 3, {"spec": 1})
+    here.documents.rows["default"] = StoredResource("default", 3, {"spec": 1})
     await here.in_force.catch_up()
     others = {0, 1, 2, 3, 4, 5, 6, 7} - {partition_of("default")}
-    await follow_strategies.tell_of_documents(here.offering, here.followers, here.in_force.now, others)
+    await follow_strategies.tell_of_documents(here.offering, here.followers, here.in_force, others)
     assert here.checked() == []
 
 
@@ -235,7 +235,7 @@ async def test_a_document_that_goes_bad_keeps_its_last_good_one_and_is_told_once
     here = await Replica().open()
     await here.put("gold", riseWindows=4)
     await here.node("a", pool="gold")
-    here.documents.rows["gold"] = StoredDocument("gold", 2, document("gold", riseWindows=0, bindSettleSeconds=7))
+    here.documents.rows["gold"] = StoredResource("gold", 2, document("gold", riseWindows=0, bindSettleSeconds=7))
     await here.in_force.catch_up()
     followed = here.in_force.of(here.store.states["a"])
     assert (followed.strategy.rise_windows, followed.sources) == (4, ("cluster@1", "pool/gold@1"))
@@ -246,7 +246,8 @@ async def test_a_document_that_goes_bad_keeps_its_last_good_one_and_is_told_once
     assert found.followed == ("pool/gold@1",)
     assert "riseWindows: 0" in found.problem
     assert (here.meter.followed, here.meter.unusable) == (1, 1)
-    status = here.in_force.status_of("gold", (await here.followers.followers(1))["pool/gold"])
+    status = (await here.change.read("gold")).status
+    assert status is not None
     assert (status.observed_generation, status.nodes) == (1, 1)
     assert "keeps to generation 1" in status.conditions[0].message
     read = await here.change.read("gold")
@@ -259,12 +260,12 @@ async def test_a_document_that_goes_bad_keeps_its_last_good_one_and_is_told_once
 
 async def test_after_a_restart_what_can_be_read_of_a_bad_document_counts() -> None:
     """Nothing is known then of how it was."""
-    documents = MemoryDocumentStore()
+    documents = MemoryResourceStore()
     rows = [
-        StoredDocument("default", 3, document("default", cpuReclaimThresholdPercent=40, fromTheFuture=1)),
-        StoredDocument("gold", 2, document("gold", riseWindows=0, bindSettleSeconds=7)),
-        StoredDocument("lost", 2, {"spec": {"nodeSelector": 1}}),
-        StoredDocument("worse", 1, {"spec": 1}),
+        StoredResource("default", 3, document("default", cpuReclaimThresholdPercent=40, fromTheFuture=1)),
+        StoredResource("gold", 2, document("gold", riseWindows=0, bindSettleSeconds=7)),
+        StoredResource("lost", 2, {"spec": {"nodeSelector": 1}}),
+        StoredResource("worse", 1, {"spec": 1}),
     ]
     documents.rows = {row.name: row for row in rows}
     here = await Replica(documents).open()
@@ -285,7 +286,7 @@ async def test_after_a_restart_what_can_be_read_of_a_bad_document_counts() -> No
 
 async def test_a_deleted_document_that_was_bad_is_told_of_as_no_problem_any_more() -> None:
     here = await Replica().open()
-    here.documents.rows["gold"] = StoredDocument("gold", 1, {"spec": 1})
+    here.documents.rows["gold"] = StoredResource("gold", 1, {"spec": 1})
     await here.in_force.catch_up()
     await here.follow()
     await here.change.delete("gold")
@@ -297,7 +298,7 @@ async def test_no_document_is_stored_that_would_leave_another_one_unusable() -> 
     here = await Replica().open()
     await here.put("default", degradeTimeMinutes=30)
     await here.put("slow", degradeFromSeconds=1200)
-    with pytest.raises(InvalidInput, match="colocationstrategy slow, which stands on this one") as caught:
+    with pytest.raises(InvalidInput, match="colocationstrategy slow, which follows this one") as caught:
         await here.put("default", degradeTimeMinutes=15)
     assert caught.value.field == "spec.degradeFromSeconds"
     with pytest.raises(InvalidInput, match=r"spec\.degradeFromSeconds: 1800 is not allowed; .* \(1800 s\)"):
@@ -319,12 +320,12 @@ async def test_generations_keep_writers_apart_and_never_mean_two_things() -> Non
         await here.change.delete("gold")
     await here.put("gold", riseWindows=6)
     assert here.documents.rows["gold"].generation == 3
-    with pytest.raises(Conflict, match="every node stands on it"):
+    with pytest.raises(Conflict, match="every node follows it"):
         await here.change.delete("default")
 
 
 async def test_every_replica_follows_what_any_of_them_stored() -> None:
-    documents = MemoryDocumentStore()
+    documents = MemoryResourceStore()
     here, there = await Replica(documents).open(), await Replica(documents).open()
     heard: list[str] = []
     there.in_force.on_change(lambda: heard.append("changed"))

@@ -9,8 +9,8 @@ import httpx2
 import pytest_asyncio
 from strategy_scene import Replica, document
 
-from slackwater.colocation.edge.strategy_routes import strategy_router
 from slackwater.runtime.http import build_app
+from slackwater.runtime.resource_routes import resource_router
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 
@@ -26,7 +26,7 @@ async def client() -> AsyncIterator[httpx2.AsyncClient]:
     replica = await Replica().open()
     await replica.node("a")
     await replica.node("b", pool="gold")
-    app = build_app([strategy_router(replica.change, replica.trying)], no_checks, HttpSettings.local())
+    app = build_app([resource_router(replica.change)], no_checks, HttpSettings.local())
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1") as client:
         yield client
 

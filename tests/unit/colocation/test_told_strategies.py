@@ -24,7 +24,7 @@ def told(here: Replica) -> dict[str, StrategyFollowed]:
 async def accepted(here: Replica, name: str, hours: int) -> None:
     """As the store would have it: since when the stored generation of a document is there."""
     here.documents.rows[name] = replace(here.documents.rows[name], changed_at=START - hours * HOUR)
-    here.in_force._found = replace(here.in_force.now, kept={})
+    here.in_force._found = replace(here.in_force.now, values={})
     await here.in_force.catch_up()
 
 

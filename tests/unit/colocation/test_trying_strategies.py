@@ -15,7 +15,6 @@ from slackwater.colocation.domain.snapshot import NodeSnapshot
 from slackwater.colocation.domain.strategy import Strategy
 from slackwater.colocation.domain.what_if import Offers, offers_under
 from slackwater.colocation.usecases import try_strategies
-from slackwater.colocation.usecases.strategy_set import StrategySet
 from slackwater.model.quantities import Resources
 
 
@@ -28,8 +27,7 @@ def test_each_node_has_what_would_be_decided_for_it_alone(drawn: list[tuple[Node
 
 async def tried(here: Replica, name: str, most: int = 100, /, **spec: Any) -> try_strategies.Tried:
     done = await here.change.put(strategy(name, **spec), dry_run=True)
-    assert isinstance(done.would, StrategySet)
-    return await here.trying.offers(done.would, most)
+    return await here.offers_with(done, most)
 
 
 async def three() -> Replica:
@@ -77,8 +75,7 @@ async def test_a_removal_is_tried_too_and_one_that_changes_nothing_says_so() -> 
     await here.put("gold", cpuReclaimThresholdPercent=30)
     await here.follow()
     done = await here.change.delete("gold", dry_run=True)
-    assert done.would is not None
-    answer = await here.trying.offers(done.would, 10)
+    answer = await here.offers_with(done, 10)
     b = next(one for one in answer.nodes if one.node == "b")
     assert (b.before.batch.cpu_milli, b.after.batch.cpu_milli) == (100, 2500)
     same = await tried(here, "gold", cpuReclaimThresholdPercent=30)

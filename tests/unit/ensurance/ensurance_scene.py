@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 from prometheus_client import CollectorRegistry
 
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.adapters.guard_rows import GUARDED, POLICY, STANDING, KeyedGuardStore
+from slackwater.ensurance.adapters.guard_rows import GUARDED, STANDING, KeyedGuardStore
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.change_policy import ChangePolicy
-from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce
+from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce, hooks_of
+from slackwater.ensurance.usecases.follow_rules import FollowRules
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.note_described import NoteDescribed
 from slackwater.ensurance.usecases.note_evicted import NoteEvicted
@@ -38,10 +38,13 @@ from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
+from slackwater.resources.catalog import NODE_QOS
+from slackwater.resources.change import ChangeResources
 from slackwater.telemetry.metrics import Meters
 from slackwater.testing.clock import FakeClock
-from slackwater.testing.documents import MemoryDocumentStore
+from slackwater.testing.resources import MemoryResourceStore
 from slackwater.testing.store import MemoryDatabase
+from slackwater.waterline.nodeqos import NodeQos
 
 P = TypeVar("P", bound=Payload)
 
@@ -132,8 +135,7 @@ class Scene:
         self.store = KeyedGuardStore(self.database)
         self.rows = self.database.rows(GUARDED)
         self.standings = self.database.rows(STANDING)
-        self.policies = self.database.rows(POLICY)
-        self.stores = {kind: MemoryDocumentStore(kind.noun) for kind in KINDS}
+        self.stores = {kind: MemoryResourceStore(kind.noun) for kind in KINDS}
         self.start()
 
     def start(self) -> None:
@@ -141,7 +143,9 @@ class Scene:
         lease, clock = self.settings.lease_seconds, self.clock
         self.registry = CollectorRegistry()
         meter = EnsuranceMetrics(Meters(self.registry))
-        self.book = book = Book(self.store, documents=DocumentsInForce(self.stores))
+        first = self.settings.first_policy()
+        self.documents = DocumentsInForce(self.stores, first)
+        self.book = book = Book(self.store, self.documents)
         intents = IntentWriter(ENSURANCE, book, book.content, clock, lease)
         self.guard = GuardNode(book, meter, intents, self.settings.max_report_age_seconds)
         self.describe = NoteDescribed(book, intents)
@@ -160,7 +164,23 @@ class Scene:
             self.settings.silent_seconds,
             lambda: self.blocked,
         )
-        self.change = ChangePolicy(book, meter, intents)
+        self.follow = FollowRules(book, meter, intents)
+        self.changes = {
+            kind: ChangeResources(
+                kind, self.stores[kind], self.documents.of(kind), hooks_of(kind, first), self.follow.catch_up
+            )
+            for kind in KINDS
+        }
+
+    def policy(self) -> NodeQos:
+        """The cluster's NodeQOS that is in force."""
+        return self.documents.cluster
+
+    async def change(self, **spec: Any) -> None:
+        """Store fields of the cluster's NodeQOS and let every node follow it."""
+        present = self.policy()
+        changed = present.model_copy(update={"spec": present.spec.model_copy(update=spec)})
+        await self.changes[NODE_QOS].put(changed)
 
     async def tell(self, event: Event[LeaseRenewed]) -> None:
         self.told.append(event.data)
@@ -171,7 +191,7 @@ class Scene:
         return self.waiting
 
     async def open(self, *nodes: str) -> Scene:
-        await self.book.load(self.settings.first_policy())
+        await self.book.load()
         for node in nodes or ("n1",):
             await self.describe(described(node, at=self.clock.now()))
         return self

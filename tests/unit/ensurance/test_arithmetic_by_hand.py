@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.decisions.record import DecisionRecord, Input
-from slackwater.ensurance.usecases.documents_in_force import NODES
 from slackwater.events.measures import Distribution
+from slackwater.resources.catalog import NODE_QOS
 
 CROWDS = st.dictionaries(st.sampled_from([f"b{number}" for number in range(6)]), st.integers(0, 340), min_size=1)
 
@@ -106,7 +106,7 @@ def using(value: str, **more: object) -> dict[str, object]:
 async def test_how_many_samples_in_a_row_it_took_is_told() -> None:
     scene = DocumentScene()
     await scene.open()
-    await scene.apply(NODES, "patient", {"rules": [using("1", avoidanceThreshold=3)]})
+    await scene.apply(NODE_QOS, "patient", {"rules": [using("1", avoidanceThreshold=3)]})
     for _ in range(3):
         await scene.report(0.0, prod=200, batch={"b1": 1500})
     (record,) = scene.records()
@@ -120,7 +120,7 @@ async def test_the_rule_with_the_largest_gap_is_the_one_that_is_told() -> None:
     scene = DocumentScene()
     await scene.open()
     for name, value in (("a-lax", "1.5"), ("strict", "1")):
-        await scene.apply(NODES, name, {"rules": [using(value)]})
+        await scene.apply(NODE_QOS, name, {"rules": [using(value)]})
     await scene.report(0.0, prod=200, batch={"b1": 1600})
     (record,) = scene.records()
     assert (number(record, "waterline"), number(record, "gap")) == (1000, 880)
@@ -174,7 +174,7 @@ async def test_memory_is_told_in_bytes_with_the_size_of_the_node() -> None:
     await scene.open()
     await scene.allow_evictions()
     metric = {"name": "node_memory_usage_ratio", "value": 0.5}
-    await scene.apply(NODES, "evicting", {"rules": [{"name": "full", "metricRule": metric, "actionName": "evict"}]})
+    await scene.apply(NODE_QOS, "evicting", {"rules": [{"name": "full", "metricRule": metric, "actionName": "evict"}]})
     await scene.clock.advance(1)
     full = Distribution(last=6 << 30, max=6 << 30, avg=6 << 30, count=1)
     event = reported(1, at=scene.clock.now(), pressure=0.0, batch={"b1": 10})
@@ -197,7 +197,7 @@ async def pressed_and_full(waterline: int) -> DecisionRecord:
     await scene.open()
     await scene.allow_evictions(nodeEvictionsPerCycle=2)
     rule = {"name": "full", "metricRule": {"name": "node_memory_usage", "value": waterline}, "actionName": "evict"}
-    await scene.apply(NODES, "memory", {"rules": [rule]})
+    await scene.apply(NODE_QOS, "memory", {"rules": [rule]})
     await scene.clock.advance(1)
     event = reported(1, at=scene.clock.now(), pressure=0.8, batch={"a": 100, "b": 50, "c": 20})
     data, used = event.data, {"p1": 1, "a": 100_000, "b": 2, "c": 50_000}

@@ -9,11 +9,11 @@ import pytest
 from ensurance_scene import reported
 from guard_documents import DocumentScene
 
-from slackwater.ensurance.usecases.documents_in_force import NODES
 from slackwater.events.envelope import Event
 from slackwater.events.measures import Distribution, Usage
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.tiers import QoSClass
+from slackwater.resources.catalog import NODE_QOS
 
 MEMORY = 8 << 30
 """Of the node."""
@@ -28,7 +28,7 @@ async def under(metric: dict[str, Any], **rule: Any) -> DocumentScene:
     await scene.open()
     await scene.allow_evictions()
     one = {"name": "best-effort", "metricRule": metric, "actionName": "evict"} | rule
-    await scene.apply(NODES, "evicting", {"rules": [one]})
+    await scene.apply(NODE_QOS, "evicting", {"rules": [one]})
     return scene
 
 

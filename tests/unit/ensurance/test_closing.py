@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.closing import Closed, Word, as_others_see_it, lapsed, renewed, word_for
-from slackwater.ensurance.usecases.documents_in_force import ACTIONS, AUTONOMIES, NODES
 from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.resources.catalog import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS
 from slackwater.waterline.analysis.scheduling import Scheduling
 
 CLOSE: dict[str, Any] = {"coolDownSeconds": 3}
@@ -36,8 +36,8 @@ async def closing(**rule: Any) -> DocumentScene:
     """Prod's pressure closes the node, and nothing else is done."""
     scene = DocumentScene()
     await scene.open()
-    await scene.apply(ACTIONS, "close", CLOSE)
-    await scene.apply(NODES, "gate", {"rules": [RULE | rule]})
+    await scene.apply(AVOIDANCE_ACTION, "close", CLOSE)
+    await scene.apply(NODE_QOS, "gate", {"rules": [RULE | rule]})
     await scene.without_throttles()
     return scene
 
@@ -118,7 +118,7 @@ async def test_a_node_that_falls_silent_counts_as_open_and_is_closed_anew_only_b
 async def test_deleting_the_policy_opens_the_node_at_once() -> None:
     scene = await closing()
     await scene.report(0.2)
-    await scene.changes[NODES].delete("gate")
+    await scene.changes[NODE_QOS].delete("gate")
     opened, record = told(scene)[-1], scene.records()[-1]
     assert (opened.closed, opened.reason, opened.decision_id) == (False, "scheduling_rules_gone", record.id)
     assert not replayed(record)["is_disabled"]
@@ -128,7 +128,7 @@ async def test_deleting_the_policy_opens_the_node_at_once() -> None:
 
 async def test_a_node_that_the_policy_does_not_match_any_more_opens_with_its_next_report() -> None:
     scene = await closing()
-    await scene.apply(NODES, "gate", {"selector": {"matchLabels": {"disk": "slow"}}, "rules": [RULE]})
+    await scene.apply(NODE_QOS, "gate", {"selector": {"matchLabels": {"disk": "slow"}}, "rules": [RULE]})
     await scene.report(0.2)
     assert told(scene) == []
     facts = described(at=scene.clock.now()).data
@@ -147,7 +147,7 @@ def _labelled(described: NodeDescribed, labels: dict[str, str]) -> Any:
 async def test_a_pool_that_goes_to_observe_opens_its_nodes_at_once_and_tells_once_what_it_would_do() -> None:
     scene = await closing()
     await scene.report(0.2)
-    await scene.apply(AUTONOMIES, "default", {"mode": "observe"})
+    await scene.apply(AUTONOMY, "default", {"mode": "observe"})
     assert (told(scene)[-1].closed, told(scene)[-1].reason) == (False, "scheduling_mode_changed")
     for _ in range(3):
         await scene.report(0.2)
@@ -177,7 +177,7 @@ async def test_a_metric_that_is_not_measured_any_more_opens_the_node_after_the_c
 async def test_a_rule_that_joins_is_named_at_once_with_the_same_decision() -> None:
     scene = await closing()
     full = {**RULE, "name": "fuller", "metricRule": {"name": "prod_cpu_pressure", "value": 0.5}}
-    await scene.apply(NODES, "gate", {"rules": [RULE, full]})
+    await scene.apply(NODE_QOS, "gate", {"rules": [RULE, full]})
     await scene.report(0.2)
     await scene.report(0.6)
     first, second = told(scene)
@@ -196,7 +196,7 @@ async def test_the_default_policy_closes_nothing() -> None:
 async def test_an_action_that_throttles_and_closes_has_a_record_of_each() -> None:
     scene = DocumentScene()
     await scene.open()
-    await scene.apply(ACTIONS, "throttle", {"throttle": {}, "coolDownSeconds": 3})
+    await scene.apply(AVOIDANCE_ACTION, "throttle", {"throttle": {}, "coolDownSeconds": 3})
     await scene.report(0.3)
     assert [record.kind for record in scene.records()] == ["throttle", "scheduling"]
     assert told(scene)[0].decision_id == scene.records()[-1].id
@@ -207,7 +207,7 @@ async def test_what_is_closed_survives_a_restart() -> None:
     scene = await closing()
     await scene.report(0.2)
     scene.start()
-    await scene.book.load(scene.settings.first_policy())
+    await scene.book.load()
     await scene.report(0.2)
     assert len(told(scene)) == 1
     for _ in range(4):

@@ -10,7 +10,6 @@ from guard_documents import DocumentScene
 
 from slackwater.agent.domain.disconnected import Machine
 from slackwater.agent.domain.observation import Instant
-from slackwater.ensurance.usecases.documents_in_force import ACTIONS, NODES, PODS
 from slackwater.ensurance.usecases.sampling import glimpse_of, view_of
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.eviction_completed import EvictionOutcome
@@ -18,6 +17,7 @@ from slackwater.events.measures import Pressure
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.model.devices import DiskUse, LinkUse
 from slackwater.model.pods import Pod
+from slackwater.resources.catalog import AVOIDANCE_ACTION, NODE_QOS, POD_QOS
 from slackwater.testing.clock import EPOCH
 from slackwater.waterline.facts.node import NodeView
 from slackwater.waterline.guarding import GuardState
@@ -32,8 +32,8 @@ CALM = Pressure(io_some_avg=0.0)
 async def scene_with(metric: dict[str, Any], **rule: Any) -> DocumentScene:
     scene = DocumentScene()
     await scene.open()
-    await scene.apply(ACTIONS, "close", {"coolDownSeconds": 1})
-    await scene.apply(NODES, "gate", {"rules": [{"name": "r", "metricRule": metric, "actionName": "close"} | rule]})
+    await scene.apply(AVOIDANCE_ACTION, "close", {"coolDownSeconds": 1})
+    await scene.apply(NODE_QOS, "gate", {"rules": [{"name": "r", "metricRule": metric, "actionName": "close"} | rule]})
     await scene.without_throttles()
     return scene
 
@@ -88,10 +88,10 @@ async def test_a_rule_over_a_reading_acts_in_the_service(
 async def test_what_batch_uses_is_held_at_a_waterline_of_its_own() -> None:
     """Exactly as far as the gap: 1000 used, 600 allowed and a tenth of the gap more."""
     scene = await scene_with({"name": "batch_cpu_usage", "value": "600m"}, actionName="lower")
-    await scene.apply(ACTIONS, "lower", {"throttle": {}, "disableScheduling": False})
+    await scene.apply(AVOIDANCE_ACTION, "lower", {"throttle": {}, "disableScheduling": False})
     everybody = {"scopeName": "QOSClass", "operator": "In", "values": ["BE"]}
     await scene.apply(
-        PODS, "default", {"scopeSelector": {"matchExpressions": [everybody]}, "allowedActions": ["lower"]}
+        POD_QOS, "default", {"scopeSelector": {"matchExpressions": [everybody]}, "allowedActions": ["lower"]}
     )
     await scene.report(0.0)
     assert scene.limits() == {"b1": 1000 - 440}
@@ -103,7 +103,7 @@ async def test_the_relief_is_that_of_the_series_that_the_rule_selects() -> None:
     await scene.open()
     await scene.allow_evictions(blanketEvictions=1)
     metric = {"name": "disk_usage_ratio", "value": 0.9, "selector": {"matchLabels": {"disk": "vda"}}}
-    await scene.apply(NODES, "evicting", {"rules": [{"name": "r", "metricRule": metric, "actionName": "evict"}]})
+    await scene.apply(NODE_QOS, "evicting", {"rules": [{"name": "r", "metricRule": metric, "actionName": "evict"}]})
     await tell(scene, disks=(DiskUse("vda", 0.95), DiskUse("vdb", 0.97)))
     await scene.ended(EvictionOutcome.TERMINATED)
     await tell(scene, disks=(DiskUse("vda", 0.2), DiskUse("vdb", 0.97)))
@@ -117,7 +117,7 @@ async def test_a_waterline_that_is_crossed_when_it_is_reached_is_not_relieved_wh
     await scene.open()
     await scene.allow_evictions()
     metric = {"name": "batch_cpu_threshold", "value": 0.6, "target": 0.5}
-    await scene.apply(NODES, "evicting", {"rules": [{"name": "r", "metricRule": metric, "actionName": "evict"}]})
+    await scene.apply(NODE_QOS, "evicting", {"rules": [{"name": "r", "metricRule": metric, "actionName": "evict"}]})
     await scene.report(0.0, prod=500, batch={"b1": 700})
     await scene.ended(EvictionOutcome.TERMINATED)
     await scene.report(0.0, prod=1200, batch={})

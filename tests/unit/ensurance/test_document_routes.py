@@ -10,10 +10,8 @@ import pytest
 import pytest_asyncio
 from guard_documents import BE, EVICT, PRESSED, DocumentScene
 
-from slackwater.ensurance.edge.documents import document_router
-from slackwater.ensurance.edge.http import nodeqos_router
-from slackwater.ensurance.usecases.documents_in_force import NODES
 from slackwater.runtime.http import build_app
+from slackwater.runtime.resource_routes import resource_router
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 
@@ -39,8 +37,7 @@ async def scene() -> DocumentScene:
 
 @pytest_asyncio.fixture
 async def client(scene: DocumentScene) -> AsyncIterator[httpx2.AsyncClient]:
-    others = [document_router(one, scene.change.read if kind is NODES else None) for kind, one in scene.changes.items()]
-    app = build_app([nodeqos_router(scene.change), *others], no_checks, HttpSettings.local())
+    app = build_app([resource_router(change) for change in scene.changes.values()], no_checks, HttpSettings.local())
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1") as client:
         yield client
 

@@ -10,11 +10,11 @@ import pytest
 from ensurance_scene import reported
 from guard_documents import PRESSED, DocumentScene
 
-from slackwater.ensurance.usecases.documents_in_force import ACTIONS, AUTONOMIES, NODES, PODS
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.model.identifiers import ALL_PARTITIONS
+from slackwater.resources.catalog import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS, POD_QOS
 
 CROWD = {"b1": 300, "b2": 200, "b3": 100}
 
@@ -117,7 +117,7 @@ async def test_the_effect_is_measured_once_the_last_of_a_decision_has_ended() ->
 async def with_a_grace_of_ten_minutes() -> DocumentScene:
     scene = await evicting()
     await scene.apply(
-        ACTIONS, "evict", {"eviction": {"terminationGracePeriodSeconds": 600}, "disableScheduling": False}
+        AVOIDANCE_ACTION, "evict", {"eviction": {"terminationGracePeriodSeconds": 600}, "disableScheduling": False}
     )
     await scene.report(0.2, batch=CROWD)
     return scene
@@ -154,7 +154,7 @@ async def test_a_restart_forgets_no_eviction_and_asks_for_none_twice() -> None:
     await scene.report(0.2, batch=CROWD)
     ids = [item.id for item in scene.intents()[-1].evictions]
     scene.start()
-    await scene.book.load(scene.settings.first_policy())
+    await scene.book.load()
     await scene.reconcile.take(ALL_PARTITIONS)
     assert [item.id for item in scene.intents()[-1].evictions] == ids
     await scene.report(0.2, batch=CROWD)
@@ -198,7 +198,7 @@ async def test_a_pool_that_may_not_evict_is_told_once_what_it_would_have_done(mo
 async def test_every_eviction_is_repeated_from_its_json() -> None:
     scene = await evicting()
     await scene.report(0.3, batch=CROWD)
-    await scene.apply(AUTONOMIES, "default", {"mode": "throttle"})
+    await scene.apply(AUTONOMY, "default", {"mode": "throttle"})
     await scene.report(0.3, batch={"b8": 700})
     assert {one.reason for one in scene.records()} == {"evict_waterline_crossed", "evict_observed_only"}
     for record in scene.records():
@@ -223,7 +223,7 @@ async def test_a_pool_that_evicts_too_much_steps_back_and_an_operator_starts_it_
     assert items(scene) == []
     assert scene.records()[-1].reason == "evict_observed_only"
     assert scene.records()[-1].mode == "throttle"
-    await scene.apply(AUTONOMIES, "default", {"mode": "evict", "evictionsPerHour": 5})
+    await scene.apply(AUTONOMY, "default", {"mode": "evict", "evictionsPerHour": 5})
     await scene.report(0.3, batch={"b3": 300})
     assert items(scene) == ["b3"]
 
@@ -236,7 +236,7 @@ async def test_evictions_that_bring_no_relief_make_the_pool_step_back() -> None:
     standing = scene.standings["default"]
     assert standing.state.because == "1 evictions in a row brought no relief"
     scene.start()
-    await scene.book.load(scene.settings.first_policy())
+    await scene.book.load()
     await scene.report(0.2, batch={"b2": 200, "b3": 100})
     assert items(scene) == [], "who comes back knows it too"
 
@@ -247,7 +247,7 @@ async def test_what_cannot_be_quantified_evicts_nobody_unless_the_pool_allows_a_
 ) -> None:
     scene = await evicting(**autonomy)
     pressed = PRESSED | {"metricRule": {"name": "prod_memory_pressure", "value": 0.1}}
-    await scene.apply(NODES, "evicting", {"rules": [pressed]})
+    await scene.apply(NODE_QOS, "evicting", {"rules": [pressed]})
     for _ in range(3):
         await scene.report(0.0, batch=CROWD, memory_pressure=0.5)
     assert items(scene) == gone
@@ -280,7 +280,7 @@ async def test_nobody_is_evicted_as_long_as_no_podqos_says_that_one_may() -> Non
     scene = DocumentScene()
     await scene.open()
     await scene.allow_evictions()
-    await scene.changes[PODS].delete("default")
+    await scene.changes[POD_QOS].delete("default")
     await scene.report(0.3, batch=CROWD)
     assert items(scene) == []
     assert scene.records()[-1].remaining_because == "no pod may be evicted for it"
@@ -290,16 +290,16 @@ async def test_rules_are_for_the_nodes_that_their_selector_names() -> None:
     scene = DocumentScene()
     await scene.open()
     await scene.allow_evictions()
-    await scene.apply(NODES, "evicting", {"selector": {"matchLabels": {"disk": "ssd"}}, "rules": [PRESSED]})
+    await scene.apply(NODE_QOS, "evicting", {"selector": {"matchLabels": {"disk": "ssd"}}, "rules": [PRESSED]})
     await scene.report(0.3, batch=CROWD)
     assert (items(scene), scene.records(), scene.intents()[-1].waterlines) == ([], [], ())
 
 
 async def test_a_document_that_cannot_be_read_any_more_keeps_what_it_was() -> None:
     scene = await evicting()
-    row = scene.stores[ACTIONS].rows["evict"]
-    scene.stores[ACTIONS].rows["evict"] = type(row)("evict", 2, {"kind": "AvoidanceAction", "future": True})
-    await scene.change.catch_up()
+    row = scene.stores[AVOIDANCE_ACTION].rows["evict"]
+    scene.stores[AVOIDANCE_ACTION].rows["evict"] = type(row)("evict", 2, {"kind": "AvoidanceAction", "future": True})
+    await scene.follow.catch_up()
     await scene.report(0.2, batch=CROWD)
     assert items(scene) == ["b1"]
 
@@ -309,7 +309,7 @@ async def test_a_throttle_and_an_eviction_share_one_report_and_go_no_further_tha
     await scene.open()
     await scene.allow_evictions()
     both = [PRESSED, PRESSED | {"name": "first", "actionName": "throttle"}]
-    await scene.apply(NODES, "evicting", {"rules": both})
+    await scene.apply(NODE_QOS, "evicting", {"rules": both})
     await scene.report(0.3, batch={"b1": 300, "b2": 200, "b3": 100})  # 471
     first, second = scene.records()
     assert (first.kind, second.kind) == ("throttle", "evict")
@@ -320,14 +320,10 @@ async def test_a_throttle_and_an_eviction_share_one_report_and_go_no_further_tha
 
 async def test_a_report_of_an_unknown_pool_follows_the_cluster() -> None:
     scene = await evicting()
-    await scene.change(
-        scene.change.current().model_copy(
-            update={"spec": scene.change.current().spec.model_copy(update={"mode": "observe"})}
-        )
-    )
+    await scene.change(mode="observe")
     node = scene.book.node("n1")
     assert node is not None
     assert scene.book.options(node, scene.clock.now()).mode == "evict"
-    await scene.changes[AUTONOMIES].delete("default")
+    await scene.changes[AUTONOMY].delete("default")
     assert scene.book.options(node, scene.clock.now()).mode == "observe"
     assert reported(1, at=scene.clock.now(), pressure=0.1).data.node == "n1"

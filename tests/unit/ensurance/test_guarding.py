@@ -81,7 +81,7 @@ async def test_every_record_is_repeated_from_its_json_with_the_same_actions() ->
     for pressure, prod in ((0.4, 1200), (0.3, 1300), (0.0, 100), (0.0, 100), (0.0, 100), (0.0, 100), (0.5, 900)):
         await scene.report(pressure, prod=prod, batch={"b1": 700, "b2": 100})
         await scene.confirm()
-    await scene.change(scene.change.current().model_copy(update={"spec": observe_spec(scene)}))
+    await scene.change(mode="observe")
     records = scene.records()
     assert {record.kind for record in records} == {"throttle", "restore"}
     assert records[-1].reason == "restore_mode_changed"
@@ -100,10 +100,6 @@ def in_milli(changes: list[dict[str, int | None]]) -> list[int | None]:
     """Before and after, of quotas in microseconds per 100 ms."""
     quotas = [changes[0]["before_us"], changes[0]["after_us"]]
     return [None if quota is None else quota // 100 for quota in quotas]
-
-
-def observe_spec(scene: Scene) -> object:
-    return scene.change.current().spec.model_copy(update={"mode": "observe"})
 
 
 async def test_it_gives_back_in_steps_and_the_last_intent_names_nobody() -> None:
@@ -227,7 +223,7 @@ async def test_what_another_process_wrote_is_read_before_the_next_try() -> None:
     other = Scene(clock=scene.clock, database=scene.database)
     other.store = scene.store
     other.start()
-    await other.book.load(other.settings.first_policy())
+    await other.book.load()
     await scene.report(0.2)
     other.sequence = 1
     with pytest.raises(Exception, match="version"):

@@ -102,8 +102,7 @@ class Life:
         await self.scene.reconcile.take(ALL_PARTITIONS)
 
     async def mode(self, wanted: str) -> None:
-        present = self.scene.change.current()
-        await self.scene.change(present.model_copy(update={"spec": present.spec.model_copy(update={"mode": wanted})}))
+        await self.scene.change(mode=wanted)
 
 
 def in_a_loop(work: Coroutine[Any, Any, Scene]) -> Scene:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from guard_documents import DocumentScene
 
-from slackwater.ensurance.usecases.documents_in_force import NODES
 from slackwater.model.errors import InvalidInput
+from slackwater.resources.catalog import NODE_QOS
 from slackwater.waterline.policies.rules import NodeQosRules
 
 MODULE = """
@@ -52,10 +52,10 @@ async def test_a_rule_on_it_is_stored_survives_a_restart_and_evicts_exactly_as_f
     await scene.open()
     await scene.allow_evictions()
     wanted = NodeQosRules.model_validate({"metadata": {"name": "evicting"}, "spec": {"rules": [RULE]}})
-    await scene.changes[NODES].put(wanted)
-    assert (await scene.changes[NODES].read("evicting")).spec == wanted.spec
+    await scene.changes[NODE_QOS].put(wanted)
+    assert (await scene.changes[NODE_QOS].read("evicting")).spec == wanted.spec
     scene.start()
-    await scene.book.load(scene.settings.first_policy())
+    await scene.book.load()
     await scene.report(0.0, batch=CROWD)
     assert [item.pod_uid for item in scene.intents()[-1].evictions] == ["b1", "b2"], "1 too many, and 10 % more"
     assert scene.records()[-1].rule == "crowded"
@@ -71,9 +71,9 @@ async def test_once_it_is_uninstalled_its_rules_rest_and_those_beside_them_hold(
         await scene.allow_evictions()
         pressed = RULE | {"name": "pressed", "metricRule": {"name": "prod_cpu_pressure", "value": 0.1}}
         spec = {"metadata": {"name": "evicting"}, "spec": {"rules": [RULE, pressed]}}
-        await scene.changes[NODES].put(NodeQosRules.model_validate(spec))
+        await scene.changes[NODE_QOS].put(NodeQosRules.model_validate(spec))
     scene.start()
-    await scene.book.load(scene.settings.first_policy())
+    await scene.book.load()
     await scene.report(0.0, batch=CROWD)
     assert scene.records() == []
     await scene.report(0.2, batch={"b1": 300, "b2": 200})
@@ -94,7 +94,7 @@ async def test_one_that_raises_stops_neither_its_node_nor_the_reports_of_others(
     await scene.open()
     await scene.allow_evictions()
     wanted = NodeQosRules.model_validate({"metadata": {"name": "crowded"}, "spec": {"rules": [RULE]}})
-    await scene.changes[NODES].put(wanted)
+    await scene.changes[NODE_QOS].put(wanted)
     await scene.report(0.2, batch={"b1": 300, "b2": 200})
     assert [item.pod_uid for item in scene.intents()[-1].evictions] == ["b1"], "for prod's pressure"
     told = {one.what: one.rejected_because for one in scene.records()[-1].alternatives}

@@ -10,8 +10,9 @@ import pytest
 import pytest_asyncio
 from ensurance_scene import Scene
 
-from slackwater.ensurance.edge.http import nodeqos_router
+from slackwater.resources.catalog import NODE_QOS
 from slackwater.runtime.http import build_app
+from slackwater.runtime.resource_routes import resource_router
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 
@@ -24,7 +25,7 @@ async def scene() -> Scene:
 
 
 def asking(scene: Scene) -> httpx2.AsyncClient:
-    app = build_app([nodeqos_router(scene.change)], no_checks, HttpSettings.local())
+    app = build_app([resource_router(scene.changes[NODE_QOS])], no_checks, HttpSettings.local())
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1")
 
 
@@ -66,7 +67,7 @@ async def test_a_change_reaches_every_node_at_once_and_is_stored(scene: Scene, c
     assert (answer.status_code, answer.headers["etag"]) == (200, '"2"')
     for node in ("n1", "n2"):
         assert (scene.intents(node)[-1].weights, scene.intents(node)[-1].generation) == ("by-request", 2)
-    assert scene.policies["default"].metadata.generation == 2
+    assert scene.stores[NODE_QOS].rows["default"].generation == 2
 
 
 async def test_a_policy_says_who_changed_it_whatever_the_caller_says(client: httpx2.AsyncClient) -> None:

@@ -10,10 +10,10 @@ from guard_documents import DocumentScene
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.edge.pools import pools_router
-from slackwater.ensurance.usecases.documents_in_force import AUTONOMIES
 from slackwater.ensurance.usecases.look_at_pools import LookAtPools
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.eviction_completed import EvictionOutcome
+from slackwater.resources.catalog import AUTONOMY
 from slackwater.runtime.http import build_app
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
@@ -78,13 +78,13 @@ async def test_it_comes_forward_when_its_hold_is_over_and_the_guard_is_content()
     ]  # fmt: skip
     assert told(scene.steps()[-1])[2:] == ("evict", "600 s have passed")
     scene.start()
-    await scene.book.load(scene.settings.first_policy())
+    await scene.book.load()
     assert await scene.look() == 0, "who starts again tells nothing twice"
 
 
 async def test_a_changed_autonomy_starts_the_guards_anew() -> None:
     scene = await stepped_back()
-    await scene.apply(AUTONOMIES, "default", {"mode": "evict", "evictionsPerHour": 5})
+    await scene.apply(AUTONOMY, "default", {"mode": "evict", "evictionsPerHour": 5})
     await scene.look()
     assert told(scene.steps()[-1])[::3] == (
         "autonomy_reinstated", "its Autonomy was changed: the guards start anew",
@@ -141,7 +141,7 @@ async def test_rest_tells_how_far_each_pool_may_go_and_until_when() -> None:
     assert pool["because"] == "2 evictions within an hour; allowed: 1"
     assert pool["stepped_back_at"] is not None
     assert str(pool["stepped_back_until"]) > str(pool["stepped_back_at"])
-    await scene.apply(AUTONOMIES, "gold", {"mode": "observe", "nodePool": "gold pool"})
+    await scene.apply(AUTONOMY, "gold", {"mode": "observe", "nodePool": "gold pool"})
     assert [(one["pool"], one["mode"]) for one in await scene.pools()] == [
         ("default", "throttle"), ("gold pool", "observe"),
     ]  # fmt: skip

@@ -141,7 +141,7 @@ class Replica:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Replica]:
-        await self.scene.book.load(self.scene.settings.first_policy(), self.mine)
+        await self.scene.book.load(self.mine)
         async with AsyncExitStack() as stack:
             scene = self.scene
             handlers = scene.guard, scene.describe, scene.observe, scene.evicted

@@ -9,10 +9,11 @@ from slackwater.model.errors import Misconfigured
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue
 from slackwater.prediction.domain.policy import ModelChoice, Policies
 from slackwater.prediction.settings import PredictionSettings
-from slackwater.prediction.usecases.change_policies import ChangePolicies
-from slackwater.prediction.usecases.policies_in_force import PoliciesInForce
+from slackwater.prediction.usecases.policies_in_force import PoliciesInForce, PredictPolicyHooks
 from slackwater.prediction.usecases.predict_policy import PredictPolicy
-from slackwater.testing.documents import MemoryDocumentStore
+from slackwater.resources.catalog import PREDICT_POLICY
+from slackwater.resources.change import ChangeResources
+from slackwater.testing.resources import MemoryResourceStore
 
 
 class Told:
@@ -40,13 +41,14 @@ class Lacking(Catalogue):
 class Replica:
     """One process, with what whoever predicts was told of policies."""
 
-    def __init__(self, store: MemoryDocumentStore, catalogue: Catalogue | None = None, **settings: Any) -> None:
+    def __init__(self, store: MemoryResourceStore, catalogue: Catalogue | None = None, **settings: Any) -> None:
         self.meter, self.heard = Told(), list[Policies]()
         self.catalogue = catalogue or Catalogue()
         first = PredictionSettings(**settings).first_policy()
-        self.in_force = PoliciesInForce(store, self.catalogue, first, self.meter)
-        self.in_force.on_change(self.heard.append)
-        self.change = ChangePolicies(store, self.in_force)
+        hooks = PredictPolicyHooks(self.catalogue, first)
+        self.in_force = PoliciesInForce(store, hooks, self.meter)
+        self.in_force.on_policies(self.heard.append)
+        self.change = ChangeResources(PREDICT_POLICY, store, self.in_force, hooks)
 
     async def open(self) -> Replica:
         await self.in_force.load()

@@ -31,7 +31,7 @@ from slackwater.prediction.usecases.fold_windows import fold_windows
 from slackwater.prediction.usecases.publish_predictions import publish_predictions
 from slackwater.prediction.usecases.state import LivingState, PredictionPolicy
 from slackwater.testing.clock import FakeClock
-from slackwater.testing.documents import MemoryDocumentStore
+from slackwater.testing.resources import MemoryResourceStore
 from slackwater.testing.windows import window
 
 MEMBERS = Members(np.array([0, 0, 2]), np.arange(3), np.arange(3), np.array([100.0, 200.0, 40.0]), np.zeros(3))
@@ -205,7 +205,7 @@ def test_one_that_cannot_forget_begins_anew_for_its_numbers_are_given_to_others(
 async def test_a_model_that_cannot_be_made_is_refused_by_name_and_stops_nothing(how: str) -> None:
     with pytest.raises(InvalidInput, match="model odd: could not be made for cpu with these settings: "):
         make_model("odd", {"how": how}, "cpu")
-    here = await Replica(MemoryDocumentStore()).open()
+    here = await Replica(MemoryResourceStore()).open()
     with pytest.raises(InvalidInput, match=r"spec\.models\.cpu: model odd: could not be made"):
         await here.change.put(policy("gold", models={"cpu": model("odd", how=how)}))
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from slackwater.cli.main import app
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue, reference_page
 from slackwater.prediction.adapters.predictors.registry import BUILT_IN, GROUP, make_model, names, origin, predictor
-from slackwater.testing.documents import MemoryDocumentStore
+from slackwater.testing.resources import MemoryResourceStore
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 
@@ -68,7 +68,7 @@ def test_the_command_line_shows_its_settings() -> None:
 
 @pytest.mark.usefixtures("installed")
 async def test_a_policy_can_choose_it() -> None:
-    here = await Replica(MemoryDocumentStore()).open()
+    here = await Replica(MemoryResourceStore()).open()
     await here.change.put(policy("gold", models={"cpu": model("fixed-share", share=0.4)}))
     assert here.in_force.policies.of("gold").cpu.settings == {"share": 0.4}
 

@@ -14,8 +14,8 @@ from slackwater.prediction.adapters.predictors.catalogue import refuse_unusable
 from slackwater.prediction.domain.policy import Cadence, Policies, PoolPolicy
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.predict_policy import PredictPolicy, first_document
-from slackwater.runtime.documents import StoredDocument
-from slackwater.testing.documents import MemoryDocumentStore
+from slackwater.resources.store import StoredResource
+from slackwater.testing.resources import MemoryResourceStore
 
 
 def test_a_document_says_everything_there_is_to_set() -> None:
@@ -96,7 +96,7 @@ def test_what_is_stored_is_read_back_the_same(settings: dict[str, Any], protect:
 
 async def test_while_nobody_has_changed_it_the_clusters_document_is_what_the_settings_say() -> None:
     """A demo's settings are gone with the demo."""
-    store = MemoryDocumentStore()
+    store = MemoryResourceStore()
     first = await Replica(store, protect_lsr=True).open()
     assert (await first.change.read("default")).metadata.changed_by == "settings of the service"
     same = await Replica(store, protect_lsr=True).open()
@@ -109,7 +109,7 @@ async def test_while_nobody_has_changed_it_the_clusters_document_is_what_the_set
 
 
 async def test_once_somebody_has_changed_it_the_settings_count_no_more() -> None:
-    store = MemoryDocumentStore()
+    store = MemoryResourceStore()
     first = await Replica(store).open()
     await first.change.put(policy("default", protectLSR=True), by="ann")
     second = await Replica(store, cpu_model="histogram").open()
@@ -119,7 +119,7 @@ async def test_once_somebody_has_changed_it_the_settings_count_no_more() -> None
 
 
 async def test_a_change_is_followed_here_at_once_and_elsewhere_with_the_news() -> None:
-    store = MemoryDocumentStore()
+    store = MemoryResourceStore()
     here, there = await Replica(store).open(), await Replica(store).open()
     done = await here.change.put(policy("gold", violationRate=0.01), by="ann")
     assert done.is_new
@@ -134,7 +134,7 @@ async def test_a_change_is_followed_here_at_once_and_elsewhere_with_the_news() -
 
 
 async def test_whoever_predicts_is_told_of_changes_only() -> None:
-    here = await Replica(MemoryDocumentStore()).open()
+    here = await Replica(MemoryResourceStore()).open()
     told = len(here.heard)
     await here.in_force.catch_up()
     await here.change.put(policy("default", **(await here.change.read("default")).document()["spec"]))
@@ -142,7 +142,7 @@ async def test_whoever_predicts_is_told_of_changes_only() -> None:
 
 
 async def test_the_same_spec_again_keeps_its_generation_and_another_raises_it() -> None:
-    here = await Replica(MemoryDocumentStore()).open()
+    here = await Replica(MemoryResourceStore()).open()
     await here.change.put(policy("gold", protectLSR=True))
     assert (await here.change.put(policy("gold", protectLSR=True))).document.metadata.generation == 1
     done = await here.change.put(policy("gold", 1, protectLSR=False), by="ann")
@@ -154,7 +154,7 @@ async def test_the_same_spec_again_keeps_its_generation_and_another_raises_it() 
 
 
 async def test_trying_stores_nothing() -> None:
-    here = await Replica(MemoryDocumentStore()).open()
+    here = await Replica(MemoryResourceStore()).open()
     tried = await here.change.put(policy("gold", violationRate=0.01), dry_run=True)
     assert (tried.document.metadata.generation, tried.is_new) == (1, True)
     assert [one.metadata.name for one in await here.change.all()] == ["default"]
@@ -172,7 +172,7 @@ async def test_trying_stores_nothing() -> None:
     ],
 )
 async def test_a_model_that_cannot_be_made_is_refused(spec: dict[str, Any], code: str, said: str) -> None:
-    here = await Replica(MemoryDocumentStore()).open()
+    here = await Replica(MemoryResourceStore()).open()
     with pytest.raises(InvalidInput, match=said) as refused:
         await here.change.put(policy("gold", **spec))
     assert refused.value.code == code
@@ -180,7 +180,7 @@ async def test_a_model_that_cannot_be_made_is_refused(spec: dict[str, Any], code
 
 
 async def test_the_clusters_document_cannot_pull_the_ground_from_under_a_pool() -> None:
-    here = await Replica(MemoryDocumentStore()).open()
+    here = await Replica(MemoryResourceStore()).open()
     await here.change.put(policy("gold", violationRate=0.01))
     with pytest.raises(InvalidInput, match="predictpolicy gold, which follows this one, could not be used any more"):
         await here.change.put(policy("default", models={"cpu": model("histogram")}))
@@ -188,7 +188,7 @@ async def test_the_clusters_document_cannot_pull_the_ground_from_under_a_pool() 
 
 
 async def test_what_the_clusters_document_leaves_out_follows_the_settings_not_what_was_before() -> None:
-    here = await Replica(MemoryDocumentStore(), check_seconds=11).open()
+    here = await Replica(MemoryResourceStore(), check_seconds=11).open()
     await here.change.put(policy("default", cadence={"checkPredictionIntervalSeconds": 5}, protectLSR=True))
     assert here.in_force.policies.cluster.cadence.check_seconds == 5
     await here.change.put(policy("default"))
@@ -197,7 +197,7 @@ async def test_what_the_clusters_document_leaves_out_follows_the_settings_not_wh
 
 
 async def test_a_pool_has_one_document() -> None:
-    here = await Replica(MemoryDocumentStore()).open()
+    here = await Replica(MemoryResourceStore()).open()
     await here.change.put(policy("gold"))
     with pytest.raises(Conflict, match="pool 'gold' has the document gold") as refused:
         await here.change.put(policy("other", nodePool="gold"))
@@ -205,7 +205,7 @@ async def test_a_pool_has_one_document() -> None:
 
 
 async def test_a_deleted_document_gives_its_pool_back_to_the_cluster_and_its_generations_go_on() -> None:
-    here = await Replica(MemoryDocumentStore()).open()
+    here = await Replica(MemoryResourceStore()).open()
     await here.change.put(policy("gold", protectLSR=True))
     await here.change.delete("gold", dry_run=True)
     assert here.in_force.policies.of("gold").protect_lsr
@@ -222,7 +222,7 @@ async def test_a_deleted_document_gives_its_pool_back_to_the_cluster_and_its_gen
 
 
 async def test_the_clusters_document_stays() -> None:
-    here = await Replica(MemoryDocumentStore()).open()
+    here = await Replica(MemoryResourceStore()).open()
     with pytest.raises(Conflict) as refused:
         await here.change.delete("default")
     assert refused.value.code == "predictpolicy_needed"
@@ -230,7 +230,7 @@ async def test_the_clusters_document_stays() -> None:
 
 async def test_a_document_that_goes_bad_keeps_its_last_good_one() -> None:
     """A newer replica has written what this one cannot read, or a model that is installed only there."""
-    store = MemoryDocumentStore()
+    store = MemoryResourceStore()
     here, poor = await Replica(store).open(), await Replica(store, Lacking("histogram")).open()
     await here.change.put(policy("gold", models={"cpu": model("nsigma-v1", sigmas=3)}))
     await poor.in_force.catch_up()
@@ -242,7 +242,7 @@ async def test_a_document_that_goes_bad_keeps_its_last_good_one() -> None:
     status = (await poor.change.read("gold")).status
     assert status is not None
     assert (status.observed_generation, status.problem) == (1, "model histogram: is not installed here")
-    store.rows["gold"] = StoredDocument("gold", 3, {"spec": {"from": "the future"}})
+    store.rows["gold"] = StoredResource("gold", 3, {"spec": {"from": "the future"}})
     await here.in_force.catch_up()
     assert here.in_force.policies.of("gold").cpu.name == "histogram"
     assert [one.metadata.name for one in await here.change.all()] == ["default"]
@@ -252,12 +252,12 @@ async def test_a_document_that_goes_bad_keeps_its_last_good_one() -> None:
 
 
 async def test_a_replica_that_starts_with_a_bad_document_follows_the_clusters_there() -> None:
-    store = MemoryDocumentStore()
+    store = MemoryResourceStore()
     here = await Replica(store).open()
     await here.change.put(policy("gold", models={"cpu": model("histogram")}))
     poor = await Replica(store, Lacking("histogram")).open()
     assert poor.in_force.policies.of("gold") == poor.in_force.policies.cluster
-    store.rows["default"] = StoredDocument("default", 2, {"spec": 1})
+    store.rows["default"] = StoredResource("default", 2, {"spec": 1})
     worst = await Replica(store, Lacking("histogram"), check_seconds=3).open()
     assert worst.in_force.policies.cluster.cadence.check_seconds == 3
     assert set(worst.in_force.problems) == {"default", "gold"}
@@ -273,11 +273,11 @@ def test_settings_that_cannot_be_used_are_refused_before_anything_runs() -> None
 
 async def test_settings_that_name_no_model_stop_the_start() -> None:
     with pytest.raises(InvalidInput, match="'prophet' is unknown"):
-        await Replica(MemoryDocumentStore(), cpu_model="prophet").open()
+        await Replica(MemoryResourceStore(), cpu_model="prophet").open()
 
 
 async def test_while_the_store_is_away_all_stays_as_it_was() -> None:
-    store = MemoryDocumentStore()
+    store = MemoryResourceStore()
     here = await Replica(store).open()
     before = here.in_force.policies
     store.away = True

@@ -9,12 +9,12 @@ import httpx2
 import pytest_asyncio
 from policy_scene import Replica, document, model
 
-from slackwater.prediction.edge.policy_routes import policy_router
 from slackwater.prediction.edge.predictor_routes import predictor_router
 from slackwater.runtime.http import build_app
+from slackwater.runtime.resource_routes import resource_router
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
-from slackwater.testing.documents import MemoryDocumentStore
+from slackwater.testing.resources import MemoryResourceStore
 
 URL = "/v1/predictpolicies"
 
@@ -25,8 +25,8 @@ async def no_checks() -> list[Check]:
 
 @pytest_asyncio.fixture
 async def client() -> AsyncIterator[httpx2.AsyncClient]:
-    replica = await Replica(MemoryDocumentStore()).open()
-    routers = [policy_router(replica.change), predictor_router(replica.catalogue)]
+    replica = await Replica(MemoryResourceStore()).open()
+    routers = [resource_router(replica.change), predictor_router(replica.catalogue)]
     app = build_app(routers, no_checks, HttpSettings.local())
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1") as client:
         yield client

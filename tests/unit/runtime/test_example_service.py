@@ -11,16 +11,13 @@ import pytest
 
 from slackwater.bus.streams import ConsumerSpec, load
 from slackwater.cli.composition import Part
-from slackwater.runtime import replicated
 from slackwater.runtime.http import build_app
-from slackwater.runtime.platform import Platform
 from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.supervisor import Supervisor
-from slackwater.store.quarantine_memory import MemoryQuarantine
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import FakeClock
-from slackwater.testing.store import MemoryDatabase
+from slackwater.testing.scene import Scene
 from slackwater.testing.windows import described
 
 ROOT = Path(__file__).parents[3]
@@ -30,12 +27,11 @@ PAGE = ROOT / "docs" / "how-to" / "add-a-service.md"
 
 async def test_a_service_is_its_package_and_its_entries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLE))
-    monkeypatch.setattr(replicated, "PostgresQuarantine", lambda database, service: MemoryQuarantine())
     topology, spec = load(), ConsumerSpec(event="node.described", partitioned=True)
     topology = topology.model_copy(update={"consumers": {**topology.consumers, "tally-node-described": spec}})
     clock = FakeClock()
-    bus, database = MemoryBus(MemoryBroker(clock=clock, topology=topology)), MemoryDatabase(clock=clock)
-    service = Part("tally", "TallySettings").build(Platform(bus, clock, lambda _: database, Path()), {})
+    bus = MemoryBus(MemoryBroker(clock=clock, topology=topology))
+    service = Part("tally", has_schema=True).build(Scene(clock, bus).platform)
     supervisor = Supervisor([service], clock=clock)
     running = asyncio.create_task(supervisor.run())
     try:
@@ -62,7 +58,7 @@ async def test_a_service_is_its_package_and_its_entries(monkeypatch: pytest.Monk
 
 def test_the_page_lists_every_file_of_the_example_and_no_other() -> None:
     files = {str(file.relative_to(EXAMPLE / "slackwater" / "tally")) for file in EXAMPLE.rglob("*.py")}
-    files = {file for file in files if file == "__init__.py" or not file.endswith("__init__.py")}
+    files = {file for file in files if file == "__init__.py" or not file.endswith("/__init__.py")}
     listed = re.findall(r"^\| `services/slackwater/NAME/([^`]+)` \|", PAGE.read_text(), re.MULTILINE)
     assert set(listed) == files
     assert len(listed) == len(files)

@@ -17,25 +17,18 @@ from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.model.errors import Conflict, Misconfigured, Unavailable
 from slackwater.model.identifiers import PARTITIONS
-from slackwater.runtime import replicated
 from slackwater.runtime.loops import RETRY_SECONDS, Follow, Repeat
 from slackwater.runtime.ownership import Lease
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
 from slackwater.runtime.sharding import TTL_SECONDS
-from slackwater.store.quarantine_memory import MemoryQuarantine
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import FakeClock
-from slackwater.testing.store import MemoryDatabase
+from slackwater.testing.scene import Scene
 from slackwater.testing.windows import described
 
 NAME, CONSUMER = "colocation", "colocation-node-described"
-
-
-@pytest.fixture(autouse=True)
-def quarantine_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replicated, "PostgresQuarantine", lambda database, service: MemoryQuarantine())
 
 
 @dataclass
@@ -46,7 +39,7 @@ class Site:
 
     def __post_init__(self) -> None:
         self.broker = MemoryBroker(clock=self.clock)
-        self.database = MemoryDatabase(clock=self.clock)
+        self.database = Scene(self.clock).database(NAME)
 
     def platform(self, member: str) -> Platform:
         return Platform(MemoryBus(self.broker), self.clock, lambda _: self.database, Path(), f"{member}/1")

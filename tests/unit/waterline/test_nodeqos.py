@@ -58,7 +58,7 @@ def test_a_document_of_the_older_form_is_read_and_means_the_same() -> None:
             "coolDownSeconds": 5.0,
         }
     ]
-    rules = rulebook_of(NodeQos.stored(older))
+    rules = rulebook_of(NodeQos.parse_stored(older))
     (rule,), (action,) = rules.policies.nodes[0].rules, rules.policies.actions
     assert (rule.waterline, rule.avoidance_threshold, rule.restore_threshold, rule.cool_down_seconds) == (0, 2, 4, 5.0)
     assert action.throttle == ThrottleBounds(request_ratio=Decimal("0.5"), min_milli=100)
@@ -68,7 +68,7 @@ def test_a_document_of_the_older_form_is_read_and_means_the_same() -> None:
 def test_a_stored_rule_whose_metric_is_gone_rests_and_the_others_hold() -> None:
     known = document()["spec"]["rules"][0]
     gone = {"name": "swap", "metricRule": {"name": "swap_usage", "value": "1Gi"}}
-    rules = rulebook_of(NodeQos.stored(document(rules=[gone, known])))
+    rules = rulebook_of(NodeQos.parse_stored(document(rules=[gone, known])))
     assert [rule.name for rule in rules.policies.nodes[0].rules] == ["prod-cpu"]
 
 

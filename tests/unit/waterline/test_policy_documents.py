@@ -116,11 +116,11 @@ def test_a_metric_of_ones_own_may_carry_a_waterline() -> None:
 def test_what_is_stored_is_read_with_the_metrics_that_are_installed_and_without_those_that_are_gone() -> None:
     metrics = BUILT_IN.with_metrics(Metric("queue_length", Dimension.NUMBER))
     written = node_qos(metric_rule("queue_length", "5k"), RULE | {"name": "other"})
-    assert len(NodeQosRules.stored(written, metrics).policy(metrics).rules) == 2
-    gone = NodeQosRules.stored(written, BUILT_IN)
+    assert len(NodeQosRules.parse_stored(written, metrics).policy(metrics).rules) == 2
+    gone = NodeQosRules.parse_stored(written, BUILT_IN)
     assert [rule.metric_rule.name for rule in gone.spec.rules] == ["queue_length", "node_cpu_usage_ratio"]
     with pytest.raises(InvalidInput, match="unique"):
-        NodeQosRules.stored(node_qos(RULE, RULE))
+        NodeQosRules.parse_stored(node_qos(RULE, RULE))
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False), st.sampled_from(["", "m", "Gi", "E", "%"]))
@@ -244,7 +244,10 @@ def test_nothing_is_rounded(number: Decimal) -> None:
 
 def test_a_stored_rule_is_read_as_it_was_allowed_then() -> None:
     for written in (metric_rule("node_memory_usage", "512m"), metric_rule("node_cpu_usage", 4, target=-1)):
-        assert NodeQosRules.stored(node_qos(written)).spec.rules[0].metric_rule.value == written["metricRule"]["value"]
+        assert (
+            NodeQosRules.parse_stored(node_qos(written)).spec.rules[0].metric_rule.value
+            == written["metricRule"]["value"]
+        )
 
 
 @pytest.mark.parametrize("text", ["", "m", "NaN", "inf", "1 2", "0x10", "5KB", "5 m", "1_0", "\u0665"])

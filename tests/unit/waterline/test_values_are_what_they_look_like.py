@@ -9,7 +9,7 @@ import pytest
 from slackwater.colocation.usecases.colocation_strategy import ColocationStrategy
 from slackwater.model.errors import InvalidInput
 from slackwater.prediction.usecases.predict_policy import PredictPolicy
-from slackwater.waterline.documents import Part
+from slackwater.resources.metadata import Part
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.avoidance import AvoidanceAction
 from slackwater.waterline.policies.grants import Autonomy

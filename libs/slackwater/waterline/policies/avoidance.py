@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
+from slackwater.resources.metadata import Part, Resource
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
-from slackwater.waterline.documents import API_VERSION, Metadata, Part
 from slackwater.waterline.policies.quantity import Written, in_unit_of, text_of
 from slackwater.waterline.policies.values import Action
 from slackwater.waterline.registry.metric import Dimension
 
-KIND: Final = "AvoidanceAction"
 Share = Annotated[Decimal, Field(ge=0, le=1, allow_inf_nan=False)]
 Step = Annotated[Decimal, Field(gt=0, le=1, allow_inf_nan=False)]
 
@@ -58,12 +57,10 @@ class AvoidanceActionSpec(Part):
     description: Annotated[str, Field(max_length=1024)] = ""
 
 
-class AvoidanceAction(Part):
+class AvoidanceAction(Resource):
     """The document."""
 
-    api_version: Literal["slackwater.io/v1alpha1"] = API_VERSION
-    kind: Literal["AvoidanceAction"] = KIND
-    metadata: Metadata
+    kind: Literal["AvoidanceAction"] = "AvoidanceAction"
     spec: AvoidanceActionSpec
 
     def action(self) -> Action:

@@ -7,11 +7,10 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, StringConstraints
 
 from slackwater.decisions.reasons import Mode
-from slackwater.waterline.documents import API_VERSION, Metadata, Part
+from slackwater.resources.metadata import Part, Resource
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.policies.autonomy import AutonomyPolicy
 
-KIND: Final = "Autonomy"
 Pool = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[^\x00-\x1f\x7f]+$")]
 _DEFAULTS: Final = AutonomyPolicy()
 _LIMITS: Final = Limits()
@@ -34,12 +33,10 @@ class AutonomySpec(Part):
     hold_seconds: Annotated[float, Field(gt=0, le=604_800, allow_inf_nan=False)] = _DEFAULTS.hold_seconds
 
 
-class Autonomy(Part):
+class Autonomy(Resource):
     """The document."""
 
-    api_version: Literal["slackwater.io/v1alpha1"] = API_VERSION
-    kind: Literal["Autonomy"] = KIND
-    metadata: Metadata
+    kind: Literal["Autonomy"] = "Autonomy"
     spec: AutonomySpec
 
     @property

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from slackwater.model.tiers import QoSClass
-from slackwater.waterline.documents import API_VERSION, Label, Metadata, Part
+from slackwater.resources.metadata import Label, Part, Resource
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.policies.selectors import LabelSelector, ScopeSelector
-
-KIND: Final = "PodQOS"
 
 
 class PodQosSpec(Part):
@@ -38,10 +36,8 @@ class PodQosSpec(Part):
         return frozenset() if self.scope_selector is None else self.scope_selector.named_classes
 
 
-class PodQos(Part):
+class PodQos(Resource):
     """The document."""
 
-    api_version: Literal["slackwater.io/v1alpha1"] = API_VERSION
-    kind: Literal["PodQOS"] = KIND
-    metadata: Metadata
+    kind: Literal["PodQOS"] = "PodQOS"
     spec: PodQosSpec

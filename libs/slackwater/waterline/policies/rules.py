@@ -6,12 +6,12 @@ These are the documents for some nodes; the one for the whole cluster, `default`
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from slackwater.model.errors import InvalidInput
-from slackwater.waterline.documents import API_VERSION, Label, Metadata, Part, first_wrong
+from slackwater.resources.metadata import Label, Part, Resource, first_wrong
 from slackwater.waterline.policies.quantity import Written, foreign_unit, in_unit_of, text_of
 from slackwater.waterline.policies.selectors import LabelSelector
 from slackwater.waterline.policies.values import NodePolicy, Rule
@@ -19,7 +19,6 @@ from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Dimension, Metric, Metrics
 from slackwater.waterline.registry.plugins import all_metrics
 
-KIND: Final = "NodeQOS"
 Samples = Annotated[int, Field(ge=1, le=1000)]
 Seconds = Annotated[float, Field(ge=0, le=86400, allow_inf_nan=False)]
 
@@ -123,12 +122,10 @@ class NodeQosRulesSpec(Part):
         return rules
 
 
-class NodeQosRules(Part):
+class NodeQosRules(Resource):
     """The document."""
 
-    api_version: Literal["slackwater.io/v1alpha1"] = API_VERSION
-    kind: Literal["NodeQOS"] = KIND
-    metadata: Metadata
+    kind: Literal["NodeQOS"] = "NodeQOS"
     spec: NodeQosRulesSpec
 
     @classmethod
@@ -140,7 +137,7 @@ class NodeQosRules(Part):
             raise first_wrong(error, document) from None
 
     @classmethod
-    def stored(cls, document: Any, metrics: Metrics | None = None) -> Self:
+    def parse_stored(cls, document: Any, metrics: Metrics | None = None) -> Self:
         """One that was stored: the metric of a rule may have been uninstalled since. Raises InvalidInput."""
         try:
             return cls.model_validate(document, context={"stored": True, "metrics": metrics or all_metrics()})

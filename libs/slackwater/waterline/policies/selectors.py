@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, model_validator
 
 from slackwater.model.tiers import QoSClass
-from slackwater.waterline.documents import Part
+from slackwater.resources.metadata import Part
 from slackwater.waterline.facts.pods import PodUse
 
 _RANGE: Final = re.compile(r"(-?\d{1,10})(?:-(-?\d{1,10}))?", re.ASCII)

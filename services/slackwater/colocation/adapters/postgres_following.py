@@ -10,8 +10,9 @@ from slackwater.colocation.adapters.node_rows import KeyedFollowerStore
 from slackwater.colocation.adapters.states import readable_facts
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import Followers
-from slackwater.store.documents import PostgresDocumentStore
+from slackwater.resources.catalog import COLOCATION_STRATEGY
 from slackwater.store.port import Database
+from slackwater.store.resource_table import PostgresResourceStore
 
 _STRATEGIES = "CASE WHEN jsonb_typeof(strategies) = 'array' THEN strategies ELSE '[]' END"
 _COUNTS = text(f"""
@@ -38,9 +39,9 @@ FROM (
 """)
 
 
-def strategy_store(database: Database) -> PostgresDocumentStore:
+def strategy_store(database: Database) -> PostgresResourceStore:
     """Where the ColocationStrategy documents are."""
-    return PostgresDocumentStore(database, service="colocation", kind="colocationstrategy", table="strategies")
+    return PostgresResourceStore(database, COLOCATION_STRATEGY)
 
 
 class PostgresFollowerStore(KeyedFollowerStore):

@@ -1,14 +1,27 @@
-"""What a trial of strategies answers with."""
+"""What a dry run of ColocationStrategies also answers: what nodes would offer."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated
 
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from slackwater.colocation.domain.what_if import Offers
-from slackwater.colocation.usecases.try_strategies import NodeTried, PoolTried, Tried
+from slackwater.colocation.domain import what_if
+from slackwater.colocation.usecases.try_strategies import NodeTried, OffersWanted, PoolTried, Tried
 from slackwater.model.quantities import Resources
+
+NAMED = 100
+Most = Annotated[
+    int, Query(ge=0, le=10_000, description="With dryRun: how many nodes are named, those that change most first.")
+]
+Offers = Annotated[bool, Query(description="With dryRun: false leaves the offers out, which takes no time then.")]
+
+
+def preview_parameters(limit: Most = NAMED, offers: Offers = True) -> OffersWanted:
+    """Query parameters of a dry run."""
+    return OffersWanted(limit, offers)
 
 
 class TierOffers(BaseModel):
@@ -68,7 +81,7 @@ class OffersTried(BaseModel):
         )
 
 
-def _offers(offers: Offers) -> TierOffers:
+def _offers(offers: what_if.Offers) -> TierOffers:
     return TierOffers(batch=offers.batch, mid=offers.mid)
 
 

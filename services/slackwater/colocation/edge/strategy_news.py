@@ -10,8 +10,8 @@ from slackwater.colocation.usecases.follow_strategies import follow_strategies, 
 from slackwater.colocation.usecases.recompute_offer import Offering
 from slackwater.colocation.usecases.strategies_in_force import StrategiesInForce
 from slackwater.model.errors import Conflict, Unavailable
-from slackwater.runtime.document_news import AGAIN_SECONDS, DocumentNews, said_of
 from slackwater.runtime.ownership import Lease
+from slackwater.runtime.resource_news import AGAIN_SECONDS, ResourceNews, said_of
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
@@ -32,7 +32,7 @@ class StrategyNews:
         self._strategies = strategies
         self._nodes = nodes
         self._working = working
-        self._documents = DocumentNews(strategies, offering.clock)
+        self._documents = ResourceNews(strategies, offering.clock)
         self._changed = asyncio.Event()
         strategies.on_change(self._changed.set)
 
@@ -51,7 +51,7 @@ class StrategyNews:
             self._changed.clear()
             try:
                 partitions = self._working()
-                await tell_of_documents(self._offering, self._nodes, self._strategies.now, partitions)
+                await tell_of_documents(self._offering, self._nodes, self._strategies, partitions)
                 changed = await follow_strategies(self._offering, self._nodes, partitions)
                 log.info("nodes follow the strategies", offers_changed=changed)
             except (Conflict, Unavailable) as error:
@@ -70,4 +70,4 @@ class StrategyNews:
 
     def said(self) -> str:
         """For health: how many documents there are, and which of them cannot be used."""
-        return f"{len(self._strategies.now.kept)} documents{said_of(self._strategies.problems)}"
+        return f"{len(self._strategies.now.values)} documents{said_of(self._strategies.problems)}"

@@ -7,7 +7,7 @@ names), and what it leaves out follows the cluster's. The fields are those of `d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, GetJsonSchemaHandler, StringConstraints, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
@@ -16,12 +16,9 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from slackwater.colocation.domain.document import FIELDS, Spec, field_problems
 from slackwater.colocation.domain.layers import POOL_LABEL, Selector
-from slackwater.waterline.documents import API_VERSION, Metadata, Part
+from slackwater.resources.metadata import Metadata, Part, Resource
+from slackwater.resources.names import BY_SETTINGS, CLUSTER
 
-KIND: Final = "ColocationStrategy"
-CLUSTER: Final = "default"
-BY_SETTINGS: Final = "settings of the service"
-"""Who changed a document that nobody has changed. No token has this name: there are blanks in it."""
 Key = Annotated[str, StringConstraints(min_length=1, max_length=317, pattern=r"^[^\x00-\x1f\x7f]+$")]
 Value = Annotated[str, StringConstraints(max_length=253, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
@@ -142,13 +139,11 @@ class ColocationStrategyStatus(Part):
     conditions: tuple[Condition, ...] = ()
 
 
-class ColocationStrategy(Part):
+class ColocationStrategy(Resource):
     """One document: `default` for the cluster, any other for the nodes it selects (of the pool of its name, if it says
     nothing else)."""
 
-    api_version: Literal["slackwater.io/v1alpha1"] = API_VERSION
-    kind: Literal["ColocationStrategy"] = KIND
-    metadata: Metadata
+    kind: Literal["ColocationStrategy"] = "ColocationStrategy"
     spec: ColocationStrategySpec
     status: ColocationStrategyStatus | None = Field(None, description="Set by the server, ignored in what is applied.")
 
@@ -178,16 +173,6 @@ class ColocationStrategy(Part):
         found = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"status", "spec"})
         said = self.spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
         return {**found, "spec": said}
-
-    def document(self) -> dict[str, Any]:
-        """What was said; for comparing and showing."""
-        return self.stored()
-
-    def changed_to(self, generation: int, by: str) -> ColocationStrategy:
-        return self.model_copy(update={"metadata": self.metadata.at(generation, by), "status": None})
-
-    def with_generation(self, generation: int) -> ColocationStrategy:
-        return self.model_copy(update={"metadata": self.metadata.at(generation)})
 
     def with_status(self, status: ColocationStrategyStatus) -> ColocationStrategy:
         return self.model_copy(update={"status": status})

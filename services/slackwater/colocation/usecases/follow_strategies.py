@@ -6,18 +6,25 @@ import asyncio
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 
+from slackwater.colocation.domain.document import Spec
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.ports import ColocationTransaction, FollowerStore
-from slackwater.colocation.usecases.colocation_strategy import CLUSTER, nodes_of
+from slackwater.colocation.usecases.colocation_strategy import nodes_of
 from slackwater.colocation.usecases.note_followed import SOURCE, checked_event
 from slackwater.colocation.usecases.recompute_offer import STATES, Offering, decide_anew
-from slackwater.colocation.usecases.strategies_in_force import InForce, effective_of, plain_fields
+from slackwater.colocation.usecases.strategies_in_force import (
+    StrategiesFound,
+    StrategiesInForce,
+    effective_of,
+    plain_fields,
+)
 from slackwater.decisions.reasons import Reason
 from slackwater.events.envelope import event_of
 from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
+from slackwater.resources.names import CLUSTER
 from slackwater.store.quarantine import Unreadable
 
 CHANGED = Reason.OFFER_STRATEGY_CHANGED
@@ -101,11 +108,15 @@ def _sliced(nodes: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 async def tell_of_documents(
-    offering: Offering, nodes: FollowerStore, found: InForce, partitions: Collection[int] = ALL_PARTITIONS
+    offering: Offering,
+    nodes: FollowerStore,
+    strategies: StrategiesInForce,
+    partitions: Collection[int] = ALL_PARTITIONS,
 ) -> None:
     """An event for each document that cannot be used since it was told of last, or can be again, or is gone, and one
     for each with what it comes to now; only for those whose names fall into these partitions. Raises Unavailable,
     Fenced."""
+    found, base = strategies.now, strategies.base
     problems = {name: why for name, why in found.problems.items() if partition_of(name) in partitions}
     now = offering.clock.now()
     async with nodes.telling() as transaction:
@@ -115,11 +126,11 @@ async def tell_of_documents(
             await transaction.tell(name, checked.problem, checked_event(checked, now, None, cause=now.isoformat()))
         for name in sorted(found.generations.keys() | found.gone.keys()):
             if partition_of(name) in partitions:
-                await transaction.publish(event_of(_followed(name, found, now), source=SOURCE, time=now))
+                await transaction.publish(event_of(_followed(name, found, base, now), source=SOURCE, time=now))
 
 
-def _checked(name: str, problem: str, found: InForce, now: datetime) -> StrategyChecked:
-    kept = found.kept.get(name)
+def _checked(name: str, problem: str, found: StrategiesFound, now: datetime) -> StrategyChecked:
+    kept = found.values.get(name)
     title = "cluster" if name == CLUSTER else f"pool/{name}"
     return StrategyChecked(
         document=name,
@@ -131,11 +142,11 @@ def _checked(name: str, problem: str, found: InForce, now: datetime) -> Strategy
     )
 
 
-def _followed(name: str, found: InForce, now: datetime) -> StrategyFollowed:
+def _followed(name: str, found: StrategiesFound, base: Spec, now: datetime) -> StrategyFollowed:
     """What is shown of a document; where nothing of it counts, only that it is there and why."""
     if name in found.gone:
         return StrategyFollowed(document=name, generation=found.gone[name], gone=True, told_at=now)
-    kept, document = found.kept.get(name), found.documents.get(name)
+    kept, document = found.values.get(name), found.documents.get(name)
     return StrategyFollowed(
         document=name,
         generation=found.generations[name],
@@ -143,7 +154,7 @@ def _followed(name: str, found: InForce, now: datetime) -> StrategyFollowed:
         nodes="" if document is None else nodes_of(document),
         precedence=0 if kept is None else kept.precedence,
         fields={} if kept is None else plain_fields(kept.spec),
-        effective={} if kept is None else effective_of(kept, found),
+        effective={} if kept is None else effective_of(kept, found, base),
         problem=found.problems.get(name, ""),
         changed_by="" if document is None else document.metadata.changed_by,
         accepted_at=None if kept is None else kept.accepted_at,

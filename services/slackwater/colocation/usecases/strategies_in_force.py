@@ -1,19 +1,15 @@
-"""Which strategies are followed just now: the stored documents, and the last good one of what cannot be used."""
+"""Which strategies are followed just now: what each ColocationStrategy comes to, and which one a node follows."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from slackwater.colocation.domain.document import DEFAULTS, SELECTION, Spec, field_problems, problems_of
 from slackwater.colocation.domain.node import NodeState
-from slackwater.colocation.ports import Followed, Followers
+from slackwater.colocation.ports import Followed, Followers, FollowerStore
 from slackwater.colocation.usecases.colocation_strategy import (
-    BY_SETTINGS,
-    CLUSTER,
-    KIND,
     ColocationStrategy,
     ColocationStrategyStatus,
     NodeProblem,
@@ -21,28 +17,86 @@ from slackwater.colocation.usecases.colocation_strategy import (
     first_document,
 )
 from slackwater.colocation.usecases.strategy_set import Kept, StrategySet
-from slackwater.model.errors import InvalidInput, NotFound
-from slackwater.model.records import record
-from slackwater.runtime.documents import DocumentMeter, DocumentStore, StoredDocument, keep_settings
+from slackwater.colocation.usecases.try_strategies import OffersWanted, Tried, TryStrategies
+from slackwater.model.errors import InvalidInput
+from slackwater.model.time import Clock
+from slackwater.resources.catalog import COLOCATION_STRATEGY
+from slackwater.resources.hooks import Hooks
+from slackwater.resources.in_force import InForce, ResourcesInForce
+from slackwater.resources.names import CLUSTER
+from slackwater.resources.store import ResourceMeter, ResourceStore, StoredResource
+
+MOST_PROBLEMS = 10
+"""Nodes whose annotations cannot be used that a status names; it counts all of them."""
+StrategiesFound = InForce[ColocationStrategy, Kept]
 
 
-@record(frozen=True, slots=True)
-class InForce:
-    """`kept` has every document as it counts, by name, and `documents` where that is from; `problems` says by name why
-    the stored generation is not it; `generations` are those that are stored, `gone` of what was deleted; `base` is what
-    the settings say."""
+class StrategyHooks(Hooks[ColocationStrategy, Kept]):
+    """A document counts on top of the cluster's, the cluster's on top of `base`: what the settings say."""
 
-    strategies: StrategySet
-    kept: Mapping[str, Kept] = field(default_factory=dict)
-    documents: Mapping[str, ColocationStrategy] = field(default_factory=dict)
-    problems: Mapping[str, str] = field(default_factory=dict)
-    generations: Mapping[str, int] = field(default_factory=dict)
-    gone: Mapping[str, int] = field(default_factory=dict)
-    base: Spec = field(default_factory=dict)
+    def __init__(self, base: Spec, nodes: FollowerStore, clock: Clock) -> None:
+        self.base = base
+        self._nodes = nodes
+        self._clock = clock
+
+    def first(self) -> ColocationStrategy:
+        return first_document(self.base)
+
+    def resolve(self, document: ColocationStrategy, parent: Kept | None) -> Kept:
+        return usable(document, {} if parent is None else parent.spec, self.base)
+
+    def accepted(self, value: Kept, row: StoredResource) -> Kept:
+        return replace(value, accepted_at=row.changed_at)
+
+    def partial(self, row: StoredResource) -> tuple[ColocationStrategy, Kept] | None:
+        document = _readable_part(row)
+        return None if document is None else (document, as_it_counts(document))
+
+    def stand_in(self, row: StoredResource, found: StrategiesFound) -> ColocationStrategy:
+        """What counts in its place. The status says which generation that is."""
+        empty = {"metadata": {"name": row.name}, "spec": {}}
+        document = found.documents.get(row.name) or ColocationStrategy.parse(empty)
+        return document.with_generation(row.generation)
+
+    async def with_status(
+        self, documents: Sequence[ColocationStrategy], found: StrategiesFound
+    ) -> Sequence[ColocationStrategy]:
+        counts = await self._nodes.followers(MOST_PROBLEMS)
+        return [
+            document.with_status(_status_of(document.name, found, self.base, _followers_of(document, counts)))
+            for document in documents
+        ]
+
+    async def preview(self, now: StrategiesFound, would: StrategiesFound, arguments: OffersWanted) -> Tried | None:
+        if not arguments.offers:
+            return None
+        trying = TryStrategies(self._nodes, strategies_of(now, self.base), self._clock)
+        return await trying.offers(strategies_of(would, self.base), arguments.limit)
 
 
-def _same(one: InForce, other: InForce) -> bool:
-    return (one.kept, one.problems, one.generations) == (other.kept, other.problems, other.generations)
+def _followers_of(document: ColocationStrategy, counts: Mapping[str, Followers]) -> Followers:
+    return counts.get("cluster" if document.is_clusters else f"pool/{document.name}", Followers())
+
+
+def _status_of(name: str, found: StrategiesFound, base: Spec, followers: Followers) -> ColocationStrategyStatus:
+    """What became of a document on this replica."""
+    kept, problem = found.values.get(name), found.problems.get(name, "")
+    observed = 0 if kept is None else kept.generation
+    problems = tuple(NodeProblem(node=node, problem=why) for node, why in followers.problems)
+    return ColocationStrategyStatus(
+        observed_generation=observed,
+        effective=None if kept is None else effective_of(kept, found, base),
+        nodes=followers.nodes,
+        nodes_with_problems=followers.bad,
+        problems=problems,
+        conditions=conditions_of(observed, problem, followers.nodes, followers.bad, problems),
+    )
+
+
+def strategies_of(found: StrategiesFound, base: Spec) -> StrategySet:
+    """Which node follows which of these documents."""
+    pools = [kept for name, kept in found.values.items() if name != CLUSTER]
+    return StrategySet(found.values.get(CLUSTER), pools, base)
 
 
 def usable(document: ColocationStrategy, cluster: Spec, base: Spec) -> Kept:
@@ -59,42 +113,7 @@ def as_it_counts(document: ColocationStrategy) -> Kept:
     return Kept(document.metadata.name, generation, document.selector(), precedence, document.spec.fields())
 
 
-def follow(rows: Iterable[StoredDocument], base: Spec, before: InForce) -> InForce:
-    """What is in force with these documents; `base` is what the service's settings say, on which the cluster's stands.
-
-    A document that cannot be read or used keeps what it was `before`; if it was nothing, as after a restart, what of it
-    can be read counts.
-    """
-    rows = list(rows)
-    stored = {row.name: row for row in rows if row.document is not None}
-    gone = {row.name: row.generation for row in rows if row.document is None}
-    kept: dict[str, Kept] = {}
-    documents: dict[str, ColocationStrategy] = {}
-    problems: dict[str, str] = {}
-    for name in sorted(stored, key=lambda one: one != CLUSTER):  # the cluster's first: the others stand on it
-        cluster = kept[CLUSTER].spec if CLUSTER in kept else {}
-        try:
-            documents[name] = document_of(stored[name])
-            kept[name] = replace(usable(documents[name], cluster, base), accepted_at=stored[name].changed_at)
-        except InvalidInput as error:
-            problems[name] = error.message
-            stand_in = before.documents.get(name) if name in before.kept else _readable_part(stored[name])
-            if stand_in is not None:
-                documents[name], kept[name] = stand_in, before.kept.get(name) or as_it_counts(stand_in)
-    pools = [one for name, one in kept.items() if name != CLUSTER]
-    strategies = StrategySet(kept.get(CLUSTER), pools, base)
-    generations = {name: row.generation for name, row in stored.items()}
-    return InForce(strategies, kept, documents, problems, generations, gone, base)
-
-
-def document_of(row: StoredDocument) -> ColocationStrategy:
-    """Raises InvalidInput for what cannot be read, NotFound for what was deleted."""
-    if row.document is None:
-        raise NotFound(f"colocationstrategy {row.name} was deleted", code="colocationstrategy_not_found")
-    return ColocationStrategy.parse(row.document).with_generation(row.generation)
-
-
-def _readable_part(row: StoredDocument) -> ColocationStrategy | None:
+def _readable_part(row: StoredResource) -> ColocationStrategy | None:
     """Without the fields that are not allowed (any more); None if it is not even clear for whom it is. Generation 0."""
     document: Mapping[str, Any] = row.document or {}
     spec = document.get("spec")
@@ -108,107 +127,28 @@ def _readable_part(row: StoredDocument) -> ColocationStrategy | None:
     return found.with_generation(0)
 
 
-class StrategiesInForce:
+class StrategiesInForce(ResourcesInForce[ColocationStrategy, Kept]):
     """The strategies of this replica; slackwater.colocation.ports.Strategies."""
 
-    def __init__(self, store: DocumentStore, base: Spec, meter: DocumentMeter) -> None:
-        self._store = store
-        self._base = base
-        self._meter = meter
-        self._found = InForce(StrategySet(None, (), base))
-        self._tells: list[Callable[[], None]] = []
-        self._reads: list[Callable[[Mapping[str, str]], None]] = []
-        self._turn = asyncio.Lock()
+    def __init__(self, store: ResourceStore, hooks: StrategyHooks, meter: ResourceMeter) -> None:
+        super().__init__(COLOCATION_STRATEGY, store, hooks, meter)
+        self.base = hooks.base
+        self._strategies = StrategySet(None, (), hooks.base)
+        self.on_change(self._adopt)
 
     def of(self, state: NodeState) -> Followed:
-        return self._found.strategies.of(state)
-
-    @property
-    def now(self) -> InForce:
         """By the settings alone before the first load."""
-        return self._found
+        return self._strategies.of(state)
 
-    @property
-    def problems(self) -> Mapping[str, str]:
-        """By name of the document, why its newest generation is not followed."""
-        return self._found.problems
-
-    def on_change(self, tell: Callable[[], None]) -> None:
-        """Have `tell` called whenever nodes may follow something else than before."""
-        self._tells.append(tell)
-
-    def on_read(self, tell: Callable[[Mapping[str, str]], None]) -> None:
-        """Have `tell` called with the problems of all documents whenever they have been read."""
-        self._reads.append(tell)
-
-    async def load(self) -> None:
-        """Follow what is stored. While nobody has changed the cluster's document, it is what the settings say.
-
-        Raises Unavailable, and InvalidInput if the settings themselves cannot be used.
-        """
-        first = first_document(self._base)
-        self.check(first)
-        await keep_settings(
-            self._store, CLUSTER, BY_SETTINGS, lambda generation: first.with_generation(generation).stored()
-        )
-        await self.catch_up()
-
-    async def catch_up(self) -> None:
-        """Read the documents again and follow them. Raises Unavailable; then all stays as it was."""
-        async with self._turn:
-            before = self._found
-            found = follow(await self._store.documents(), self._base, before)
-            self._meter.policies(len(found.kept.keys() - found.problems.keys()), len(found.problems))
-            for read in self._reads:
-                read(found.problems)
-            if _same(found, before):
-                return
-            self._found = found
-        for tell in self._tells:
-            tell()
-
-    def as_if(self, rows: Iterable[StoredDocument]) -> StrategySet:
-        """What would be in force with these documents."""
-        return follow(rows, self._base, self._found).strategies
-
-    def check(self, wanted: ColocationStrategy, cluster: Spec | None = None) -> Kept:
-        """How it would count, on the given fields of the cluster, or as the cluster's own. Raises InvalidInput."""
-        return usable(wanted, cluster or {}, self._base)
-
-    def cluster_of(self, rows: Sequence[StoredDocument]) -> Spec:
-        """The fields of the cluster's document as these documents have it."""
-        found = follow([row for row in rows if row.name == CLUSTER], self._base, self._found).kept.get(CLUSTER)
-        return {} if found is None else found.spec
-
-    def shown(self, row: StoredDocument) -> ColocationStrategy:
-        """A stored document as it can be read; where it cannot, what counts in its place. The status says which."""
-        try:
-            return document_of(row)
-        except InvalidInput:
-            empty = {"kind": KIND, "metadata": {"name": row.name}, "spec": {}}
-            found = self._found.documents.get(row.name) or ColocationStrategy.parse(empty)
-            return found.with_generation(row.generation)
-
-    def status_of(self, name: str, followers: Followers) -> ColocationStrategyStatus:
-        """What became of a document on this replica."""
-        kept, problem = self._found.kept.get(name), self._found.problems.get(name, "")
-        observed = 0 if kept is None else kept.generation
-        problems = tuple(NodeProblem(node=node, problem=why) for node, why in followers.problems)
-        return ColocationStrategyStatus(
-            observed_generation=observed,
-            effective=None if kept is None else effective_of(kept, self._found),
-            nodes=followers.nodes,
-            nodes_with_problems=followers.bad,
-            problems=problems,
-            conditions=conditions_of(observed, problem, followers.nodes, followers.bad, problems),
-        )
+    def _adopt(self) -> None:
+        self._strategies = strategies_of(self.now, self.base)
 
 
-def effective_of(kept: Kept, found: InForce) -> dict[str, Any]:
+def effective_of(kept: Kept, found: StrategiesFound, base: Spec) -> dict[str, Any]:
     """All fields that a document comes to with what it stands on."""
-    cluster = found.kept.get(CLUSTER)
+    cluster = found.values.get(CLUSTER)
     above: Spec = {} if cluster is None else cluster.spec
-    return plain_fields({**DEFAULTS, **found.base, **above, **kept.spec})
+    return plain_fields({**DEFAULTS, **base, **above, **kept.spec})
 
 
 def plain_fields(spec: Spec) -> dict[str, Any]:

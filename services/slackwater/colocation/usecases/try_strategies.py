@@ -59,6 +59,14 @@ class Tried:
     unknown: int
 
 
+@dataclass(frozen=True, slots=True)
+class OffersWanted:
+    """What to answer of a trial: nothing without `offers`; at most `limit` nodes are named."""
+
+    limit: int
+    offers: bool = True
+
+
 class TryStrategies:
     """Reads states and stores nothing."""
 

@@ -1,4 +1,4 @@
-"""Nodes, pools and policy in the schema `ensurance`: keyed rows, whose `version` keeps writers apart."""
+"""Nodes and standings of pools in the schema `ensurance`: keyed rows, whose `version` keeps writers apart."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from pydantic import TypeAdapter
 
 from slackwater.ensurance.domain.guarded import Guarded, upgraded
 from slackwater.ensurance.domain.pools import PoolStanding
-from slackwater.ensurance.ports import NODES, STANDINGS, UnreadablePolicy
+from slackwater.ensurance.ports import NODES, STANDINGS
 from slackwater.intents.keyed_store import DOCUMENT, GENERATION, KeyedIntentUnit
 from slackwater.store.keyed import Column, KeyedTable
 from slackwater.store.port import Database, UnitOfWork
 from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_memory import unstored
-from slackwater.waterline.nodeqos import NodeQos
 
 _GUARDED: Final = TypeAdapter(Guarded)
 _STANDING: Final = TypeAdapter(PoolStanding)
-POLICIES: Final = "policies"
 _MOST: Final = 2**62
 _LAST_YEAR: Final = 9000
 """Later, an hour more may be beyond what a time can be."""
@@ -96,30 +94,6 @@ STANDING: Final = KeyedTable[PoolStanding](
 )
 
 
-def _document(policy: NodeQos | UnreadablePolicy) -> NodeQos:
-    """What is written; an unreadable policy is only read."""
-    if isinstance(policy, UnreadablePolicy):
-        raise policy
-    return policy
-
-
-POLICY: Final = KeyedTable[NodeQos | UnreadablePolicy](
-    name=POLICIES,
-    key="name",
-    kind="nodeqos",
-    version="generation",
-    columns=(DOCUMENT,),
-    key_of=lambda policy: _document(policy).metadata.name,
-    version_of=lambda policy: _document(policy).metadata.generation,
-    encode=lambda policy: (_document(policy).model_dump_json(by_alias=True),),
-    decode=lambda row: NodeQos.stored(row.document),
-    unreadable=lambda name, generation, why: UnreadablePolicy(f"nodeqos {name}: {why}", generation),
-    of_nodes=False,
-    touched="changed_at",
-    announced=True,
-)
-
-
 class KeyedGuardStore:
     """slackwater.ensurance.ports.GuardStore."""
 
@@ -139,7 +113,6 @@ class KeyedGuardUnit(KeyedIntentUnit[Guarded]):
     def __init__(self, unit: UnitOfWork, quarantine: Quarantine) -> None:
         super().__init__(unit, GUARDED, quarantine)
         self._standings = unit.keyed(STANDING, quarantine)
-        self._policies = unit.keyed(POLICY, quarantine)
 
     async def autonomies(self) -> Sequence[PoolStanding]:
         return list((await self._standings.read_all()).values())
@@ -148,10 +121,3 @@ class KeyedGuardUnit(KeyedIntentUnit[Guarded]):
         written = replace(standing, version=standing.version + 1)
         await self._standings.replace(written, standing.version)
         return written
-
-    async def policy(self, name: str) -> NodeQos | None:
-        policy = (await self._policies.read_all()).get(name)
-        return None if policy is None else _document(policy)
-
-    async def save_policy(self, policy: NodeQos) -> None:
-        await self._policies.replace(policy, policy.metadata.generation - 1)

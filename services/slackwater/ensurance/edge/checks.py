@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from slackwater.ensurance.usecases.book import Book
 from slackwater.ensurance.usecases.documents_in_force import DocumentsInForce
-from slackwater.runtime.document_news import said_of
+from slackwater.runtime.resource_news import said_of
 from slackwater.runtime.service import Check
 from slackwater.waterline.rulebook import acting_on_nobody
 

@@ -10,20 +10,19 @@ from slackwater.decisions.reasons import Mode
 from slackwater.ensurance.domain.closing import lapsed
 from slackwater.ensurance.domain.guarded import Guarded
 from slackwater.ensurance.domain.pools import PoolStanding
-from slackwater.ensurance.ports import NODES, STANDINGS, GuardStore, GuardUnit, UnreadablePolicy
+from slackwater.ensurance.ports import NODES, STANDINGS, GuardStore, GuardUnit
 from slackwater.ensurance.usecases.documents_in_force import DocumentsInForce
 from slackwater.ensurance.usecases.published_events import intent_content
 from slackwater.intents.document import Content
 from slackwater.intents.node_cache import NodeCache
 from slackwater.intents.writer import IntentWriter
-from slackwater.model.errors import Conflict, Unavailable
+from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.store.quarantine import Quarantine
 from slackwater.telemetry.logs import get_logger
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.execution.limits import Limits
 from slackwater.waterline.handover import written
-from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.autonomy import AutonomyPolicy
 from slackwater.waterline.registry.metric import Metrics
 from slackwater.waterline.registry.plugins import all_metrics
@@ -43,12 +42,11 @@ class Book(NodeCache[Guarded, GuardUnit]):
     def __init__(
         self,
         store: GuardStore,
-        documents: DocumentsInForce | None = None,
+        documents: DocumentsInForce,
         quarantine: Quarantine | None = None,
     ) -> None:
         super().__init__(store, NODES, quarantine)
         self._pools: dict[str, asyncio.Lock] = {}
-        self._policy: NodeQos | None = None
         self._rules: Rulebook | None = None
         self._documents = documents
         self._standings: dict[str, PoolStanding] = {}
@@ -57,22 +55,11 @@ class Book(NodeCache[Guarded, GuardUnit]):
         """Built-in metrics and those of installed plugins."""
 
     @property
-    def policy(self) -> NodeQos:
-        """Raises Unavailable before the first load."""
-        if self._policy is None:
-            raise Unavailable("the policy has not been read from PostgreSQL yet")
-        return self._policy
-
-    @property
     def rules(self) -> Rulebook:
         """The rules that the documents in force resolve to. Raises Unavailable before the first load."""
         if self._rules is None:
             raise Unavailable("the policy has not been read from PostgreSQL yet")
         return self._rules
-
-    def rules_with(self, policy: NodeQos) -> Rulebook:
-        """The rules with another NodeQOS of the cluster."""
-        return rulebook_of(policy, self._documents.found if self._documents is not None else None, self.metrics)
 
     def standing(self, pool: str) -> PoolStanding:
         return self._standings.get(pool) or PoolStanding(pool)
@@ -125,53 +112,26 @@ class Book(NodeCache[Guarded, GuardUnit]):
 
     @property
     def ready(self) -> bool:
-        return self._policy is not None and not self._stale
+        return self._rules is not None and not self._stale
 
-    def adopt(self, policy: NodeQos) -> None:
-        self._policy, self._rules = policy, self.rules_with(policy)
+    def _adopt(self) -> None:
+        """Follow the documents that were read last."""
+        self._rules = rulebook_of(self._documents.cluster, self._documents.found, self.metrics)
 
-    async def load(self, first_policy: NodeQos, partitions: Collection[int] = ALL_PARTITIONS) -> None:
-        """Read the policy (store `first_policy` if there is none yet), and the nodes of these partitions."""
+    async def load(self, partitions: Collection[int] = ALL_PARTITIONS) -> None:
+        """Read the documents (store the first NodeQOS if there is none yet), and the nodes of these partitions."""
         async with self._locks.all_nodes():
             self._partitions = frozenset(partitions)
-            try:
-                await self._read(first_policy)
-            except Conflict:  # another replica has just stored it
-                await self._read(first_policy)
+            await self._documents.load()
+            await self._refresh()
 
-    async def _read(self, first_policy: NodeQos) -> None:
+    async def read_rules(self) -> None:
+        """Read documents and standings again, because another replica may have changed them. Raises Unavailable."""
         async with self._store.unit_of_work() as unit:
-            policy = await self._stored_policy(unit, first_policy)
-            if policy is None:
-                await unit.save_policy(first_policy)
-            nodes = await unit.nodes(self._partitions)
             standings = await unit.autonomies()
-        await self._read_documents()
-        self.adopt(policy or first_policy)
+        await self._documents.read()
         self._standings = {one.pool: one for one in standings}
-        self._replace(nodes)
-
-    async def _stored_policy(self, unit: GuardUnit, fallback: NodeQos) -> NodeQos | None:
-        """The policy as it is stored. If it cannot be read, the last one that could be, or `fallback`, with the stored
-        generation, so that it can be replaced."""
-        try:
-            return await unit.policy(fallback.metadata.name)
-        except UnreadablePolicy as error:
-            return (self._policy or fallback).with_generation(error.generation)
-
-    async def _read_documents(self) -> None:
-        if self._documents is not None:
-            await self._documents.read()
-
-    async def read_policy(self) -> NodeQos:
-        """Read the policy again, because another replica may have changed it. Raises Unavailable."""
-        async with self._store.unit_of_work() as unit:
-            policy = await self._stored_policy(unit, self.policy) or self.policy
-            standings = await unit.autonomies()
-        await self._read_documents()
-        self._standings = {one.pool: one for one in standings}
-        self.adopt(policy)
-        return policy
+        self._adopt()
 
     def of_pool(self, pool: str) -> asyncio.Lock:
         """The lock over a pool's state. A task that changes it holds the node's lock too."""
@@ -179,11 +139,10 @@ class Book(NodeCache[Guarded, GuardUnit]):
 
     async def _refresh(self) -> None:
         async with self._store.unit_of_work() as unit:
-            policy = await self._stored_policy(unit, self.policy)
             nodes = await unit.nodes(self._partitions)
             standings = await unit.autonomies()
-        await self._read_documents()
-        self.adopt(policy or self.policy)
+        await self._documents.read()
+        self._adopt()
         self._standings = {one.pool: one for one in standings}
         self._replace(nodes)
 

@@ -1,116 +1,107 @@
-"""NodeQOS for some nodes, PodQOS, AvoidanceAction and Autonomy as they are stored, and the last good one of each."""
+"""The resources that ensurance follows: NodeQOS, PodQOS, AvoidanceAction and Autonomy, the last good ones of each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar, cast
 
-from slackwater.model.errors import InvalidInput
-from slackwater.runtime.documents import DocumentStore, StoredDocument
+from slackwater.resources.catalog import AUTONOMY, AVOIDANCE_ACTION, NODE_QOS, POD_QOS
+from slackwater.resources.hooks import Hooks
+from slackwater.resources.in_force import InForce, ResourcesInForce
+from slackwater.resources.kind import Kind
+from slackwater.resources.metadata import Resource
+from slackwater.resources.names import CLUSTER
+from slackwater.resources.store import ResourceStore, StoredResource
+from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.avoidance import AvoidanceAction
 from slackwater.waterline.policies.grants import Autonomy
 from slackwater.waterline.policies.podqos import PodQos
 from slackwater.waterline.policies.rules import NodeQosRules
-from slackwater.waterline.registry.metric import Metrics
-from slackwater.waterline.registry.plugins import all_metrics
 from slackwater.waterline.rulebook import Documents
 
-Policy = NodeQosRules | PodQos | AvoidanceAction | Autonomy
+KINDS: Final = (NODE_QOS, POD_QOS, AVOIDANCE_ACTION, AUTONOMY)
+Stores = Mapping[Kind, ResourceStore]
+R = TypeVar("R", bound=Resource)
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind of document: as messages call it, its model, where it is stored and where it is found."""
+class NodeQosHooks(Hooks[Resource, Resource]):
+    """`default` is what the settings say until a document is stored, and while none of its generations can be read."""
 
-    noun: str
-    model: type[NodeQosRules] | type[PodQos] | type[AvoidanceAction] | type[Autonomy]
-    table: str
-    path: str
+    def __init__(self, first: NodeQos) -> None:
+        self._first = first
 
+    def first(self) -> Resource:
+        return self._first
 
-NODES: Final = Kind("nodeqos", NodeQosRules, "node_rules", "/v1/nodeqos")
-PODS: Final = Kind("podqos", PodQos, "pod_qos", "/v1/podqos")
-ACTIONS: Final = Kind("avoidanceaction", AvoidanceAction, "avoidance_actions", "/v1/avoidanceactions")
-AUTONOMIES: Final = Kind("autonomy", Autonomy, "autonomies", "/v1/autonomies")
-KINDS: Final = (NODES, PODS, ACTIONS, AUTONOMIES)
+    def partial(self, row: StoredResource) -> tuple[Resource, Resource] | None:
+        return (self._first, self._first) if row.name == CLUSTER else None
 
-Stores = Mapping[Kind, DocumentStore]
+    def stand_in(self, row: StoredResource, found: InForce[Resource, Resource]) -> Resource | None:
+        """`default` can always be read, and so written over."""
+        if row.name != CLUSTER:
+            return None
+        return found.documents.get(row.name, self._first).with_generation(row.generation)
 
 
 class DocumentsInForce:
-    """What was last read of all of them."""
+    """The documents of all kinds, as they were last read."""
 
-    def __init__(self, stores: Stores) -> None:
-        self._stores = stores
-        self._metrics = all_metrics()
-        self._good: dict[tuple[str, str], Policy] = {}
+    def __init__(self, stores: Stores, first: NodeQos) -> None:
+        """`first` is the NodeQOS of the cluster that is stored if there is none."""
+        self._first = first
+        self._in_force = {kind: ResourcesInForce(kind, store, hooks_of(kind, first)) for kind, store in stores.items()}
+        self.cluster = first
+        """The NodeQOS of the cluster, in its stored generation."""
         self.found = Documents()
-        self.problems: Mapping[str, str] = MappingProxyType({})
-        """By noun and name, why the newest generation is not followed."""
-        self._reads: list[Callable[[Kind, Mapping[str, str]], None]] = []
 
-    def on_read(self, tell: Callable[[Kind, Mapping[str, str]], None]) -> None:
-        """Have `tell` called with the problems by name of every kind whenever its documents have been read."""
-        self._reads.append(tell)
-
-    async def read(self) -> Documents:
-        """As PostgreSQL has them now. Raises Unavailable; then all stays as it was."""
-        rows = {kind: await store.documents() for kind, store in self._stores.items()}
-        problems: dict[str, str] = {}
-        parsed: dict[tuple[str, str], Policy] = {}
-        for kind, stored in rows.items():
-            for row in stored:
-                if row.document is not None:
-                    self._take(kind, row, parsed, problems)
-        self._good, self.problems = parsed, MappingProxyType(problems)
-        for kind in rows:
-            of_kind = {key.partition("/")[2]: why for key, why in problems.items() if key.startswith(f"{kind.noun}/")}
-            for tell in self._reads:
-                tell(kind, of_kind)
-        known = tuple(parsed[key] for key in sorted(parsed))
-        self.found = Documents(
-            tuple(one for one in known if isinstance(one, NodeQosRules)),
-            tuple(one for one in known if isinstance(one, PodQos)),
-            tuple(one for one in known if isinstance(one, AvoidanceAction)),
-            tuple(one for one in known if isinstance(one, Autonomy)),
-            sum(row.generation for stored in rows.values() for row in stored),
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """By noun and name, why the newest generation of a document is not followed."""
+        return MappingProxyType(
+            {
+                f"{kind.noun}/{name}": why
+                for kind, in_force in self._in_force.items()
+                for name, why in in_force.problems.items()
+            }
         )
-        return self.found
 
-    def _take(
-        self, kind: Kind, row: StoredDocument, parsed: dict[tuple[str, str], Policy], problems: dict[str, str]
-    ) -> None:
-        key = kind.noun, row.name
-        try:
-            parsed[key] = document_of(kind, row, self._metrics)
-        except InvalidInput as error:  # an older or newer version wrote it
-            problems["/".join(key)] = error.message
-            if key in self._good:
-                parsed[key] = self._good[key]
+    def of(self, kind: Kind) -> ResourcesInForce[Resource, Resource]:
+        return self._in_force[kind]
+
+    def on_read(self, notify: Callable[[Kind, Mapping[str, str]], None]) -> None:
+        """Call `notify` with the problems by name of every kind whenever its documents have been read."""
+        for kind, in_force in self._in_force.items():
+            in_force.on_read(lambda problems, kind=kind: notify(kind, problems))  # type: ignore[misc]
+
+    async def load(self) -> None:
+        """Store the first NodeQOS of the cluster if there is none, then read. Raises Unavailable."""
+        await self._in_force[NODE_QOS].load()
+        await self.read()
+
+    async def read(self) -> None:
+        """Read all documents. Raises Unavailable; then `found` stays as it was."""
+        for in_force in self._in_force.values():
+            await in_force.catch_up()
+        nodes = self._in_force[NODE_QOS].now
+        cluster = cast("NodeQos", nodes.values.get(CLUSTER, self._first))
+        generation = nodes.generations.get(CLUSTER, cluster.metadata.generation)
+        self.cluster = cluster.with_generation(generation)
+        revision = sum(in_force.now.revision for in_force in self._in_force.values())
+        self.found = Documents(
+            self._values(NODE_QOS, NodeQosRules),
+            self._values(POD_QOS, PodQos),
+            self._values(AVOIDANCE_ACTION, AvoidanceAction),
+            self._values(AUTONOMY, Autonomy),
+            revision - nodes.generations.get(CLUSTER, 0),
+        )
+
+    def _values(self, kind: Kind, model: type[R]) -> tuple[R, ...]:
+        """By name."""
+        values = self._in_force[kind].now.values
+        return tuple(value for _, value in sorted(values.items()) if isinstance(value, model))
 
 
-def document_of(kind: Kind, row: StoredDocument, metrics: Metrics | None = None) -> Policy:
-    """Raises InvalidInput for what cannot be read. A rule may name a metric that is installed here (`metrics`, if they
-    are known already), or was once."""
-    if kind is NODES:
-        return with_metadata(NodeQosRules.stored(row.document, metrics), row.generation)
-    return with_metadata(kind.model.parse(row.document), row.generation)
-
-
-def with_metadata(document: Policy, generation: int, by: str | None = None) -> Policy:
-    """The same of another generation, made by `by` if that is given."""
-    return document.model_copy(update={"metadata": document.metadata.at(generation, by)})
-
-
-def pools_taken(rows: Sequence[StoredDocument]) -> Mapping[str, str]:
-    """Name of the Autonomy by pool, of all that can be read."""
-    taken = {}
-    for row in rows:
-        if row.document is not None:
-            try:
-                taken[Autonomy.parse(row.document).pool] = row.name
-            except InvalidInput:
-                continue
-    return taken
+def hooks_of(kind: Kind, first: NodeQos) -> Hooks[Resource, Resource]:
+    """What a kind adds to the common behaviour."""
+    return NodeQosHooks(first) if kind is NODE_QOS else Hooks()

@@ -52,7 +52,7 @@ class LookAtPools:
     async def read(self) -> Sequence[Pool]:
         """Every pool that has nodes here, an Autonomy or evictions, as stored, sorted by name. Raises Unavailable."""
         async with self._book.lock():
-            await self._book.read_policy()
+            await self._book.read_rules()
             now = self._clock.now()
             names = {one.pool for one in self._book.standings()} | {one.pool for one in self._book.nodes()}
             return [self._pool(name, now) for name in sorted((names | set(self._book.rules.autonomy)) - {""})]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from slackwater.ensurance.ports import Meter
 from slackwater.ensurance.usecases.book import Book
-from slackwater.ensurance.usecases.change_policy import ChangePolicy
+from slackwater.ensurance.usecases.follow_rules import FollowRules
 from slackwater.ensurance.usecases.reconcile_intents import ReconcileIntents
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
@@ -17,12 +17,12 @@ class OwnedNodes:
     """slackwater.runtime.sharding.Holder."""
 
     def __init__(
-        self, book: Book, clock: Clock, meter: Meter, change: ChangePolicy, reconcile: ReconcileIntents
+        self, book: Book, clock: Clock, meter: Meter, follow: FollowRules, reconcile: ReconcileIntents
     ) -> None:
         self._book = book
         self._clock = clock
         self._meter = meter
-        self._change = change
+        self._follow = follow
         self._reconcile = reconcile
 
     async def take(self, leases: Sequence[Lease]) -> None:
@@ -31,7 +31,7 @@ class OwnedNodes:
         await self._book.take(partitions, self._clock.now())
         for node in self._book.nodes():
             self._meter.standing(node.node, len(node.state.throttles), 0)
-        await self._change.catch_up()
+        await self._follow.catch_up()
         await self._reconcile.take(partitions)
 
     async def give(self, leases: Sequence[Lease]) -> None:

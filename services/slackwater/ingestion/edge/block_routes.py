@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater.ingestion.domain.blocks import LONGEST_REASON, AgentBlock
 from slackwater.ingestion.usecases.block_agents import BlockAgents, BlockChange, Precondition
-from slackwater.runtime.document_routes import By
 from slackwater.runtime.etags import NOT_MODIFIED, IfMatch, IfNoneMatch, etag, refuse_other, unchanged
+from slackwater.runtime.resource_routes import By
 from slackwater.runtime.roles import Role
 from slackwater.runtime.routes import DryRun, Routes
 

@@ -11,10 +11,9 @@ from dataclasses import field
 from typing import Any
 
 from slackwater.model.records import record
+from slackwater.resources.names import CLUSTER
 
 DEFAULT_MODEL = "workload-profile"
-CLUSTER = "default"
-"""Name of the policy for every pool that has none of its own."""
 
 
 @record(frozen=True, slots=True)

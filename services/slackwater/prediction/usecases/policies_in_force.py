@@ -1,36 +1,53 @@
-"""What predictions follow just now: the stored documents as policies, and the last good one of what is not usable."""
+"""The PredictPolicies that predictions follow: what each comes to, and which of them is in force for a pool."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable, Sequence
 
-from slackwater.model.errors import InvalidInput, Misconfigured, NotFound
-from slackwater.model.records import record
+from slackwater.model.errors import InvalidInput
 from slackwater.prediction.domain.inheriting import RATE, Wish, effective
-from slackwater.prediction.domain.policy import CLUSTER, Policies, PoolPolicy
+from slackwater.prediction.domain.policy import Policies, PoolPolicy
 from slackwater.prediction.ports import Predictors
 from slackwater.prediction.usecases.predict_policy import (
-    BY_SETTINGS,
     EffectivePolicy,
     PredictPolicy,
     PredictPolicyStatus,
     first_document,
 )
-from slackwater.runtime.documents import DocumentMeter, DocumentStore, StoredDocument, keep_settings
+from slackwater.resources.catalog import PREDICT_POLICY
+from slackwater.resources.hooks import Hooks
+from slackwater.resources.in_force import InForce, ResourcesInForce
+from slackwater.resources.names import CLUSTER
+from slackwater.resources.store import ResourceMeter, ResourceStore
 
-Told = Callable[[Policies], None]
+PoliciesFound = InForce[PredictPolicy, PoolPolicy]
 
 
-@record(frozen=True, slots=True)
-class InForce:
-    """Policies with what is behind them. `followed` has the policy of every document by its name; `problems` says by
-    name why the stored generation is not the one that is followed."""
+class PredictPolicyHooks(Hooks[PredictPolicy, PoolPolicy]):
+    """A document comes to a policy on top of its parent's, the parent's on top of `first`: what the settings say."""
 
-    policies: Policies
-    followed: Mapping[str, PoolPolicy] = field(default_factory=dict)
-    problems: Mapping[str, str] = field(default_factory=dict)
+    def __init__(self, predictors: Predictors, first: PoolPolicy) -> None:
+        self._predictors = predictors
+        self.settings = first
+
+    def first(self) -> PredictPolicy:
+        return first_document(self.settings)
+
+    def resolve(self, document: PredictPolicy, parent: PoolPolicy | None) -> PoolPolicy:
+        return usable(document.wish(), parent or self.settings, self._predictors)
+
+    async def with_status(self, documents: Sequence[PredictPolicy], found: PoliciesFound) -> Sequence[PredictPolicy]:
+        return [document.with_status(_status_of(document.name, found)) for document in documents]
+
+
+def _status_of(name: str, found: PoliciesFound) -> PredictPolicyStatus:
+    """What became of a document on this replica."""
+    policy = found.values.get(name)
+    return PredictPolicyStatus(
+        observed_generation=0 if policy is None else policy.generation,
+        effective=None if policy is None else EffectivePolicy.of(policy),
+        problem=found.problems.get(name, ""),
+    )
 
 
 def usable(wish: Wish, above: PoolPolicy, predictors: Predictors) -> PoolPolicy:
@@ -52,128 +69,28 @@ def usable(wish: Wish, above: PoolPolicy, predictors: Predictors) -> PoolPolicy:
     return found
 
 
-def follow(rows: Iterable[StoredDocument], predictors: Predictors, first: PoolPolicy, before: InForce) -> InForce:
-    """What is in force with these documents; `first` is what the service's settings say, on which the cluster's stands.
-    A document that cannot be read or used keeps what it was `before`; if it was nothing, it is as if it was not there.
-    """
-    stored = {row.name: row for row in rows if row.document is not None}
-    followed: dict[str, PoolPolicy] = {}
-    pools: dict[str, PoolPolicy] = {}
-    problems: dict[str, str] = {}
-    cluster = first
-    for name in sorted(stored, key=lambda one: one != CLUSTER):  # the cluster's first: the others stand on it
-        try:
-            document = document_of(stored[name])
-            policy = usable(document.wish(), cluster, predictors)
-            pool = document.pool
-        except (InvalidInput, Misconfigured) as error:
-            problems[name] = error.message
-            if name not in before.followed:
-                continue
-            policy = before.followed[name]
-            pool = next((pool for pool, known in before.policies.pools.items() if known == policy), None)
-        followed[name] = policy
-        if name == CLUSTER:
-            cluster = policy
-        elif pool is not None:
-            pools[pool] = policy
-    return InForce(Policies(cluster, pools), followed, problems)
+class PoliciesInForce(ResourcesInForce[PredictPolicy, PoolPolicy]):
+    """The policies of this replica by pool."""
 
-
-def document_of(row: StoredDocument) -> PredictPolicy:
-    """Raises InvalidInput for what cannot be read, NotFound for what was deleted."""
-    if row.document is None:
-        raise NotFound(f"predictpolicy {row.name} was deleted", code="predictpolicy_not_found")
-    return PredictPolicy.parse(row.document).with_generation(row.generation)
-
-
-class PoliciesInForce:
-    """The policies of this replica. `on_change` gets them whenever they have changed, with nothing else to ask."""
-
-    def __init__(self, store: DocumentStore, predictors: Predictors, first: PoolPolicy, meter: DocumentMeter) -> None:
-        self._store = store
-        self._predictors = predictors
-        self._first = first
-        self._meter = meter
-        self._found = InForce(Policies(first))
-        self._tells: list[Told] = []
-        self._reads: list[Callable[[Mapping[str, str]], None]] = []
-        self._turn = asyncio.Lock()
-
-    @property
-    def policies(self) -> Policies:
+    def __init__(self, store: ResourceStore, hooks: PredictPolicyHooks, meter: ResourceMeter) -> None:
+        super().__init__(PREDICT_POLICY, store, hooks, meter)
+        self.policies = Policies(hooks.settings)
         """By the settings before the first load."""
-        return self._found.policies
+        self._settings = hooks.settings
+        self._on_policies: list[Callable[[Policies], None]] = []
+        self.on_change(self._adopt)
 
-    @property
-    def problems(self) -> Mapping[str, str]:
-        """By name of the document, why its newest generation is not followed."""
-        return self._found.problems
+    def on_policies(self, notify: Callable[[Policies], None]) -> None:
+        """Call `notify` with the policies now, and whenever they have changed."""
+        self._on_policies.append(notify)
+        notify(self.policies)
 
-    def on_change(self, tell: Told) -> None:
-        """Have `tell` called with the policies now and whenever they have changed."""
-        self._tells.append(tell)
-        tell(self.policies)
-
-    def on_read(self, tell: Callable[[Mapping[str, str]], None]) -> None:
-        """Have `tell` called with the problems of all documents whenever they have been read."""
-        self._reads.append(tell)
-
-    async def load(self) -> None:
-        """Follow what is stored. While nobody has changed the cluster's document, it is what the settings say.
-
-        Raises Unavailable, and InvalidInput if the settings themselves cannot be used.
-        """
-        first = first_document(self._first)
-        self.check(first)
-        await keep_settings(
-            self._store, CLUSTER, BY_SETTINGS, lambda generation: first.with_generation(generation).stored()
-        )
-        await self.catch_up()
-
-    async def catch_up(self) -> None:
-        """Read the documents again and follow them. Raises Unavailable; then all stays as it was."""
-        async with self._turn:
-            self._adopt(follow(await self._store.documents(), self._predictors, self._first, self._found))
-
-    def cluster_of(self, rows: Sequence[StoredDocument]) -> PoolPolicy:
-        """The cluster's policy as these documents have it."""
-        return follow(
-            [row for row in rows if row.name == CLUSTER], self._predictors, self._first, self._found
-        ).policies.cluster
-
-    def check(self, wanted: PredictPolicy, cluster: PoolPolicy | None = None) -> PoolPolicy:
-        """What it comes to, on the given policy of the cluster, or as the cluster's own. Raises InvalidInput."""
-        return usable(wanted.wish(), cluster or self._first, self._predictors)
-
-    def status_of(self, name: str) -> PredictPolicyStatus:
-        """What became of a document on this replica."""
-        policy = self._found.followed.get(name)
-        return PredictPolicyStatus(
-            observed_generation=0 if policy is None else policy.generation,
-            effective=None if policy is None else EffectivePolicy.of(policy),
-            problem=self._found.problems.get(name, ""),
-        )
-
-    def _adopt(self, found: InForce) -> None:
-        before, self._found = self._found, found
-        self._meter.policies(len(found.followed.keys() - found.problems.keys()), len(found.problems))
-        for read in self._reads:
-            read(found.problems)
-        if found.policies != before.policies:
-            for tell in self._tells:
-                tell(found.policies)
-
-
-def pools_taken(rows: Sequence[StoredDocument]) -> Mapping[str, str]:
-    """Name of the document by pool, of all that can be read."""
-    taken = {}
-    for row in rows:
-        if row.document is not None:
-            try:
-                document = document_of(row)
-            except InvalidInput:
-                continue
-            if document.pool is not None:
-                taken[document.pool] = row.name
-    return taken
+    def _adopt(self) -> None:
+        found = self.now
+        pools = {found.documents[name].pool: policy for name, policy in found.values.items()}
+        cluster = found.values.get(CLUSTER, self._settings)
+        before = self.policies
+        self.policies = Policies(cluster, {pool: policy for pool, policy in pools.items() if pool is not None})
+        if self.policies != before:
+            for notify in self._on_policies:
+                notify(self.policies)

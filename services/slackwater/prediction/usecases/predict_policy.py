@@ -13,12 +13,10 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, JsonValue, StringConstraints, field_validator, model_validator
 
 from slackwater.prediction.domain.inheriting import RATE, Wish
-from slackwater.prediction.domain.policy import CLUSTER, ModelChoice, PoolPolicy
-from slackwater.waterline.documents import API_VERSION, Metadata, Part
+from slackwater.prediction.domain.policy import ModelChoice, PoolPolicy
+from slackwater.resources.metadata import Metadata, Part, Resource
+from slackwater.resources.names import BY_SETTINGS, CLUSTER
 
-KIND: Final = "PredictPolicy"
-BY_SETTINGS: Final = "settings of the service"
-"""Who changed a document that nobody has changed. No token has this name: there are blanks in it."""
 Pool = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[^\x00-\x1f\x7f]+$")]
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=100)]
 Rate = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
@@ -150,12 +148,10 @@ class PredictPolicyStatus(Part):
     problem: str = ""
 
 
-class PredictPolicy(Part):
+class PredictPolicy(Resource):
     """One document: `default` for the cluster, any other for the pool `spec.nodePool` (left out: of the same name)."""
 
-    api_version: Literal["slackwater.io/v1alpha1"] = API_VERSION
-    kind: Literal["PredictPolicy"] = KIND
-    metadata: Metadata
+    kind: Literal["PredictPolicy"] = "PredictPolicy"
     spec: PredictPolicySpec
     status: PredictPolicyStatus | None = Field(None, description="Set by the server, ignored in what is applied.")
 
@@ -185,16 +181,6 @@ class PredictPolicy(Part):
     def stored(self) -> dict[str, Any]:
         """As it is kept: what was said, and no status."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"status"})
-
-    def document(self) -> dict[str, Any]:
-        """What was said; for comparing and showing."""
-        return self.stored()
-
-    def changed_to(self, generation: int, by: str) -> PredictPolicy:
-        return self.model_copy(update={"metadata": self.metadata.at(generation, by), "status": None})
-
-    def with_generation(self, generation: int) -> PredictPolicy:
-        return self.model_copy(update={"metadata": self.metadata.at(generation)})
 
     def with_status(self, status: PredictPolicyStatus) -> PredictPolicy:
         return self.model_copy(update={"status": status})

@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 from slackwater.decisions.reasons import Mode
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.model.errors import InvalidInput
+from slackwater.resources.names import CLUSTER
 from slackwater.simulation.adapters.api_answers import Reads
 from slackwater.simulation.adapters.document_files import Body, DocumentFile
 from slackwater.simulation.domain.scenes import NodeFacts
 from slackwater.simulation.usecases.replay_policies import PolicyVariant
-from slackwater.waterline.nodeqos import CLUSTER, NodeQos
+from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.avoidance import AvoidanceAction
 from slackwater.waterline.policies.grants import Autonomy
 from slackwater.waterline.policies.podqos import PodQos
@@ -80,7 +81,9 @@ def set_in_force(reads: Reads, metrics: Metrics) -> PolicySet:
     found = first_set()
     for said in reads.get("/v1/nodeqos")["items"]:
         is_clusters = said["metadata"]["name"] == CLUSTER
-        found = found.with_document(NodeQos.stored(said, metrics) if is_clusters else NodeQosRules.parse(said, metrics))
+        found = found.with_document(
+            NodeQos.parse_stored(said, metrics) if is_clusters else NodeQosRules.parse(said, metrics)
+        )
     for path, model in (("podqos", PodQos), ("avoidanceactions", AvoidanceAction), ("autonomies", Autonomy)):
         for said in reads.get(f"/v1/{path}")["items"]:
             found = found.with_document(model.parse(said))

@@ -13,9 +13,11 @@ import numpy as np
 from slackwater.colocation.domain.document import DEFAULTS, Spec, strategy_of
 from slackwater.colocation.domain.node import NodeState
 from slackwater.colocation.domain.strategy import Strategy
-from slackwater.colocation.usecases.colocation_strategy import BY_SETTINGS, CLUSTER, KIND, ColocationStrategy
+from slackwater.colocation.usecases.colocation_strategy import ColocationStrategy
 from slackwater.colocation.usecases.strategy_set import Kept, StrategySet
 from slackwater.model.errors import InvalidInput
+from slackwater.resources.catalog import COLOCATION_STRATEGY
+from slackwater.resources.names import BY_SETTINGS, CLUSTER
 from slackwater.simulation.adapters.api_answers import Reads
 from slackwater.simulation.adapters.document_files import Body, DocumentFile
 from slackwater.simulation.usecases.replay import Variant
@@ -114,7 +116,9 @@ def read_all(files: Sequence[DocumentFile]) -> list[tuple[DocumentFile, list[Col
     found = [(file, [_document(body) for body in file.bodies]) for file in files]
     for file, documents in found:
         if not documents:
-            raise InvalidInput(f"{file.path}: holds no strategy; wanted is at least one {KIND}", field="filename")
+            raise InvalidInput(
+                f"{file.path}: holds no strategy; wanted is at least one {COLOCATION_STRATEGY.name}", field="filename"
+            )
     return found
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from alembic import op
 
-from slackwater.store.documents import create_document_table
+from slackwater.store.resource_table import create_resource_table
 
 revision = "0004"
 down_revision = "0003"
@@ -26,7 +26,7 @@ _STATEMENTS = (
 
 
 def upgrade() -> None:
-    create_document_table(op, "strategies")
+    create_resource_table(op, "strategies")
     for statement in _STATEMENTS:
         op.execute(statement)
 

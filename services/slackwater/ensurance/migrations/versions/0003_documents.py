@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import op
 
-from slackwater.store.documents import create_document_table
+from slackwater.store.resource_table import create_resource_table
 
 revision = "0003"
 down_revision = "0002"
@@ -14,7 +14,7 @@ TABLES = ("node_rules", "pod_qos", "avoidance_actions", "autonomies")
 
 def upgrade() -> None:
     for table in TABLES:
-        create_document_table(op, table)
+        create_resource_table(op, table)
     op.execute(
         """
         CREATE TABLE pool_autonomy (

@@ -31,18 +31,18 @@ class NSigmaSettings(PredictorSettings):
     """mean + N standard deviations of the last hours."""
 
     sigmas: float = Field(5.0, ge=0, le=1000, description="standard deviations on top of the mean")
-    window_seconds: float = Field(36_000.0, ge=60, description="history that is looked at; 10 h, as published")
-    blocks: int = Field(20, ge=1, le=1000, description="parts of the window; it moves on by one part at a time")
-    warm_seconds: float = Field(7_200.0, ge=0, description="samples that make a pod known; before, its limit counts")
+    window_seconds: float = Field(36_000.0, ge=60, description="history used; 10 h, as published")
+    blocks: int = Field(20, ge=1, le=1000, description="parts of the window, which moves by one part")
+    warm_seconds: float = Field(7_200.0, ge=0, description="samples until a pod is known; until then its limit counts")
 
 
 class ResourceCentralSettings(PredictorSettings):
     """sum over pods of a percentile of each one's last hours."""
 
     percentile: float = Field(0.99, gt=0, le=1, description="of a pod's usage / limit, a ratio")
-    window_seconds: float = Field(36_000.0, ge=60, description="history that is looked at; 10 h, as published")
+    window_seconds: float = Field(36_000.0, ge=60, description="history used; 10 h, as published")
     slots: int = Field(120, ge=1, le=10_000, description="parts of the window; the largest sample of each counts")
-    warm_seconds: float = Field(7_200.0, ge=0, description="samples that make a pod known; before, its limit counts")
+    warm_seconds: float = Field(7_200.0, ge=0, description="samples until a pod is known; until then its limit counts")
 
 
 class HistogramSettings(PredictorSettings):
@@ -53,23 +53,21 @@ class HistogramSettings(PredictorSettings):
     half_life_seconds: float | None = Field(
         None, ge=60, description="after which a sample counts half; None: 12 h of CPU, 24 h of memory"
     )
-    by_usage: bool = Field(False, description="samples weigh what they are: a share of the usage, not of the time")
-    warm_seconds: float = Field(3_600.0, ge=0, description="samples that make a pod known; before, its limit counts")
+    by_usage: bool = Field(False, description="weigh samples by their value: a share of usage, not of time")
+    warm_seconds: float = Field(3_600.0, ge=0, description="samples until a pod is known; until then its limit counts")
 
 
 class PeriodicSettings(PredictorSettings):
     """The next day hour by hour, where a period of a day or a week is proven; the largest hour elsewhere."""
 
     margin: float = Field(0.10, ge=0, le=10, description="on top of each hour; 0.1 is 10 %")
-    history_hours: int = Field(
-        336, ge=48, le=1344, description="hours that are remembered; two days or two weeks prove a period"
-    )
-    cold_hours: int = Field(24, ge=1, description="hours seen that make a workload known; before, its limit counts")
+    history_hours: int = Field(336, ge=48, le=1344, description="hours kept; two days or two weeks prove a period")
+    cold_hours: int = Field(24, ge=1, description="hours seen until a workload is known; until then its limit counts")
     correlation: float = Field(
-        0.5, ge=0, le=1, description="least autocorrelation at a period that is believed; 1 is a perfect repetition"
+        0.5, ge=0, le=1, description="minimum autocorrelation of a period; 1 is a perfect repetition"
     )
     estimator: Literal["max", "fft", "best"] = Field(
-        "max", description="of a period: the largest of each hour, the last one smoothed, or what predicted it better"
+        "max", description="estimate of a period: each hour's largest, the last one smoothed, or the better predictor"
     )
 
 
@@ -80,7 +78,7 @@ class MaxSettings(PredictorSettings):
         (("nsigma-v1", {}), ("resource-central", {})),
         min_length=1,
         max_length=8,
-        description="name and settings of each; none of them a max of its own",
+        description="name and settings of each; no `max` among them",
     )
 
     @field_validator("models")
@@ -103,39 +101,44 @@ class WorkloadProfileSettings(PredictorSettings):
         description="k, insured part of the risk: 0.20 balanced, 0.30 safe; None: 0.30 CPU, 0.15 memory",
     )
     violation_rate: float | None = Field(
-        None, gt=0, lt=1, description="accepted share of 24 h windows above the peak; the knob then follows from it"
+        None, gt=0, lt=1, description="accepted share of 24 h windows above the peak; sets the knob"
     )
-    history_hours: int = Field(336, ge=24, le=400, description="hours that are remembered; 2 bytes each and workload")
+    history_hours: int = Field(336, ge=24, le=400, description="hours kept; 2 bytes per workload each")
     live_days: int = Field(
         14, ge=1, le=31, description="days of a pod's own peaks, for the live gap; within history_hours"
     )
-    cold_hours: int = Field(24, ge=1, description="hours seen that make a workload known; before, its limit counts")
+    cold_hours: int = Field(24, ge=1, description="hours seen until a workload is known; until then its limit counts")
     cold_start: Literal["request", "class-prior"] = Field(
-        "request", description="what stands in for an unknown workload: its limit, or what its class needs of it"
+        "request", description="substitute for an unknown workload: its limit, or its class's share of it"
     )
     prior_quantile: float = Field(
-        0.95, ge=0.5, le=1, description="of the shares of their limits that known workloads of a class need"
+        0.95, ge=0.5, le=1, description="quantile of the shares of limits that a class's known workloads need"
     )
-    prior_workloads: int = Field(50, ge=1, description="of a class that must be known; before, the limit stands in")
+    prior_workloads: int = Field(
+        50, ge=1, description="known workloads that a class needs; until then the limit is used"
+    )
     young_hours: int = Field(168, ge=0, description="hours seen below which a workload raises the knob")
     young_knob: float = Field(0.30, ge=0, le=100, description="the knob where all is young")
-    young_extra: float = Field(0.15, ge=0, le=100, description="on top of that, where the knob follows from a rate")
+    young_extra: float = Field(0.15, ge=0, le=100, description="added to that, where a rate sets the knob")
     rollout_hours: float = Field(
-        24.0, ge=0, le=720, description="for how long a rollout that was noticed raises the knob; 0: not at all"
+        24.0, ge=0, le=720, description="duration for which a detected rollout raises the knob; 0: none"
     )
     rollout_knob: float = Field(
-        1.0, ge=0, le=100, description="the knob where all was deployed, scaled or configured anew; 1: the whole risk"
+        1.0,
+        ge=0,
+        le=100,
+        description="the knob where everything was just deployed, scaled or reconfigured; 1: the whole risk",
     )
-    novelty: float = Field(0.05, ge=0, le=1, description="share of the unused limits that belongs to the risk")
-    noise: float = Field(0.10, ge=0, le=1, description="share of the level that belongs to the risk")
-    size_reference: float = Field(20.0, gt=0, description="members at which the risk is not scaled by size")
-    size_power: float = Field(0.5, ge=0, le=1, description="how the risk falls with size; 0: not at all")
-    size_most: float = Field(4.5, ge=1, description="most that size multiplies or divides the risk by")
+    novelty: float = Field(0.05, ge=0, le=1, description="share of unused limits in the risk")
+    noise: float = Field(0.10, ge=0, le=1, description="share of the level in the risk")
+    size_reference: float = Field(20.0, gt=0, description="members at which size does not scale the risk")
+    size_power: float = Field(0.5, ge=0, le=1, description="exponent of size on the risk; 0: none")
+    size_most: float = Field(4.5, ge=1, description="maximum factor of size on the risk")
     ledger_after_hours: int = Field(
         168,
         ge=1,
-        description="hours seen from which a workload counts fully in the ledger; with half of them an eighth",
+        description="hours seen until a workload counts fully in the ledger; half of them count an eighth",
     )
-    ledger_prior_days: float = Field(200.0, ge=0, description="machine-days that the reference tail counts as")
-    ledger_safety: float = Field(0.6, gt=0, le=1, description="share of the stated rate that is aimed at")
-    ledger_half_life_days: float = Field(28.0, gt=0, description="after which what came of a prediction counts half")
+    ledger_prior_days: float = Field(200.0, ge=0, description="weight of the reference tail, in machine-days")
+    ledger_safety: float = Field(0.6, gt=0, le=1, description="targeted share of the stated rate")
+    ledger_half_life_days: float = Field(28.0, gt=0, description="half-life of prediction outcomes")

@@ -1,4 +1,4 @@
-"""Versioned documents in memory: same promises as PostgreSQL, for tests."""
+"""The store of resources in memory: the same promises as PostgreSQL, for tests."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from slackwater.model.errors import Conflict, Unavailable
-from slackwater.runtime.documents import StoredDocument
+from slackwater.resources.store import StoredResource
 
 
 class _Transaction:
-    def __init__(self, rows: dict[str, StoredDocument], kind: str) -> None:
+    def __init__(self, rows: dict[str, StoredResource], kind: str) -> None:
         self.rows = rows
         self._kind = kind
 
-    async def documents(self) -> Sequence[StoredDocument]:
+    async def read_all(self) -> Sequence[StoredResource]:
         return [self.rows[name] for name in sorted(self.rows)]
 
-    async def save(self, document: StoredDocument) -> None:
+    async def save(self, document: StoredResource) -> None:
         present = self.rows[document.name].generation if document.name in self.rows else 0
         if document.generation != present + 1:
             raise Conflict(f"{self._kind} {document.name}: generation {document.generation - 1} is not what is stored")
         self.rows[document.name] = copy.deepcopy(document)
 
 
-class MemoryDocumentStore:
+class MemoryResourceStore:
     """`away=True` makes it answer like a database that is down; `tells` are called after each change."""
 
     def __init__(self, kind: str = "document") -> None:
-        self.rows: dict[str, StoredDocument] = {}
+        self.rows: dict[str, StoredResource] = {}
         self.away = False
         self.tells: list[Callable[[], None]] = []
         self._kind = kind
@@ -47,7 +47,7 @@ class MemoryDocumentStore:
             for tell in self.tells:
                 tell()
 
-    async def documents(self) -> Sequence[StoredDocument]:
+    async def read_all(self) -> Sequence[StoredResource]:
         self._refuse_if_away()
         return [self.rows[name] for name in sorted(self.rows)]
 

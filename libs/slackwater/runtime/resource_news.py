@@ -27,7 +27,7 @@ class Followable(Protocol):
         ...
 
 
-class DocumentNews:
+class ResourceNews:
     """Reads the documents again whenever something may have changed, until it could."""
 
     def __init__(self, in_force: Followable, clock: Clock) -> None:

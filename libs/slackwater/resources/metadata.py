@@ -1,8 +1,8 @@
-"""What all policy documents share: Kubernetes' shape, names, generations, and errors that name the field. Pure."""
+"""What all resources share: Kubernetes' shape, names, generations, and errors that name the field. Pure."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -18,16 +18,15 @@ from pydantic_core import ErrorDetails
 
 from slackwater.model.errors import InvalidInput
 from slackwater.model.written import as_written
-from slackwater.waterline.strictness import refuse_another_kind
-
-API_VERSION: Final = "slackwater.io/v1alpha1"
+from slackwater.resources.names import API_VERSION
+from slackwater.resources.strict import refuse_another_kind
 
 Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 
 
 class Part(BaseModel):
-    """A document or a part of one: frozen, camelCase outside, and neither an unknown field nor a value of another kind
-    is taken: where `true` stands for a number, or a text, somebody meant another field."""
+    """A document or a part of one: frozen, and camelCase outside. Unknown fields are refused, and values of another
+    type: where `true` stands for a number or a text, another field was meant."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
@@ -76,3 +75,36 @@ class Metadata(Part):
     def at(self, generation: int, by: str | None = None) -> Self:
         """The same of another generation, made by `by` if that is given."""
         return self.model_copy(update={"generation": generation} | ({} if by is None else {"changed_by": by}))
+
+
+class Resource(Part):
+    """A document of a kind. Its model declares `kind` with its name as default, `spec`, and `status` if it has one."""
+
+    api_version: Literal["slackwater.io/v1alpha1"] = API_VERSION
+    kind: str
+    metadata: Metadata
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @classmethod
+    def parse_stored(cls, document: Any) -> Self:
+        """A document that was stored: what was allowed then may be refused now. Raises InvalidInput."""
+        return cls.parse(document)
+
+    def stored(self) -> dict[str, Any]:
+        """As it is kept: without status."""
+        return self.model_dump(mode="json", by_alias=True, exclude={"status"})
+
+    def document(self) -> dict[str, Any]:
+        """As operators write it, for comparing and showing."""
+        return self.stored()
+
+    def changed_to(self, generation: int, author: str) -> Self:
+        """As it is stored in a generation that `author` made."""
+        without = {"status": None} if "status" in type(self).model_fields else {}
+        return self.model_copy(update={"metadata": self.metadata.at(generation, author), **without})
+
+    def with_generation(self, generation: int) -> Self:
+        return self.model_copy(update={"metadata": self.metadata.at(generation)})

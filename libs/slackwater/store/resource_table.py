@@ -1,4 +1,4 @@
-"""Versioned documents in a service's schema. Written rarely: a change locks their table against other changes."""
+"""The resources of one kind in a table of a service's schema. A change locks the table against other changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any, Final
 from sqlalchemy import TextClause, text
 
 from slackwater.model.errors import Conflict
-from slackwater.runtime.documents import StoredDocument
+from slackwater.resources.kind import Kind
+from slackwater.resources.store import StoredResource
 from slackwater.store.names import news_channel, schema_of
 from slackwater.store.port import Database, UnitOfWork
 
@@ -46,57 +47,55 @@ def _statements(table: str) -> _Statements:
 
 
 class _Transaction:
-    def __init__(self, unit: UnitOfWork, kind: str, service: str, statements: _Statements) -> None:
+    def __init__(self, unit: UnitOfWork, kind: Kind, statements: _Statements) -> None:
         self._unit = unit
         self._kind = kind
-        self._service = service
         self._statements = statements
 
-    async def documents(self) -> Sequence[StoredDocument]:
+    async def read_all(self) -> Sequence[StoredResource]:
         await self._unit.connection.execute(self._statements.lock)
         return await _read(self._unit, self._statements)
 
-    async def save(self, document: StoredDocument) -> None:
-        body = None if document.document is None else json.dumps(document.document)
-        values = {"name": document.name, "generation": document.generation, "document": body}
-        statement = self._statements.insert if document.generation == 1 else self._statements.update
+    async def save(self, row: StoredResource) -> None:
+        body = None if row.document is None else json.dumps(row.document)
+        values = {"name": row.name, "generation": row.generation, "document": body}
+        statement = self._statements.insert if row.generation == 1 else self._statements.update
         if (await self._unit.connection.execute(statement, values)).rowcount != 1:
-            raise Conflict(f"{self._kind} {document.name}: generation {document.generation - 1} is not what is stored")
-        await self._unit.connection.execute(_TELL, {"channel": news_channel(self._service)})
+            raise Conflict(f"{self._kind.noun} {row.name}: generation {row.generation - 1} is not what is stored")
+        await self._unit.connection.execute(_TELL, {"channel": news_channel(self._kind.service)})
 
 
-class PostgresDocumentStore:
-    """slackwater.runtime.documents.DocumentStore: one kind of document in one table of a service."""
+class PostgresResourceStore:
+    """slackwater.resources.store.ResourceStore."""
 
-    def __init__(self, database: Database, *, service: str, kind: str, table: str) -> None:
-        """`kind` as messages call it. Raises InvalidInput for a table's name that would need quoting."""
+    def __init__(self, database: Database, kind: Kind) -> None:
+        """Raises InvalidInput for a table's name that would need quoting."""
         self._database = database
-        self._service = service
         self._kind = kind
-        self._statements = _statements(schema_of(table))
+        self._statements = _statements(schema_of(kind.table))
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[_Transaction]:
         async with self._database.unit_of_work() as unit:
-            yield _Transaction(unit, self._kind, self._service, self._statements)
+            yield _Transaction(unit, self._kind, self._statements)
 
-    async def documents(self) -> Sequence[StoredDocument]:
+    async def read_all(self) -> Sequence[StoredResource]:
         async with self._database.unit_of_work() as unit:
             return await _read(unit, self._statements)
 
 
-async def _read(unit: UnitOfWork, statements: _Statements) -> Sequence[StoredDocument]:
+async def _read(unit: UnitOfWork, statements: _Statements) -> Sequence[StoredResource]:
     return [document_of_row(row) for row in await unit.connection.execute(statements.read)]
 
 
-def document_of_row(row: Any) -> StoredDocument:
+def document_of_row(row: Any) -> StoredResource:
     """A stored row as a document. One that is no JSON object is empty, which no kind can be read from: so it is told
     and kept to its last good generation like any other that cannot be used."""
     document = row.document if row.document is None or isinstance(row.document, dict) else {}
-    return StoredDocument(row.name, row.generation, document, row.changed_at)
+    return StoredResource(row.name, row.generation, document, row.changed_at)
 
 
-def create_document_table(op: Any, table: str) -> None:
+def create_resource_table(op: Any, table: str) -> None:
     """For a migration."""
     op.execute(
         f"""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from slackwater.telemetry.metrics import Meters
 
 
-class DocumentMetrics:
-    """slackwater.runtime.documents.DocumentMeter in Prometheus' terms."""
+class ResourceMetrics:
+    """slackwater.resources.store.ResourceMeter in Prometheus' terms."""
 
     def __init__(self, meters: Meters, service: str, kind: str, mostly: str) -> None:
         """`mostly`: why a document of this kind cannot be used, as a rule."""

@@ -1,5 +1,4 @@
-"""On a new NodeQOS: store it and declare every node's intent again. Each replica does so for its nodes in one
-transaction."""
+"""On a changed document: declare every node's intent again. Each replica does so for its nodes in one transaction."""
 
 from __future__ import annotations
 
@@ -16,17 +15,16 @@ from slackwater.ensurance.usecases.closing import Closing, under_rules
 from slackwater.ensurance.usecases.published_events import decision_event, scheduling_event
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event
-from slackwater.model.errors import Conflict, InvalidInput
+from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import new_id
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.explaining import release_record
 from slackwater.waterline.guarding import is_released, release, under_new_rules
-from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.rulebook import Rulebook
 from slackwater.waterline.standing_on import Deciding
 
 
-class ChangePolicy:
+class FollowRules:
     """Counters start again under new rules. A mode that allows no throttles restores all limits at once."""
 
     def __init__(self, book: Book, meter: Meter, intents: GuardIntents) -> None:
@@ -34,65 +32,30 @@ class ChangePolicy:
         self._meter = meter
         self._intents = intents
 
-    def current(self) -> NodeQos:
-        """Raises Unavailable before the first load."""
-        return self._book.policy
-
-    async def read(self) -> NodeQos:
-        """The stored policy, which another replica may have changed. Raises Unavailable."""
-        return await self._book.read_policy()
-
     async def catch_up(self) -> int:
-        """Declare again the nodes that were last declared under another policy, because another replica changed it or
+        """Declare again the nodes that were last declared under other rules, because a document has changed or
         the former owner of a node did not get to it. Returns how many nodes. Raises Unavailable, Conflict."""
         async with self._book.lock():
-            policy = await self._book.read_policy()
-            generation = self._book.rules.revision
-            behind = [node for node in self._book.nodes() if node.policy_generation != generation]
+            await self._book.read_rules()
+            revision = self._book.rules.revision
+            behind = [node for node in self._book.nodes() if node.policy_generation != revision]
             if behind:
-                await self._carry_out_or_split(policy, behind)
+                await self._carry_out_or_split(behind)
             return len(behind)
 
-    async def __call__(self, wanted: NodeQos, *, by: str = "", dry_run: bool = False) -> NodeQos:
-        """Store a policy, and return it as stored (with `dry_run`, as it would be). An unchanged spec writes nothing.
-        `by` is the author, kept in the document.
-
-        Raises InvalidInput for another name, Conflict if `wanted` has a generation that is not the present one.
-        """
-        async with self._book.lock():
-            present = await self._book.read_policy()
-            if wanted.metadata.name != present.metadata.name:
-                raise InvalidInput(
-                    f"metadata.name: {wanted.metadata.name!r} does not exist; allowed: {present.metadata.name}",
-                    field="metadata.name",
-                )
-            if wanted.metadata.generation not in (0, present.metadata.generation):
-                raise Conflict(
-                    f"metadata.generation: {wanted.metadata.generation} was read, {present.metadata.generation} is "
-                    "stored; read it again and apply your change to that"
-                )
-            if wanted.spec == present.spec:
-                return present
-            changed = wanted.changed_to(present.metadata.generation + 1, by)
-            if not dry_run:
-                await self._carry_out(changed, self._book.nodes(), new=True)
-            return changed
-
-    async def _carry_out_or_split(self, policy: NodeQos, behind: Sequence[Guarded]) -> None:
+    async def _carry_out_or_split(self, behind: Sequence[Guarded]) -> None:
         """All nodes in one transaction; if that fails, node by node, and a node that fails goes to quarantine."""
         try:
-            await self._carry_out(policy, behind, new=False)
+            await self._carry_out(behind)
         except InvalidInput:
             for node in behind:
                 with self._book.quarantine.isolating(NODES, node.node, node=node.node):
-                    await self._carry_out(policy, [node], new=False)
+                    await self._carry_out([node])
 
-    async def _carry_out(self, changed: NodeQos, affected: Sequence[Guarded], *, new: bool) -> None:
-        now, rules = self._intents.clock.now(), self._book.rules_with(changed)
+    async def _carry_out(self, affected: Sequence[Guarded]) -> None:
+        now, rules = self._intents.clock.now(), self._book.rules
         nodes, records = list[Guarded](), list[DecisionRecord]()
         async with self._book.transaction() as unit:
-            if new:
-                await unit.save_policy(changed)
             for node in affected:
                 work = partial(self._under, node, rules, now)
                 under = self._book.isolate(node.node, work)
@@ -100,7 +63,6 @@ class ChangePolicy:
                     continue
                 nodes.append(await self._declare(unit, under, rules, now))
                 records += under.records
-        self._book.adopt(changed)
         for node in nodes:
             self._book.put(node)
             self._meter.standing(node.node, len(node.state.throttles), 0)

@@ -1,0 +1,67 @@
+"""Resources as `get` and `describe` print them: made of the columns that the catalog of kinds declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from slackwater.cli.output import UNKNOWN, Column, Item
+from slackwater.resources.kind import Column as Declared
+from slackwater.resources.kind import Kind, loaded, text_at
+
+
+def columns_of(kind: Kind) -> tuple[Column, ...]:
+    """The columns of a kind's table."""
+    return tuple(
+        Column(one.title, _cell(one), right=one.type in ("integer", "number"), wide=one.priority > 0)
+        for one in kind.columns
+    )
+
+
+def _cell(column: Declared) -> Callable[[Item], str]:
+    if ":" in column.path:
+        return lambda item: str(loaded(column.path)(item))
+    return lambda item: shown(text_at(column.path, item))
+
+
+def shown(value: Any) -> str:
+    """A field's value."""
+    if value in (None, ""):
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def lines_of(kind: Kind) -> Callable[[Item], list[str]]:
+    """What `describe` prints of a document."""
+    lines: Callable[[Item], list[str]] = loaded(kind.describe) if kind.describe else document_lines
+    return lines
+
+
+def document_lines(document: Item) -> list[str]:
+    """A document with all that it says, one field a line."""
+    metadata = document["metadata"]
+    lines = [
+        f"Name:        {metadata['name']}",
+        f"Kind:        {document['kind']}",
+        f"Generation:  {metadata['generation']}",
+        f"Changed by:  {metadata.get('changedBy') or UNKNOWN}",
+        "Spec:",
+    ]
+    lines += _tree(document["spec"], "  ")
+    return lines + (["Status:", *_tree(document["status"], "  ")] if document.get("status") else [])
+
+
+def _tree(value: Any, indent: str) -> list[str]:
+    if isinstance(value, dict):
+        return [line for name, each in value.items() for line in _field(f"{name}:", each, indent)]
+    return [line for each in value for line in _field("-", each, indent)]
+
+
+def _field(title: str, value: Any, indent: str) -> list[str]:
+    if isinstance(value, dict | list) and value:
+        return [f"{indent}{title}", *_tree(value, indent + "  ")]
+    return [f"{indent}{title} {'none' if value in (None, {}, []) else value}"]

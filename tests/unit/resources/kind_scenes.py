@@ -1,0 +1,49 @@
+"""Scenes of every kind: hooks that need something of their service are made here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from slackwater.colocation.domain.node import NodeState
+from slackwater.colocation.ports import Followers, TellingTransaction
+from slackwater.colocation.settings import ColocationSettings
+from slackwater.colocation.usecases.strategies_in_force import StrategyHooks
+from slackwater.ensurance.settings import EnsuranceSettings
+from slackwater.ensurance.usecases.documents_in_force import NodeQosHooks
+from slackwater.prediction.adapters.predictors.catalogue import Catalogue
+from slackwater.prediction.settings import PredictionSettings
+from slackwater.prediction.usecases.policies_in_force import PredictPolicyHooks
+from slackwater.resources.hooks import Hooks
+from slackwater.resources.kind import Kind
+from slackwater.testing.clock import FakeClock
+from slackwater.testing.kinds import KindScene
+
+
+class NoNodes:
+    """slackwater.colocation.ports.FollowerStore of an empty fleet."""
+
+    async def followers(self, most: int) -> Mapping[str, Followers]:
+        return {}
+
+    async def following(self, after: str, limit: int) -> Sequence[NodeState]:
+        return ()
+
+    async def page(self, after: str, limit: int) -> Sequence[NodeState]:
+        return ()
+
+    def telling(self) -> AbstractAsyncContextManager[TellingTransaction]:
+        raise NotImplementedError
+
+
+HOOKS: Mapping[str, Callable[[], Hooks[Any, Any]]] = {
+    "NodeQOS": lambda: NodeQosHooks(EnsuranceSettings().first_policy()),
+    "PredictPolicy": lambda: PredictPolicyHooks(Catalogue(), PredictionSettings().first_policy()),
+    "ColocationStrategy": lambda: StrategyHooks(ColocationSettings().base(), NoNodes(), FakeClock()),
+}
+
+
+def scene_of(kind: Kind, **more: Any) -> KindScene:
+    make = HOOKS.get(kind.name)
+    return KindScene(kind, None if make is None else make(), **more)

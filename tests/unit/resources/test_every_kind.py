@@ -1,0 +1,240 @@
+"""What every resource kind promises, whatever it is for."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from example_kind import EXAMPLE
+from fastapi import APIRouter
+from kind_scenes import scene_of
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
+from served_routes import doing, served
+
+from slackwater.cli.resource_columns import columns_of
+from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.resources import catalog
+from slackwater.resources.diff import changes
+from slackwater.resources.kind import Kind
+from slackwater.resources.reference import reference_page
+from slackwater.resources.store import StoredResource
+from slackwater.runtime.problem_codes import PROBLEMS
+from slackwater.runtime.resource_routes import resource_router
+from slackwater.testing.kinds import NAME, KindScene
+
+KINDS = (*catalog.KINDS, EXAMPLE)
+every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+with_parent = pytest.mark.parametrize("kind", [one for one in KINDS if one.parent], ids=lambda kind: kind.name)
+
+
+async def opened(kind: Kind) -> KindScene:
+    return await scene_of(kind).open()
+
+
+@every_kind
+async def test_a_document_is_made_read_and_removed_and_its_generations_go_on(kind: Kind) -> None:
+    scene = await opened(kind)
+    url = f"{kind.path}/{NAME}"
+    async with scene.client() as client:
+        missing = await client.get(url)
+        assert (missing.status_code, missing.json()["code"]) == (404, kind.code("not_found"))
+        made = await client.put(url, json=scene.document())
+        assert (made.status_code, made.headers["etag"]) == (201, '"1"'), made.text
+        assert made.json()["metadata"]["changedBy"] == "local"
+        read = await client.get(url)
+        assert read.json()["spec"].keys() >= scene.kind.example.keys()
+        assert (await client.get(url, headers={"if-none-match": '"1"'})).status_code == 304
+        listed = [one["metadata"]["name"] for one in (await client.get(kind.path)).json()["items"]]
+        assert listed == [*([kind.parent] if kind.parent else []), NAME]
+        again = await client.put(url, json=read.json())
+        assert (again.status_code, again.headers["etag"]) == (200, '"1"'), "the same spec changes nothing"
+        gone = await client.delete(url, headers={"if-match": '"1"'})
+        assert gone.json()["metadata"]["name"] == NAME
+        assert (await client.delete(url)).status_code == 404
+        anew = await client.put(url, json=scene.document())
+        assert (anew.status_code, anew.headers["etag"]) == (201, '"3"'), "a generation never means two things"
+
+
+@every_kind
+async def test_what_was_read_must_still_be_there(kind: Kind) -> None:
+    scene = await opened(kind)
+    url = f"{kind.path}/{NAME}"
+    async with scene.client() as client:
+        refused = await client.put(url, json=scene.document(), headers={"if-match": '"1"'})
+        assert (refused.status_code, refused.json()["code"]) == (412, "precondition_failed")
+        await client.put(url, json=scene.document())
+        refused = await client.put(url, json=scene.document(generation=7))
+        assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+        refused = await client.delete(url, headers={"if-match": '"7"'})
+        assert refused.status_code == 412
+
+
+@every_kind
+async def test_a_dry_run_shows_and_stores_nothing(kind: Kind) -> None:
+    scene = await opened(kind)
+    url, before = f"{kind.path}/{NAME}?dryRun=true", dict(scene.store.rows)
+    async with scene.client() as client:
+        tried = await client.put(url, json=scene.document())
+        assert tried.status_code == 200, tried.text
+        assert tried.json()["document"]["metadata"]["generation"] == 1
+        fields = [change["field"] for change in tried.json()["changes"]]
+        assert "kind" in fields
+        assert scene.store.rows == before
+        await client.put(f"{kind.path}/{NAME}", json=scene.document())
+        tried = await client.delete(url)
+        assert tried.json().get("document") is None
+        assert [change["field"] for change in tried.json()["changes"]] == fields
+        assert scene.store.rows[NAME].document is not None
+
+
+@every_kind
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"spec": {"fieldThatIsNot": 1}}, "fieldThatIsNot"),
+        ({"colour": "red"}, "colour"),
+        ({"metadata": {"name": "Not A Name"}}, "metadata.name"),
+        ({"apiVersion": "slackwater.io/v9"}, "apiVersion"),
+        ({"kind": "Another"}, "kind"),
+    ],
+)
+async def test_a_wrong_field_is_named(kind: Kind, wrong: dict[str, object], field: str) -> None:
+    scene = await opened(kind)
+    document = scene.document()
+    for name, value in wrong.items():
+        document[name] = {**document[name], **value} if isinstance(value, dict) else value
+    with pytest.raises(InvalidInput, match=field):
+        kind.model_of(NAME).parse(document)
+    async with scene.client() as client:
+        answer = await client.put(f"{kind.path}/{NAME}", json=document)
+        assert answer.status_code == 422
+        assert field in answer.text
+        other = await client.put(f"{kind.path}/silver", json=scene.document())
+        assert (other.status_code, other.json()["field"]) == (422, "metadata.name")
+
+
+@with_parent
+async def test_the_parent_is_always_there(kind: Kind) -> None:
+    scene = await opened(kind)
+    async with scene.client() as client:
+        assert (await client.get(f"{kind.path}/{kind.parent}")).headers["etag"] == '"1"'
+        refused = await client.delete(f"{kind.path}/{kind.parent}")
+        assert (refused.status_code, refused.json()["code"]) == (409, kind.code("needed"))
+    async with scene_of(kind).client() as client:
+        answer = await client.get(f"{kind.path}/{kind.parent}")
+        assert answer.status_code == 503, "before the first load"
+
+
+@every_kind
+async def test_what_goes_bad_keeps_its_last_good_generation_until_it_is_mended(kind: Kind) -> None:
+    scene = await opened(kind)
+    heard: list[dict[str, str]] = []
+    scene.in_force.on_read(lambda problems: heard.append(dict(problems)))
+    await scene.change.put(kind.model_of(NAME).parse(scene.document()), by="ann")
+    good = scene.in_force.now.values[NAME]
+    scene.store.rows[NAME] = StoredResource(NAME, 2, {"metadata": {"name": NAME}, "spec": {"future": True}})
+    await scene.in_force.catch_up()
+    assert scene.in_force.now.values[NAME] == good
+    assert list(heard[-1]) == [NAME]
+    async with scene.client() as client:
+        assert (await client.get(kind.path)).status_code == 200
+        mended = await client.put(f"{kind.path}/{NAME}", json=scene.document(), headers={"if-match": '"2"'})
+        assert (mended.status_code, mended.headers["etag"]) == (200, '"3"'), mended.text
+    assert heard[-1] == {}
+
+
+@every_kind
+async def test_another_replica_follows_and_an_outage_changes_nothing(kind: Kind) -> None:
+    here = await opened(kind)
+    there = scene_of(kind, store=here.store)
+    await there.open()
+    notified: list[int] = []
+    there.in_force.on_change(lambda: notified.append(1))
+    await here.change.put(kind.model_of(NAME).parse(here.document()))
+    await there.in_force.catch_up()
+    assert there.in_force.now == here.in_force.now
+    await there.in_force.catch_up()
+    assert notified == [1], "once"
+    here.store.away = True
+    with pytest.raises(Unavailable):
+        await there.in_force.catch_up()
+    assert there.in_force.now == here.in_force.now
+
+
+@every_kind
+async def test_two_documents_have_not_the_same_unique_value(kind: Kind) -> None:
+    if kind.unique is None:
+        return
+    scene = await opened(kind)
+    async with scene.client() as client:
+        await client.put(f"{kind.path}/{NAME}", json=scene.document())
+        taken = await client.put(f"{kind.path}/silver", json=scene.document(name="silver"))
+        assert (taken.status_code, taken.json()["code"], taken.json()["field"]) == (
+            409, kind.unique.code, kind.unique.field,
+        )  # fmt: skip
+
+
+@every_kind
+async def test_several_are_stored_together_or_none(kind: Kind) -> None:
+    if not kind.together:
+        return
+    scene = await opened(kind)
+    good, bad = scene.document(), scene.document(generation=9, name="silver")
+    async with scene.client() as client:
+        assert (await client.post(kind.path, json={"items": [good, bad]})).status_code == 409
+        assert NAME not in scene.store.rows
+        assert (await client.post(kind.path, json={"items": [good, good]})).status_code == 422
+        stored = await client.post(kind.path, json={"items": [good, scene.document(name="silver")]})
+        assert [one["metadata"]["generation"] for one in stored.json()["items"]] == [1, 1]
+
+
+@every_kind
+async def test_every_column_has_text_and_a_document_differs_from_itself_in_nothing(kind: Kind) -> None:
+    scene = await opened(kind)
+    done = await scene.change.put(kind.model_of(NAME).parse(scene.document()))
+    shown = await scene.change.read(NAME)
+    cells = [column.text(shown.model_dump(mode="json", by_alias=True)) for column in columns_of(kind)]
+    assert cells[0] == NAME
+    assert all(isinstance(cell, str) and cell for cell in cells)
+    assert changes(done.after, shown.document()) == ()
+
+
+@every_kind
+def test_the_command_line_applies_shows_compares_and_deletes(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "KINDS", KINDS)
+    document = yaml.safe_dump(yaml.safe_load(reference_of(kind)))
+    title = f"{kind.noun}/{NAME}"
+
+    async def routers() -> list[APIRouter]:
+        return [resource_router((await opened(kind)).change)]
+
+    with served(routers) as url:
+        do = doing(url, tmp_path, monkeypatch)
+        assert do("diff", document).exit_code == 3
+        assert do("apply", document, "--dry-run").stdout.startswith(f"{title} would be created\n")
+        assert do("apply", document).stdout == f"{title} created\n"
+        assert do("apply", document).stdout == f"{title} unchanged\n"
+        assert do("diff", document).exit_code == 0
+        for noun in kind.names:
+            rows = do("get", noun).stdout.splitlines()
+            assert rows[0].split()[0] == "NAME"
+            assert [row.split()[0] for row in rows[1:]] == [*([kind.parent] if kind.parent else []), NAME]
+        assert NAME in do("describe", f"{kind.plural}/{NAME}").stdout
+        assert do("delete", document).stdout == f"{title} deleted\n"
+        assert f"{title} is not there" in do("delete", document).stderr
+
+
+@pytest.mark.parametrize("kind", catalog.KINDS, ids=lambda kind: kind.name)
+def test_its_problem_codes_are_explained(kind: Kind) -> None:
+    codes = {kind.code("not_found")} | ({kind.code("needed")} if kind.parent else set())
+    assert codes | ({kind.unique.code} if kind.unique else set()) <= PROBLEMS.keys()
+
+
+def reference_of(kind: Kind) -> str:
+    """The example of the kind on the reference page."""
+    return reference_page().split(f"## {kind.name}\n")[1].split("```yaml\n")[1].split("```")[0]

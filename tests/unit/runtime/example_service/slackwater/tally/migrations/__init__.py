@@ -1,0 +1,1 @@
+"""Schema `tally`: the tables that every service has."""
