@@ -1,4 +1,4 @@
-"""Whether a node takes new pods, as `get nodes` and `describe node` show it."""
+"""Whether a node takes new pods, as `get nodes` and `describe node` print it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _condition(node: Item) -> Any:
 
 
 def scheduling(node: Item) -> str:
-    """`open`, or `closed`: it takes no new pods."""
+    """`open`, or `closed` when the node takes no new pods."""
     found = _condition(node)
     return "closed" if found is not None and found["status"] == "True" else "open"
 
@@ -24,7 +24,9 @@ SCHEDULING = Column("SCHEDULING", scheduling)
 
 
 def scheduling_lines(node: Item, now: datetime) -> list[str]:
-    """One line; while it is closed with the rules, until when, and how to ask why."""
+    """One line with the scheduling state; while the node is closed, also the rules, the expiry, and the command that
+    explains it.
+    """
     found = _condition(node)
     if found is None:
         return ["New pods:  taken"]

@@ -1,4 +1,4 @@
-"""Reads the machine for `slackwater doctor`: looks only, changes nothing."""
+"""Reads the state of the machine for `slackwater doctor`. Read-only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clock
 
 
 def snapshot(state_dir: Path) -> Snapshot:
-    """One look at the machine and at the state directory."""
+    """A snapshot of the machine and of the state directory."""
     hierarchy = find_hierarchy()
     binaries, trouble = _binaries()
     cgroups = cgroups_of_ours(hierarchy)
@@ -68,7 +68,7 @@ def snapshot(state_dir: Path) -> Snapshot:
 
 
 def access_trouble(http: HttpSettings, nats: NatsAccess, nats_url: str) -> Sequence[str]:
-    """What would keep a process with these settings from starting. Opens no connection."""
+    """The problems that would stop a process with these settings at its start. Opens no connection."""
     found = []
 
     def attempt(look: Callable[[], object]) -> None:
@@ -87,7 +87,7 @@ def access_trouble(http: HttpSettings, nats: NatsAccess, nats_url: str) -> Seque
 
 
 def cgroups_of_ours(hierarchy: Hierarchy) -> Mapping[str, Sequence[str]]:
-    """The directories `slackwater-<id>` in every tree, by id."""
+    """The directories `slackwater-<id>` in every hierarchy, by id."""
     found: dict[str, list[str]] = {}
     for tree in hierarchy.trees():
         for path in sorted(tree.glob(f"{_PREFIX}*/")):
@@ -113,7 +113,7 @@ def _binaries() -> tuple[Mapping[str, str], Mapping[str, str]]:
 
 
 def _docker_engine() -> str | None:
-    """The server's version, as `docker version` says it; None without a docker command or a server that answers."""
+    """The server's version from `docker version`; None without a docker command or a server that answers."""
     docker = shutil.which("docker")
     if docker is None:
         return None
@@ -159,7 +159,9 @@ def _asked(holder: int, endpoint: Endpoint) -> Instance:
 
 
 def _asks_for_token(url: str) -> bool | None:
-    """Whether a caller without a token is refused: the settings of this shell need not be the instance's."""
+    """Whether the instance refuses a caller without a token. Asked, because its settings may differ from this
+    shell's.
+    """
     try:
         answer = httpx2.get(f"{url}/v1/nodes", params={"limit": 1}, timeout=ASK_SECONDS, trust_env=False)
     except httpx2.HTTPError:
@@ -168,7 +170,7 @@ def _asks_for_token(url: str) -> bool | None:
 
 
 def _shards(url: str, headers: Mapping[str, str]) -> Mapping[str, Mapping[str, int]] | None:
-    """Without a console (or before the first reports) there is nobody to ask."""
+    """Partitions by service and replica; None without a console, or before the first reports."""
     try:
         answer = httpx2.get(f"{url}/v1/shards", headers=headers, timeout=ASK_SECONDS, trust_env=False)
         items = answer.json()["items"] if answer.status_code == 200 else []
@@ -183,7 +185,7 @@ def _shards(url: str, headers: Mapping[str, str]) -> Mapping[str, Mapping[str, i
 
 
 def _blocked(url: str, headers: Mapping[str, str]) -> Mapping[str, str]:
-    """Empty where no ingestion answers."""
+    """The blocked agents; empty if no ingestion answers."""
     try:
         answer = httpx2.get(f"{url}/v1/blocks", headers=headers, timeout=ASK_SECONDS, trust_env=False)
         items = answer.json()["items"] if answer.status_code == 200 else []
@@ -193,14 +195,17 @@ def _blocked(url: str, headers: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _has_pressure(hierarchy: Hierarchy) -> bool:
-    """The root of a v2 tree has no pressure file on some kernels, so any child will do."""
+    """Whether a cgroup has a pressure file. Any child is enough, because the root of a v2 hierarchy has none on some
+    kernels.
+    """
     tree = hierarchy.unified
     return tree is not None and any(_readable(file) for file in (tree / "cpu.pressure", *tree.glob("*/cpu.pressure")))
 
 
 def has_idle(hierarchy: Hierarchy) -> bool:
-    """The root of a v2 tree cannot be idle and has no such file, any child with the cpu controller has. Where nobody
-    has that controller yet, the kernel's version has to do."""
+    """Whether cgroups have cpu.idle. The root of a v2 hierarchy has no such file; a child with the cpu controller has.
+    If no child has that controller yet, the kernel's version decides.
+    """
     tree = hierarchy.cpu
     if tree is None:
         return False
@@ -222,12 +227,12 @@ def _cpus() -> int | None:
 
 
 def _existing(path: Path) -> Path:
-    """The path, or the nearest parent that is there: where it would be made."""
+    """The path, or its nearest existing parent, where it would be created."""
     return next(place for place in (path, *path.parents) if place.exists())
 
 
 def _readable(file: Path) -> bool:
-    """Readable in fact: a kernel booted with psi=0 lists the file and refuses to read it."""
+    """Whether a read succeeds: a kernel booted with psi=0 lists the file and refuses to read it."""
     return _text(file) is not None
 
 

@@ -162,7 +162,7 @@ async def test_before_anything_was_told_the_page_says_so(
 ) -> None:
     app = build_app(routers_of(model, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
-        assert "Colocation has not told of any strategy yet." in await page(client, "/strategies")
+        assert "Colocation has not reported a strategy yet." in await page(client, "/strategies")
 
 
 async def test_an_older_word_about_a_document_changes_nothing(model: MemoryReadModel) -> None:

@@ -1,4 +1,4 @@
-"""The read model in memory: for tests and for pages without a database. Held to the same tests as PostgreSQL."""
+"""The read model in memory, for tests and for pages without a database. The tests of PostgreSQL apply to it as well."""
 
 from __future__ import annotations
 

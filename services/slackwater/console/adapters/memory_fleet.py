@@ -1,4 +1,4 @@
-"""The fleet as a whole, in memory: the same sums as PostgreSQL makes."""
+"""Fleet-wide reads in memory, with the same sums as PostgreSQL."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOTHING = Resources()
 
 
 class MemoryFleet:
-    """See slackwater.console.ports.FleetReads."""
+    """Implements slackwater.console.ports.FleetReads."""
 
     def __init__(self) -> None:
         super().__init__()

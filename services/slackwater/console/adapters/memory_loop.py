@@ -1,4 +1,4 @@
-"""The loop's own health, in memory."""
+"""The control loop's health, in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ACTIONS = (DecisionKind.THROTTLE, DecisionKind.RESTORE, DecisionKind.EVICT)
 
 
 class MemoryLoop:
-    """See slackwater.console.ports.LoopReads and the writes beside it."""
+    """Implements slackwater.console.ports.LoopReads and the related writes."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Agents whose messages became dead letters, and those that an operator has blocked."""
+"""Agents whose messages became dead letters, and agents that an operator has blocked."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from slackwater.decisions.record import DecisionRecord
 
 
 def waterfall_of(record: DecisionRecord) -> tuple[WaterfallRow, ...]:
-    """One row per term, in the order of the formula; source and time come from the input it stands on."""
+    """One row per term, in the order of the formula; source and time are those of the term's input."""
     inputs = {each.name: each for each in record.inputs}
     rows: list[WaterfallRow] = []
     total = 0
@@ -31,7 +31,9 @@ def waterfall_of(record: DecisionRecord) -> tuple[WaterfallRow, ...]:
 
 
 def adds_up(rows: Sequence[WaterfallRow], result: int) -> bool:
-    """Every row starts where the one before ended, ends after its own value, and the last one ends at the result."""
+    """Whether every row starts where the previous one ended and ends after its own value, and the last one ends at the
+    result.
+    """
     total = 0
     for row in rows:
         if row.running_before != total or row.running_after != total + row.value:

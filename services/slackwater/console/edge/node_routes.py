@@ -30,11 +30,11 @@ from slackwater.runtime.roles import Role
 from slackwater.runtime.routes import Routes
 
 Throttled = Annotated[bool | None, Query(description="Only pods that are (true) or are not (false) throttled.")]
-Workload = Annotated[str | None, Query(description="Only of this workload.")]
+Workload = Annotated[str | None, Query(description="Only pods of this workload.")]
 
 
 def node_router(reads: Reads, times: Times) -> Routes:
-    """Nodes, their pods, and what they reported and were expected to need."""
+    """Routes of nodes, their pods, their reports and their forecasts."""
     router = Routes(prefix="/v1", tags=["nodes"])
     _lists(router, reads, times)
     _histories(router, reads, times)
@@ -42,7 +42,7 @@ def node_router(reads: Reads, times: Times) -> Routes:
 
 
 def _lists(router: Routes, reads: Reads, times: Times) -> None:
-    @router.get("/nodes", role=Role.VIEWER, summary="All nodes, with their last report, offer and conditions, by name")
+    @router.get("/nodes", role=Role.VIEWER, summary="All nodes by name, with their last report, offer and conditions")
     async def list_nodes(
         pool: Pool = None,
         liveness: OnlyLiveness = None,
@@ -99,7 +99,7 @@ def _lists(router: Routes, reads: Reads, times: Times) -> None:
 
 
 def _histories(router: Routes, reads: Reads, times: Times) -> None:
-    @router.get("/nodes/{name}/usage", role=Role.VIEWER, summary="What a node reported, oldest first")
+    @router.get("/nodes/{name}/usage", role=Role.VIEWER, summary="The reports of a node, oldest first")
     async def list_usage(
         name: NodeName, since: Since = None, until: Until = None, limit: Limit = USUAL, continue_: Continue = None
     ) -> Listing[UsagePoint]:
@@ -107,7 +107,7 @@ def _histories(router: Routes, reads: Reads, times: Times) -> None:
         found = await reads.usage(name, *times.span(since, until))
         return paged(found, lambda point: (micros(point.sampled_at), point.event_id), continue_, limit, "usage")
 
-    @router.get("/nodes/{name}/forecast", role=Role.VIEWER, summary="The peaks expected of a node, oldest first")
+    @router.get("/nodes/{name}/forecast", role=Role.VIEWER, summary="The predicted peaks of a node, oldest first")
     async def list_forecasts(
         name: NodeName, since: Since = None, until: Until = None, limit: Limit = USUAL, continue_: Continue = None
     ) -> Listing[ForecastView]:

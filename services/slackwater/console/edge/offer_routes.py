@@ -23,7 +23,7 @@ Degraded = Annotated[bool | None, Query(description="Only offers that are (true)
 
 
 def offer_router(reads: Reads, times: Times) -> Routes:
-    """What nodes offer, and offered."""
+    """Routes of current and past offers."""
     router = Routes(prefix="/v1", tags=["offers"])
 
     @router.get(

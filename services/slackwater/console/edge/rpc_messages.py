@@ -1,4 +1,4 @@
-"""Views as gRPC messages: the only place that knows both. What is None stays absent."""
+"""Views as gRPC messages. Only this module depends on both. A None stays absent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REASONS = {
 
 
 def node_message(node: NodeView, validity: timedelta) -> node_pb2.Node:
-    """`validity` is how long an offer may be relied upon after its node's last report."""
+    """A node. `validity` is how long an offer stays valid after its node's last report."""
     facts, usage, offer = node.facts, node.usage, node.offer
     known_at = max(when for when in (usage and usage.sampled_at, offer.offered_at) if when) if offer else None
     return node_pb2.Node(
@@ -69,7 +69,7 @@ def _condition(one: NodeCondition) -> node_pb2.NodeCondition:
 
 
 def offer_message(offer: OfferView, valid_until: datetime) -> offer_pb2.Offer:
-    """`mid` is absent until something is offered to it."""
+    """An offer. `mid` is absent until something is offered to it."""
     return offer_pb2.Offer(
         node=offer.node,
         generation=offer.generation,

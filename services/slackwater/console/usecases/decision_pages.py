@@ -37,7 +37,7 @@ class DecisionPageView:
     effect: EffectView | None
     effect_picture: str
     others: tuple[Alternative, ...]
-    """What was not chosen and is no pod: those are among the candidates."""
+    """The alternatives that are no pods; pods are among the candidates."""
 
 
 async def decision_list(reads: Reads, asked: DecisionFilter, now: datetime) -> DecisionList:
@@ -46,7 +46,7 @@ async def decision_list(reads: Reads, asked: DecisionFilter, now: datetime) -> D
 
 
 async def newer(reads: Reads, asked: DecisionFilter, than: tuple[datetime, str]) -> int:
-    """How many decisions that the filter asks for came after the first one on the page; counted up to 100."""
+    """The number of decisions that match the filter and are newer than the first one on the page; counted up to 100."""
     found = await reads.decisions(replace(asked, since=than[0], before=None, limit=100))
     return sum((each.decided_at, each.id) > than for each in found)
 

@@ -1,4 +1,4 @@
-"""The offers of a pool, a page at a time, with the sums over all of them."""
+"""The offers of a pool, one page at a time, with the sums over all of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slackwater.model.errors import NotFound
 
 @dataclass(frozen=True, slots=True)
 class PoolPage:
-    """One page by node; `more` says whether there are more behind the last one. `sums` are over all pages."""
+    """One page by node; `more` says whether further nodes follow. `sums` cover all pages."""
 
     offers: Sequence[OfferView]
     more: bool
@@ -24,7 +24,7 @@ class PoolPage:
 
 
 async def pool_offers(reads: Reads, pool: str, after: str, limit: int, now: datetime) -> PoolPage:
-    """Offers of nodes with a name behind `after`. Raises NotFound with the names that come close."""
+    """Offers of nodes with a name after `after`. Raises NotFound with similar names."""
     sums = await reads.pool_sums(pool)
     if sums is None:
         known = [row.pool for row in await reads.pools(now - FRESH, DEFAULT_WATERLINE) if row.pool]

@@ -1,4 +1,4 @@
-"""From event payloads to the read model's shapes. Pure; nothing is judged here."""
+"""Translates event payloads to the read model's shapes. Pure; it validates nothing."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def _average(usage: Usage) -> Resources:
 
 
 def _ratio(value: float | None) -> float | None:
-    """A share of time, or None for what cannot be one (NaN, below 0, above 1)."""
+    """A share of time, or None for an invalid one (NaN, below 0, above 1)."""
     return value if value is not None and math.isfinite(value) and 0 <= value <= 1 else None
 
 
 def is_throttled(pod: PodUsage) -> bool:
-    """Its limit in force is below the one it had before any throttle."""
+    """Whether the pod's limit in force is below the one it had before any throttle."""
     limit, original = pod.cpu_limit_milli, pod.original_cpu_limit_milli
     return limit is not None and (original is None or limit < original)
 
@@ -253,7 +253,7 @@ def _service_view(service: ServiceHealth) -> ServiceView:
 
 
 def _strictest(data: IntentDeclared) -> dict[str, float]:
-    """By metric: of several rules the lowest waterline, which is crossed first."""
+    """By metric: the lowest waterline of several rules, which is crossed first."""
     found: dict[str, float] = {}
     for each in data.waterlines:
         found[each.metric] = min(each.value, found.get(each.metric, each.value))

@@ -34,7 +34,7 @@ def ticks(high: float, wanted: int = 4) -> list[float]:
 
 
 def amounts(frame: Frame, scale: Scale, label: Callable[[float], str], wanted: int = 4) -> list[str]:
-    """Grid lines with their amounts at the left."""
+    """Grid lines with their amounts on the left."""
     drawn = []
     for value in ticks(scale.high, wanted):
         y = scale(value)
@@ -70,7 +70,7 @@ def time_axis(frame: Frame, scale: Scale, since: datetime, until: datetime, most
 
 
 def days(frame: Frame, x: Scale) -> list[str]:
-    """Below the plot; `x` is in days after some beginning."""
+    """Day labels below the plot; `x` is in days after the beginning."""
     step = next(step for step in (0.25, 0.5, 1, 2, 3, 5, 7, 14, 30, 60, 10_000) if (x.high - x.low) / step <= 12)
     drawn, day = [], math.ceil(x.low / step) * step
     while day <= x.high:
